@@ -1,13 +1,16 @@
-//! How long the engine takes, beside the plain way of doing it. Prints medians over rounds with their spread; asserts nothing.
+//! How long the engine takes, beside the plain way of doing it. Prints medians over rounds with
+//! their spread; asserts nothing.
 //!
-//! Time stamps advance with every event and the probed rule changes with every lookup: a constant one would measure its own cache.
+//! Time stamps advance with every event and the probed rule changes with every lookup: a constant
+//! one would measure its own cache.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use conductor_core::config::{Config, Mapping, Mode, Rows, Rule, Written};
+use conductor_core::engine::{Effect, Engine};
 use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
-use conductor_core::hands::{Effect, Hands};
 use conductor_core::mapping::table::{Kind, ModeIndex, Slots, Tables};
 use conductor_core::mapping::{On, Trigger, TriggerKind, Window};
 use std::hint::black_box;
@@ -15,8 +18,8 @@ use std::time::Instant;
 
 const ROUNDS: usize = 15;
 
-/// `count` note mappings spread over modes, notes, channels and velocity windows. Small studios have one mode, large ones more, since
-/// one mode has 2,048 keys.
+/// `count` note mappings spread over modes, notes, channels and velocity windows. Small studios
+/// have one mode, large ones more, since one mode has 2,048 keys.
 fn studio(count: usize) -> Config {
     let per_mode = 4096;
     let modes = count.div_ceil(per_mode).max(1);
@@ -149,7 +152,7 @@ fn events() {
     );
     for count in [10, 1_000, 100_000] {
         let mut slots = Slots::default();
-        let mut hands = Hands::new(&studio(count), &mut slots, Micros(0));
+        let mut engine = Engine::new(&studio(count), &mut slots, Micros(0));
         let device = slots.slot("pads");
         let mut out: Vec<Effect> = Vec::with_capacity(16);
         let mut times: Vec<u64> = Vec::with_capacity(200_000);
@@ -160,12 +163,12 @@ fn events() {
             let press =
                 Event { at, device, taint: Taint::Clean, hops: 0, body: Body::NoteOn { channel, note, velocity: 30 } };
             let start = Instant::now();
-            hands.feed(&press, &mut out);
+            engine.feed(&press, &mut out);
             times.push(start.elapsed().as_nanos() as u64);
             assert!(!black_box(&out).is_empty());
             out.clear();
             let body = Body::NoteOff { channel, note, velocity: 0 };
-            hands.feed(&Event { at: Micros(at.0 + 100), device, taint: Taint::Clean, hops: 0, body }, &mut out);
+            engine.feed(&Event { at: Micros(at.0 + 100), device, taint: Taint::Clean, hops: 0, body }, &mut out);
             out.clear();
         }
         times.sort_unstable();
@@ -179,15 +182,15 @@ fn floods() {
     for notes in [1_000u32, 100_000] {
         let result = per_op(notes as usize, || {
             let mut slots = Slots::default();
-            let mut hands = Hands::new(&studio(1_000), &mut slots, Micros(0));
+            let mut engine = Engine::new(&studio(1_000), &mut slots, Micros(0));
             let device = slots.slot("pads");
             let mut out = Vec::new();
             for n in 0..notes {
                 let body = Body::NoteOn { channel: 0, note: (n % 128) as u8, velocity: 30 };
-                hands.feed(&Event { at: Micros(5), device, taint: Taint::Clean, hops: 0, body }, &mut out);
+                engine.feed(&Event { at: Micros(5), device, taint: Taint::Clean, hops: 0, body }, &mut out);
                 out.clear();
             }
-            black_box(&hands);
+            black_box(&engine);
         });
         println!("{notes:>9} notes: {}", show(&result));
     }

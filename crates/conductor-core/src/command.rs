@@ -1,63 +1,90 @@
-//! Commands that a person allowed: a program, fixed words, and typed slots. There is no shell, no search path and no wildcard.
+//! Commands that a person allowed: a program, fixed words, and typed slots. There is no shell, no
+//! search path and no wildcard.
 //!
-//! A slot fills exactly one word, and no value begins with `-`: a program must never take a value for an option. Not here: running
-//! anything, and whether a path lies under its root (the host of commands asks the host of files).
+//! A slot fills exactly one word, and no value begins with `-`: a program must never take a value
+//! for an option. Not here: running anything, and whether a path is under its root (the host of
+//! commands asks the host of files).
 
 use crate::digest::Digest;
+use crate::named_enum::named_enum;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
+/// One allowed command.
 #[derive(Clone, Debug)]
 pub struct Template {
+    /// Name for calls and messages.
     pub name: String,
     /// Absolute.
     pub program: String,
-    /// Of the program's file; a changed file is not run.
+    /// Digest of the program's file; a changed file is not run.
     pub digest: Option<Digest>,
+    /// Arguments of the program, in order.
     pub words: Vec<Word>,
     /// Name of the root it runs in; absent is `/`.
     pub cwd: Option<String>,
+    /// Whether it asks before it runs.
     pub effect: CommandEffect,
+    /// Additional environment variables.
     pub env: BTreeMap<String, String>,
+    /// The program is killed after this many milliseconds.
     pub timeout_ms: u64,
+    /// Slots by name.
     pub slots: BTreeMap<String, Slot>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandEffect {
-    /// Runs without asking.
-    Read,
-    Write,
+named_enum! {
+    /// Whether a command asks before it runs.
+    pub enum CommandEffect {
+        /// Runs without asking.
+        Read = "read",
+        /// Asks, unless a rule for one mapping allows it.
+        Write = "write",
+    }
 }
 
+/// One argument of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
+    /// Always this text.
     Fixed(String),
+    /// The value of the slot with this name.
     Slot(String),
 }
 
+/// The type of a value that a caller fills in.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum Slot {
+    /// A whole number within these bounds.
     Integer { min: i64, max: i64 },
+    /// One of these texts.
     Enum(Vec<String>),
+    /// A path below the file root of this name.
     Path { root: String },
+    /// A text that matches as a whole.
     Text { pattern: Regex },
 }
 
 /// One word of a command line that is ready to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
+    /// The word itself.
     Text(String),
     /// Still to be looked up under its root.
     Path {
+        /// Name of the file root.
         root: String,
+        /// Path below the root.
         path: String,
     },
 }
 
+/// Why a command is not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CommandFault {
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum CommandError {
     #[error("there is no command \"{asked}\"; there are: {known}")]
     Unknown { asked: String, known: String },
     #[error("no command is allowed")]
@@ -66,7 +93,7 @@ pub enum CommandFault {
     NoFit,
     #[error("\"{slot}\" is missing")]
     Missing { slot: String },
-    #[error("\"{slot}\" is no slot of \"{command}\"")]
+    #[error("\"{slot}\" is not a slot of \"{command}\"")]
     NoSuchSlot { command: String, slot: String },
     #[error("\"{slot}\" {why}")]
     Value { slot: String, why: String },
@@ -74,8 +101,9 @@ pub enum CommandFault {
 
 const LONGEST_VALUE: usize = 4096;
 
-/// Programs that run what they are given, or carry it to another that does: interpreters and shells, wrappers that start programs, editors
-/// and pagers with a shell, build tools and package managers, loaders, schedulers, players that open pipes, and clients that send it
+/// Programs that execute their arguments or pass them to another program that does: interpreters
+/// and shells, wrappers that start programs, editors and pagers with a shell, build tools and
+/// package managers, loaders, schedulers, players that open pipes, and clients that send it
 /// elsewhere. None of them may have a `text` slot.
 const CARRIERS: &[&str] = &[
     // Shells, interpreters and their relatives.
@@ -106,7 +134,7 @@ const CARRIERS: &[&str] = &[
     "ardour avconv bitwig carla chuck convert csound cvlc ecasound ffmpeg ffplay ffprobe ghostscript gimp gnuplot gs",
     "gst-launch inkscape latex libreoffice lilypond magick mogrify mplayer mpv mscore musescore pd pdflatex pdsend",
     "play purr-data reaper rec sclang scsynth soffice sonic-pi sox soxi supercollider tex tidal timidity vlc xelatex",
-    // Programs that hand it to another program, service or machine.
+    // Programs that pass it to another program, service or machine.
     "aria2c busctl curl darcs dbus-send defaults dialog dmenu fossil ftp gdbus gh gio git gnome-open gpg gpg2 hg http",
     "httpie jj kde-open lftp mail mailx mosh mutt nc ncat nmap open openssl rclone rlogin rsh rsync scp sendmail",
     "sensible-browser sftp socat ssh ssh-add ssh-agent ssh-copy-id ssh-keygen svn sxhkd tcpdump telnet wget whiptail",
@@ -116,7 +144,7 @@ const CARRIERS: &[&str] = &[
     "sqlite3 sqlplus tar unrar unzip xz zip",
 ];
 
-/// Whether a program runs what it is given. `python3.11` counts as `python3`.
+/// Whether a program executes its arguments. `python3.11` counts as `python3`.
 pub fn is_carrier(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
     let plain = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-');
@@ -132,16 +160,16 @@ impl Template {
     }
 
     /// The words for these values of the slots.
-    pub fn fill(&self, values: &Map<String, Value>) -> Result<Vec<Ready>, CommandFault> {
+    pub fn fill(&self, values: &Map<String, Value>) -> Result<Vec<Ready>, CommandError> {
         if let Some(slot) = values.keys().find(|it| !self.slots.contains_key(*it)) {
-            return Err(CommandFault::NoSuchSlot { command: self.name.clone(), slot: slot.clone() });
+            return Err(CommandError::NoSuchSlot { command: self.name.clone(), slot: slot.clone() });
         }
         self.words
             .iter()
             .map(|word| match word {
                 Word::Fixed(text) => Ok(Ready::Text(text.clone())),
                 Word::Slot(name) => {
-                    let value = values.get(name).ok_or_else(|| CommandFault::Missing { slot: name.clone() })?;
+                    let value = values.get(name).ok_or_else(|| CommandError::Missing { slot: name.clone() })?;
                     self.ready(name, value)
                 }
             })
@@ -158,8 +186,8 @@ impl Template {
     }
 
     /// A number may come as text, because that is how a mapping writes its words.
-    fn ready(&self, name: &str, value: &Value) -> Result<Ready, CommandFault> {
-        let wrong = |why: &str| CommandFault::Value { slot: name.to_owned(), why: why.to_owned() };
+    fn ready(&self, name: &str, value: &Value) -> Result<Ready, CommandError> {
+        let wrong = |why: &str| CommandError::Value { slot: name.to_owned(), why: why.to_owned() };
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Number(number) if number.is_i64() || number.is_u64() => number.to_string(),
@@ -173,8 +201,8 @@ impl Template {
         if text.len() > LONGEST_VALUE {
             return Err(wrong("is too long"));
         }
-        let slot = self.slots.get(name).ok_or_else(|| wrong("is no slot"))?;
-        // A whole number within its bounds is no option, even when it is negative.
+        let slot = self.slots.get(name).ok_or_else(|| wrong("is not a slot"))?;
+        // A whole number within its bounds is not an option, even when it is negative.
         if let Slot::Integer { min, max } = slot {
             let number: i64 = text.parse().map_err(|_| wrong("must be a whole number"))?;
             if !(*min..=*max).contains(&number) {
@@ -195,7 +223,7 @@ impl Template {
             Slot::Path { root } => Ok(Ready::Path { root: root.clone(), path: text }),
             Slot::Text { pattern } if pattern.is_match(&text) => Ok(Ready::Text(text)),
             Slot::Text { pattern } => Err(wrong(&format!("must fit {}", pattern.as_str()))),
-            Slot::Integer { .. } => Err(wrong("is no whole number")),
+            Slot::Integer { .. } => Err(wrong("is not a whole number")),
         }
     }
 
@@ -219,30 +247,31 @@ pub fn by_name<'t>(
     templates: &'t [Template],
     name: &str,
     values: &Map<String, Value>,
-) -> Result<(&'t Template, Vec<Ready>), CommandFault> {
+) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     let found = templates.iter().find(|it| it.name == name).ok_or_else(|| {
         if templates.is_empty() {
-            return CommandFault::NoneAllowed;
+            return CommandError::NoneAllowed;
         }
         let known = templates.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
-        CommandFault::Unknown { asked: name.to_owned(), known }
+        CommandError::Unknown { asked: name.to_owned(), known }
     })?;
     Ok((found, found.fill(values)?))
 }
 
-/// The template that starts an app: the one of that name, else the one of that program. It has no slots to fill.
-pub fn by_app<'t>(templates: &'t [Template], app: &str) -> Result<(&'t Template, Vec<Ready>), CommandFault> {
+/// The template that starts an app: the one of that name, else the one of that program. It has no
+/// slots to fill.
+pub fn by_app<'t>(templates: &'t [Template], app: &str) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     let of_program = || templates.iter().find(|it| it.program == app);
     let name = templates.iter().find(|it| it.name == app).or_else(of_program).map_or(app, |it| it.name.as_str());
     by_name(templates, name, &Map::new())
 }
 
 /// The first template that a whole command line fits.
-pub fn by_argv<'t>(templates: &'t [Template], argv: &[String]) -> Result<(&'t Template, Vec<Ready>), CommandFault> {
+pub fn by_argv<'t>(templates: &'t [Template], argv: &[String]) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     if templates.is_empty() {
-        return Err(CommandFault::NoneAllowed);
+        return Err(CommandError::NoneAllowed);
     }
-    templates.iter().find_map(|it| it.fit(argv).map(|words| (it, words))).ok_or(CommandFault::NoFit)
+    templates.iter().find_map(|it| it.fit(argv).map(|words| (it, words))).ok_or(CommandError::NoFit)
 }
 
 #[cfg(test)]
@@ -301,10 +330,11 @@ mod tests {
         }
         let mut values = good();
         values.remove("path");
-        assert_eq!(git().fill(&values), Err(CommandFault::Missing { slot: "path".into() }));
+        assert_eq!(git().fill(&values), Err(CommandError::Missing { slot: "path".into() }));
     }
 
-    /// Options that make known programs run something else. Each as a value of every slot, also behind `--`.
+    /// Options that make known programs run something else. Each as a value of every slot, also
+    /// behind `--`.
     pub const OPTIONS: [&str; 60] = [
         "-c",
         "-c core.sshCommand=id",
@@ -378,9 +408,9 @@ mod tests {
                 assert!(git().fill(&values).is_err(), "{slot} = {option}");
             }
             let argv: Vec<String> = ["git", "log", "3", "a", option, "--", "p"].map(String::from).into();
-            assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandFault::NoFit), "{option}");
+            assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandError::NoFit), "{option}");
             let argv: Vec<String> = ["git", "log", "3", "a", "x", "--", option].map(String::from).into();
-            assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandFault::NoFit), "{option}");
+            assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandError::NoFit), "{option}");
             // Negative control: a list of allowed beginnings lets every one of them through.
             assert!(naive(&["git", "log", option]), "{option}");
         }
@@ -402,7 +432,7 @@ mod tests {
         ] {
             assert!(by_argv(&[git()], &line(bad)).is_err(), "{bad:?}");
         }
-        assert_eq!(by_argv(&[], &line(&["git"])).map(|_| ()), Err(CommandFault::NoneAllowed));
+        assert_eq!(by_argv(&[], &line(&["git"])).map(|_| ()), Err(CommandError::NoneAllowed));
     }
 
     #[test]

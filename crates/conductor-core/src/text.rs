@@ -38,7 +38,8 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The longest prefix of at most `bytes` bytes that ends between characters, marked when something is missing.
+/// The longest prefix of at most `bytes` bytes that ends between characters, marked when something
+/// is missing.
 pub fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();

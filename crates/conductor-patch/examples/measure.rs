@@ -1,6 +1,9 @@
-//! Measures opening, editing and saving against plain baselines, in one run: `cargo run --release --example measure [FILE]`.
+//! Measures opening, editing and saving against plain baselines, in one run: `cargo run --release
+//! --example measure [FILE]`.
 //!
 //! Every line is a ratio, so the machine's speed cancels out.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Text widths in Arial, Max's default font, so that a new box is as wide as Max would make it.
 
-/// Advance widths of U+0020 to U+00FF in 1/2048 em; written by `tools/advance_table.py` from a font with Arial's metrics.
+/// Advance widths of U+0020 to U+00FF in 1/2048 em; written by `tools/advance_table.py` from a font
+/// with Arial's metrics.
 #[rustfmt::skip]
 const ADVANCES: [u16; 224] = [
     569, 569, 727, 1139, 1139, 1821, 1366, 391, 682, 682, 797, 1196, 569, 682, 569, 569,

@@ -1,4 +1,4 @@
-//! A spatial index of rectangles: which ones come near a given one, without looking at all of them.
+//! A spatial index of rectangles: finds those near a given one without looking at all of them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -42,7 +42,8 @@ pub(crate) struct Grid {
 }
 
 fn span(rect: &Rect) -> (i64, i64, i64, i64) {
-    // The cast saturates, so a coordinate from a hostile file lands in the outermost cell instead of wrapping.
+    // The cast saturates, so a coordinate from a hostile file lands in the outermost cell instead
+    // of wrapping.
     let cell = |v: f64| (v / CELL).floor().clamp(-1e9, 1e9) as i64;
     (cell(rect.x), cell(rect.y), cell(rect.right()), cell(rect.bottom()))
 }
@@ -86,7 +87,8 @@ impl Grid {
         let mut found = self.large.clone();
         let cells = (x1 - x0 + 1).max(0).saturating_mul((y1 - y0 + 1).max(0));
         if cells as u64 > self.cells.len() as u64 {
-            // Wider than everything there is: walking the filled cells is cheaper than walking the area.
+            // Wider than everything there is: walking the filled cells is cheaper than walking the
+            // area.
             for ((x, y), list) in &self.cells {
                 if (x0..=x1).contains(x) && (y0..=y1).contains(y) {
                     found.extend_from_slice(list);

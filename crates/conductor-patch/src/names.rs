@@ -1,5 +1,6 @@
-//! Names of Pd boxes. A `.pd` file has no place for them, so they stand in a side file, `<file>.conductor.json`, and are matched
-//! to the boxes when both are opened. Not here: reading or writing that file.
+//! Names of Pd boxes. A `.pd` file cannot hold them, so they are in a side file,
+//! `<file>.conductor.json`, and are matched to the boxes when both are opened. Not here: reading or
+//! writing that file.
 
 use std::sync::Arc;
 
@@ -29,7 +30,8 @@ pub enum NamesError {
 }
 
 impl Document {
-    /// The side file for the names of this document; none when no box has one, or when the file itself holds them.
+    /// The side file for the names of this document; none when no box has one, or when the file
+    /// itself holds them.
     pub fn names_file(&self) -> Option<String> {
         if self.format != Format::Pd {
             return None;
@@ -64,7 +66,8 @@ impl Document {
         Some(out)
     }
 
-    /// Gives the boxes the names of a side file: by text and place, else by text and index. Names without a box are given back.
+    /// Gives the boxes the names of a side file: by text and place, else by text and index. Returns
+    /// the names without a box.
     pub fn take_names(&mut self, text: &str) -> Result<Vec<Unmatched>, NamesError> {
         let file = text.as_bytes();
         let members = json::members(file);

@@ -1,8 +1,9 @@
-//! How values look as JSON: whole numbers without a fraction, as clients and the recorded exchanges have them.
+//! JSON formats of values: whole numbers have no fraction, as clients expect.
 
 use serde::Serializer;
 
-// Above this, neighbouring whole numbers are not all representable, so the fraction form is the honest one.
+// Above this, neighbouring whole numbers are not all representable, so the fraction form is the
+// honest one.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 pub(crate) fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,7 +1,7 @@
-//! Spans of elements over text that is never rebuilt, and splices into it.
+//! An outline of the elements of a text, and splices into the text.
 //!
-//! An [`Outline`] holds, for every element, where its tags begin and end: 20 bytes per element and no copy of the text.
-//! Not here: what any element means.
+//! An [`Outline`] stores where the tags of each element begin and end: 20 bytes per element and no
+//! copy of the text. Not here: the meaning of elements.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// Byte offsets of one element. Elements are kept in document order; the subtree of element `i` is `i..next`.
+/// Byte offsets of one element. Elements are kept in document order; the subtree of element `i` is
+/// `i..next`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Node {
     start: u32,
@@ -19,7 +20,8 @@ pub(crate) struct Node {
     next: u32,
 }
 
-/// The elements of one piece of text. A piece may begin inside elements that an earlier piece opened.
+/// The elements of one piece of text. A piece may begin inside elements that an earlier piece
+/// opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outline {
     nodes: Vec<Node>,
@@ -27,38 +29,39 @@ pub(crate) struct Outline {
 
 /// Why text has no outline; `at` is a byte offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct XmlFault {
+pub(crate) struct XmlError {
     pub at: usize,
     pub reason: String,
 }
 
-impl XmlFault {
+impl XmlError {
     fn new(at: usize, reason: impl Into<String>) -> Self {
-        XmlFault { at, reason: reason.into() }
+        XmlError { at, reason: reason.into() }
     }
 }
 
-impl std::fmt::Display for XmlFault {
+impl std::fmt::Display for XmlError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} at byte {}", self.reason, self.at)
     }
 }
 
-// Nesting in real Sets stays below 60 (racks in racks); the limit keeps a hostile file from growing the stack of open tags.
+// Nesting in real Sets stays below 60 (racks in racks); the limit keeps a hostile file from growing
+// the stack of open tags.
 const MAX_DEPTH: usize = 1_000;
 
-fn offset(at: u64) -> Result<u32, XmlFault> {
-    u32::try_from(at).map_err(|_| XmlFault::new(0, "text of 4 GiB or more"))
+fn offset(at: u64) -> Result<u32, XmlError> {
+    u32::try_from(at).map_err(|_| XmlError::new(0, "text of 4 GiB or more"))
 }
 
 impl Outline {
-    /// Reads `text`. `opened` are the tags that were opened before it, outermost first; they are closed or left open as the
-    /// text says, and what is open at its end is returned.
+    /// Reads `text`. `opened` are the tags that were opened before it, outermost first; the text
+    /// may close some of them. Returns the tags that are open at its end.
     #[expect(clippy::wildcard_enum_match_arm, reason = "quick-xml's Event is foreign and non-exhaustive")]
-    pub fn read(text: &str, opened: &[String]) -> Result<(Outline, Vec<String>), XmlFault> {
+    pub fn read(text: &str, opened: &[String]) -> Result<(Outline, Vec<String>), XmlError> {
         let mut reader = Reader::from_str(text);
         let config = reader.config_mut();
-        // Tag names are matched below, because a piece may close what an earlier piece opened.
+        // Tag names are matched below, because a chunk may close a tag of an earlier chunk.
         config.check_end_names = false;
         config.allow_unmatched_ends = true;
         let mut nodes: Vec<Node> = Vec::with_capacity(text.len() / 40);
@@ -67,23 +70,23 @@ impl Outline {
         loop {
             let start = reader.buffer_position();
             let event = reader.read_event().map_err(|e| {
-                XmlFault::new(usize::try_from(reader.error_position()).unwrap_or(0), format!("not well formed: {e}"))
+                XmlError::new(usize::try_from(reader.error_position()).unwrap_or(0), format!("not well formed: {e}"))
             })?;
             let end = reader.buffer_position();
             let at = usize::try_from(start).unwrap_or(usize::MAX);
             match event {
                 Event::Start(ref tag) | Event::Empty(ref tag) => {
                     if open.len() + outer.len() > MAX_DEPTH {
-                        return Err(XmlFault::new(at, "elements nested too deeply"));
+                        return Err(XmlError::new(at, "elements nested too deeply"));
                     }
                     if text.as_bytes().get(at) != Some(&b'<') {
-                        return Err(XmlFault::new(at, "a tag where none was expected"));
+                        return Err(XmlError::new(at, "a tag where none was expected"));
                     }
                     if open.is_empty() && outer.is_empty() && !nodes.is_empty() {
-                        return Err(XmlFault::new(at, "more than one root element"));
+                        return Err(XmlError::new(at, "more than one root element"));
                     }
                     let name_end = start + 1 + tag.name().as_ref().len() as u64;
-                    let index = u32::try_from(nodes.len()).map_err(|_| XmlFault::new(at, "too many elements"))?;
+                    let index = u32::try_from(nodes.len()).map_err(|_| XmlError::new(at, "too many elements"))?;
                     nodes.push(Node {
                         start: offset(start)?,
                         name_end: offset(name_end)?,
@@ -103,22 +106,22 @@ impl Outline {
                         if text.as_bytes().get(node.start as usize + 1..node.name_end as usize)
                             != Some(closing.as_ref())
                         {
-                            return Err(XmlFault::new(at, "an end tag that closes another element"));
+                            return Err(XmlError::new(at, "an end tag that closes another element"));
                         }
                         node.end = offset(end)?;
                         node.next = count;
                     } else if outer.pop().is_none_or(|name| name.as_bytes() != closing.as_ref()) {
-                        return Err(XmlFault::new(at, "an end tag without its start"));
+                        return Err(XmlError::new(at, "an end tag without its start"));
                     }
                 }
                 Event::DocType(_) => {
-                    return Err(XmlFault::new(at, "document type and entity declarations are refused"));
+                    return Err(XmlError::new(at, "document type and entity declarations are refused"));
                 }
                 Event::Eof => break,
                 Event::Text(ref inside)
                     if open.is_empty() && outer.is_empty() && !inside.iter().all(u8::is_ascii_whitespace) =>
                 {
-                    return Err(XmlFault::new(at, "text outside the root element"));
+                    return Err(XmlError::new(at, "text outside the root element"));
                 }
                 _ => {}
             }
@@ -135,7 +138,8 @@ impl Outline {
         Ok((Outline { nodes }, outer))
     }
 
-    /// The outline of `text[bytes]`, which must not cut through a tag. Elements that reach beyond the cut end with it.
+    /// The outline of `text[bytes]`, which must not cut through a tag. Elements that reach beyond
+    /// the cut end with it.
     pub fn cut(&self, bytes: Range<usize>) -> Outline {
         let from = self.nodes.partition_point(|n| (n.start as usize) < bytes.start);
         let to = self.nodes.partition_point(|n| (n.start as usize) < bytes.end);
@@ -220,7 +224,7 @@ impl<'a> El<'a> {
         n.start as usize..n.end as usize
     }
 
-    /// The element as it stands in the text.
+    /// The element's text.
     pub fn raw(&self) -> &'a str {
         &self.text[self.span()]
     }
@@ -249,7 +253,7 @@ impl<'a> El<'a> {
         (self.at + 1..self.node().next as usize).map(move |at| El { text, nodes, at })
     }
 
-    /// A name that is the same for one element of one outline, whichever cursor names it.
+    /// An identity of the element within its outline, the same for every cursor.
     pub fn key(&self) -> usize {
         self.at
     }
@@ -304,7 +308,8 @@ impl<'a> El<'a> {
         }
     }
 
-    /// The white space before the element on its line, and the line end before that; empty when it shares its line.
+    /// The white space before the element on its line, and the line end before that; empty when it
+    /// shares its line.
     pub fn lead(&self) -> &'a str {
         let before = &self.text[..self.span().start];
         let indent = before.trim_end_matches([' ', '\t']);
@@ -415,7 +420,8 @@ impl Splices {
         }
     }
 
-    /// Removes children of `parent`, each with its line; a parent left childless becomes an empty tag.
+    /// Removes children of `parent`, each with its line; a parent left childless becomes an empty
+    /// tag.
     pub fn remove_children(&mut self, parent: El<'_>, doomed: impl Fn(El<'_>) -> bool) {
         let (gone, kept): (Vec<_>, Vec<_>) = parent.children().partition(|c| doomed(*c));
         if gone.is_empty() {
@@ -429,7 +435,8 @@ impl Splices {
         }
     }
 
-    /// Inserts element text (first line without indent) as child number `index` of `parent`, on its own line.
+    /// Inserts element text (first line without indent) as child number `index` of `parent`, on its
+    /// own line.
     pub fn insert_child(&mut self, parent: El<'_>, index: usize, child: &str, unit: &str, newline: &str) {
         let inner = format!("{}{unit}", parent.indent());
         if parent.children().next().is_none() {
@@ -456,7 +463,8 @@ impl Splices {
         self.list.is_empty()
     }
 
-    /// The replacements in order of place. Two at one place keep the order in which they were noted.
+    /// The replacements in order of place. Two at one place keep the order in which they were
+    /// added.
     pub fn sorted(mut self) -> Vec<Splice> {
         self.list.sort_by_key(|s| (s.span.start, s.span.end));
         self.list
@@ -473,7 +481,7 @@ fn emptied(el: El<'_>) -> String {
     out
 }
 
-/// Applies replacements; `None` when two overlap or one lies outside the text.
+/// Applies replacements; `None` when two overlap or one is outside the text.
 pub(crate) fn splice(text: &str, splices: &[Splice]) -> Option<String> {
     let grown: usize = splices.iter().map(|s| s.with.len()).sum();
     let mut out = String::with_capacity(text.len() + grown);
@@ -493,7 +501,7 @@ pub(crate) fn number(value: f64) -> String {
     if value == 0.0 { "0".into() } else { value.to_string() }
 }
 
-/// Escapes an attribute value. `single` says that the value stands in single quotes.
+/// Escapes an attribute value. `single` says that the value is in single quotes.
 pub(crate) fn escape(value: &str, single: bool) -> String {
     let mut out = String::with_capacity(value.len());
     for c in value.chars() {

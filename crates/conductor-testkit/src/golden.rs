@@ -1,11 +1,14 @@
-//! How recorded exchanges are compared with ours: keys and values as a superset, codes, never prose; and the differences on purpose.
+//! How recorded exchanges are compared with ours: keys and values as a superset, codes, never
+//! prose; and the differences on purpose.
 //!
-//! Knows nothing of the crates under test: `conductor-set`, which must not depend on the product, includes this file as a module.
+//! Knows nothing of the crates under test: `conductor-set`, which must not depend on the product,
+//! includes this file as a module.
 
 use serde_json::Value;
 use std::cell::Cell;
 
-/// A difference on purpose: the file it is in, where in the result (`*` stands for one segment), and why.
+/// A difference on purpose: the file it is in, where in the result (`*` stands for one segment),
+/// and why.
 pub type Row = (&'static str, &'static str, &'static str);
 
 /// Those of every way to the same document.
@@ -61,7 +64,8 @@ impl Deviations {
     }
 }
 
-/// Where `ours` is not a superset of `recorded`. Lists of objects are matched by their id, other lists as a whole.
+/// Where `ours` is not a superset of `recorded`. Lists of objects are matched by their id, other
+/// lists as a whole.
 pub fn gaps(recorded: &Value, ours: &Value, at: &str, out: &mut Vec<String>) {
     match (recorded, ours) {
         (Value::Object(want), Value::Object(have)) => {

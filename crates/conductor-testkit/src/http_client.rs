@@ -1,4 +1,5 @@
-//! A client that sends exactly the bytes a test wants, two Hosts and all, and a door to send them to.
+//! A client that sends exactly the bytes a test wants, two Hosts and all, and a door to send them
+//! to.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,19 +1,19 @@
 //! A studio in a temporary home, on time that moves by hand.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use conductor::audit_log::files::Disk;
-use conductor::outside::{Clock, CountingIds, Ids};
-use conductor::pending_store::PendingStore;
-use conductor::pipeline::record::{self, Journal};
-use conductor::pipeline::{self, Call, Principal, Reply};
-use conductor::secrets::Scrubber;
-use conductor::studio::{Parts, PolicyInForce, Settings, Studio};
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::digest::Digest;
 use conductor_core::policy::Policy;
-use conductor_core::timestamp::Timestamp;
+use conductor_gateway::audit_log::files::Disk;
+use conductor_gateway::pending_store::PendingStore;
+use conductor_gateway::pipeline::record::{self, AuditSink};
+use conductor_gateway::pipeline::{self, Call, Principal, Reply};
+use conductor_gateway::secrets::Scrubber;
+use conductor_gateway::studio::{Parts, PolicyInForce, Settings, Studio};
+use conductor_hosts::system::{Clock, CountingIds};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -61,38 +61,38 @@ impl MemoryJournal {
     }
 
     pub fn written(&self) -> Vec<Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.written.lock().clone()
     }
 
     pub fn events(&self) -> Vec<Event> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.events.lock().clone()
     }
 
     /// Outcomes that wait in memory.
     pub fn kept(&self) -> Vec<(CallFacts, OutcomeFacts)> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.kept.lock().clone()
     }
 
     pub fn set_down(&self, reason: Option<&str>) {
-        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = reason.map(str::to_owned);
+        *self.down.lock() = reason.map(str::to_owned);
     }
 
     /// Only the second half fails: the handler has run by then.
     pub fn set_outcome_down(&self, reason: Option<&str>) {
-        *self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner) = reason.map(str::to_owned);
+        *self.outcome_down.lock() = reason.map(str::to_owned);
     }
 
     fn push(&self, written: Written) -> Result<u64, String> {
         self.up()?;
-        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.written.lock();
         all.push(written);
         Ok(all.len() as u64)
     }
 }
 
-impl Journal for MemoryJournal {
+impl AuditSink for MemoryJournal {
     fn up(&self) -> Result<(), String> {
-        self.down.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+        self.down.lock().clone().map_or(Ok(()), Err)
     }
 
     fn hash_input(&self, arguments: &Value) -> InputHash {
@@ -105,13 +105,13 @@ impl Journal for MemoryJournal {
 
     fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> record::Written {
         self.waited_for_disk.fetch_add(usize::from(durable), Ordering::Relaxed);
-        let down = self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let down = self.outcome_down.lock().clone();
         let result = down.map_or_else(|| self.push(Written::Outcome(facts, outcome)).map(|_| ()), Err);
         record::Written::Now(result)
     }
 
     fn keep(&self, facts: CallFacts, outcome: OutcomeFacts) -> bool {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push((facts, outcome));
+        self.kept.lock().push((facts, outcome));
         true
     }
 
@@ -121,7 +121,7 @@ impl Journal for MemoryJournal {
         event: EventName,
         detail: Value,
     ) -> BoxFuture<'static, Result<(), String>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push((principal, event, detail));
+        self.events.lock().push((principal, event, detail));
         Box::pin(std::future::ready(self.up()))
     }
 }
@@ -172,40 +172,4 @@ impl Default for TestStudio {
 
 pub fn principal(client: &str) -> Principal {
     Principal::socket(1000, client)
-}
-
-/// The audit log's view of the outside, over the studio's own clock.
-#[derive(Debug)]
-pub struct OutsideForAudit {
-    clock: Clocked,
-}
-
-struct Clocked(Arc<dyn Clock>);
-
-impl std::fmt::Debug for Clocked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Clock")
-    }
-}
-
-impl OutsideForAudit {
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock: Clocked(clock) }
-    }
-}
-
-impl conductor::audit_log::outside::Clock for OutsideForAudit {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.clock.0.wall_ms())
-    }
-
-    fn monotonic_ms(&self) -> u64 {
-        self.clock.0.now().0 / 1000
-    }
-}
-
-impl conductor::audit_log::outside::Ids for OutsideForAudit {
-    fn fill(&self, bytes: &mut [u8]) {
-        conductor::outside::RandomIds.fill(bytes);
-    }
 }

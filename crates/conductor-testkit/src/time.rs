@@ -1,22 +1,24 @@
 //! One clock for reading and for waiting, moved by the test.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use conductor::outside::Clock;
-use conductor::studio::Sleeper;
 use conductor_core::event::Micros;
+use conductor_gateway::studio::Sleeper;
+use conductor_hosts::system::Clock;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     now: u64,
     next: u64,
     sleepers: BTreeMap<(u64, u64), oneshot::Sender<()>>,
 }
 
+#[derive(Debug)]
 pub struct ManualTime {
     state: Mutex<State>,
     wall_start: Duration,
@@ -28,14 +30,10 @@ impl ManualTime {
         Arc::new(Self { state: Mutex::default(), wall_start: Duration::from_secs(1_767_323_045) })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Wakes everyone whose time has come, in order.
     pub fn advance(&self, by: Duration) {
         let due = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.now += by.as_micros() as u64;
             let now = state.now;
             let later = state.sleepers.split_off(&(now + 1, 0));
@@ -48,12 +46,13 @@ impl ManualTime {
 
     /// When the next sleeper that somebody still waits for wakes.
     pub fn next_wake(&self) -> Option<Duration> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.sleepers.retain(|_, sleeper| !sleeper.is_closed());
         state.sleepers.keys().next().map(|(at, _)| Duration::from_micros(at.saturating_sub(state.now)))
     }
 
-    /// Lets other tasks run until somebody sleeps, then gives how long. For calls whose next move is a wait.
+    /// Lets other tasks run until somebody sleeps, then gives how long. For calls whose next move
+    /// is a wait.
     pub async fn until_someone_sleeps(&self) -> Duration {
         loop {
             if let Some(wait) = self.next_wake() {
@@ -66,18 +65,18 @@ impl ManualTime {
 
 impl Clock for ManualTime {
     fn now(&self) -> Micros {
-        Micros(self.lock().now)
+        Micros(self.state.lock().now)
     }
 
     fn wall(&self) -> SystemTime {
-        UNIX_EPOCH + self.wall_start + Duration::from_micros(self.lock().now)
+        UNIX_EPOCH + self.wall_start + Duration::from_micros(self.state.lock().now)
     }
 }
 
 impl Sleeper for ManualTime {
     fn until(&self, at: Micros) -> BoxFuture<'static, ()> {
         let (wake, woken) = oneshot::channel();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if at.0 <= state.now {
             return Box::pin(std::future::ready(()));
         }

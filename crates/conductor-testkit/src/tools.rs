@@ -1,18 +1,19 @@
 //! A small catalog that behaves and misbehaves on request, and counts every run.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use conductor::pipeline::call::{Content, Output};
-use conductor::tools::catalog::{Catalog, Definition, Tool};
-use conductor::tools::prompt::{Argument, Message, Prompt};
-use conductor::tools::resource::Resource;
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_core::policy::Tier;
+use conductor_gateway::pipeline::call::{Content, Output};
+use conductor_gateway::tools::catalog::{Catalog, Definition, Tool};
+use conductor_gateway::tools::prompt::{Argument, Message, Prompt};
+use conductor_gateway::tools::resource::Resource;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// How often each handler was entered, and what it was given; and the door that slow ones wait at.
+/// Every run of a handler with its arguments, and the signal that slow handlers wait for.
 #[derive(Default)]
 pub struct Runs {
     entered: Mutex<Vec<(String, Value)>>,
@@ -21,11 +22,11 @@ pub struct Runs {
 
 impl Runs {
     pub fn note(&self, tool: &str, arguments: &Value) {
-        self.entered.lock().unwrap_or_else(PoisonError::into_inner).push((tool.to_owned(), arguments.clone()));
+        self.entered.lock().push((tool.to_owned(), arguments.clone()));
     }
 
     pub fn of(&self, tool: &str) -> usize {
-        self.entered.lock().unwrap_or_else(PoisonError::into_inner).iter().filter(|it| it.0 == tool).count()
+        self.entered.lock().iter().filter(|it| it.0 == tool).count()
     }
 
     /// Lets other tasks run until the handler was entered that often.
@@ -36,7 +37,7 @@ impl Runs {
     }
 
     pub fn all(&self) -> Vec<(String, Value)> {
-        self.entered.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.entered.lock().clone()
     }
 }
 
@@ -123,6 +124,8 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
         format!("send {:?} to the machine", arguments.get("text").and_then(Value::as_str).unwrap_or_default())
     });
     danger.grantable = true;
+    let mut fail_effect = failing(FAIL_EFFECT, Tier::HardwareIo);
+    fail_effect.requires_approval = Some(false);
     let mut always = simple(ALWAYS, Tier::Stateful);
     always.always = true;
     let mut hidden = simple(HIDDEN, Tier::Stateful);
@@ -132,7 +135,8 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
         Definition::new(PANIC, Tier::Stateful, "daemon", move |_studio, _leave, arguments| {
             runs.note(PANIC, &arguments);
             async move {
-                if arguments_of_nobody() {
+                // Never true; it gives the block its type.
+                if std::hint::black_box(false) {
                     return Ok(Output::new(json!({})));
                 }
                 panic!("told to panic")
@@ -162,26 +166,10 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
         waiting(SLOW, Tier::ReadOnly),
         waiting(SLOW_EFFECT, Tier::Stateful),
         failing(FAIL, Tier::ReadOnly),
-        failing(FAIL_EFFECT, Tier::HardwareIo).requires_no_approval(),
+        fail_effect,
         panicking,
         picture,
     ]
-}
-
-/// Never true; it gives the panicking handler a type.
-fn arguments_of_nobody() -> bool {
-    false
-}
-
-trait RequiresNoApproval {
-    fn requires_no_approval(self) -> Self;
-}
-
-impl RequiresNoApproval for Definition {
-    fn requires_no_approval(mut self) -> Self {
-        self.requires_approval = Some(false);
-        self
-    }
 }
 
 pub fn catalog(runs: &Arc<Runs>) -> Catalog {

@@ -1,53 +1,32 @@
-//! What the audit log costs, beside the plainest log there is: append and `fdatasync` for each record.
+//! What the audit log costs, beside the plainest log there is: append and `fdatasync` for each
+//! record.
 //!
-//! Prints the median and the spread over rounds that take turns, since the cost of a sync moves with the load of the disk.
+//! Prints the median and the spread over rounds that take turns, since the cost of a sync moves
+//! with the load of the disk.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a bench reads the real clock")]
 
 use std::io::{Read, Write};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use conductor::audit_log::files::Disk;
-use conductor::audit_log::layout::Layout;
-use conductor::audit_log::outside::{Clock, Ids};
-use conductor::audit_log::{AuditLog, Durability, Settings, keys, walk};
 use conductor_core::audit::{CallFacts, OutcomeFacts, Verdict};
 use conductor_core::digest::Digest;
 use conductor_core::error::AuditResult;
 use conductor_core::policy::Tier;
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
+use conductor_gateway::audit_log::files::Disk;
+use conductor_gateway::audit_log::layout::Layout;
+use conductor_gateway::audit_log::{AuditLog, Durability, Settings, keys, walk};
+use conductor_hosts::system::{Clock, Ids, RandomIds, RealClock};
 use sha2::{Digest as _, Sha256};
-
-#[derive(Debug)]
-struct RealTime(Instant);
-
-impl Clock for RealTime {
-    fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-    }
-
-    fn monotonic_ms(&self) -> u64 {
-        u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-}
-
-#[derive(Debug)]
-struct Random;
-
-impl Ids for Random {
-    fn fill(&self, bytes: &mut [u8]) {
-        for piece in bytes.chunks_mut(16) {
-            piece.copy_from_slice(&uuid::Uuid::new_v4().as_bytes()[..piece.len()]);
-        }
-    }
-}
 
 fn facts(log: &AuditLog) -> CallFacts {
     CallFacts {
-        call: Random.v4(),
+        call: RandomIds.v4(),
         principal: Principal::socket(1000, "bench"),
         conn: Some("c1".into()),
         tool: "live_get_song_overview".into(),
@@ -134,7 +113,7 @@ fn plain_encode(log: &AuditLog) -> Vec<f64> {
             for _ in 0..40_000 {
                 line.clear();
                 let ts = Timestamp::from_millis(1_767_323_045_000);
-                let stamp = conductor_core::audit::Stamp { id: Random.v7(ts), ts };
+                let stamp = conductor_core::audit::Stamp { id: RandomIds.v7(ts.as_millis()), ts };
                 chain.append(&stamp, &conductor_core::audit::Entry::Outcome(facts(log), OUTCOME), &mut line);
             }
             rate(40_000, started.elapsed())
@@ -144,9 +123,9 @@ fn plain_encode(log: &AuditLog) -> Vec<f64> {
 
 fn main() {
     let home = tempfile::tempdir().expect("a folder");
-    let clock: Arc<dyn Clock> = Arc::new(RealTime(Instant::now()));
+    let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let settings = Settings::default();
-    let (log, _) = AuditLog::open(home.path(), Arc::new(Disk), settings, clock, Arc::new(Random)).expect("opens");
+    let (log, _) = AuditLog::open(home.path(), Arc::new(Disk), settings, clock, Arc::new(RandomIds)).expect("opens");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     // Two files: a first sync after unsynced appends would pay for those too.
     let (other, synced) = (home.path().join("plain"), home.path().join("plain-synced"));
@@ -155,9 +134,9 @@ fn main() {
     for _ in 0..7 {
         read.push(runtime.block_on(reads(&log, 40_000)));
         written.push(plain(&other, 40_000, false));
-        let syncs = log.health().syncs;
+        let syncs = log.health().syncs.count();
         one.push(runtime.block_on(effects(&log, 1, 50)));
-        assert!(log.health().syncs >= syncs + 100, "a lone caller has a sync of its own for each record");
+        assert!(log.health().syncs.count() >= syncs + 100, "a lone caller has a sync of its own for each record");
         many.push(runtime.block_on(effects(&log, 64, 40)));
         bare.push(plain(&synced, 100, true));
     }

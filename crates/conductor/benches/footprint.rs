@@ -1,5 +1,7 @@
-//! What the daemon costs: start to ready, memory, and processor time while nothing happens, beside an empty tokio daemon in the same run.
+//! What the daemon costs: start to ready, memory, and processor time while nothing happens, beside
+//! an empty tokio daemon in the same run.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 
@@ -40,7 +42,8 @@ fn main() {
     }
 }
 
-/// Starts a daemon in a new home, waits for its first line, looks, and ends it. Gives the milliseconds to that line.
+/// Starts a daemon in a new home, waits for its first line, looks, and ends it. Gives the
+/// milliseconds to that line.
 fn measured<T>(program: &std::path::Path, arguments: &[&str], look: impl FnOnce(&Child) -> T) -> (f64, T) {
     let home = tempfile::tempdir().unwrap();
     let start = Instant::now();
@@ -80,7 +83,8 @@ fn ticks(pid: u32) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// `VmRSS` counts shared pages of the program file too; `RssAnon` is what this process has to itself.
+/// `VmRSS` counts shared pages of the program file too; `RssAnon` is what this process has to
+/// itself.
 fn rss_mb(pid: u32, row: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|it| it.starts_with(row)).unwrap();

@@ -1,15 +1,17 @@
-//! Patches: a file of 2 MB opened, listed, edited and saved, beside two public libraries on the same file; an object added to a running Pd,
-//! beside a bare round trip to a Pd; the check of a layout from 100 to 10,000 boxes. Medians with the range of the rounds.
+//! Patches: a file of 2 MB opened, listed, edited and saved, beside two public libraries on the
+//! same file; an object added to a running Pd, beside a bare round trip to a Pd; the check of a
+//! layout from 100 to 10,000 boxes. Medians with the range of the rounds.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 
-use conductor::hosts::patch::reach::{Consent, Rehearsal};
-use conductor::hosts::patch::{Ask, HostKind, Naming, PatchHost, Patches, Settings};
-use conductor::hosts::pd::{self, PdHost};
-use conductor::outside::{RandomIds, RealClock};
 use conductor_core::error::ToolError;
-use conductor_patch::reach::{Around, reach};
+use conductor_hosts::patch::reach::{Consent, Rehearsal};
+use conductor_hosts::patch::{Ask, HostKind, Naming, PatchHost, Patches, Settings};
+use conductor_hosts::pd::{self, PdHost};
+use conductor_hosts::system::{RandomIds, RealClock};
+use conductor_patch::reach::{Environment, reach};
 use conductor_patch::validate::{Options, validate};
 use conductor_patch::{CanvasId, CordEnds, Document, Edit, Format, NewBox, Op, Point};
 use std::collections::BTreeMap;
@@ -57,7 +59,7 @@ fn main() {
     for n in [100, 1_000, 10_000] {
         let document = large(n);
         let mut times: Vec<f64> =
-            (0..ROUNDS).map(|_| timed(|| drop(black_box(reach(&document, &Around::default()))))).collect();
+            (0..ROUNDS).map(|_| timed(|| drop(black_box(reach(&document, &Environment::default()))))).collect();
         println!("{n:>8} boxes {}", told(&mut times));
     }
     println!("\nadd an object to a running Pd, milliseconds, median (range) of {TRIPS}");
@@ -186,8 +188,9 @@ fn peers(file: &Path) {
     }
 }
 
-/// One object more in a running Pd, by `add` and by hand over the same kind of connection, in turn. Each way gets a Pd of its own: Pd
-/// sleeps between two looks at its sockets, so one more patch in the round would change every figure.
+/// One object more in a running Pd, by `add` and by hand over the same kind of connection, in turn.
+/// Each way gets a Pd of its own: Pd sleeps between two looks at its sockets, so one more patch in
+/// the round would change every figure.
 fn running(home: &Path, name: &str, add: fn(&Patches, &str, &str, usize)) {
     let Some(mut bare) = Bare::start() else {
         println!("(pd is not installed)");

@@ -1,11 +1,13 @@
-//! What a plugin costs: start, calls, memory, beside a Node child that runs the same file; and what a neighbour that spins costs it.
+//! What a plugin costs: start, calls, memory, beside a Node child that runs the same file; and what
+//! a neighbour that spins costs it.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 
-use conductor::hosts::plugin::Limits;
-use conductor::hosts::plugin::process::{Answers, Launch, LogLevel, NoAnswers, Process, Refusal};
-use conductor::hosts::plugin::runner::Runner;
+use conductor_hosts::plugin::Limits;
+use conductor_hosts::plugin::process::{Answers, Launch, LogLevel, NoAnswers, Process, Refusal};
+use conductor_hosts::plugin::runner::Runner;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -137,7 +139,8 @@ async fn start_node(node: &std::path::Path, folder: &std::path::Path) -> (Child,
     (child, lines)
 }
 
-/// A plugin's calls while another one does nothing, and while it spins. Turn by turn, so that both see the same machine.
+/// A plugin's calls while another one does nothing, and while it spins. Turn by turn, so that both
+/// see the same machine.
 async fn neighbours(input: &Value) {
     let (spinner, busy) = (runner(Arc::new(NoAnswers)), runner(Arc::new(NoAnswers)));
     let (mut alone, mut beside) = (Vec::new(), Vec::new());

@@ -1,12 +1,16 @@
-//! From port to port over a real JACK server: what Conductor adds to a cable, beside the cable itself, a forwarder on mido and a C program.
+//! From port to port over a real JACK server: what Conductor adds to a cable, beside the cable
+//! itself, a forwarder on mido and a C program.
 //!
-//! Two clients of ours stand at the ends, so that nothing is a loop: the mouth puts every message at a frame of its own and the ear notes the
-//! frame at which it arrives. Both count in the server's frames, so the figures do not depend on when a thread woke up. All paths take
-//! turns within one run; the spread is that of the turns.
+//! Two clients of ours stand at the ends, so that nothing is a loop: the mouth puts every message
+//! at a frame of its own and the ear notes the frame at which it arrives. Both count in the
+//! server's frames, so the figures do not depend on when a thread woke up. All paths take turns
+//! within one run; the spread is that of the turns.
 //!
-//! Not here: ALSA. `a2jmidid` itself carries between ALSA and JACK and does nothing without a sequencer; the C program here is `jalv` with the
-//! filters of x42, which is of its class: one client that reads and writes within its callback.
+//! Not here: ALSA. `a2jmidid` itself carries between ALSA and JACK and does nothing without a
+//! sequencer; the C program here is `jalv` with the filters of x42, which is of its class: one
+//! client that reads and writes within its callback.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 
 use conductor_testkit::real::{PATIENCE, jack as server, mido, wait_for};
@@ -36,7 +40,8 @@ const FROM_CONTROLLER: u8 = 8;
 const TO_CONTROLLER: u8 = 102;
 
 fn main() {
-    // libjack finds its server through the environment of the process, so everything happens in a child of its own.
+    // libjack finds its server through the environment of the process, so everything happens in a
+    // child of its own.
     #[expect(clippy::disallowed_methods, reason = "libjack takes the server's name from the environment")]
     let name = std::env::var(SERVER);
     match name {
@@ -70,8 +75,8 @@ fn measure(name: &str) {
     plug_in();
 }
 
-/// How long a port that appears stays unheard: until the daemon has connected itself to it. A client can be connected to once it is active,
-/// so the time runs from there.
+/// How long a port that appears stays unheard: until the daemon has connected itself to it. A
+/// client can be connected to once it is active, so the time runs from there.
 fn plug_in() {
     let plug = || {
         let client = Client::new("late", ClientOptions::NO_START_SERVER).ok()?.0;
@@ -101,7 +106,8 @@ fn plug_in() {
 /// One way from the mouth to the ear.
 struct Path {
     name: &'static str,
-    /// Where messages go in and come out again; without them a cable leads from the mouth to the ear.
+    /// Where messages go in and come out again; without them a cable leads from the mouth to the
+    /// ear.
     ends: Option<(String, String)>,
     forwarder: Option<Arc<Forwarder>>,
     form: Form,
@@ -111,7 +117,8 @@ struct Path {
 enum Form {
     /// Fourteen bits of number.
     Bend,
-    /// Eleven bits of number. Comes back under other controllers, and so cannot have passed unmapped.
+    /// Eleven bits of number. Comes back under other controllers, and so cannot have passed
+    /// unmapped.
     Controller,
 }
 
@@ -143,7 +150,8 @@ impl Form {
     }
 }
 
-/// What the two callbacks and the measurement share. Frames are kept plus one, so that zero means none.
+/// What the two callbacks and the measurement share. Frames are kept plus one, so that zero means
+/// none.
 struct Traffic {
     runs: AtomicBool,
     maps: AtomicBool,
@@ -232,7 +240,8 @@ struct Rig {
 
 /// What one turn of a path gave.
 struct Turn {
-    /// In frames, sorted. After a missed period the server sets its count anew, and one on its way may seem to arrive before it was sent.
+    /// In frames, sorted. After a missed period the server sets its count anew, and one on its way
+    /// may seem to arrive before it was sent.
     latencies: Vec<i32>,
     lost: usize,
     astray: usize,

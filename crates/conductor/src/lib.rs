@@ -1,17 +1,17 @@
-//! The shell around `conductor-core`: everything that touches the outside world, and the only binary.
+//! The daemon and its command line: where everything is assembled, the owner's thread, and the
+//! doors.
 //!
-//! Arrows point down only: `doors`, `daemon` and `cli` know `pipeline`; `pipeline` knows `tools`; `tools` know `hosts`.
+//! Arrows point down only, and the crates enforce it: core, patch, set <- hosts <- gateway <- this
+//! crate.
 
-pub mod audit_log;
+pub mod app;
 pub mod cli;
-pub mod daemon;
+pub mod config_check;
+pub mod config_file;
+pub mod demo;
 pub mod doors;
-pub mod hosts;
-pub mod outside;
-pub mod paint;
-pub mod pending_store;
-pub mod pipeline;
-pub mod secrets;
-pub mod studio;
-pub mod tools;
-pub mod whole_file;
+pub mod gateway;
+pub mod home;
+pub mod log;
+pub mod owner;
+pub mod release_memory;

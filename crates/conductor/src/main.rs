@@ -1,7 +1,7 @@
-//! The binary. Reads the outside once and hands it to the command line.
+//! The binary. Reads the arguments and the environment once and passes them to the command line.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    conductor::cli::run(std::env::args_os(), &conductor::outside::Environment::read())
+    conductor::cli::run(std::env::args_os(), &conductor_hosts::system::Environment::read())
 }

@@ -1,6 +1,8 @@
-//! Reading the rows of a mode: mappings and continuous bindings, their ids, and the checks that need more than one row.
+//! Reading the rows of a mode: mappings and continuous bindings, their ids, and the checks that
+//! need more than one row.
 //!
-//! Every entry of the file gives one row, sound or not, so that an index means the same here and there.
+//! Every entry of the file gives one row, sound or not, so that an index means the same here and
+//! there.
 
 use super::reader::Reader;
 use super::tree::{Node, Place};
@@ -135,7 +137,8 @@ fn read_continuous<'t>(r: &mut Reader<'t>, mode: &str, nodes: &'t [Node]) -> Vec
         .collect()
 }
 
-/// Makes names for rows that have none, unique within their mode and the same on every load of the same file.
+/// Makes names for rows that have none, unique within their mode and the same on every load of the
+/// same file.
 struct Ids {
     taken: BTreeSet<String>,
 }
@@ -188,7 +191,8 @@ fn refuse_second_ids<'t, T>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [R
     }
 }
 
-/// Two windows on one key leave open which one a press belongs to. Rows for another device or channel are told apart by precedence.
+/// Two windows on one key leave open which one a press belongs to. Precedence decides between rows
+/// for different devices or channels.
 fn refuse_overlapping_velocities<'t>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [Row<Rule>]) {
     type Pad = (Option<String>, Option<u8>, u8);
     let mut windows: BTreeMap<Pad, Vec<(usize, crate::mapping::Window)>> = BTreeMap::new();
@@ -272,7 +276,7 @@ pub(crate) fn made_continuous_id(mode: &str, source: &Value, taken: impl Iterato
     Ids { taken: taken.collect() }.make(mode, &sorted(source).to_string())
 }
 
-/// Whether the gesture that fires is followed by a release that can end what was begun.
+/// Whether a release follows the gesture, so that a started output can end.
 fn has_release(kind: &TriggerKind) -> bool {
     match kind {
         TriggerKind::Note { on, .. } | TriggerKind::GamepadButton { on, .. } => match on {

@@ -1,6 +1,7 @@
-//! The JSON Schemas that tools publish. They say in JSON what the files beside this one read; a test holds the two together.
+//! The JSON Schemas that tools publish. They describe in JSON what the sibling files read; a test
+//! holds the two together.
 //!
-//! Not here: checking a value. Values are read, and reading tells more than a schema can.
+//! Not here: checking a value. The readers check values and report more than a schema can.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -19,19 +20,20 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     defs().keys().map(String::as_str)
 }
 
-/// A definition that stands on its own: beside its keys it carries `$defs` with everything it refers to.
+/// A self-contained definition: besides its keys it has `$defs` with everything it refers to.
 pub fn def(name: &str) -> Option<Value> {
     defs().get(name).map(|it| with_defs(it.clone()))
 }
 
-/// Completes a schema that refers to definitions by `{"$ref": "#/$defs/NAME"}`. References are resolved from the root of a schema,
-/// so this is called on the whole input schema of a tool, not on one of its properties.
+/// Completes a schema that refers to definitions by `{"$ref": "#/$defs/NAME"}`. References are
+/// resolved from the root of a schema, so this is called on the whole input schema of a tool, not
+/// on one of its properties.
 pub fn with_defs(schema: Value) -> Value {
     complete(schema, &[])
 }
 
-/// The same, with triggers and actions only named: one tool publishes them in full, the others point at it and read them in full
-/// all the same.
+/// The same, with triggers and actions only named: one tool publishes them in full, the others
+/// point at it and read them in full all the same.
 pub fn with_outlined_defs(schema: Value, published_by: &str) -> Value {
     let outlines = ["Trigger", "Action"].map(|name| (name, outline(name, published_by)));
     complete(schema, &outlines)

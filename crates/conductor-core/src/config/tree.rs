@@ -1,6 +1,8 @@
-//! One small tree for what a person writes in TOML and what a tool sends in JSON, so that both are read by the same code.
+//! One small tree for the TOML of the file and the JSON of a tool call, so that both are read by
+//! the same code.
 //!
-//! Not here: what any key means. A node knows its value and, when it came from a file, its place in the text.
+//! Not here: the meaning of any key. A node knows its value and, when it came from a file, its
+//! place in the text.
 
 use serde_json::{Map, Number, Value};
 use std::ops::Range;
@@ -66,7 +68,8 @@ impl Node {
         }
     }
 
-    /// The same value without places. Dates become text; numbers JSON cannot hold (`inf`, `nan`) become null.
+    /// The same value without places. Dates become text; numbers JSON cannot hold (`inf`, `nan`)
+    /// become null.
     pub fn to_json(&self) -> Value {
         match &self.kind {
             Kind::Null => Value::Null,
@@ -100,7 +103,8 @@ impl Node {
         Node { place: None, kind }
     }
 
-    /// `shift` is added to every place: the length of a byte order mark that the parser did not see.
+    /// `shift` is added to every place: the length of a byte order mark that the parser did not
+    /// see.
     pub fn from_toml<S: AsRef<str>>(document: &toml_edit::Document<S>, shift: usize) -> Node {
         let mut root = table(document.as_table(), shift);
         root.place = Some(shift..shift);

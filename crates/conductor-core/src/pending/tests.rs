@@ -1,4 +1,5 @@
-//! Questions and plans from several principals, with a changing world, against a plain list of what was allowed.
+//! Questions and plans from several principals, with a changing world, against a plain list of what
+//! was allowed.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -36,14 +37,14 @@ fn question(who: &str, args: &str) -> Ask {
     }
 }
 
-struct Desk {
+struct ApprovalQueue {
     pending: Pending,
     settings: ApprovalSettings,
     limits: Limits,
     next: u64,
 }
 
-impl Desk {
+impl ApprovalQueue {
     fn new() -> Self {
         Self { pending: Pending::default(), settings: ApprovalSettings::default(), limits: Limits::default(), next: 0 }
     }
@@ -72,7 +73,7 @@ impl Desk {
 
 #[test]
 fn a_yes_runs_the_identical_call_once() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let ask = question("a", "x");
     let id = desk.created(&ask, 0);
     assert_eq!(desk.ask(&ask, 1), Asked::Joined { id });
@@ -88,13 +89,13 @@ fn a_yes_runs_the_identical_call_once() {
 #[test]
 fn expiry_is_exact() {
     for (ms, runs) in [(299_999, true), (300_000, false)] {
-        let mut desk = Desk::new();
+        let mut desk = ApprovalQueue::new();
         let ask = question("a", "x");
         let id = desk.created(&ask, 0);
         desk.yes(id, 1);
         assert_eq!(matches!(desk.ask(&ask, ms), Asked::Run { .. }), runs, "{ms}");
     }
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let id = desk.created(&question("a", "x"), 0);
     assert_eq!(desk.pending.allow(id, &Yes::once("p", Channel::Cli), at(300_000)), Err(Refused::Expired));
     assert_eq!(desk.state(id), State::Expired);
@@ -103,7 +104,7 @@ fn expiry_is_exact() {
 #[test]
 fn a_yes_lives_as_the_tool_and_the_person_say() {
     let lives = |said_at: u64, yes: Yes, ms: u64| {
-        let mut desk = Desk::new();
+        let mut desk = ApprovalQueue::new();
         let ask = question("a", "x");
         let id = desk.created(&ask, 0);
         desk.pending.allow(id, &yes, at(said_at)).expect("allowed");
@@ -119,7 +120,7 @@ fn a_yes_lives_as_the_tool_and_the_person_say() {
 
 #[test]
 fn what_an_answer_may_not_do() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let id = desk.created(&question("a", "x"), 0);
     let base = Yes::once("p", Channel::Cli);
     let mut answer = |yes: Yes| desk.pending.allow(id, &yes, at(1));
@@ -140,7 +141,7 @@ fn what_an_answer_may_not_do() {
 
 #[test]
 fn a_wider_answer_counts_its_uses_and_any_arguments() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let id = desk.created(&question("a", "x"), 0);
     let yes = Yes { uses: 3, any_args: true, ..Yes::once("person:1000", Channel::Console) };
     desk.pending.allow(id, &yes, at(1)).expect("allowed");
@@ -154,7 +155,7 @@ fn a_wider_answer_counts_its_uses_and_any_arguments() {
 
 #[test]
 fn a_no_stands_for_the_cooldown() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let ask = question("a", "x");
     let id = desk.created(&ask, 0);
     desk.pending.deny(id, "person:1000", Channel::Terminal, at(10)).expect("denied");
@@ -173,7 +174,7 @@ fn what_changed_since_the_yes_makes_it_stale() {
         (Changed::State, Present { state: None, ..present() }),
     ];
     for (what, now) in changes {
-        let mut desk = Desk::new();
+        let mut desk = ApprovalQueue::new();
         let ask = question("a", "x");
         let id = desk.created(&ask, 0);
         desk.yes(id, 1);
@@ -185,7 +186,7 @@ fn what_changed_since_the_yes_makes_it_stale() {
 
 #[test]
 fn fatigue_has_limits() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let mut prompts = 0;
     let mut refused = Vec::new();
     for n in 0..100 {
@@ -212,7 +213,7 @@ fn fatigue_has_limits() {
 
 #[test]
 fn one_waiter_per_record() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let id = desk.created(&question("a", "x"), 0);
     assert!(desk.pending.begin_wait(id));
     assert!(!desk.pending.begin_wait(id));
@@ -241,9 +242,10 @@ fn plan() -> NewPlan {
 
 #[test]
 fn a_plan_is_applied_once_and_undone_once() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let id = desk.pending.create_plan(plan(), ids(1), &desk.settings, &desk.limits, at(0)).expect("a plan");
-    let status = |desk: &Desk| desk.pending.get(id).and_then(Record::config_plan).expect("a plan")["status"].clone();
+    let status =
+        |desk: &ApprovalQueue| desk.pending.get(id).and_then(Record::config_plan).expect("a plan")["status"].clone();
     assert_eq!(status(&desk), "pending");
     let yes = Yes::once("p", Channel::Cli);
     assert_eq!(desk.pending.allow(id, &yes, at(1)), Err(Refused::Kind(Kind::Plan)));
@@ -261,7 +263,7 @@ fn a_plan_is_applied_once_and_undone_once() {
 
 #[test]
 fn a_plan_against_another_state_is_stale_and_an_old_one_expired() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let id = desk.pending.create_plan(plan(), ids(1), &desk.settings, &desk.limits, at(0)).expect("a plan");
     let moved = Present { state: Some(digest("edited")), ..present() };
     assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &moved, at(1)), Err(Refused::Changed(Changed::State)));
@@ -277,7 +279,7 @@ fn a_plan_against_another_state_is_stale_and_an_old_one_expired() {
 fn standing_grants() {
     let mapping = Principal::Mapping { mode: "Live".into(), id: "x1".into() };
     let press = |args: &str| Ask { principal: mapping.clone(), ..question("a", args) };
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let standing = desk
         .pending
         .grant_standing(press("x"), AskFloor::UnlessMapping, "person:1000", Channel::Cli, ids(900), at(0))
@@ -310,7 +312,7 @@ fn standing_grants() {
 
 #[test]
 fn old_records_go_and_the_last_hundred_applied_plans_stay() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     desk.next = 5000;
     desk.limits.pending_per_principal = 1000;
     desk.limits.pending_all = 1000;
@@ -332,7 +334,7 @@ fn old_records_go_and_the_last_hundred_applied_plans_stay() {
 
 #[test]
 fn a_change_that_could_not_be_written_never_happened() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let ask = question("a", "x");
     let id = desk.created(&ask, 0);
     desk.pending.commit();
@@ -351,7 +353,7 @@ fn a_change_that_could_not_be_written_never_happened() {
 
 #[test]
 fn the_file_form_is_exact() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let id = desk.created(&question("a", "x"), 0);
     desk.yes(id, 1);
     let record = desk.pending.get(id).expect("a record");
@@ -389,7 +391,7 @@ fn the_file_form_is_exact() {
 
 #[test]
 fn short_ids_are_unique_and_forgiving() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     let one = desk.created(&question("a", "1"), 0);
     desk.next = 0;
     let record = desk.pending.ask(
@@ -437,7 +439,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a person allowed, written down beside the store and judged by itself.
+/// An independent record of the answers, to compare the store with.
 #[derive(Debug, Clone)]
 struct Granted {
     id: Uuid,
@@ -453,7 +455,7 @@ proptest! {
 
     #[test]
     fn nothing_runs_that_was_not_allowed(ops in prop::collection::vec(op(), 1..120)) {
-        let mut desk = Desk::new();
+        let mut desk = ApprovalQueue::new();
         desk.limits.asks_per_minute = 1000;
         let (mut now, mut world) = (0_u64, (0_u32, 0_u32, 0_u32));
         let mut asked: Vec<(Uuid, u8, u8)> = Vec::new();

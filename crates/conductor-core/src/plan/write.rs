@@ -1,11 +1,13 @@
-//! JSON values as TOML on one line. The file's own style lives in its lines; a new row is plain and on few lines.
+//! JSON values as TOML on one line. The file's own style lives in its lines; a new row is plain and
+//! on few lines.
 //!
 //! Not here: where the text goes.
 
 use serde_json::{Map, Value};
 
-/// One line, whatever the value holds: a line break inside a text is written as an escape, so the newline style of the file cannot
-/// change what the text means. `null` has no TOML form; readers of changes refuse it before it comes here.
+/// Always one line: a line break inside a text is written as an escape, so the newline style of the
+/// file cannot change what the text means. `null` has no TOML form; readers of changes refuse it
+/// before it comes here.
 pub(crate) fn value(it: &Value) -> String {
     match it {
         Value::Null => "\"\"".to_owned(),

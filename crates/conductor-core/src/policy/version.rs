@@ -1,6 +1,7 @@
-//! The version of a policy: what an approval was given under.
+//! The version of a policy: a hash that approvals are bound to.
 //!
-//! Taken over the policy as read, not over its text, so that a remark or another order of keys makes no question stale.
+//! Computed from the parsed policy, not from its text, so that comments and the order of keys do
+//! not change it.
 
 use super::{ApprovalSettings, PadSettings, Pattern, Policy, Rule, TierDefaults, policy_version};
 use crate::digest::Digest;
@@ -35,8 +36,8 @@ impl Policy {
 
     /// With the `tools` and `plugins` sections, which an approval depends on as much.
     pub fn version(&self, tools: &Value, plugins: &Value) -> Digest {
-        // Only a number beyond 2^53 in a rule could fail, and reading the file refuses those. A policy made otherwise gets a version
-        // of its own kind, under which no earlier yes counts.
+        // Only a number beyond 2^53 in a rule could fail, and reading the file refuses those. A
+        // policy made otherwise gets a version of its own kind, under which no earlier yes counts.
         policy_version(&self.to_json(), tools, plugins).unwrap_or_else(|fault| Digest::of(fault.to_string().as_bytes()))
     }
 }

@@ -1,8 +1,8 @@
-//! An edited Set, read by `bravoh-daw` (tempo, tracks, note counts), by `roxmltree` (every note attribute, ids, slots), and by Python's own
-//! XML reader through `read_set.py`.
+//! An edited Set, read by `bravoh-daw` (tempo, tracks, note counts), by `roxmltree` (every note
+//! attribute, ids, slots), and by Python's own XML reader through `read_set.py`.
 
 #[allow(dead_code)]
-#[path = "../../tests/all/fixtures.rs"]
+#[path = "../../tests/it/fixtures.rs"]
 mod fixtures;
 
 use conductor_set::{ClipProps, Document, LiveEdit, Note, PathId, TrackKind, TrackProps};
@@ -113,7 +113,7 @@ fn as_file(doc: &Document) -> tempfile::NamedTempFile {
     file
 }
 
-/// It gives names as they stand in the text.
+/// Decodes a name: the reader returns names with their escapes.
 fn unescape(name: &str) -> String {
     name.replace("&lt;", "<")
         .replace("&gt;", ">")
@@ -135,7 +135,8 @@ fn bravoh_daw_reads_what_was_written() {
         let file = as_file(&after);
         let seen = bravoh_daw::parse(file.path()).expect(&name);
         assert!(seen.daw.contains("Ableton"), "{name}: {}", seen.daw);
-        // It reads the stored tempo, not the envelope; the two are the same unless the tempo is automated.
+        // It reads the stored tempo, not the envelope; the two are the same unless the tempo is
+        // automated.
         if doc.plan(&[LiveEdit::SetTempo { bpm: 97.25 }]).is_ok() {
             assert_eq!(seen.bpm, Some(97.25), "{name}");
         }

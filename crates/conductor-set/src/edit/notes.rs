@@ -1,4 +1,5 @@
-//! Replacing notes: `KeyTracks` is rewritten, notes that stay keep their text and id, and what hung on vanished ids goes.
+//! Replaces notes: rewrites `KeyTracks`, keeps text and id of the notes that stay, and removes
+//! references to the ids of removed notes.
 
 use super::{Done, Outcome, check_range};
 use crate::change::Draft;
@@ -11,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-/// Which notes a partial write replaces: those that start inside. Ends are exclusive, except `toPitch`.
+/// Which notes a partial write replaces: those that start inside. Ends are exclusive, except
+/// `toPitch`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NoteWindow {
@@ -55,7 +57,7 @@ pub struct NotesWritten {
     pub id: PathId,
     /// Its name.
     pub name: String,
-    /// Notes it now holds.
+    /// Notes in the clip afterwards.
     pub count: usize,
     /// Notes that were there and are not any more.
     pub removed: usize,
@@ -79,8 +81,9 @@ fn key(note: &Note) -> (u8, u64) {
     (note.pitch, (note.start_time + 0.0).to_bits())
 }
 
-/// Puts notes in pitch and time order and lets overlaps of one pitch follow Live: of two with one start the later in the list
-/// stays, and a note that runs into the next is cut at its start. Pairs that were both stored before are left alone.
+/// Puts notes in pitch and time order and lets overlaps of one pitch follow Live: of two with one
+/// start the later in the list stays, and a note that runs into the next is cut at its start. Pairs
+/// that were both stored before are left alone.
 fn settle<'a>(list: Vec<Planned<'a>>) -> (Vec<Planned<'a>>, usize) {
     let mut adjusted = 0;
     let mut place: HashMap<(u8, u64), usize> = HashMap::with_capacity(list.len());
@@ -136,7 +139,8 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
         let text = match stored {
             Some((raw, was)) if was == value => raw.to_owned(),
             Some(_) => number(value),
-            // A note that is kept leaves out what it left out; a new one does so where its neighbours do.
+            // A kept note omits the same attributes as before; a new one omits those that its
+            // neighbours omit.
             None if default == Some(value) && (omit || old.is_some()) => return,
             None => number(value),
         };
@@ -153,7 +157,7 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
         let _ = write!(out, " IsEnabled=\"{}\"", !note.muted);
     }
     let _ = write!(out, " NoteId=\"{id}\"");
-    // What a later Live may have added to a note stays with it.
+    // Unknown attributes of later Live versions stay with the note.
     for (name, _) in old.iter().flat_map(|el| el.attributes()).filter(|(name, _)| !KNOWN.contains(name)) {
         let raw = old.and_then(|el| el.attr_raw(name)).unwrap_or_default();
         let _ = write!(out, " {name}=\"{}\"", raw.replace('"', "&quot;"));
@@ -266,7 +270,7 @@ pub(super) fn replace(
     Ok(Done { warnings, ..Done::new(Outcome::Notes(written), path) })
 }
 
-/// Removes what refers to vanished notes: per-note event lists, and members of probability groups.
+/// Removes references to removed notes: per-note event lists, and members of probability groups.
 fn forget(splices: &mut Splices, clip: El<'_>, gone: &BTreeSet<u32>) {
     if gone.is_empty() {
         return;

@@ -1,7 +1,10 @@
-//! A daemon's doors over the test catalog, and the stdio proxy, as processes: what real clients are pointed at.
+//! A daemon's doors over the test catalog, and the stdio proxy, as processes: what real clients are
+//! pointed at.
 //!
-//! `testdoor serve HOME` opens `mcp.sock` and a free HTTP port and prints the port; `testdoor proxy HOME [WORDS...]` is `mcp start`.
+//! `testdoor serve HOME` opens `mcp.sock` and a free HTTP port and prints the port; `testdoor proxy
+//! HOME [WORDS...]` is `mcp start`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program of its own, for tests")]
 
 use std::io;
@@ -9,16 +12,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use conductor::audit_log;
 use conductor::doors::http::{self, Authority, Tokens};
 use conductor::doors::mcp::{Shared, socket, stdio};
-use conductor::outside::{Clock, RandomIds, RealClock};
-use conductor::pending_store::PendingStore;
-use conductor::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};
 use conductor_core::digest::Digest;
 use conductor_core::policy::limits::Rate;
 use conductor_core::policy::{Policy, Tier};
-use conductor_testkit::studio::OutsideForAudit;
+use conductor_gateway::audit_log;
+use conductor_gateway::pending_store::PendingStore;
+use conductor_gateway::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};
+use conductor_hosts::system::listener::Listener;
+use conductor_hosts::system::{Clock, RandomIds, RealClock};
 use conductor_testkit::tools::{self, Runs};
 
 fn main() -> ExitCode {
@@ -75,13 +78,12 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     std::fs::create_dir_all(&home)?;
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let ids = Arc::new(RandomIds);
-    let outside = Arc::new(OutsideForAudit::new(Arc::clone(&clock)));
     let (log, _opened) = audit_log::AuditLog::open(
         &home,
         Arc::new(audit_log::files::Disk),
         audit_log::Settings::default(),
-        Arc::clone(&outside) as Arc<_>,
-        outside,
+        Arc::clone(&clock),
+        ids.clone(),
     )?;
     let runs = Arc::new(Runs::default());
     let mut policy = Policy::default();
@@ -96,7 +98,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     #[cfg_attr(not(feature = "conformance"), expect(unused_mut, reason = "fixtures are added to it"))]
     let mut catalog = tools::catalog(&runs);
     #[cfg(feature = "conformance")]
-    conductor::tools::conformance::register(&mut catalog)?;
+    conductor_gateway::tools::conformance::register(&mut catalog)?;
     let studio = Studio::new(Parts {
         sleeper: Arc::new(RealSleeper::new(Arc::clone(&clock))),
         clock,
@@ -107,10 +109,10 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         catalog,
         policy: PolicyInForce { policy, version: Digest::of(b"policy") },
         settings,
-        scrubber: conductor::secrets::Scrubber::new(),
+        scrubber: conductor_gateway::secrets::Scrubber::new(),
     });
     let shared = Shared::new(&studio);
-    let listener = socket::bind(&home, "mcp.sock").await?;
+    let listener = Listener::bind(&home.join("mcp.sock"))?;
     tokio::spawn(socket::serve(listener, Arc::clone(&shared), Arc::default()));
     let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await?;
     let tokens = Tokens::new(vec![http::default_token(&home, &*ids)?]);
@@ -118,7 +120,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
     // The second port is for clients that can send no header.
     let token = std::fs::read_to_string(home.join("state/http.token"))?;
-    let open_port = conductor_testkit::forwarder::start(address, token.trim()).await?.port();
+    let open_port = conductor_testkit::auth_proxy::start(address, token.trim()).await?.port();
     println!("{} {open_port}", address.port());
     let stop = shared.stop.clone();
     tokio::spawn(async move {

@@ -1,15 +1,16 @@
-//! A stand-in for Live, in Python: our script runs in it, or it answers as AbletonOSC does. It proves wiring and protocol, never what
-//! Live does.
+//! A stand-in for Live, in Python: our script runs in it, or it answers as AbletonOSC does. It
+//! proves wiring and protocol, never what Live does.
 //!
 //! Between it and us a [`Lossy`] way can lie, on which datagrams are lost, late or doubled.
 
-use super::Missing;
+use super::{Killed, Missing};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UdpSocket;
 
@@ -26,7 +27,7 @@ pub const ADDRESSES: &str = include_str!("../../fakelive/abletonosc-addresses.tx
 
 /// A running stand-in. Dropping it ends it.
 pub struct Running {
-    child: Child,
+    child: Killed,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
     /// Where it answers as AbletonOSC.
@@ -77,7 +78,7 @@ pub fn start(arguments: &[&str]) -> Result<Running, Missing> {
     let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(missing("no pipes"));
     };
-    let mut running = Running { child, orders, answers: BufReader::new(answers), port: 0 };
+    let mut running = Running { child: Killed(child), orders, answers: BufReader::new(answers), port: 0 };
     let ready = running.answer().ok_or_else(|| missing("it did not become ready"))?;
     running.port = ready["port"].as_u64().and_then(|it| it.try_into().ok()).unwrap_or(0);
     Ok(running)
@@ -120,20 +121,12 @@ impl Running {
     /// The person quits Live, which tidies up.
     pub fn quit(mut self) {
         let _ = writeln!(self.orders, "{}", json!({ "quit": true })).and_then(|()| self.orders.flush());
-        let _ = self.child.wait();
+        let _ = self.child.0.wait();
     }
 
     /// Live crashes.
-    pub fn crash(mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub fn crash(self) {
+        drop(self);
     }
 }
 
@@ -156,7 +149,8 @@ pub struct Faults {
     pub doubled: bool,
     /// Every other reply comes this much later, so replies also overtake each other.
     pub delayed: Option<Duration>,
-    /// Live quits when it has taken a request at this address: that one is done, and nothing is answered from there on.
+    /// Live quits when it has taken a request at this address: that one is done, and nothing is
+    /// answered from there on.
     pub quit_at: Option<&'static str>,
 }
 
@@ -202,7 +196,7 @@ impl Lossy {
     }
 
     pub fn faults(&self) -> MutexGuard<'_, Faults> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+        self.faults.lock()
     }
 }
 
@@ -216,11 +210,11 @@ async fn onward(
     let mut count = 0_u32;
     while let Ok((length, from)) = here.recv_from(&mut buffer).await {
         count = count.wrapping_add(1);
-        *client.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);
+        *client.lock() = Some(from);
         let Some(packet) = buffer.get(..length) else { continue };
         let address = address_of(packet);
         let passes = {
-            let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut faults = faults.lock();
             let passes = !faults.silent && faults.ignore != Some(address.as_str()) && !faults.loses(count);
             faults.silent |= faults.quit_at == Some(address.as_str());
             passes
@@ -248,7 +242,7 @@ async fn back(
         let mut out: Vec<Vec<u8>> = Vec::new();
         count = count.wrapping_add(1);
         let (doubled, delay) = {
-            let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut faults = faults.lock();
             if faults.silent || faults.loses(count) {
                 continue;
             }
@@ -276,7 +270,7 @@ async fn back(
         if address == "/live/test" {
             out.extend(held.take());
         }
-        let to = *client.lock().unwrap_or_else(PoisonError::into_inner);
+        let to = *client.lock();
         let Some(to) = to else { continue };
         let here = Arc::clone(&here);
         let send = async move {

@@ -1,9 +1,9 @@
 //! An X server without a screen, and a terminal to type into.
 
-use super::{Missing, PATIENCE, wait_for};
+use super::{Group, Missing, PATIENCE, wait_for};
+use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 pub const PACKAGE: &str = "xvfb xterm xdotool";
 
@@ -20,28 +20,29 @@ pub fn probe() -> Result<(), Missing> {
     Ok(())
 }
 
-/// A running server. Dropping it ends its process group and waits for it.
+/// A running server. Dropping it ends it.
 pub struct Running {
-    child: Child,
+    _group: Group,
     /// Such as `:99`.
     pub display: String,
 }
 
-/// Starts a server on a display number that it chooses itself, so that tests side by side do not meet.
+/// Starts a server on a display number that it chooses itself, so that tests side by side do not
+/// meet.
 pub fn start() -> Result<Running, Missing> {
     probe()?;
-    // Without `-noreset` the server begins anew whenever its last client leaves, and takes a client that is just arriving with it.
-    let mut child = Command::new("Xvfb")
+    // Without `-noreset` the server restarts whenever its last client leaves, and drops a client
+    // that is just connecting.
+    let mut command = Command::new("Xvfb");
+    command
         .args(["-displayfd", "1", "-screen", "0", "800x600x24", "-nolisten", "tcp", "-noreset"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| missing(error.to_string()))?;
+        .stderr(Stdio::null());
+    let mut group = Group::spawn(&mut command, Signal::TERM).map_err(|error| missing(error.to_string()))?;
     let mut number = String::new();
-    let said = child.stdout.take().map(|it| BufReader::new(it).read_line(&mut number));
-    let running = Running { child, display: format!(":{}", number.trim()) };
+    let said = group.child.stdout.take().map(|it| BufReader::new(it).read_line(&mut number));
+    let running = Running { _group: group, display: format!(":{}", number.trim()) };
     match said {
         Some(Ok(1..)) => Ok(running),
         Some(_) | None => Err(missing("Xvfb did not become ready".into())),
@@ -56,8 +57,8 @@ impl Running {
         command
     }
 
-    /// Puts a window into the focus of the keyboard; its id, once the server says that it has it. A window that is not yet on the
-    /// screen cannot be focused, so this is tried until it is.
+    /// Puts a window into the focus of the keyboard; its id, once the server says that it has it. A
+    /// window that is not yet on the screen cannot be focused, so this is tried until it is.
     pub fn focus(&self, class: &str) -> Option<u64> {
         let xdotool = |args: &[&str]| {
             let output = self.command("xdotool").args(args).output().ok().filter(|it| it.status.success())?;
@@ -69,11 +70,5 @@ impl Running {
             xdotool(&["windowfocus", id])?;
             xdotool(&["getwindowfocus"]).filter(|it| it == id)?.parse().ok()
         })
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        super::end_group(&mut self.child, rustix::process::Signal::TERM);
     }
 }

@@ -1,14 +1,19 @@
-//! Real clients against doors with tools made for tests: shell pipes, every failure in the SDKs, the public suite with its fixtures.
+//! Real clients against doors with tools made for tests: shell pipes, every failure in the SDKs,
+//! the public suite with its fixtures.
 //!
 //! Not here: the same clients against the product; see the end-to-end tests of `conductor`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+mod skips;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use conductor_testkit::foreign_client::Puppet;
 #[cfg(feature = "conformance")]
-use conductor_testkit::doorstep::suite;
-use conductor_testkit::doorstep::{Doorstep, node, python};
-use conductor_testkit::puppet::Puppet;
+use conductor_testkit::mcp_process::suite;
+use conductor_testkit::mcp_process::{Doorstep, node, python};
 use serde_json::json;
 
 const DOOR: &str = env!("CARGO_BIN_EXE_testdoor");
@@ -97,7 +102,8 @@ const CODES: [&str; 18] = [
     "CIRCUIT_OPEN",
 ];
 
-/// One widespread SDK checks a failure against the output schema too, and throws where it does not fit.
+/// One widespread SDK checks a failure against the output schema too, and throws where it does not
+/// fit.
 fn every_failure_is_a_result(client: &mut Puppet) {
     let tools = client.tools();
     assert!(tools.iter().any(|it| it == "test_echo") && tools.iter().all(|it| !it.contains('.')), "{tools:?}");

@@ -1,26 +1,29 @@
-//! MCP, both eras, and the direct dialect, from one handler. The SDK's types stop here.
+//! Handles MCP in both eras, and the direct dialect, with one handler. The SDK's types are not used
+//! beyond this module.
 //!
-//! Not here: framing (`line`, `http`), who may connect (`socket`, `http`), any decision about a call (`pipeline`).
+//! Not here: framing (`line`, `http`), who may connect (`socket`, `http`), any decision about a
+//! call (`pipeline`).
 
 pub mod ask;
 pub mod at_once;
 pub mod complete;
-pub mod ends;
 pub mod era;
 #[cfg(feature = "conformance")]
 pub mod fixture;
 pub mod http;
-pub mod legacy;
 pub mod line;
+pub mod progress;
+pub mod render;
 pub mod setup;
-pub mod shape;
 pub mod socket;
 pub mod stdio;
+pub mod stdio_handoff;
 pub mod watch;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -44,45 +47,46 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::era::Era;
-use self::legacy::Report;
-use crate::doors::descriptors::{Budget, HttpConnections};
-use crate::doors::seats::Seats;
+use self::progress::Report;
+use crate::doors::client_processes::ClientProcesses;
 use crate::doors::session::{Session, View, Who};
 #[cfg(feature = "conformance")]
-use crate::pipeline::call::Output;
-use crate::pipeline::call::{Outcome, Principal, Via};
-use crate::pipeline::{self, Reply};
-use crate::studio::Studio;
-use crate::tools::catalog::Tool;
-use crate::tools::lint::MCP_METHODS;
-use crate::tools::names::NameForm;
-use crate::tools::resource::Resource;
-use crate::tools::schema::Schema;
+use conductor_gateway::pipeline::call::Output;
+use conductor_gateway::pipeline::call::{Outcome, Principal, Via};
+use conductor_gateway::pipeline::{self, Reply};
+use conductor_gateway::studio::Studio;
+use conductor_gateway::tools::catalog::Tool;
+use conductor_gateway::tools::lint::MCP_METHODS;
+use conductor_gateway::tools::names::NameForm;
+use conductor_gateway::tools::resource::Resource;
+use conductor_gateway::tools::schema::Schema;
+use conductor_hosts::connection_limits::{Budget, HttpConnections};
 
 const DISCOVER_TTL_MS: u64 = 300_000;
 const LIST_TTL_MS: u64 = 60_000;
 const MAX_LISTENS: usize = 16;
 const MAX_SUBSCRIPTIONS: usize = 256;
 const MAX_URI: usize = 2048;
-/// Pause of a connection that floods.
+/// How long a connection that floods the daemon is paused.
 const FLOOD_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a model is told first; at most 1200 characters.
+/// The instructions for a model; at most 1200 characters.
 pub const INSTRUCTIONS: &str = "Conductor connects a music studio: controllers, mappings, patches and Live Sets. \
 Reading is free: look before you change. A tool that changes the configuration returns a plan and changes nothing; a person applies \
 the plan. When a call answers APPROVAL_REQUIRED, a person must allow it in the Conductor console or terminal; then repeat the \
 identical call once. You cannot approve anything yourself. Every error carries a hint: follow it before you try something else. \
 Ids go stale when things are moved or deleted; on STALE_REFERENCE list again and use a fresh id.";
 
-/// What all connections of one daemon share.
+/// State shared by all connections of one daemon.
 pub struct Shared {
     pub studio: Arc<Studio>,
-    /// Seals what a modern client carries between question and answer. Made at start, kept in memory.
+    /// Seals the state that a modern client carries between question and answer. Created at start
+    /// and kept in memory only.
     seal: RequestStateCodec,
     /// The daemon is stopping.
     pub stop: CancellationToken,
-    /// Processes of AI clients. What descends from one of them decides nothing.
-    pub clients: Arc<Seats>,
+    /// Processes of AI clients. Their descendants cannot decide anything.
+    pub clients: Arc<ClientProcesses>,
     pub descriptors: Arc<Budget>,
     pub http_connections: Arc<HttpConnections>,
 }
@@ -96,20 +100,21 @@ impl Shared {
             studio: Arc::clone(studio),
             seal: RequestStateCodec::new_unchecked(key),
             stop: CancellationToken::new(),
-            clients: Seats::new(Arc::clone(&studio.clock)),
+            clients: ClientProcesses::new(Arc::clone(&studio.clock)),
             http_connections: HttpConnections::new(&descriptors),
             descriptors,
         })
     }
 }
 
-/// One connection's handler.
+/// The handler of one connection.
 #[derive(Clone)]
 pub struct McpDoor {
     pub shared: Arc<Shared>,
     pub session: Arc<Session>,
     subscriptions: Arc<Mutex<BTreeSet<String>>>,
-    /// A legacy peer hears of every change after the answer to its `initialize`, so listening begins before that answer.
+    /// A legacy peer is notified of every change after the answer to its `initialize`, so listening
+    /// starts before that answer.
     watch: Arc<Mutex<Option<watch::Watch>>>,
     listens: Arc<AtomicUsize>,
     wire: Option<Arc<line::Wire>>,
@@ -141,7 +146,7 @@ impl McpDoor {
         Implementation::new("conductor", env!("CARGO_PKG_VERSION")).with_title("Conductor")
     }
 
-    /// On every modern result; legacy peers never see it.
+    /// Added to every modern result; legacy peers never see it.
     fn signed(&self, era: Era) -> Option<MetaObject> {
         match era {
             Era::Legacy => None,
@@ -155,9 +160,9 @@ impl McpDoor {
     }
 
     fn principal(&self, context: &RequestContext<RoleServer>) -> Principal {
-        // On HTTP the guard has put the token's name beside the request.
-        let beside = || context.extensions.get::<::http::request::Parts>()?.extensions.get::<Who>();
-        if let Some(token) = context.extensions.get::<Who>().or_else(beside) {
+        // On HTTP the guard has added the token's name to the request.
+        let from_http = || context.extensions.get::<::http::request::Parts>()?.extensions.get::<Who>();
+        if let Some(token) = context.extensions.get::<Who>().or_else(from_http) {
             return match token {
                 Who::Token(token) => Principal::Http { token: token.clone() },
                 Who::Uid(uid) => Principal::socket(*uid, "unknown"),
@@ -167,23 +172,24 @@ impl McpDoor {
         self.session.principal(&client)
     }
 
-    /// Runs one call, passing what it reports on the way. Boxed: the SDK moves a request's future several times before it first runs, and
-    /// this is the largest part of it.
+    /// Runs one call and forwards its reports. Boxed: the SDK moves the future of a request several
+    /// times before its first poll, and this is the largest part of it.
     fn run<'a>(
         &'a self,
         call: pipeline::Call,
         context: &'a RequestContext<RoleServer>,
-        back: legacy::BackChannel,
+        back: progress::BackChannel,
     ) -> BoxFuture<'a, Reply> {
         Box::pin(self.run_here(call, context, back))
     }
 
-    /// Everything is awaited in the request's own task: the SDK tells which stream a message belongs to by the task that sends it.
+    /// Everything is awaited in the task of the request: the SDK finds the stream of a message by
+    /// the task that sends it.
     async fn run_here(
         &self,
         mut call: pipeline::Call,
         context: &RequestContext<RoleServer>,
-        back: legacy::BackChannel,
+        back: progress::BackChannel,
     ) -> Reply {
         let (running, crowded) = self.session.start();
         call.crowded = crowded;
@@ -191,7 +197,7 @@ impl McpDoor {
         let work = pipeline::run(self.studio(), call);
         let reply = match back.open {
             None => work.await,
-            // Boxed: hardly a call reports anything.
+            // Boxed, because few calls report anything.
             Some(open) => Box::pin(talking(work, open, context)).await,
         };
         drop(running);
@@ -204,7 +210,7 @@ impl McpDoor {
         reply
     }
 
-    /// A method that is no MCP method is the name of a tool.
+    /// A method that is not an MCP method is the name of a tool.
     async fn direct(&self, request: CustomRequest, context: &RequestContext<RoleServer>) -> Result<Value, ErrorData> {
         let CustomRequest { method, params, .. } = request;
         if MCP_METHODS.contains(&method.as_str()) {
@@ -216,21 +222,22 @@ impl McpDoor {
         let arguments = params.unwrap_or_else(|| Value::Object(Map::new()));
         let principal = self.session.principal("direct");
         let call = self.session.call(principal, method.clone(), arguments, context.ct.clone());
-        match self.run(call, context, legacy::back_channel(self, context, Era::Legacy, false)).await.into_outcome() {
-            Outcome::Done(Ok(output)) => Ok(shape::direct_success(output)),
+        match self.run(call, context, progress::back_channel(self, context, Era::Legacy, false)).await.into_outcome() {
+            Outcome::Done(Ok(output)) => Ok(render::direct_success(output)),
             Outcome::Done(Err(error)) if is_unknown_tool(&error) => {
                 let mut unknown = self.unknown_method(&method);
                 unknown.data =
                     Some(json!({ "code": error.code, "hint": error.hint, "did_you_mean": error.extras.did_you_mean }));
                 Err(unknown)
             }
-            Outcome::Done(Err(error)) => Err(shape::direct_failure(&error)),
+            Outcome::Done(Err(error)) => Err(render::direct_failure(&error)),
             // The SDK drops the reply of a cancelled request.
             Outcome::Cancelled | Outcome::Ask { .. } => Err(ErrorData::internal_error("cancelled", None)),
         }
     }
 
-    /// The proxy's first line: which tools its client sees. `took`: its descriptors came with it and are driven here.
+    /// The first line of a proxy: which tools its client sees. `took`: the proxy's descriptors came
+    /// with it and are driven here.
     fn hello(&self, params: Option<&Value>, took: bool) -> Result<Value, ErrorData> {
         let params = params.unwrap_or(&Value::Null);
         let settings = self.studio().settings();
@@ -249,7 +256,7 @@ impl McpDoor {
         let view = View::of(self.studio(), &words, names)
             .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
         self.session.set_view(view);
-        self.session.seat_parent(&self.shared.clients);
+        self.session.register_starters(&self.shared.clients);
         Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": took }))
     }
 
@@ -273,7 +280,7 @@ impl McpDoor {
                         .open_world(hints.open_world),
                 )
                 .with_meta(meta);
-        // One widespread SDK throws on a result without a value when its tool promised one.
+        // A common SDK throws on a result without a value when the tool promised one.
         if tool.definition().output_schema.is_null() {
             wire
         } else {
@@ -281,7 +288,8 @@ impl McpDoor {
         }
     }
 
-    /// One page of a sorted list. The cursor is the last name given, so an entry added or removed meanwhile moves nothing.
+    /// One page of a sorted list. The cursor is the last name given, so entries added or removed
+    /// between two pages shift nothing.
     fn page<T>(
         &self,
         request: Option<PaginatedRequestParams>,
@@ -309,7 +317,7 @@ impl McpDoor {
         Ok((page, next))
     }
 
-    /// An error of the protocol repeats what was asked for, and no pipeline has seen it.
+    /// A protocol error repeats the request, and the pipeline has not scrubbed it.
     fn clean(&self, mut error: ErrorData) -> ErrorData {
         let scrubber = &self.studio().scrubber;
         if let std::borrow::Cow::Owned(clean) = scrubber.text(&error.message) {
@@ -332,16 +340,20 @@ impl McpDoor {
 
         catalog
             .resources(&self.session.view().toolset)
-            // A fixed entry wins over a template that would match it too.
+            // A fixed entry has priority over a template that matches too.
             .filter_map(|entry| entry.matches(uri).map(|variables| (Arc::clone(entry), variables)))
             .min_by_key(|(_, variables)| variables.len())
     }
 }
 
-/// Does the work and passes on what it says on the way.
-async fn talking(work: impl Future<Output = Reply>, open: legacy::Open, context: &RequestContext<RoleServer>) -> Reply {
-    // The queue is held to the end: whoever may still ask holds a weak end of it.
-    let legacy::Open { queue: _queue, mut reports } = open;
+/// Runs the work and forwards its reports.
+async fn talking(
+    work: impl Future<Output = Reply>,
+    open: progress::Open,
+    context: &RequestContext<RoleServer>,
+) -> Reply {
+    // The queue is kept until the end, since senders hold weak references to it.
+    let progress::Open { queue: _queue, mut reports } = open;
     tokio::pin!(work);
     let mut asked = FuturesUnordered::new();
     loop {
@@ -349,15 +361,15 @@ async fn talking(work: impl Future<Output = Reply>, open: legacy::Open, context:
             biased;
             Some(report) = reports.next() => match report {
                 Report::Ask { method, params, wait, reply } => asked.push(Box::pin(async move {
-                    let _ = reply.send(legacy::ask(context, method, params, wait).await);
+                    let _ = reply.send(progress::ask(context, method, params, wait).await);
                 })),
-                report @ (Report::Progress { .. } | Report::Log { .. }) => legacy::send(context, report).await,
+                report @ (Report::Progress { .. } | Report::Log { .. }) => progress::send(context, report).await,
             },
             Some(()) = asked.next(), if !asked.is_empty() => {}
             reply = &mut work => {
-                // What was reported before the end is still worth telling; nothing follows the reply.
+                // Send the reports that are already queued; nothing may follow the reply.
                 while let Some(report) = reports.left() {
-                    legacy::send(context, report).await;
+                    progress::send(context, report).await;
                 }
                 break reply;
             }
@@ -380,7 +392,8 @@ fn is_unknown_tool(error: &ToolError) -> bool {
     error.code == Code::NotFound && matches!(error.subject, Some(Subject::Tool(_)))
 }
 
-/// What a line door serves: the era check in front, the direct dialect and the proxy's hello beside MCP.
+/// The service of a line door: the era check first, then the direct dialect, the proxy's hello, and
+/// MCP.
 #[derive(Clone)]
 pub struct LineService(pub McpDoor);
 
@@ -397,8 +410,8 @@ impl LineService {
             if !first {
                 return Err(era::unknown_method("conductor.hello"));
             }
-            let told = self.0.hello(custom.params.as_ref(), false);
-            return told.map(|it| ServerResult::CustomResult(CustomResult::new(it)));
+            let answer = self.0.hello(custom.params.as_ref(), false);
+            return answer.map(|it| ServerResult::CustomResult(CustomResult::new(it)));
         }
         era::admit(&request, &context)?;
         Service::handle_request(&self.0, request, context).await
@@ -406,7 +419,7 @@ impl LineService {
 }
 
 impl Service<RoleServer> for LineService {
-    /// Boxed at once: the SDK moves what this gives several times before it first runs.
+    /// Boxed immediately, since the SDK moves this future several times before its first poll.
     fn handle_request(
         &self,
         request: ClientRequest,
@@ -450,7 +463,7 @@ impl ServerHandler for McpDoor {
             .enable_prompts_list_changed()
             .enable_completions()
             .build();
-        ServerConfig::new(legacy::with_logging(capabilities))
+        ServerConfig::new(progress::with_logging(capabilities))
             .with_server_info(Self::identity())
             .with_instructions(INSTRUCTIONS)
     }
@@ -459,7 +472,7 @@ impl ServerHandler for McpDoor {
         std::borrow::Cow::Borrowed(&era::SUPPORTED)
     }
 
-    /// The version that was agreed is the peer's version from here on, not the one it asked for.
+    /// From here on the negotiated version is the peer's version, not the one it requested.
     async fn initialize(
         &self,
         request: InitializeRequestParams,
@@ -469,16 +482,16 @@ impl ServerHandler for McpDoor {
         let mut info = request;
         info.protocol_version = agreed.protocol_version.clone();
         context.peer.set_peer_info(info);
-        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch::Watch::new(self.studio()));
+        *self.watch.lock() = Some(watch::Watch::new(self.studio()));
         Ok(agreed)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Said twice, or without a handshake before it: nobody is told twice.
+        let watch = self.watch.lock().take();
+        // A second `initialized`, or one without a handshake, starts no second listener.
         let Some(watch) = watch else { return };
         let gone = self.session.gone.clone();
-        tokio::spawn(watch::tell_legacy_peer(watch, Arc::clone(&self.subscriptions), gone, context.peer));
+        tokio::spawn(watch::notify_legacy_peer(watch, Arc::clone(&self.subscriptions), gone, context.peer));
     }
 
     async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
@@ -523,7 +536,7 @@ impl ServerHandler for McpDoor {
         request: CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // Over HTTP what is left of a call comes beside the request.
+        // Over HTTP the rest of a started call comes with the request.
         let parts = context.extensions.get::<::http::request::Parts>();
         if let Some(rest) = parts.and_then(|it| it.extensions.get::<at_once::Rest>()).cloned() {
             return rest.finish_call(&context.ct).await;
@@ -537,7 +550,7 @@ impl ServerHandler for McpDoor {
         let mut call = self.session.call(principal, request.name.into_owned(), arguments, context.ct.clone());
         ask::prepare(self, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), era)?;
         let shows_forms = era::shows_forms(&context);
-        let back = legacy::back_channel(self, &context, era, shows_forms && era == Era::Legacy);
+        let back = progress::back_channel(self, &context, era, shows_forms && era == Era::Legacy);
         call.ask = ask::channel(self, shows_forms, era, &back);
         #[cfg(feature = "conformance")]
         {
@@ -552,10 +565,10 @@ impl ServerHandler for McpDoor {
             Outcome::Done(Ok(Output { special: Some(special), .. })) => {
                 return fixture::special(special, self.signed(era));
             }
-            Outcome::Done(Ok(output)) => shape::success(output),
-            Outcome::Done(Err(error)) if is_unknown_tool(&error) => return Err(shape::unknown_tool(&error)),
+            Outcome::Done(Ok(output)) => render::success(output),
+            Outcome::Done(Err(error)) if is_unknown_tool(&error) => return Err(render::unknown_tool(&error)),
             Outcome::Done(Err(error)) if ask::is_bad_state(&error) => return Err(ask::bad_state()),
-            Outcome::Done(Err(error)) => shape::failure(&error),
+            Outcome::Done(Err(error)) => render::failure(&error),
             Outcome::Cancelled => return Err(ErrorData::internal_error("cancelled", None)),
             Outcome::Ask { approval, message } => {
                 let question = question.ok_or_else(|| ErrorData::internal_error("Internal error", None))?;
@@ -668,12 +681,16 @@ impl ServerHandler for McpDoor {
         Ok(result)
     }
 
-    async fn set_level(&self, request: legacy::SetLevel, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        // The SDK lets it through in both eras; a modern client asks per request.
+    async fn set_level(
+        &self,
+        request: progress::SetLevel,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // The SDK accepts it in both eras; a modern client asks per request.
         match era::of(&context) {
             Era::Modern => Err(era::unknown_method("logging/setLevel")),
             Era::Legacy => {
-                self.session.set_log_level(legacy::level_asked(&request));
+                self.session.set_log_level(progress::level_asked(&request));
                 Ok(())
             }
         }
@@ -683,11 +700,11 @@ impl ServerHandler for McpDoor {
         if request.uri.len() > MAX_URI {
             return Err(too_many_uris());
         }
-        let mut subscriptions = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut subscriptions = self.subscriptions.lock();
         if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(&request.uri) {
             return Err(too_many_uris());
         }
-        // Not the text that arrived: it may have room for far more than it holds.
+        // Copy the text: the received one may have a much larger capacity.
         subscriptions.insert(request.uri.as_str().to_owned());
         Ok(())
     }
@@ -697,12 +714,12 @@ impl ServerHandler for McpDoor {
         request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.uri);
+        self.subscriptions.lock().remove(&request.uri);
         Ok(())
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        // More than may be is refused in `listen`; until then it is not kept twice.
+        // `listen` refuses more than the limit; until then it is not stored twice.
         Some(if is_too_much(requested) { SubscriptionFilter::default() } else { requested.clone() })
     }
 
@@ -725,7 +742,7 @@ impl ServerHandler for McpDoor {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        // Off on HTTP: a page that got hold of a token would need no protocol at all.
+        // Off on HTTP: a page with a stolen token would need no protocol at all.
         if self.wire.is_none() {
             return Err(self.unknown_method(&request.method));
         }
@@ -734,7 +751,7 @@ impl ServerHandler for McpDoor {
 }
 
 impl McpDoor {
-    /// A call to the tool the resource mirrors, so that policy, limits and audit hold for it.
+    /// Calls the tool that the resource mirrors, so that policy, limits and audit apply.
     async fn read(
         &self,
         request: ReadResourceRequestParams,
@@ -748,20 +765,20 @@ impl McpDoor {
             let unknown = ToolError::new(Code::NotFound, scrubber.unknown("Unknown resource", &shown))
                 .hint("Call resources/list and resources/templates/list.")
                 .subject(Subject::Other(shown.clone()));
-            return Err(shape::resource_failure(&shown, &unknown));
+            return Err(render::resource_failure(&shown, &unknown));
         };
         let principal = self.principal(&context);
         let mut call =
             self.session.call(principal, entry.tool.to_string(), (entry.arguments)(&variables), context.ct.clone());
         call.via = Via::Resource { uri: uri.clone() };
-        // The toolset that brings the resource brings its tool.
-        call.toolset = Arc::new(crate::tools::names::Toolset::All);
-        let back = legacy::back_channel(self, &context, era, false);
+        // The toolset that contains the resource contains its tool.
+        call.toolset = Arc::new(conductor_gateway::tools::names::Toolset::All);
+        let back = progress::back_channel(self, &context, era, false);
         let contents = match self.run(call, &context, back).await.into_outcome() {
             Outcome::Done(Ok(output)) => {
-                shape::resource_contents(&self.studio().scrubber.text(&uri), &entry.mime, output)
+                render::resource_contents(&self.studio().scrubber.text(&uri), &entry.mime, output)
             }
-            Outcome::Done(Err(error)) => return Err(shape::resource_failure(&uri, &error)),
+            Outcome::Done(Err(error)) => return Err(render::resource_failure(&uri, &error)),
             Outcome::Cancelled | Outcome::Ask { .. } => return Err(ErrorData::internal_error("cancelled", None)),
         };
         let mut result = ReadResourceResult::new(contents).with_cache_scope(CacheScope::Private).with_ttl_ms(0);
@@ -815,7 +832,7 @@ impl McpDoor {
             .into_iter()
             .map(|mut it| {
                 it.content.clean(&self.studio().scrubber);
-                PromptMessage::new(Role::User, shape::block(it.content))
+                PromptMessage::new(Role::User, render::block(it.content))
             })
             .collect();
         let mut result = GetPromptResult::new(messages).with_description(prompt.description.to_string());
@@ -826,7 +843,7 @@ impl McpDoor {
     fn cache(&self, context: &RequestContext<RoleServer>) -> (Option<u64>, Option<CacheScope>, Option<MetaObject>) {
         match era::of(context) {
             Era::Legacy => (None, None, None),
-            // Toolsets and policy may differ by principal.
+            // Toolsets and policy can differ by principal.
             Era::Modern => (Some(LIST_TTL_MS), Some(CacheScope::Private), self.signed(Era::Modern)),
         }
     }

@@ -19,7 +19,8 @@ fn note(port: &str, note: u8) -> serde_json::Value {
     json!({ "port": port, "messages": [{ "type": "note_on", "channel": 1, "note": note, "velocity": 100 }] })
 }
 
-/// Within the daemon: the model plays the pads' own loopback, directly and through a mapping and a route.
+/// Within the daemon: the model plays the pads' own loopback, directly and through a mapping and a
+/// route.
 #[test]
 fn a_model_that_plays_the_pads_runs_no_command() {
     let folder = tempfile::tempdir().unwrap();
@@ -56,7 +57,8 @@ fn what_comes_back_over_a_cable_runs_no_command() {
     over_a_cable("");
 }
 
-/// A device that a person trusts is trusted with other programs, not with what this daemon sent itself.
+/// A device that a person trusts is trusted with other programs, not with what this daemon sent
+/// itself.
 #[cfg(feature = "jack")]
 #[test]
 fn trust_in_a_device_does_not_cover_what_a_model_sent() {

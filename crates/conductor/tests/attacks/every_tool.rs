@@ -1,4 +1,5 @@
-//! Every tool that is listed, with arguments made from its own schema and filled with what an attacker would try.
+//! Every tool that is listed, with arguments made from its own schema and filled with what an
+//! attacker would try.
 
 use crate::rig::{Rig, settle};
 use serde_json::{Map, Value, json};

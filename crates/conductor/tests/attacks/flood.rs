@@ -1,4 +1,5 @@
-//! A model that asks and connects without end: the person's door stays open and nothing is decided by exhaustion.
+//! A model that asks and connects without end: the person's door stays open and nothing is decided
+//! by exhaustion.
 
 use crate::rig::{Rig, settle};
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! Arguments made so long or so odd that a person could not see what they say, or that a rule would not match.
+//! Arguments made so long or so odd that a person could not see what they say, or that a rule would
+//! not match.
 
 use crate::rig::{Rig, settle};
 use serde_json::json;

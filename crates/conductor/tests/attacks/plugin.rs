@@ -1,4 +1,5 @@
-//! A plugin's file is on the disk; running it, or changing it after a person's yes, is not the model's to decide.
+//! A plugin's file is on the disk; running it, or changing it after a person's yes, is not the
+//! model's to decide.
 
 use crate::rig::{Rig, settle};
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! A studio with something to lose, the hostile model that talks to it, and the list of what must not have happened.
+//! A studio with something to lose, the hostile model that talks to it, and the list of what must
+//! not have happened.
 
 use crate::studio::{BINARY, DEVICES, Studio};
 use conductor_testkit::real::wait_for;
@@ -60,7 +61,8 @@ impl Trap {
 
 pub struct Rig {
     pub studio: Studio,
-    /// Nothing in this folder may change. `mark` leaves a file here when it runs, so a started process shows as a change too.
+    /// Nothing in this folder may change. `mark` leaves a file here when it runs, so a started
+    /// process shows as a change too.
     pub outside: tempfile::TempDir,
     /// A folder that a person granted for writing.
     pub granted: tempfile::TempDir,
@@ -234,8 +236,9 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// An AI client as people run it: it starts `conductor mcp start` and speaks MCP over its standard input and output. A shell
-/// is the client's own process, so that the test itself is not taken for the client.
+/// An AI client as people run it: it starts `conductor mcp start` and speaks MCP over its standard
+/// input and output. A shell is the client's own process, so that the test itself is not taken for
+/// the client.
 pub struct Model {
     client: Child,
     input: ChildStdin,

@@ -1,4 +1,5 @@
-//! A running Pure Data reads, writes and dials; a model that may edit a patch must not get any of it without a person.
+//! A running Pure Data reads, writes and dials; a model that may edit a patch must not get any of
+//! it without a person.
 
 use crate::rig::{Model, Rig, settle};
 use conductor_testkit::real::pd;
@@ -62,7 +63,8 @@ fn a_patch_that_is_opened_does_no_harm() {
     rig.assert_unharmed();
 }
 
-/// The model builds it box by box in a patch that runs, takes it back and forth, saves it and has it opened again.
+/// The model builds it box by box in a patch that runs, takes it back and forth, saves it and has
+/// it opened again.
 #[test]
 fn a_patch_that_is_edited_while_it_runs_does_no_harm() {
     require!(pd::probe());

@@ -1,5 +1,6 @@
-//! Two secrets down every path of a running daemon: every door, every kind of answer, a plugin that reads them, a request that names them.
-//! Then every sink is read. The same run without declaring them secret is the negative control: each sink tells them.
+//! Two secrets down every path of a running daemon: every door, every kind of answer, a plugin that
+//! reads them, a request that names them. Then every sink is read. The same run without declaring
+//! them secret is the negative control: each sink tells them.
 //!
 //! Not here: the panic of a built-in tool, which needs a tool that panics (`integration/canary`).
 

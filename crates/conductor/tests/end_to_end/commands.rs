@@ -15,7 +15,7 @@ fn the_tour_works_command_by_command() {
     let mut studio = Studio::empty();
     studio.up(&["--demo"]);
     let folder = std::path::Path::new(BINARY).parent().unwrap().display();
-    for (command, _) in conductor::daemon::demo::TOUR {
+    for (command, _) in conductor::demo::TOUR {
         let script = format!("PATH=\"{folder}:$PATH\" {command}");
         let output = std::process::Command::new("sh")
             .args(["-c", &script])
@@ -33,7 +33,7 @@ fn the_tour_works_command_by_command() {
 #[test]
 fn the_readme_shows_the_tour() {
     let readme = include_str!("../../../../README.md");
-    for (command, _) in conductor::daemon::demo::TOUR {
+    for (command, _) in conductor::demo::TOUR {
         assert!(readme.contains(command), "README.md lacks: {command}");
     }
 }
@@ -53,9 +53,9 @@ fn the_demo_in_the_foreground_shows_what_the_pads_do() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let greeting: Vec<String> = lines.by_ref().take_while(|it| !it.starts_with("What the pads do")).collect();
+    let greeting: Vec<String> = lines.by_ref().take_while(|it| !it.starts_with("Events and actions appear")).collect();
     let greeting = greeting.join("\n");
-    for (command, what) in conductor::daemon::demo::TOUR {
+    for (command, what) in conductor::demo::TOUR {
         assert!(greeting.contains(command) && greeting.contains(what), "{greeting}");
     }
     let press = std::process::Command::new(BINARY)
@@ -70,7 +70,8 @@ fn the_demo_in_the_foreground_shows_what_the_pads_do() {
     child.wait().unwrap();
 }
 
-/// `make run` leaves the binary in its build folder, where no shell looks: the tour is printed so that it can be typed as it stands.
+/// `make run` leaves the binary in its build folder, where no shell looks: the tour is printed so
+/// that it can be typed as it stands.
 #[test]
 fn the_tour_can_be_typed_where_the_program_is_not_on_the_path() {
     use std::io::{BufRead, BufReader};
@@ -88,10 +89,10 @@ fn the_tour_can_be_typed_where_the_program_is_not_on_the_path() {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let printed: Vec<String> = lines.take_while(|it| !it.starts_with("What the pads do")).collect();
+        let printed: Vec<String> = lines.take_while(|it| !it.starts_with("Events and actions appear")).collect();
         let numbered = |line: &str| line.trim().split_once(". ").filter(|it| it.0.len() == 1).map(|it| it.1.to_owned());
         let commands: Vec<String> = printed.iter().filter_map(|it| numbered(it)).collect();
-        assert_eq!(commands.len(), conductor::daemon::demo::TOUR.len(), "{printed:?}");
+        assert_eq!(commands.len(), conductor::demo::TOUR.len(), "{printed:?}");
         for command in commands {
             let mut shell = std::process::Command::new("sh");
             let typed = shell.args(["-c", &command]).env("CONDUCTOR_HOME", home.path()).env("PATH", "/usr/bin:/bin");
@@ -103,7 +104,8 @@ fn the_tour_can_be_typed_where_the_program_is_not_on_the_path() {
     }
 }
 
-/// A pad that runs a command which nobody allowed: told at its place with the cure, refused when pressed; the cure cures it.
+/// A pad that runs a command which nobody allowed: told at its place with the cure, refused when
+/// pressed; the cure cures it.
 #[test]
 fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
     let mapping = "\n[[modes]]\nname = \"Default\"\n[[modes.mappings]]\nid = \"run\"\ntrigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
@@ -175,18 +177,18 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
     for (mode, command, grade, word) in [
         ("spawn", tested.as_str(), "ok", "Pd 0.53.1, the version Conductor is tested with"),
         ("off", &tested, "ok", "mode is off"),
-        ("spawn", &near, "note", "Pd 0.56-2; known to be driven alike, tested with 0.53.1"),
-        ("spawn", &old, "bad", "Pd 0.47.1, which Conductor does not know how to drive"),
-        ("off", &old, "note", "does not know how to drive"),
+        ("spawn", &near, "note", "Pd 0.56-2; expected to work, tested with 0.53.1"),
+        ("spawn", &old, "bad", "Pd 0.47.1, which Conductor cannot drive"),
+        ("off", &old, "note", "cannot drive"),
         ("spawn", &dumb, "bad", "tells no version of Pd"),
         ("spawn", "no-such-pd", "bad", "no-such-pd was not found"),
-        ("off", "no-such-pd", "note", "edited as documents all the same"),
+        ("off", "no-such-pd", "note", "patch files can still be edited"),
     ] {
         let line = look(mode, command);
         assert_eq!(line["grade"], grade, "{mode} {command}: {line}");
         assert!(line["detail"].as_str().unwrap().contains(word), "{mode} {command}: {line}");
         let cured = line["cure"].as_str().is_some_and(|it| it.contains("[patch.pd]"));
-        let needs = ["not found", "does not know", "no version"]
+        let needs = ["not found", "cannot drive", "no version"]
             .iter()
             .any(|it| word.contains(it) || line["detail"].as_str().unwrap().contains(it));
         assert_eq!(cured, needs, "{line}");
@@ -409,7 +411,8 @@ fn a_crash_of_the_daemon_leaves_no_memory_on_disk() {
     assert_eq!(of("coredump_filter").trim(), "00000000");
 }
 
-/// The address of a killed daemon is worth nothing: the next one has another port and other tokens, and a stop removes it.
+/// The address of a killed daemon is worth nothing: the next one has another port and other tokens,
+/// and a stop removes it.
 #[test]
 fn the_address_for_bridges_is_new_at_every_start_and_gone_after_a_stop() {
     let mut studio = Studio::start("schema = 1\n[patch.pd]\nmode = \"attach\"\n[patch.max]\nenabled = true\n");

@@ -1,4 +1,5 @@
-//! Devices as `status` and the tools tell about them: what they say is so, and what is switched is switched.
+//! Devices as `status` and the tools tell about them: what they say is so, and what is switched is
+//! switched.
 
 use crate::studio::{Studio, until};
 use serde_json::{Value, json};

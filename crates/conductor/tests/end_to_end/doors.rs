@@ -1,8 +1,9 @@
-//! The doors of a running daemon against those who should not come in: pages of other sites, other users, and garbage of every kind on
-//! every door. Whatever comes, the daemon answers properly or hangs up, stays the process it was, and stays small.
+//! The doors of a running daemon against those who should not come in: pages of other sites, other
+//! users, and garbage of every kind on every door. Whatever comes, the daemon answers properly or
+//! hangs up, stays the process it was, and stays small.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
-use conductor_testkit::doorstep::resident_peak;
+use conductor_testkit::mcp_process::resident_peak;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +17,8 @@ use std::time::Duration;
 
 /// Real time a test waits for an answer before it gives up; nothing asserts on it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// One message may be four mebibytes, and is copied a few times on its way; far above that something is kept that should not be.
+/// One message may be four mebibytes, and is copied a few times on its way; far above that
+/// something is kept that should not be.
 const ROOM: u64 = 96 << 20;
 
 fn open() -> (Studio, SocketAddr, String) {
@@ -28,7 +30,8 @@ fn open() -> (Studio, SocketAddr, String) {
     (studio, at, token)
 }
 
-/// The status of one request, sent as these bytes on a connection of its own; `None` when the daemon hung up without one.
+/// The status of one request, sent as these bytes on a connection of its own; `None` when the
+/// daemon hung up without one.
 fn status_of(at: SocketAddr, request: &[u8]) -> Option<u16> {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -39,7 +42,8 @@ fn status_of(at: SocketAddr, request: &[u8]) -> Option<u16> {
     line.split(' ').nth(1)?.parse().ok()
 }
 
-/// Every combination of Host, Origin, token and route: with a foreign Host or Origin it is 403 whatever else is right, and nothing is told.
+/// Every combination of Host, Origin, token and route: with a foreign Host or Origin it is 403
+/// whatever else is right, and nothing is told.
 #[test]
 fn no_page_of_another_site_gets_past_host_and_origin() {
     let (studio, at, token) = open();
@@ -101,7 +105,8 @@ fn no_page_of_another_site_gets_past_host_and_origin() {
                     head.push_str("\r\n");
                     let status = status_of(at, head.as_bytes());
                     let good = *host_good && *origin_good;
-                    // Without any Host the request is no HTTP at all, which is told before anything else.
+                    // Without any Host the request is no HTTP at all, which is told before anything
+                    // else.
                     let refused = status == Some(403) || (host.is_empty() && status == Some(400));
                     assert_eq!(
                         !refused, good,
@@ -431,7 +436,8 @@ fn proxies_that_start_at_once_end_with_one_daemon() {
     let mut late = Proxy::start(home.path());
     late.send(STATUS).unwrap();
     assert_eq!(late.line().unwrap()["result"]["pid"], daemon);
-    // And when it ends, its clients end with 1. Waiting for a child would close its input and let it end by itself.
+    // And when it ends, its clients end with 1. Waiting for a child would close its input and let
+    // it end by itself.
     let input = late.child.stdin.take();
     kill_process(Pid::from_raw(daemon as i32).unwrap(), Signal::TERM).unwrap();
     assert_eq!(late.child.wait().unwrap().code(), Some(1));

@@ -120,3 +120,46 @@ fn a_program_may_be_named_by_its_path_and_no_tool_presses_the_pad() {
     let refused = studio.refusal("call", json!({ "tool": "desktop.launch", "arguments": { "app": "/bin/sleep" } }));
     assert_eq!(refused["code"], "DENIED", "{refused}");
 }
+
+/// The soft and the hard limit of open files of a running process.
+fn open_files(pid: u32) -> [u32; 2] {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = limits.lines().find_map(|it| it.strip_prefix("Max open files")).unwrap();
+    let mut numbers = line.split_whitespace().map_while(|it| it.parse().ok());
+    std::array::from_fn(|_| numbers.next().unwrap())
+}
+
+/// The daemon raises its own limit of open files. Programs that use `select` break above 1024, so
+/// they get the limit that the daemon was started with.
+#[test]
+fn a_launched_program_has_the_file_limit_of_before_the_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = program(folder.path());
+    let mapping = config("app", &row(&path)).replace(DEVICES, "");
+    let (studio, _) = crate::limits::few_files(300, 2000, &mapping);
+    assert_eq!(open_files(studio.pid()), [2000, 2000], "the daemon raised its own");
+    press(&studio);
+    let told = until("the program runs", || std::fs::read_to_string(folder.path().join("told")).ok());
+    let pid: u32 = told.split_whitespace().next().unwrap().parse().unwrap();
+    let limits = open_files(pid);
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), rustix::process::Signal::KILL)
+        .unwrap();
+    assert_eq!(limits, [300, 2000]);
+}
+
+/// The same for a Pd that the daemon starts: it uses `select`.
+#[test]
+fn a_started_pd_has_the_file_limit_of_before_the_daemon() {
+    conductor_testkit::require!(conductor_testkit::real::pd::probe());
+    let (studio, _) = crate::limits::few_files(300, 2000, "[patch.pd]\nmode = \"spawn\"\n");
+    studio.ask("call", json!({ "tool": "create_patch", "arguments": { "host": "pd", "format": "pd" } }));
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", studio.pid())).unwrap();
+    let children: Vec<u32> = tasks
+        .flatten()
+        .flat_map(|it| std::fs::read_to_string(it.path().join("children")))
+        .flat_map(|it| it.split_whitespace().map(|it| it.parse().unwrap()).collect::<Vec<u32>>())
+        .collect();
+    let words = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let pd = children.into_iter().find(|it| words(it).contains("-guiport")).expect("a Pd runs");
+    assert_eq!(open_files(pd), [300, 2000]);
+}

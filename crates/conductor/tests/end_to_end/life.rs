@@ -38,7 +38,8 @@ fn ending_releases_what_is_held_and_leaves_the_home_clean() {
     }
 }
 
-/// Without a word about the home it is `~/.conductor`, and the documented one-liner reaches its socket.
+/// Without a word about the home it is `~/.conductor`, and the documented one-liner reaches its
+/// socket.
 #[test]
 fn the_home_is_a_folder_in_the_persons_own() {
     let person = tempfile::tempdir().unwrap();
@@ -173,9 +174,9 @@ fn a_taken_port_is_told_in_status_and_doctor_and_a_free_one_is_printed() {
     assert_eq!(studio.up(&["--http", &address])["http"], serde_json::Value::Null);
     let backends = studio.status()["backends"].clone();
     let http = backends.as_array().unwrap().iter().find(|it| it["name"] == "http").unwrap();
-    assert!(http["reason"].as_str().unwrap().starts_with(&format!("{address} is taken")), "{http}");
+    assert!(http["reason"].as_str().unwrap().starts_with(&format!("{address} is used")), "{http}");
     let doctor = studio.run(&["doctor"]);
-    assert!(crate::studio::text(&doctor.stdout).contains("is taken by another program"));
+    assert!(crate::studio::text(&doctor.stdout).contains("is used by another program"));
 
     let mut other = Studio::empty();
     let url = other.up(&[])["http"].as_str().unwrap().to_owned();

@@ -1,4 +1,5 @@
-//! What a pad does to the machine it stands beside: its volume, and what it asks about running programs.
+//! What a pad does to the machine it stands beside: its volume, and what it asks about running
+//! programs.
 
 use crate::studio::{DEVICES, Studio, until};
 use conductor_testkit::real::pulse;

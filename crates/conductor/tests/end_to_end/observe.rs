@@ -1,4 +1,5 @@
-//! What an observer sees of a running daemon over HTTP: the log by every filter there is, and checkpoints as they are made.
+//! What an observer sees of a running daemon over HTTP: the log by every filter there is, and
+//! checkpoints as they are made.
 
 use super::studio::{Studio, text, until};
 use conductor_testkit::http_client::{self, Answer, TOKEN};

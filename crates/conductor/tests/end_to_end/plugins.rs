@@ -1,4 +1,5 @@
-//! Plugins as a person meets them: a file dropped into the folder, a yes at a terminal, tools for clients and pads.
+//! Plugins as a person meets them: a file dropped into the folder, a yes at a terminal, tools for
+//! clients and pads.
 
 use crate::studio::{BINARY, DEVICES, Studio, until};
 use conductor_testkit::terminal::{Terminal, at_a_terminal};
@@ -15,8 +16,8 @@ fn conductor(studio: &Studio, words: &[&str]) -> Command {
     command
 }
 
-/// `conductor plugins enable NAME` at a terminal, answered once it asks. What was typed before the question is thrown away, so the answer
-/// is said until it is heard, as a person would.
+/// `conductor plugins enable NAME` at a terminal, answered once it asks. What was typed before the
+/// question is thrown away, so the answer is said until it is heard, as a person would.
 fn enable(studio: &Studio, name: &str, answer: &str) -> (bool, String) {
     let mut terminal = Terminal::start(conductor(studio, &["plugins", "enable", name]));
     terminal.until("[y/N]");
@@ -98,6 +99,42 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
     let (code, printed) = at_a_terminal(conductor(&studio, &["plugins", "disable", "counter"]));
     assert!(code == Some(0) && printed.contains("counter is disabled"), "{printed}");
     assert_eq!(studio.refusal("call", json!({ "tool": "counter.up" }))["code"], "NOT_FOUND");
+}
+
+/// The person says yes to one file, and another one is there when it is loaded.
+#[test]
+fn a_file_that_changes_during_the_question_is_refused_as_changed() {
+    // Another definition, and bytes that do not load at all.
+    for changed in [COUNTER.replace("One more.", "Two more."), "export default {".to_owned()] {
+        let mut studio = Studio::empty();
+        std::fs::write(studio.config_file(), DEVICES).unwrap();
+        studio.up(&[]);
+        let file = studio.home().join("plugins/counter.js");
+        std::fs::write(&file, COUNTER).unwrap();
+        until_it_is(&studio, "counter", "disabled");
+        let mut terminal = Terminal::start(conductor(&studio, &["plugins", "enable", "counter"]));
+        terminal.until("[y/N]");
+        std::fs::write(&file, &changed).unwrap();
+        while !terminal.ended() {
+            terminal.type_in("y\n");
+        }
+        let (status, printed) = terminal.end();
+        assert!(!status.success() && printed.contains("counter is pin_mismatch"), "{printed}");
+        let refused = |studio: &Studio| {
+            let refused = studio.refusal("call", json!({ "tool": "counter.up" }));
+            assert_eq!(refused["code"], "PIN_MISMATCH", "{refused}");
+            assert!(refused["message"].as_str().unwrap().contains("counter.js"), "{refused}");
+        };
+        refused(&studio);
+        // The answer does not depend on what is still in memory.
+        studio.stop();
+        studio.up(&[]);
+        until_it_is(&studio, "counter", "pin_mismatch");
+        refused(&studio);
+        std::fs::write(&file, COUNTER).unwrap();
+        until_it_is(&studio, "counter", "ready");
+        assert_eq!(studio.ask("call", json!({ "tool": "counter.up" })), json!({ "n": 1 }));
+    }
 }
 
 const GREET: &str =

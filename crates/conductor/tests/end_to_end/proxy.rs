@@ -1,4 +1,5 @@
-//! `conductor mcp start` between a client's descriptors and the daemon: handed over where they can be, copied where not, ended as told.
+//! `conductor mcp start` between a client's descriptors and the daemon: handed over where they can
+//! be, copied where not, ended as told.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -52,7 +53,8 @@ fn bytes_read_by(child: &Child) -> u64 {
     of("rchar:")
 }
 
-/// Two kinds of descriptors clients give, each with both ends: what the child gets, and what the client keeps.
+/// Two kinds of descriptors clients give, each with both ends: what the child gets, and what the
+/// client keeps.
 fn fifos() -> Given {
     let (child_in, ours_out) = std::io::pipe().expect("a pipe");
     let (ours_in, child_out) = std::io::pipe().expect("a pipe");

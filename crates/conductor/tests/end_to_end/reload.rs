@@ -1,4 +1,5 @@
-//! Hot reload: what is wrong keeps the old configuration and says why; what is right is in force at once.
+//! Hot reload: what is wrong keeps the old configuration and says why; what is right is in force at
+//! once.
 
 use crate::studio::{DEVICES, Studio, until};
 use serde_json::{Value, json};
@@ -53,6 +54,14 @@ fn bad_then_bad_then_good() {
     assert_eq!(press(&studio), Some(vec![0xB0, 23, 1]));
     let status = studio.status();
     assert_eq!((error_of(&status), &status["lifecycle_state"]), (None, &json!("Running")));
+
+    let reasons = until("both refusals are in the log", || {
+        let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
+        let records = log.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
+        let rejected = records.filter(|it| it["event"] == "config.rejected");
+        Some(rejected.map(|it| it["detail"]["reason"].clone()).collect::<Vec<_>>()).filter(|it| it.len() >= 2)
+    });
+    assert_eq!(reasons, [json!(syntax), json!(twice)]);
 }
 
 #[test]
@@ -179,7 +188,8 @@ fn a_file_saved_right_after_the_start_is_seen() {
     for controller in 30..36 {
         let mut studio = Studio::empty();
         std::fs::write(studio.config_file(), sends(20)).unwrap();
-        // Saved by another thread as soon as the socket is there, which is before the daemon says that it is ready.
+        // Saved by another thread as soon as the socket is there, which is before the daemon says
+        // that it is ready.
         let (home, file) = (studio.home().to_owned(), studio.config_file());
         let saver = std::thread::spawn(move || {
             while !home.join("mcp.sock").exists() {

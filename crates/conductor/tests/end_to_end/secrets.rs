@@ -1,4 +1,5 @@
-//! Secrets through the built binary: a real keyring, and the truth about keys. What must not tell them is in `canary`.
+//! Secrets through the built binary: a real keyring, and the truth about keys. What must not tell
+//! them is in `canary`.
 
 use super::studio::{BINARY, Studio, text};
 use conductor_testkit::real::keyring::{self, Ring};
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Output;
 
-/// A command at a terminal of its own, as a person would type it. `input` is the file that the command reads.
+/// A command at a terminal of its own, as a person would type it. `input` is the file that the
+/// command reads.
 fn at_a_terminal(studio: &Studio, args: &str, input: &Path) -> Output {
     let line = format!("'{BINARY}' {args} < '{}'", input.display());
     studio.command_of("script").args(["-qec", &line, "/dev/null"]).output().unwrap()

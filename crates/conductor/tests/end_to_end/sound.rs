@@ -1,4 +1,5 @@
-//! A patch that is built in words is heard: the daemon's own Pd plays into a real JACK server, and a program we did not write records it.
+//! A patch that is built in words is heard: the daemon's own Pd plays into a real JACK server, and
+//! a program we did not write records it.
 
 use crate::studio::{Studio, until};
 use conductor_testkit::line_client::{LineClient, modern};
@@ -18,7 +19,8 @@ struct Heard {
 }
 
 impl Heard {
-    /// The tone between its first and last upward crossings; its level is the root of its mean square.
+    /// The tone between its first and last upward crossings; its level is the root of its mean
+    /// square.
     fn of(samples: &[f32], rate: f64) -> Heard {
         let level = (samples.iter().map(|it| f64::from(*it).powi(2)).sum::<f64>() / samples.len().max(1) as f64).sqrt();
         let crossings: Vec<f64> = samples

@@ -123,7 +123,8 @@ impl Studio {
         Ear { client }
     }
 
-    /// A connection that plays on the hand's end of the pads. What it holds is released when it is dropped.
+    /// A connection that plays on the hand's end of the pads. What it holds is released when it is
+    /// dropped.
     pub fn hand(&self) -> Hand {
         Hand { client: self.control() }
     }
@@ -163,8 +164,8 @@ impl Studio {
         let mut command = self.command();
         command.args(["config", "accept"]);
         let mut terminal = Terminal::start(command);
-        let mut shown = terminal.until_any(&["[y/N]", "nothing waits"]);
-        while !shown.contains("accepted:") && !shown.contains("nothing waits") {
+        let mut shown = terminal.until_any(&["[y/N]", "nothing to accept"]);
+        while !shown.contains("accepted:") && !shown.contains("nothing to accept") {
             terminal.type_in("y\n");
             shown.push_str(&terminal.until_any(&["accepted:", "quicker than reading; y or n: "]));
         }
@@ -180,6 +181,18 @@ impl Studio {
     pub fn has_ended(&self) -> bool {
         let state = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         state.rsplit_once(") ").is_none_or(|it| it.1.starts_with('Z'))
+    }
+
+    /// Whether no thread of the daemon works in ten looks. One that works and waits for a processor
+    /// counts as working, so a loaded machine changes nothing.
+    pub fn rests(&self) -> bool {
+        let works = |_: &usize| {
+            std::thread::park_timeout(std::time::Duration::from_millis(20));
+            let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().flatten();
+            let mut states = threads.filter_map(|it| std::fs::read_to_string(it.path().join("stat")).ok());
+            states.any(|it| it.rsplit_once(") ").unwrap().1.starts_with('R'))
+        };
+        (0..10).filter(works).count() == 0
     }
 
     /// Waits for the daemon to end by itself.

@@ -1,4 +1,5 @@
-//! `web.fetch` of a running daemon over TLS, from a server of another make whose authority nobody knows until a person says so.
+//! `web.fetch` of a running daemon over TLS, from a server of another make whose authority nobody
+//! knows until a person says so.
 
 use super::observe::{address_of, ask, token_row};
 use super::studio::{Studio, text};

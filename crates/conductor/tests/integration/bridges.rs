@@ -1,4 +1,5 @@
-//! What runs inside Pd, Max and Live knows the daemon, and the daemon knows it: a program on a port that was left behind gets nothing.
+//! What runs inside Pd, Max and Live knows the daemon, and the daemon knows it: a program on a port
+//! that was left behind gets nothing.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -10,17 +11,18 @@ use std::time::Duration;
 use super::live_story::script_stage;
 use super::patch_max::{FakeMax, node};
 use super::patch_pd::Theirs;
-use super::patch_tools::Desk;
-use conductor::hosts::live::script::rendezvous;
-use conductor::hosts::max::MaxHost;
-use conductor::hosts::patch::PatchHost;
-use conductor::hosts::pd::attach::{self, AttachedPd};
-use conductor::outside::{RandomIds, RealClock};
+use super::patch_tools::PatchTools;
+use conductor_hosts::live::script::rendezvous;
+use conductor_hosts::max::MaxHost;
+use conductor_hosts::patch::PatchHost;
+use conductor_hosts::pd::attach::{self, AttachedPd};
+use conductor_hosts::system::{RandomIds, RealClock};
 use conductor_testkit::real::{PATIENCE, pd, wait_for};
 use conductor_testkit::require;
 use serde_json::{Value, json};
 
-/// A program that took over a port. It says something, or nothing, and keeps what it is given until the other end leaves.
+/// A program that took over a port. It says something, or nothing, and keeps what it is given until
+/// the other end leaves.
 struct Impostor(TcpListener);
 
 impl Impostor {
@@ -46,14 +48,14 @@ impl Impostor {
     }
 }
 
-fn pd_host(desk: &Desk) -> Arc<AttachedPd> {
-    let home = desk.studio.home.path();
-    AttachedPd::listen(home, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new())).expect("a port")
+fn pd_host(tools: &PatchTools) -> Arc<AttachedPd> {
+    let home = tools.studio.home.path();
+    AttachedPd::listen(home, &RandomIds, tools.patches.voice().clone(), Arc::new(RealClock::new())).expect("a port")
 }
 
-fn max_host(desk: &Desk) -> Arc<MaxHost> {
-    let home = desk.studio.home.path();
-    MaxHost::listen(home, 0, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new())).expect("a port")
+fn max_host(tools: &PatchTools) -> Arc<MaxHost> {
+    let home = tools.studio.home.path();
+    MaxHost::listen(home, 0, &RandomIds, tools.patches.voice().clone(), Arc::new(RealClock::new())).expect("a port")
 }
 
 fn mode(path: &Path) -> u32 {
@@ -63,10 +65,10 @@ fn mode(path: &Path) -> u32 {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again() {
     require!(pd::probe());
-    let desk = Desk::new();
-    let home = desk.studio.home.path().to_owned();
+    let tools = PatchTools::new();
+    let home = tools.studio.home.path().to_owned();
     let file = attach::address_file(&home);
-    let host = pd_host(&desk);
+    let host = pd_host(&tools);
     assert_eq!(mode(&file), 0o600);
     let helper = attach::install(&home, &RandomIds).expect("written");
     let first = fs::read_to_string(&file).expect("written");
@@ -97,7 +99,7 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
     }
     // The honest daemon, on another port and with other tokens; and once more.
     for _ in 0..2 {
-        let host = pd_host(&desk);
+        let host = pd_host(&tools);
         let now = fs::read_to_string(&file).expect("written");
         assert!(words.iter().all(|it| !now.contains(it)), "port and tokens are new");
         assert!(wait_for(PATIENCE, || host.is_attached().then_some(())).is_some(), "the helper did not dial in");
@@ -108,10 +110,10 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
 #[tokio::test(flavor = "multi_thread")]
 async fn the_bridge_of_max_gives_an_impostor_nothing_and_finds_the_daemon_again() {
     require!(node());
-    let desk = Desk::new();
-    let home = desk.studio.home.path().to_owned();
+    let tools = PatchTools::new();
+    let home = tools.studio.home.path().to_owned();
     let file = home.join("state/max-bridge.json");
-    let host = max_host(&desk);
+    let host = max_host(&tools);
     assert_eq!(mode(&file), 0o600);
     let mut stale: Value = serde_json::from_slice(&fs::read(&file).expect("written")).expect("JSON");
     host.stop();
@@ -138,7 +140,7 @@ async fn the_bridge_of_max_gives_an_impostor_nothing_and_finds_the_daemon_again(
     assert!(!heard.contains(token) && !heard.contains(stale["secret"].as_str().expect("text")), "{heard}");
     assert!(!heard.contains("hello"), "{heard}");
     for _ in 0..2 {
-        let host = max_host(&desk);
+        let host = max_host(&tools);
         let now: Value = serde_json::from_slice(&fs::read(&file).expect("written")).expect("JSON");
         assert!(["port", "token", "secret"].iter().all(|it| now[it] != stale[it]), "all are new");
         assert!(wait_for(PATIENCE, || host.is_attached().then_some(())).is_some(), "the bridge did not dial in");
@@ -172,7 +174,8 @@ async fn the_daemon_gives_an_impostor_on_the_port_of_live_nothing() {
         assert!(["HOST_OFFLINE", "TIMEOUT"].contains(&code.as_str()), "{says}: {code}");
         assert_eq!(String::from_utf8_lossy(&heard.join().expect("it ends")), "", "{says}");
     }
-    // One that heard the token once learns no secret from the hello, and its answer is not believed.
+    // One that heard the token once learns no secret from the hello, and its answer is not
+    // believed.
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
     let says = format!(
         "{}\n{}\n",

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use conductor::pipeline::Output;
-use conductor::tools::catalog::{Catalog, CatalogFault, Definition, Source, Tool};
-use conductor::tools::lint::{Rule, lint, lint_catalog};
-use conductor::tools::names::{NameForm, Toolset};
 use conductor_core::digest::Digest;
 use conductor_core::policy::Tier;
+use conductor_gateway::pipeline::Output;
+use conductor_gateway::tools::catalog::{Catalog, CatalogError, Definition, Source, Tool};
+use conductor_gateway::tools::lint::{Rule, lint, lint_catalog};
+use conductor_gateway::tools::names::{NameForm, Toolset};
 use conductor_testkit::tools::{self, Runs};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn both_spellings_find_one_tool_and_a_second_of_the_same_spelling_is_refused() {
     assert!(catalog.get("filesystem-read").is_none());
     let refused = catalog.add(tool(definition("filesystem_read", Tier::ReadOnly)));
     let (name, other) = ("filesystem_read".to_owned(), "filesystem.read".to_owned());
-    assert_eq!(refused, Err(CatalogFault::SameName { name, other }));
+    assert_eq!(refused, Err(CatalogError::SameName { name, other }));
     let listed = |form: NameForm| catalog.list(&Toolset::All).map(|it| form.of(it).to_owned()).collect::<Vec<_>>();
     assert_eq!(listed(NameForm::Safe), ["filesystem_read"]);
     assert_eq!(listed(NameForm::Dotted), ["filesystem.read"]);
@@ -38,7 +38,7 @@ fn both_spellings_find_one_tool_and_a_second_of_the_same_spelling_is_refused() {
 fn names_that_no_client_takes_are_refused() {
     for name in ["", "a b", "ü", "a/b", &"x".repeat(65)] {
         let fault = Tool::new(definition(Box::leak(name.to_owned().into_boxed_str()), Tier::ReadOnly)).err();
-        assert_eq!(fault, Some(CatalogFault::BadName(name.to_owned())));
+        assert_eq!(fault, Some(CatalogError::BadName(name.to_owned())));
     }
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use conductor::doors::http::default_token;
 use conductor::doors::mcp::Shared;
-use conductor::outside::CountingIds;
-use conductor::studio::{McpSettings, Settings};
 use conductor_core::error::AuditResult;
 use conductor_core::policy::Policy;
+use conductor_gateway::studio::{McpSettings, Settings};
+use conductor_hosts::system::CountingIds;
 use conductor_testkit::http_client::{TOKEN, post, post_modern, request, send, serve};
 use conductor_testkit::line_client::modern;
 use conductor_testkit::studio::{TestStudio, Written};

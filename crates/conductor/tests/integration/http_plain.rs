@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use conductor::doors::mcp::Shared;
-use conductor::studio::Settings;
 use conductor_core::policy::Policy;
+use conductor_gateway::studio::Settings;
 use conductor_testkit::http_client::{Answer, TOKEN, request, send, serve};
 use conductor_testkit::studio::TestStudio;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Whole exchanges over a line door: both eras, the direct dialect, and what is not a message at all.
+//! Whole exchanges over a line door: both eras, the direct dialect, and what is not a message at
+//! all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +8,11 @@ use conductor::doors::mcp::Shared;
 use conductor::doors::mcp::line::LineTransport;
 use conductor::doors::mcp::socket::serve_lines;
 use conductor::doors::session::Who;
-use conductor::studio::{McpSettings, Settings};
-use conductor::tools::catalog::{Definition, Tool};
 use conductor_core::error::{AuditResult, Code};
 use conductor_core::policy::limits::{Limits, Rate};
 use conductor_core::policy::{Policy, Tier};
+use conductor_gateway::studio::{McpSettings, Settings};
+use conductor_gateway::tools::catalog::{Definition, Tool};
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::studio::{TestStudio, Written};
 use conductor_testkit::tools;
@@ -154,8 +155,8 @@ async fn a_whole_legacy_session() {
     );
     assert_eq!(client.request("ping", json!({})).await["result"], json!({}));
     assert_eq!(client.request("resources/subscribe", json!({ "uri": "test://echo" })).await["result"], json!({}));
-    studio.studio.hub.uri_changed("test://other");
-    studio.studio.hub.uri_changed("test://echo");
+    studio.studio.events.uri_changed("test://other");
+    studio.studio.events.uri_changed("test://echo");
     assert_eq!(
         client.next().await,
         json!({ "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": "test://echo" } })
@@ -218,7 +219,7 @@ async fn a_whole_modern_session_without_initialize() {
     assert_eq!(acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], json!(listen));
     // Tools change, prompts were asked for: nothing of it is heard.
     studio.studio.edit_catalog(|catalog| catalog.remove(tools::PICTURE));
-    studio.studio.hub.uri_changed("test://echo");
+    studio.studio.events.uri_changed("test://echo");
     let updated = client.next().await;
     assert_eq!(updated["method"], "notifications/resources/updated");
     assert_eq!(updated["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], json!(listen));
@@ -794,8 +795,9 @@ async fn a_peer_that_never_reads_slows_nobody() {
     flood.abort();
 }
 
-/// Alone, a reply is written where it is made; among others, by the writer. Through a pipe that takes a few bytes at a time both ways of
-/// writing take turns, and every reply is whole, once, and after what was reported before it.
+/// Alone, a reply is written where it is made; among others, by the writer. Through a pipe that
+/// takes a few bytes at a time both ways of writing take turns, and every reply is whole, once, and
+/// after what was reported before it.
 #[tokio::test]
 async fn a_narrow_pipe_breaks_no_reply() {
     let (_studio, shared) = open();
@@ -824,7 +826,8 @@ async fn a_narrow_pipe_breaks_no_reply() {
     }
 }
 
-/// A write that gets nowhere ends the connection and cancels what runs on it. In a daemon that takes thirty seconds.
+/// A write that gets nowhere ends the connection and cancels what runs on it. In a daemon that
+/// takes thirty seconds.
 #[tokio::test]
 async fn a_peer_that_never_reads_is_hung_up_on() {
     let (studio, shared) = open();
@@ -884,8 +887,8 @@ async fn idle_connections_are_cheap() {
     }
     // Both ends live in this process, the client's buffer too.
     let each = resident().unwrap_or(before).saturating_sub(before) / 200;
-    // Futures of an unoptimised build are twice their size.
-    let limit = if cfg!(debug_assertions) { 100 } else { 50 };
+    // Futures of an unoptimised build are more than twice their size.
+    let limit = if cfg!(debug_assertions) { 120 } else { 50 };
     assert!(each < limit, "{each} KiB per connection");
 }
 

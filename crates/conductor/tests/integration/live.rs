@@ -1,4 +1,5 @@
-//! Live Sets through the doors and the pipeline, on documents: the tools as one story, then the traps of this layer.
+//! Live Sets through the doors and the pipeline, on documents: the tools as one story, then the
+//! traps of this layer.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,20 +7,21 @@ use std::sync::Arc;
 
 use base64::Engine;
 use conductor::doors::mcp::Shared;
-use conductor::hosts::live::{self, Live};
-use conductor::pipeline::{self, Call, Outcome};
-use conductor::studio::Settings;
-use conductor::studio::hub::Change;
-use conductor::tools::lint::lint_catalog;
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Rate, Retry};
 use conductor_core::principal::Principal;
+use conductor_gateway::pipeline::{self, Call, Outcome};
+use conductor_gateway::studio::Settings;
+use conductor_gateway::studio::events::{Change, Event, Listener};
+use conductor_gateway::tools::lint::lint_catalog;
+use conductor_hosts::live::{self, Live};
 use conductor_set::Document;
 use conductor_testkit::line_client::LineClient;
 use conductor_testkit::studio::TestStudio;
 use serde_json::{Value, json};
 
-/// The Set of the recorded exchanges: Drums, Bass, Vocals, two returns, two scenes, 124 beats per minute, C Minor.
+/// The Set of the recorded exchanges: Drums, Bass, Vocals, two returns, two scenes, 124 beats per
+/// minute, C Minor.
 pub const GOLDEN: &[u8] = include_bytes!("../../../../examples/sets/golden.als");
 
 pub struct Stage {
@@ -45,8 +47,11 @@ impl Stage {
         let mut settings = live::Settings::of_home(studio.home.path());
         change(&mut settings);
         let live = Live::new(studio.home.path(), settings);
-        studio.studio.edit_catalog(|catalog| conductor::tools::live::add(catalog, &live)).expect("a sound catalog");
-        conductor::tools::live::connect(&studio.studio, &live);
+        studio
+            .studio
+            .edit_catalog(|catalog| conductor_gateway::tools::live::add(catalog, &live))
+            .expect("a sound catalog");
+        conductor_gateway::tools::live::connect(&studio.studio, &live);
         let ended = Arc::clone(&live);
         studio.studio.on_connection_end(move |conn| ended.connection_ended(conn.0));
         let stage = Stage { shared: Shared::new(&studio.studio), studio, live };
@@ -131,10 +136,10 @@ impl Client {
 }
 
 /// Whether subscribers hear of this address, in good time.
-pub async fn hears(heard: &mut tokio::sync::broadcast::Receiver<Change>, uri: &str) -> bool {
+pub async fn hears(heard: &mut Listener, uri: &str) -> bool {
     let wanted = async {
         loop {
-            if let Ok(Change::Uri(told)) = heard.recv().await
+            if let Ok(Event::Changed(Change::Uri(told))) = heard.recv().await
                 && &*told == uri
             {
                 return;
@@ -768,8 +773,8 @@ async fn a_clip_is_drawn_as_text_and_in_pixels() {
 fn every_tool_keeps_the_rules() {
     let stage_home = tempfile::tempdir().expect("a folder");
     let live = Live::new(stage_home.path(), live::Settings::of_home(stage_home.path()));
-    let mut catalog = conductor::tools::catalog::Catalog::default();
-    conductor::tools::live::add(&mut catalog, &live).expect("a sound catalog");
+    let mut catalog = conductor_gateway::tools::catalog::Catalog::default();
+    conductor_gateway::tools::live::add(&mut catalog, &live).expect("a sound catalog");
     assert_eq!(lint_catalog(&catalog), []);
     assert_eq!(catalog.tools().count(), 29);
     for tool in catalog.tools() {
@@ -780,8 +785,8 @@ fn every_tool_keeps_the_rules() {
 #[tokio::test]
 async fn the_demo_set_is_laid_out_once_and_open() {
     let stage = Stage::new();
-    let home = conductor::daemon::home::Home::at(stage.studio.home.path());
-    assert!(conductor::daemon::demo::show_set(&stage.studio.studio, &home).await.expect("a folder"));
+    let home = conductor::home::Home::at(stage.studio.home.path());
+    assert!(conductor::demo::show_set(&stage.studio.studio, &home).await.expect("a folder"));
     let mut client = stage.client().await;
     let sets = client.ok("live_list_sets", json!({})).await;
     assert!(sets["sets"][0]["path"].as_str().is_some_and(|it| it.ends_with("sets/demo.als")), "{sets}");
@@ -789,7 +794,7 @@ async fn the_demo_set_is_laid_out_once_and_open() {
     client.ok("live_open_set", json!({ "path": "demo.als" })).await;
     client.ok("live_set_tempo", json!({ "bpm": 99 })).await;
     client.ok("live_save_set", json!({})).await;
-    assert!(conductor::daemon::demo::show_set(&stage.studio.studio, &home).await.expect("a folder"));
+    assert!(conductor::demo::show_set(&stage.studio.studio, &home).await.expect("a folder"));
     let saved = Document::open(&fs::read(stage.file("demo.als")).expect("the file"), 1 << 24).expect("a Set");
     assert_eq!(saved.tempo(), Some(99.0));
 }

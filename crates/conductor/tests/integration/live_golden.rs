@@ -1,5 +1,5 @@
-//! The recorded exchanges, replayed through the door on a document: names, schemas, annotations, keys, values and codes hold, or a named
-//! deviation says why not. Prose is never compared.
+//! The recorded exchanges, replayed through the door on a document: names, schemas, annotations,
+//! keys, values and codes hold, or a named deviation says why not. Prose is never compared.
 
 use std::path::{Path, PathBuf};
 

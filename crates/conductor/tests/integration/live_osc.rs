@@ -1,14 +1,15 @@
 //! A running Live over AbletonOSC: the faults of a lossy way, listeners, and recorded datagrams.
 //!
-//! The peer is Python on a stand-in for Live's object model; it proves wiring and protocol, never what Live does.
+//! The peer is Python on a stand-in for Live's object model; it proves wiring and protocol, never
+//! what Live does.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use conductor::hosts::live::Refusal;
-use conductor::hosts::live::abletonosc::wire::{Settings, Wire, get, get_with, tell};
+use conductor_hosts::live::LiveHostError;
+use conductor_hosts::live::abletonosc::wire::{Settings, Wire, command, get, get_with};
 use conductor_testkit::real::fakelive::{self, Faults};
 use conductor_testkit::require;
 use rosc::{OscMessage, OscPacket, OscType};
@@ -44,11 +45,13 @@ async fn a_lost_or_late_answer_is_asked_again_and_a_write_never_is() {
     let mut client = attached(&stage, "abletonosc").await;
     way.faults().lose = Some(("/live/song/get/scale_name", 1));
     assert_eq!(client.ok("live_get_song_overview", json!({})).await["scaleName"], "Minor");
-    // The read-back is lost once; the write is not made a second time, which would be one undo entry too many.
+    // The read-back is lost once; the write is not made a second time, which would be one undo
+    // entry too many.
     way.faults().lose = Some(("/live/song/get/num_tracks", 1));
     assert_eq!(client.ok("live_create_track", json!({ "kind": "audio" })).await["id"], "track:3");
     assert_eq!(live.look("len(song.tracks)"), 4);
-    // The read-back comes after the fence: asked again, and the old answer that is still on its way does no harm.
+    // The read-back comes after the fence: asked again, and the old answer that is still on its way
+    // does no harm.
     way.faults().late = Some("/live/track/get/mute");
     client.ok("live_set_track_props", mute("track:0")).await;
     let off = json!({ "trackId": "track:0", "props": { "mute": false } });
@@ -114,7 +117,7 @@ async fn a_track_or_clip_that_the_person_moved_is_not_written_to() {
 async fn what_the_person_does_reaches_subscribers() {
     let OscStage { stage, mut live, way: _way } = require!(osc_stage(SHORT).await);
     let mut client = attached(&stage, "abletonosc").await;
-    let mut heard = stage.studio.studio.hub.listen();
+    let mut heard = stage.studio.studio.events.listen(conductor_gateway::studio::events::Event::is_change);
     live.run("song.tempo = 99.5");
     assert!(crate::live::hears(&mut heard, "ableton://song").await);
     live.run("song.tracks[1].clip_slots[0].fire()");
@@ -170,8 +173,9 @@ async fn a_silent_peer_a_taken_port_and_nobody_at_all_are_told_apart() {
     way.faults().silent = true;
     let (wire, _) = Wire::open(settings).await.expect("a port");
     let tempo = || [get("/live/song/get/tempo", &[])];
-    assert!(matches!(wire.read(&tempo()).await, Err(Refusal::NoAnswer { .. })));
-    // Two fences of the silence are out; their answers never come, and the next batch is not confused by waiting for them.
+    assert!(matches!(wire.read(&tempo()).await, Err(LiveHostError::NoAnswer { .. })));
+    // Two fences of the silence are out; their answers never come, and the next batch is not
+    // confused by waiting for them.
     way.faults().silent = false;
     let batch = wire.read(&tempo()).await.expect("an answer");
     assert_eq!(batch.replies, [Some(vec![OscType::Float(124.0)])]);
@@ -179,7 +183,7 @@ async fn a_silent_peer_a_taken_port_and_nobody_at_all_are_told_apart() {
     let port = taken.local_addr().expect("an address").port();
     let refused = Wire::open(Settings { reply_port: port, ..settings }).await.map(drop);
     assert!(
-        matches!(refused, Err(Refusal::Offline { reason, .. }) if reason.contains("one AbletonOSC client per machine"))
+        matches!(refused, Err(LiveHostError::Offline { reason, .. }) if reason.contains("one AbletonOSC client per machine"))
     );
     drop(taken);
     let stage =
@@ -212,10 +216,10 @@ async fn datagrams_from_elsewhere_are_dropped_and_counted() {
 fn no_address_is_misspelt() {
     let known: BTreeSet<&str> = fakelive::ADDRESSES.lines().collect();
     let source = [
-        include_str!("../../src/hosts/live/abletonosc.rs"),
-        include_str!("../../src/hosts/live/abletonosc/edits.rs"),
-        include_str!("../../src/hosts/live/abletonosc/notes.rs"),
-        include_str!("../../src/hosts/live/abletonosc/reads.rs"),
+        include_str!("../../../conductor-hosts/src/live/abletonosc.rs"),
+        include_str!("../../../conductor-hosts/src/live/abletonosc/edits.rs"),
+        include_str!("../../../conductor-hosts/src/live/abletonosc/notes.rs"),
+        include_str!("../../../conductor-hosts/src/live/abletonosc/reads.rs"),
     ]
     .concat();
     let used: BTreeSet<&str> = source.split('"').filter(|it| it.starts_with("/live/")).collect();
@@ -244,7 +248,7 @@ fn osc(values: &Value) -> Vec<OscType> {
 }
 
 /// A recorded message as a question, where it was answered.
-fn ask_of(pair: &Value) -> (conductor::hosts::live::abletonosc::wire::Ask, usize, bool) {
+fn ask_of(pair: &Value) -> (conductor_hosts::live::abletonosc::wire::Ask, usize, bool) {
     let address: &'static str = Box::leak(pair["send"][0].as_str().unwrap_or_default().to_owned().into_boxed_str());
     let came = pair["recv"].as_array().cloned().unwrap_or_default();
     let answer = came.iter().find(|it| it[0] == address).map(|it| osc(&it[1]));
@@ -257,7 +261,7 @@ fn ask_of(pair: &Value) -> (conductor::hosts::live::abletonosc::wire::Ask, usize
         ints.min(answer.as_ref().map_or(0, Vec::len)).min(if address.contains("/notes") { 2 } else { 3 })
     };
     let question = answer.is_some() || came.iter().any(|it| it[0] == "/live/error");
-    let ask = if question { get_with(address, arguments, echo) } else { tell(address, arguments) };
+    let ask = if question { get_with(address, arguments, echo) } else { command(address, arguments) };
     (ask, echo, question)
 }
 
@@ -311,8 +315,8 @@ async fn the_stand_in_answers_as_recorded() {
     let settings = Settings { peer: live.address(), reply_port: 0, timeout: Duration::from_secs(5) };
     let (wire, _) = Wire::open(settings).await.expect("a port");
     let same = |a: &OscType, b: &OscType| match (
-        conductor::hosts::live::abletonosc::wire::number(a),
-        conductor::hosts::live::abletonosc::wire::number(b),
+        conductor_hosts::live::abletonosc::wire::number(a),
+        conductor_hosts::live::abletonosc::wire::number(b),
     ) {
         (Some(a), Some(b)) => a == b,
         (_, _) => a == b,
@@ -332,7 +336,8 @@ async fn the_stand_in_answers_as_recorded() {
             strict += 1;
             continue;
         }
-        // The recording leaves out the notes that were added to make the long answers, so only their beginning can be compared.
+        // The recording leaves out the notes that were added to make the long answers, so only
+        // their beginning can be compared.
         let recorded = came.iter().find(|it| it[0] == address).map(|it| osc(&it[1]));
         if recorded.as_ref().is_some_and(|it| it.len() > 500) {
             continue;

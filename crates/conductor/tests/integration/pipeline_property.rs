@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conductor::pipeline::call::Outcome;
-use conductor::pipeline::{self, Call, Step};
-use conductor::studio::Settings;
 use conductor_core::audit::record::{CallFacts, OutcomeFacts};
 use conductor_core::breaker::State;
 use conductor_core::error::{AuditResult, Code};
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Rate};
+use conductor_gateway::pipeline::call::Outcome;
+use conductor_gateway::pipeline::{self, Call, Step};
+use conductor_gateway::studio::Settings;
 use conductor_testkit::studio::{TestStudio, Written, principal};
 use conductor_testkit::tools;
 use proptest::prelude::*;
@@ -125,10 +125,17 @@ async fn play(ops: Vec<Op>) -> Result<(), TestCaseError> {
 
 /// Calls whose caller hung up run to their end all the same.
 async fn all_ended(studio: &TestStudio, sent: usize) {
-    while studio.studio.counts().values().sum::<u64>() < sent as u64 {
+    while ended(studio) < sent as u64 {
         advance_if_asleep(studio);
         tokio::task::yield_now().await;
     }
+}
+
+/// The sum of the counter over all tools and results.
+fn ended(studio: &TestStudio) -> u64 {
+    let page = conductor_gateway::studio::meters::exposition(&studio.studio);
+    let counted = page.lines().filter(|line| line.starts_with("conductor_tool_calls_total{"));
+    counted.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }
 
 fn advance_if_asleep(studio: &TestStudio) {

@@ -136,7 +136,7 @@ fn every_flipped_byte_is_found_and_its_seq_named() {
     let mut at = 0;
     for (seq, line) in log.lines().iter().enumerate() {
         for (offset, byte) in line.iter().enumerate() {
-            // Another bit at each place, and now and then a NUL, which is what a crash leaves.
+            // Another bit at each place, and sometimes a NUL, as a crash leaves.
             let flip = if offset % 9 == 8 { *byte } else { 1 << (offset % 9) };
             let mut bad = log.clone();
             bad.bytes()[at + offset] ^= flip;
@@ -161,7 +161,8 @@ fn every_cut_is_told_by_the_checkpoint() {
         let wanted = if cut < anchored {
             Verdict::Truncated
         } else if at_border {
-            // No one but the second copy or the running daemon can know of records that no checkpoint covers.
+            // No one but the second copy or the running daemon can know of records that no
+            // checkpoint covers.
             Verdict::Intact
         } else {
             Verdict::Torn
@@ -169,8 +170,8 @@ fn every_cut_is_told_by_the_checkpoint() {
         assert_eq!(bad.verify_with(anchors.clone(), usize::MAX).verdict, wanted, "cut at {cut}");
         bad.head = Some(log.last());
         if at_border || cut % 50 == 0 {
-            let told = bad.verify_with(anchors.clone(), usize::MAX).verdict;
-            assert_eq!(told, Verdict::Truncated, "cut at {cut}, with the daemon's head");
+            let verdict = bad.verify_with(anchors.clone(), usize::MAX).verdict;
+            assert_eq!(verdict, Verdict::Truncated, "cut at {cut}, with the daemon's head");
         }
     }
 }
@@ -275,7 +276,8 @@ fn a_torn_tail_is_no_tampering_and_tampering_is_no_torn_tail() {
     let good: usize = twenty().segments[0].1.len();
     assert_eq!((report.last_segment, report.tail_bytes), (Some((1, good as u64)), 4));
 
-    // Zeros over what a checkpoint covers are an edit, and so is a torn end of any segment but the last.
+    // Zeros over what a checkpoint covers are an edit, and so is a torn end of any segment but the
+    // last.
     let mut zeroed = twenty();
     zeroed.bytes()[2000] = 0;
     assert_eq!(zeroed.verdict(), Verdict::Broken);
@@ -312,7 +314,8 @@ fn missing_segments() {
     last.segments.pop();
     assert_eq!(last.verdict(), Verdict::Truncated);
 
-    // The same first segment, removed by retention, which says so and has a checkpoint at the border.
+    // The same first segment, removed by retention, which says so and has a checkpoint at the
+    // border.
     log.event(EventName::AuditRotated, json!({"removed_through": 1})).checkpoint();
     log.segments.remove(0);
     let report = log.verify();
@@ -379,7 +382,8 @@ fn precedence_when_several_apply() {
     assert_eq!(forked_and_cut.verdict(), Verdict::Forked);
 }
 
-/// A person looked at the damage and went on: verify is good again, says what was accepted, and nobody without the key can do the same.
+/// A person looked at the damage and went on: verify succeeds again and lists the accepted faults;
+/// without the key this is impossible.
 #[test]
 fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
     type Hurt = fn(&mut Log);
@@ -395,7 +399,7 @@ fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
         hurt(&mut log);
         let before = log.verdict();
         assert_ne!(before, Verdict::Intact, "{name}");
-        // The checkpoint is what is known for certain, so the new segment goes on from it.
+        // Only the checkpoint is certain, so the new segment continues from it.
         log.segment(2, Some(1));
         log.event(EventName::AuditAccepted, json!({"verdict": before.as_str()}));
         assert_ne!(log.verdict(), Verdict::Intact, "{name}: the words alone change nothing");
@@ -451,7 +455,8 @@ fn resume_walks_the_last_segment_alone() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The verdict does not depend on how the bytes are cut into pieces, and any damage to what a checkpoint covers is found.
+    /// The verdict does not depend on how the bytes are cut into pieces, and any damage to what a
+    /// checkpoint covers is found.
     #[test]
     fn any_damage_to_covered_bytes_is_found(
         parts in prop::collection::vec(1..12_u64, 1..5),

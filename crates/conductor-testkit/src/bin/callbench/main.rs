@@ -1,8 +1,11 @@
-//! One client for every server: the same kind of call, servers interleaved, medians with ranges. Standard library only.
+//! One client for every server: the same kind of call, servers interleaved, medians with ranges.
+//! Standard library only.
 //!
-//! `callbench [-n CALLS] [-r ROUNDS] TARGET...` compares; the first target is what the others are compared with. `callbench idle COUNT
-//! SOCKET PID` says what that many idle clients of a line door cost a daemon.
+//! `callbench [-n CALLS] [-r ROUNDS] TARGET...` compares; the first target is what the others are
+//! compared with. `callbench idle COUNT SOCKET PID` says what that many idle clients of a line door
+//! cost a daemon.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

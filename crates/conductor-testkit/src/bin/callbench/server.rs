@@ -1,4 +1,5 @@
-//! A server as the bench sees it: some way to send calls and to read their replies, and how much work its processes have done.
+//! A server as the bench sees it: some way to send calls and to read their replies, and how much
+//! work its processes have done.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +10,8 @@ use std::time::{Duration, Instant};
 /// Ticks a second of the times in `/proc/PID/stat`, as every Linux has it.
 const TICK_US: u64 = 10_000;
 
-/// `NAME=unix:PATH`, `NAME=stdio:PROGRAM,ARG...` or `NAME=http:HOST:PORT[/TOKEN]`; then `@TOOL[,ARGUMENT]` and `+PID`, whose work counts too.
+/// `NAME=unix:PATH`, `NAME=stdio:PROGRAM,ARG...` or `NAME=http:HOST:PORT[/TOKEN]`; then
+/// `@TOOL[,ARGUMENT]` and `+PID`, whose work counts too.
 pub struct Target {
     pub name: String,
     address: String,
@@ -91,7 +93,8 @@ impl Lines {
     }
 }
 
-/// Whether the text is the result of a call. An error, of the protocol or of the tool, ends the measurement: it would measure refusals.
+/// Whether the text is the result of a call. An error, of the protocol or of the tool, ends the
+/// measurement: it would measure refusals.
 fn judge(text: &str) -> io::Result<bool> {
     if text.contains("\"error\"") || text.contains("\"isError\":true") {
         return Err(io::Error::other(text.to_owned()));

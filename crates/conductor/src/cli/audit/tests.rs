@@ -6,8 +6,8 @@ use conductor_core::policy::Tier;
 use tempfile::TempDir;
 
 use super::*;
-use crate::audit_log::tests::{Counted, FakeTime};
-use crate::audit_log::{AuditLog, Durability, Settings};
+use conductor_gateway::audit_log::{AuditLog, Durability, Settings};
+use conductor_hosts::system::{Ids, ManualClock, SeededIds};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -15,20 +15,20 @@ struct Line {
     command: AuditCommand,
 }
 
-struct Desk {
+struct ApprovalQueue {
     home: TempDir,
-    time: Arc<FakeTime>,
-    ids: Arc<Counted>,
+    time: Arc<ManualClock>,
+    ids: Arc<SeededIds>,
     person: Option<Principal>,
 }
 
-impl Desk {
+impl ApprovalQueue {
     fn new(tools: &[&str]) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let desk = Self {
             home,
-            time: Arc::default(),
-            ids: Arc::new(Counted::from(3)),
+            time: ManualClock::at_wall_ms(1_767_323_045_000),
+            ids: SeededIds::new(3),
             person: Some(Principal::Person { uid: 1000 }),
         };
         desk.write(tools);
@@ -71,16 +71,17 @@ impl Desk {
     fn run_command(&self, command: &AuditCommand) -> (u8, String) {
         let copy_to = self.home.path().join("copy");
         let layout = Layout::of(self.home.path());
-        let remembered = crate::audit_log::memory::recall(&Disk, &layout, Some(&copy_to)).expect("readable");
+        let remembered =
+            conductor_gateway::audit_log::memory::recall(&Disk, &layout, Some(&copy_to)).expect("readable");
         let acceptor = match &self.person {
             Some(person) => Acceptor::Here(person, &|_| {}),
             None => Acceptor::Refused("there is none"),
         };
-        let around = Around {
+        let context = Context {
             home: self.home.path(),
             head: None,
             remembered: &remembered,
-            silent: None,
+            keychain_error: None,
             copy_to: Some(&copy_to),
             acceptor,
             clock: &*self.time,
@@ -88,7 +89,7 @@ impl Desk {
             json: false,
         };
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let code = run(command, &around, &mut out, &mut err);
+        let code = run(command, &context, &mut out, &mut err);
         (code, String::from_utf8_lossy(&[out, err].concat()).into_owned())
     }
 
@@ -105,7 +106,7 @@ impl Desk {
 
 #[test]
 fn list_filters_and_shows_nothing_that_moves_the_cursor() {
-    let desk = Desk::new(&["alpha.one", "alpha.two", "bad\u{1b}[2J\u{202e}\n{\"v\":1}"]);
+    let desk = ApprovalQueue::new(&["alpha.one", "alpha.two", "bad\u{1b}[2J\u{202e}\n{\"v\":1}"]);
     let (code, text) = desk.run("list");
     assert_eq!(code, 0);
     assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
@@ -125,7 +126,7 @@ fn list_filters_and_shows_nothing_that_moves_the_cursor() {
 
 #[test]
 fn tail_follows_over_rotations() {
-    let desk = Desk::new(&["a"]);
+    let desk = ApprovalQueue::new(&["a"]);
     let mut tail = Tail::at_end(desk.home.path()).expect("there");
     let mut out = Vec::new();
     tail.poll(false, &mut out).expect("readable");
@@ -139,7 +140,7 @@ fn tail_follows_over_rotations() {
 
 #[test]
 fn verdicts_have_their_exit_codes_and_words() {
-    let desk = Desk::new(&["a", "b"]);
+    let desk = ApprovalQueue::new(&["a", "b"]);
     let (code, text) = desk.run("verify");
     assert_eq!(code, 0, "{text}");
     assert!(text.starts_with("INTACT: 5 records in 1 segment"), "{text}");
@@ -152,30 +153,30 @@ fn verdicts_have_their_exit_codes_and_words() {
     assert_eq!(code, 10);
     assert!(text.starts_with("BROKEN") && text.contains("at seq 1: expected sha256:"), "{text}");
 
-    let cut = Desk::new(&["a", "b"]);
+    let cut = ApprovalQueue::new(&["a", "b"]);
     cut.edit(|bytes| bytes.truncate(700));
     assert_eq!(cut.run("verify").0, 11);
 
-    let deleted = Desk::new(&["a"]);
+    let deleted = ApprovalQueue::new(&["a"]);
     std::fs::remove_file(deleted.segment()).expect("removed");
     assert_eq!(deleted.run("verify").0, 13);
 
-    let torn = Desk::new(&["a"]);
+    let torn = ApprovalQueue::new(&["a"]);
     torn.edit(|bytes| bytes.extend_from_slice(b"{\"v\":1,"));
     assert_eq!(torn.run("verify").0, 14);
     assert_eq!(torn.run("verify --accept").0, 14, "the daemon sets it aside");
 
     let empty = tempfile::tempdir().expect("a folder");
-    let nothing = Desk { home: empty, ..Desk::new(&[]) };
+    let nothing = ApprovalQueue { home: empty, ..ApprovalQueue::new(&[]) };
     assert_eq!(nothing.run("verify").0, 1);
     assert_eq!(nothing.run("list").0, 1);
 }
 
 #[test]
 fn a_foreign_public_key_is_a_fork() {
-    let desk = Desk::new(&["a"]);
-    let other = Desk::new(&[]);
-    let other_key = Desk { ids: Arc::new(Counted::from(99)), home: tempfile::tempdir().expect("a folder"), ..other };
+    let desk = ApprovalQueue::new(&["a"]);
+    let other = ApprovalQueue::new(&[]);
+    let other_key = ApprovalQueue { ids: SeededIds::new(99), home: tempfile::tempdir().expect("a folder"), ..other };
     other_key.write(&["b"]);
     let theirs = Layout::of(other_key.home.path()).public_key();
     std::fs::copy(theirs, Layout::of(desk.home.path()).public_key()).expect("copied");
@@ -184,7 +185,7 @@ fn a_foreign_public_key_is_a_fork() {
 
 #[test]
 fn a_rewrite_of_everything_is_found_by_the_copy() {
-    let desk = Desk::new(&["a", "b", "c"]);
+    let desk = ApprovalQueue::new(&["a", "b", "c"]);
     let copy = desk.home.path().join("copy");
     let (code, text) = desk.run(&format!("verify --against {}", copy.display()));
     assert_eq!(code, 0, "{text}");
@@ -203,7 +204,7 @@ fn a_rewrite_of_everything_is_found_by_the_copy() {
     let (code, text) = desk.run(&format!("verify --against {}", kept.display()));
     assert_eq!(code, 12, "{text}");
 
-    let cut = Desk::new(&["a"; 2]);
+    let cut = ApprovalQueue::new(&["a"; 2]);
     let export = cut.home.path().join("out.jsonl");
     assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 0);
     assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 1, "an export replaces nothing");
@@ -221,7 +222,7 @@ fn a_rewrite_of_everything_is_found_by_the_copy() {
 
 #[test]
 fn accepting_needs_a_person_and_makes_the_log_usable_again() {
-    let mut desk = Desk::new(&["a", "b"]);
+    let mut desk = ApprovalQueue::new(&["a", "b"]);
     desk.edit(|bytes| bytes[400] ^= 1);
     let person = desk.person.take();
     assert_eq!(desk.run("verify --accept").0, 2);
@@ -238,7 +239,7 @@ fn accepting_needs_a_person_and_makes_the_log_usable_again() {
 
 #[test]
 fn a_rollback_is_accepted_by_its_own_command() {
-    let desk = Desk::new(&["a"]);
+    let desk = ApprovalQueue::new(&["a"]);
     let layout = Layout::of(desk.home.path());
     let old = [desk.segment(), layout.checkpoints()].map(|path| (std::fs::read(&path).expect("readable"), path));
     desk.write(&["b"]);
@@ -246,7 +247,7 @@ fn a_rollback_is_accepted_by_its_own_command() {
     let (code, text) = desk.run("verify");
     assert!(code == 11 && text.contains("by state/audit.last") && text.contains("by the second copy"), "{text}");
     let (code, text) = desk.run("accept-rollback");
-    assert!(code == 0 && text.contains("accepted as person:1000; the log goes on at seq "), "{text}");
+    assert!(code == 0 && text.contains("accepted as person:1000; the log continues at seq "), "{text}");
     assert_eq!(desk.run("verify").0, 0);
     assert_eq!(desk.run("accept-rollback").1.lines().last(), Some("there is nothing to accept"));
     // A key that is gone is accepted too, although the log is whole by itself.
@@ -264,7 +265,7 @@ fn the_help_says_what_is_found_and_what_is_not() {
     let verify = command.find_subcommand_mut("verify").expect("there");
     let help = verify.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
-        "a log, a segment or a checkpoint file that is missing or was shortened",
+        "a missing or shortened log, segment or checkpoint file",
         "a rollback of audit/, state/, the keychain entry and the second copy together",
         "secrets/audit.key",
     ] {
@@ -292,7 +293,7 @@ fn every_event_has_a_readable_line() {
 
 #[test]
 fn export_formats() {
-    let desk = Desk::new(&["a", "bad", "c"]);
+    let desk = ApprovalQueue::new(&["a", "bad", "c"]);
     let (_, jsonl) = desk.run("export");
     let whole: String = (1..=Layout::of(desk.home.path()).segments(&Disk).expect("readable").len())
         .map(|n| std::fs::read_to_string(Layout::of(desk.home.path()).segment(n as u32)).expect("readable"))
@@ -325,7 +326,7 @@ fn export_formats() {
 
 #[test]
 fn hash_finds_the_record_of_given_arguments() {
-    let desk = Desk::new(&["a", "b"]);
+    let desk = ApprovalQueue::new(&["a", "b"]);
     let (code, text) = desk.run_command(&AuditCommand::Hash { json: "{ \"n\" : 1.0 }".into() });
     assert_eq!(code, 0);
     assert!(text.starts_with("hmac-sha256:"));

@@ -1,11 +1,13 @@
-//! Calls that wait for nothing, answered in the task that read them.
+//! Answers calls that need not wait in the task that read them.
 //!
-//! The SDK makes two tasks of every request and passes each reply through two queues, which costs a read more than the read. Here a call
-//! is begun where it arrived, by the same handler; only what is not done at once becomes the SDK's, and goes on there from where it
-//! stands. Not here: what a call does, or how its reply reaches the peer (`line`, `http`).
+//! The SDK makes two tasks of every request and passes each reply through two queues, which costs
+//! more than most reads. Here a call starts where it was read, with the same handler; only a call
+//! that must wait is passed to the SDK and continues there. Not here: what a call does, or how its
+//! reply reaches the peer (`line`, `http`).
 
+use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use futures_util::future::BoxFuture;
@@ -21,16 +23,16 @@ use super::{LineService, McpDoor};
 
 pub type Answer = Result<ServerResult, ErrorData>;
 
-/// What became of a request.
+/// The state of a request after its first poll.
 pub enum Begun {
     Done(Answer),
-    /// For the SDK to go on with.
+    /// To be continued by the SDK.
     Waiting(Rest),
-    /// For the SDK, as it came.
+    /// Unchanged, for the SDK.
     Untouched(ClientRequest),
 }
 
-/// The answer as it goes out.
+/// The answer as a message.
 pub fn message(answer: Answer, id: RequestId) -> TxJsonRpcMessage<RoleServer> {
     match answer {
         Ok(result) => JsonRpcMessage::response(result, id),
@@ -38,10 +40,10 @@ pub fn message(answer: Answer, id: RequestId) -> TxJsonRpcMessage<RoleServer> {
     }
 }
 
-/// Begins the calls of a line connection.
+/// Starts the calls of a line connection.
 pub struct Line {
     service: LineService,
-    /// Set once the SDK serves the connection; before that nothing is begun here.
+    /// Set when the SDK serves the connection; no call starts here before that.
     peer: Arc<OnceLock<Peer<RoleServer>>>,
 }
 
@@ -60,8 +62,9 @@ impl Line {
     }
 }
 
-/// Begins the calls of an HTTP session. The SDK makes the session's door and shows it to nobody, so the first call that goes its way
-/// carries the empty seat, and the door sits down in it.
+/// Starts the calls of an HTTP session. The SDK creates the session's handler and does not expose
+/// it, so the first request carries a shared slot; the handler stores itself there, so that later
+/// calls can bypass the SDK.
 #[derive(Clone, Default)]
 pub struct Seat(Arc<OnceLock<(McpDoor, Peer<RoleServer>)>>);
 
@@ -75,7 +78,8 @@ impl Seat {
     }
 
     pub fn begin(&self, request: ClientRequest, id: &RequestId) -> Begun {
-        // What may speak on its way belongs to the SDK: it tells by the task that speaks which stream the words belong to.
+        // Calls that may send messages belong to the SDK, which finds the stream of a message by
+        // the task that sends it.
         let is_silent =
             |door: &McpDoor| request.get_meta().get_progress_token().is_none() && door.session.log_level().is_none();
         let (ClientRequest::CallToolRequest(_), Some((door, peer))) =
@@ -107,7 +111,7 @@ where
     std::mem::swap(&mut context.extensions, request.extensions_mut());
     let cancel = context.ct.clone();
     let mut future: BoxFuture<'static, Answer> = Box::pin(answer(request, context));
-    // Whoever goes on with it asks again at once, with a waker of its own.
+    // The task that continues the call polls it again at once, with its own waker.
     let mut asked = Context::from_waker(Waker::noop());
     match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut asked))) {
         Ok(Poll::Ready(answer)) => Begun::Done(answer),
@@ -120,7 +124,7 @@ fn internal() -> ErrorData {
     ErrorData::internal_error("Internal error", None)
 }
 
-/// What is left of a call that was begun, on its way through the SDK to its handler.
+/// The rest of a call that has started, on its way through the SDK to its handler.
 #[derive(Clone)]
 pub struct Rest(Arc<Mutex<Option<Work>>>);
 
@@ -130,16 +134,16 @@ struct Work {
 }
 
 impl Rest {
-    /// A request that stands for it. Nothing of the call is in it: only the handler looks inside.
+    /// A placeholder request without the content of the call; only the handler reads the rest.
     pub fn into_request(self) -> ClientRequest {
         let mut request = CallToolRequest::new(CallToolRequestParams::new(""));
         request.extensions.insert(self);
         ClientRequest::CallToolRequest(request)
     }
 
-    /// Goes on to the end. From here on the SDK's token is what cancels the call.
+    /// Runs the call to its end. From here on the SDK's token cancels it.
     pub async fn finish(self, cancelled: &CancellationToken) -> Answer {
-        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let left = self.0.lock().take();
         let Some(mut work) = left else { return Err(internal()) };
         tokio::select! {
             answer = &mut work.future => answer,
@@ -150,7 +154,7 @@ impl Rest {
         }
     }
 
-    /// The same where the SDK asks for the answer to a call.
+    /// The same, for the SDK method that expects the result of a call.
     pub async fn finish_call(self, cancelled: &CancellationToken) -> Result<CallToolResponse, ErrorData> {
         #[expect(clippy::wildcard_enum_match_arm, reason = "an enum of the SDK; a call ends in one of two")]
         match self.finish(cancelled).await? {

@@ -1,13 +1,13 @@
-//! Which of the protocol's two eras a request belongs to. Read from each request, here and nowhere else.
+//! Determines which era of the protocol a request belongs to, from the request itself.
 //!
-//! *Legacy*: a handshake made the connection one client's. *Modern*: every request carries its own version and capabilities, and both
-//! may interleave on one connection.
+//! *Legacy*: a handshake binds the connection to one client. *Modern*: every request carries its
+//! own version and capabilities. Both may interleave on one connection.
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientCapabilities, ClientRequest, ErrorCode, ErrorData, ProtocolVersion};
 use rmcp::service::RequestContext;
 
-/// Newest first. HTTP+SSE of the oldest is not served, its messages are.
+/// Newest first. The HTTP+SSE transport of the oldest version is not served; its messages are.
 pub const SUPPORTED: [ProtocolVersion; 5] = [
     ProtocolVersion::V_2026_07_28,
     ProtocolVersion::V_2025_11_25,
@@ -27,12 +27,12 @@ fn is_modern(version: &ProtocolVersion) -> bool {
     version.as_str() >= ProtocolVersion::V_2026_07_28.as_str()
 }
 
-/// Whether this names a version that we speak and that begins with a handshake.
+/// Whether this is a supported version with a handshake.
 pub fn names_legacy(text: &str) -> bool {
     SUPPORTED.iter().any(|version| !is_modern(version) && version.as_str() == text)
 }
 
-/// For a handler: the request was let in, so one of the two holds.
+/// The era of an admitted request, for a handler.
 pub fn of(context: &RequestContext<RoleServer>) -> Era {
     match context.protocol_version() {
         Some(version) if is_modern(&version) => Era::Modern,
@@ -40,7 +40,8 @@ pub fn of(context: &RequestContext<RoleServer>) -> Era {
     }
 }
 
-/// For a line door, which the SDK would let anything through: a request needs a handshake before it or its own version inside.
+/// Admits requests of a line door, which the SDK does not check: a request needs an earlier
+/// handshake or its own version.
 pub fn admit(request: &ClientRequest, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
     let own = context.meta.protocol_version();
     let modern = own.as_ref().is_some_and(is_modern);
@@ -54,7 +55,7 @@ pub fn admit(request: &ClientRequest, context: &RequestContext<RoleServer>) -> R
     {
         return Ok(());
     }
-    // An unknown version has an error of its own, which the SDK makes.
+    // The SDK answers an unknown version with its own error.
     if own.as_ref().is_some_and(|version| !SUPPORTED.contains(version)) {
         return Ok(());
     }
@@ -68,7 +69,7 @@ pub fn unknown_method(method: &str) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {method}"), None)
 }
 
-/// Whether this client said it can show a form. A client that names no kind of elicitation means forms.
+/// Whether this client can show a form. A client that names no kind of elicitation means forms.
 pub fn shows_forms(context: &RequestContext<RoleServer>) -> bool {
     let capabilities: Option<ClientCapabilities> = context.client_capabilities();
     capabilities.and_then(|it| it.elicitation).is_some_and(|it| it.form.is_some() || it.url.is_none())

@@ -1,4 +1,5 @@
-//! How the public suite's fixtures reach their client. In the fixture build only; nothing of the product talks back like this.
+//! Lets the fixtures of the public test suite reach their client. Compiled in the fixture build
+//! only; the product does not use it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +15,9 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::era::Era;
-use super::legacy::{BackChannel, Report};
+use super::progress::{BackChannel, Report};
 use super::{McpDoor, Shared};
-use crate::pipeline::call::{FixtureClient, Special};
+use conductor_gateway::pipeline::call::{FixtureClient, Special};
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -109,7 +110,7 @@ pub fn special(special: Special, meta: Option<MetaObject>) -> Result<CallToolRes
     }
 }
 
-/// The one fixture prompt that asks.
+/// The fixture prompt that asks the client.
 pub fn prompt_asks(
     name: &str,
     answered: bool,
@@ -118,7 +119,11 @@ pub fn prompt_asks(
     if name != "test_input_required_result_prompt" || answered {
         return None;
     }
-    let requests =
-        crate::tools::conformance::form("user_context", "What context should the prompt use?", "context", "string");
+    let requests = conductor_gateway::tools::conformance::form(
+        "user_context",
+        "What context should the prompt use?",
+        "context",
+        "string",
+    );
     Some(input_required(requests, None, meta).map(Into::into))
 }

@@ -1,10 +1,11 @@
-//! MCP over HTTP at `/mcp`: the SDK's service behind our guards, with a bound on its sessions.
+//! Serves MCP over HTTP at `/mcp`: the SDK's service behind our checks, with a limit of sessions.
 //!
-//! Not here: the listener, Host and Origin, which every route shares (`doors/http`).
+//! Not here: the listener, and the Host and Origin checks that all routes share (`doors/http`).
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -32,7 +33,7 @@ use crate::doors::session::Who;
 
 const MAX_SESSIONS: usize = 64;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// What is answered within this time goes out in one piece; later, as it comes.
+/// An answer that is complete within this time is sent in one piece; a later one piece by piece.
 const AT_ONCE: Duration = Duration::from_millis(2);
 
 pub struct McpHttp {
@@ -49,7 +50,7 @@ impl McpHttp {
             .with_json_response(true)
             .with_sse_keep_alive(Some(KEEP_ALIVE))
             .with_cancellation_token(shared.stop.child_token())
-            // A second belt: our own guard has looked at every header already.
+            // Defence in depth: our own guard has checked every header already.
             .with_allowed_hosts(authority.host_names())
             .enforce_origin_validation()
             .with_allowed_origins(authority.origins());
@@ -57,7 +58,7 @@ impl McpHttp {
         let factory = Arc::clone(shared);
         let sessions = Arc::new(CappedSessions::new(idle));
         let service = StreamableHttpService::new(
-            // Who calls is in each request; the name here is never used.
+            // Each request identifies its caller; the name here is not used.
             move || Ok(McpDoor::new(&factory, Who::Token(String::new()))),
             Arc::clone(&sessions),
             config,
@@ -65,7 +66,7 @@ impl McpHttp {
         Self { service, sessions, tokens: Arc::clone(tokens), shared: Arc::clone(shared) }
     }
 
-    /// Token, method, size; then the SDK.
+    /// Checks token, method and size, then passes the request to the SDK.
     pub async fn handle(self: Arc<Self>, request: Request<Body>) -> Response {
         let Some(who) = self.tokens.check(request.headers(), "call") else {
             self.tokens.note_failure(&self.shared.studio).await;
@@ -83,24 +84,26 @@ impl McpHttp {
             Ok(body) => body,
             Err(refused) => return refused,
         };
-        // A session is its token's alone; to others it does not exist.
+        // A session belongs to its token; for other tokens it does not exist.
         let session: Option<SessionId> = session_of(&parts.headers);
         if session.as_ref().is_some_and(|id| !self.sessions.is_of(id, &who)) {
             return refuse(StatusCode::NOT_FOUND, "there is no such session");
         }
         parts.extensions.insert(Who::Token(who.clone()));
-        // The token is ours alone: nothing behind this line sees it.
+        // Remove the token, so that no later code sees it.
         parts.headers.remove(header::AUTHORIZATION);
         match self.begin(&parts, &body).await {
             Some((id, Begun::Done(answer))) => {
                 let answer = axum::Json(at_once::message(answer, id));
                 return ([(header::CACHE_CONTROL, "no-store")], answer).into_response();
             }
-            // The SDK must find nothing to refuse in a call that has begun: what it reads is ours, and stands for the call.
+            // The SDK must not refuse a call that has started, so it gets a placeholder body of
+            // ours.
             Some((id, Begun::Waiting(rest))) => {
                 parts.extensions.insert(rest);
-                let stands = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "" } });
-                body = Bytes::from(stands.to_string());
+                let placeholder =
+                    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "" } });
+                body = Bytes::from(placeholder.to_string());
             }
             Some((_, Begun::Untouched(_))) | None => {}
         }
@@ -127,8 +130,8 @@ impl McpHttp {
 }
 
 impl McpHttp {
-    /// Begins a call that is plainly one: in a session that has made one before, with no header and no member that the SDK would have to
-    /// judge. Anything else is the SDK's, and so is every refusal.
+    /// Starts a plain call: in a session that has made one before, without headers or members that
+    /// the SDK would have to check. All other requests, and every refusal, are left to the SDK.
     async fn begin(&self, parts: &Parts, body: &[u8]) -> Option<(RequestId, Begun)> {
         let session = plain_session(parts)?;
         let JsonRpcMessage::Request(mut call) = line::read_call(body)? else { return None };
@@ -148,7 +151,7 @@ fn session_of(headers: &http::HeaderMap) -> Option<SessionId> {
     headers.get(SESSION).and_then(|it| it.to_str().ok()).map(Into::into)
 }
 
-/// The session of a request whose headers leave nothing to judge.
+/// The session of a request whose headers need no check by the SDK.
 fn plain_session(parts: &Parts) -> Option<SessionId> {
     const VERSION: &str = "mcp-protocol-version";
     let text = |name: &str| parts.headers.get(name).and_then(|it| it.to_str().ok());
@@ -162,8 +165,8 @@ fn plain_session(parts: &Parts) -> Option<SessionId> {
     text(SESSION).filter(|_| plain).map(Into::into)
 }
 
-/// The SDK writes an answer as a stream of two events, and the first would leave alone, in a packet and a wake-up of its own. Most calls
-/// end before anyone could tell.
+/// Joins the two events of an SDK answer, which would otherwise be sent in two packets with two
+/// wake-ups. Most calls end within this time.
 async fn gather(mut body: BoxBody<Bytes, Infallible>) -> Body {
     let mut pieces: Vec<Bytes> = Vec::new();
     let patience = tokio::time::sleep(AT_ONCE);
@@ -185,11 +188,11 @@ async fn gather(mut body: BoxBody<Bytes, Infallible>) -> Body {
     }
 }
 
-/// The SDK's sessions, at most [`MAX_SESSIONS`] of them: the one unused for longest makes room.
+/// The SDK's sessions, at most [`MAX_SESSIONS`]: a new one replaces the one unused for longest.
 pub struct CappedSessions {
     inner: LocalSessionManager,
     used: Mutex<Uses>,
-    /// The SDK ends a session that it has heard nothing of for so long.
+    /// The SDK ends a session after this time without a request.
     idle: Duration,
 }
 
@@ -202,23 +205,23 @@ struct Uses {
 struct Use {
     at: u64,
     seat: Seat,
-    /// The token that it was opened with, once its id is known to anyone.
+    /// The token that opened the session, once the session id is known to a client.
     owner: Option<String>,
-    /// When the SDK's session last heard of the client. What is answered here it does not hear.
+    /// When the SDK last saw a request of this session. It does not see calls answered here.
     heard: Instant,
 }
 
 impl CappedSessions {
     fn new(idle: Duration) -> Self {
         let mut inner = LocalSessionManager::default();
-        // A model may think for a long time between two calls.
+        // A model may pause for a long time between two calls.
         inner.session_config = SessionConfig::default();
         inner.session_config.keep_alive = Some(idle);
         Self { inner, used: Mutex::default(), idle }
     }
 
     fn touch(&self, id: &SessionId) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         used.count += 1;
         let at = used.count;
         match used.last.get_mut(id) {
@@ -229,9 +232,10 @@ impl CappedSessions {
         }
     }
 
-    /// Who answers at once for this session. Nobody, now and then, so that a session in use never looks idle to the SDK.
+    /// The handler that answers calls of this session directly. Sometimes `None`, so that the SDK
+    /// sees a request and does not consider a used session idle.
     fn seat(&self, id: &SessionId) -> Option<Seat> {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         let last = used.last.get_mut(id)?;
         if last.heard.elapsed() >= self.idle / 4 {
             last.heard = Instant::now();
@@ -241,24 +245,24 @@ impl CappedSessions {
     }
 
     fn give(&self, id: &SessionId, owner: String) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         if let Some(last) = used.last.get_mut(id) {
             last.owner.get_or_insert(owner);
         }
     }
 
-    /// Also true for one that is not known: the SDK says so.
+    /// Also true for an unknown session, which the SDK reports.
     fn is_of(&self, id: &SessionId, token: &str) -> bool {
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.used.lock();
         used.last.get(id).is_none_or(|it| it.owner.as_deref() == Some(token))
     }
 
     fn forget(&self, id: &SessionId) {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).last.remove(id);
+        self.used.lock().last.remove(id);
     }
 
     fn oldest(&self) -> Option<SessionId> {
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.used.lock();
         used.last.iter().min_by_key(|(_, last)| last.at).map(|(id, _)| Arc::clone(id))
     }
 }

@@ -1,14 +1,16 @@
-//! Bytes to messages and back, one JSON object per line.
+//! Converts bytes to messages and back, one JSON object per line.
 //!
-//! The SDK's own transport ignores what it cannot read; here every line that deserves an answer gets one, a peer that does not read
-//! cannot make the daemon hold more and more for it, and the end of input does not cut replies off. Not here: what a message means.
+//! The SDK's own transport ignores unreadable input. Here every line that needs an answer gets one,
+//! a peer that does not read cannot make the daemon buffer without limit, and the end of input does
+//! not lose replies. Not here: the meaning of a message.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -30,30 +32,31 @@ use tokio_util::sync::CancellationToken;
 
 use super::at_once::{self, Begun};
 
-/// Messages waiting for a peer that reads slowly.
+/// Messages that may wait for a slow peer.
 const QUEUE: usize = 256;
-/// Bytes that wait for a peer; while there are more, nothing is read from it.
+/// Bytes that may wait for a peer; above this, nothing is read from it.
 const UNREAD: usize = 256 * 1024;
-/// Bytes gathered into one write.
+/// Bytes collected into one write.
 const GATHER: usize = 64 * 1024;
-/// Bytes of answers gathered while more requests lie here. A peer that asks for much should not wait for the last to read the first.
+/// Bytes of answers collected while more requests are in the buffer, so that a peer with many
+/// requests gets its first answer early.
 const GATHER_ANSWERS: usize = 8 * 1024;
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(10);
-/// How often a peer that sends no more is asked whether it still listens.
+/// How often to check whether a peer that has closed its sending side still reads.
 const GONE_CHECK: Duration = Duration::from_millis(50);
 pub const READ_CHUNK: usize = 8 * 1024;
-/// A buffer that once held a large message is given back when it is empty: idle connections are many.
+/// A buffer of this size is freed when it is empty, since there may be many idle connections.
 const KEPT_BUFFER: usize = 64 * 1024;
 
-/// What reader, writer and door share about one connection.
+/// State that reader, writer and door of one connection share.
 #[derive(Default)]
 pub struct Wire {
     in_flight: Mutex<HashSet<RequestId>>,
     answered: Notify,
-    /// The writer has written something.
+    /// Notified when the writer has written something.
     written: Notify,
-    /// Notifications that found the queue full: the newest of each kind is kept.
+    /// Notifications for which the queue was full: the newest of each kind is kept.
     held_back: Mutex<BTreeMap<String, Vec<u8>>>,
     /// The peer cannot be written to.
     pub failed: CancellationToken,
@@ -63,16 +66,16 @@ pub struct Wire {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Wire {
-    /// Stops reading for a moment.
+    /// Pauses reading.
     pub fn pause(&self, time: Duration) {
         *lock(&self.pause_until) = Some(Instant::now() + time);
     }
 
-    /// As if the peer had ended its input: what was asked is answered, nothing more is read.
+    /// Stops reading, as at the end of input: running requests are still answered.
     pub fn end(&self) {
         self.ending.cancel();
     }
@@ -90,24 +93,27 @@ impl Wire {
 pub struct LineTransport<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// Where in `buffer` the next line starts. What lies before it goes when more is read, in one move for many lines.
+    /// Where in `buffer` the next line starts. The bytes before it are removed at the next read,
+    /// once for many lines.
     taken: usize,
     /// Where in `buffer` a newline is looked for next.
     scanned: usize,
     max_line: usize,
     ended: bool,
     drain_until: Option<Instant>,
-    /// A request that was read and not yet answered, and that what follows waits for: an `initialize`, which makes the rest possible, or
-    /// a list, which is long and would be made many times over for a peer that does not read.
+    /// A request that blocks the following ones until it is answered: `initialize`, which the
+    /// others need, or a list, which is long and must not be built many times for a peer that does
+    /// not read.
     awaited: Option<RequestId>,
-    /// Lines that were answered where they were read. Kept here because `receive` may be dropped at any await.
+    /// Answers made by the reader. Kept here because `receive` may be dropped at any await.
     answers: Vec<u8>,
     at_once: Option<at_once::Line>,
     queue: Option<mpsc::Sender<Vec<u8>>>,
     end: Arc<dyn WriteNow>,
     writer: Option<JoinHandle<()>>,
     wire: Arc<Wire>,
-    /// Answers whether the peer has closed both directions. The end of input alone says only that it will send no more.
+    /// Whether the peer has closed both directions. The end of input alone means only that it sends
+    /// no more.
     is_gone: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
@@ -154,14 +160,14 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         self
     }
 
-    /// Calls are begun where they were read, and answered there if they are done.
+    /// Starts calls in the reading task, and answers those that finish at once.
     #[must_use]
     pub fn with_calls_begun(mut self, at_once: at_once::Line) -> Self {
         self.at_once = Some(at_once);
         self
     }
 
-    /// Bytes that were read before the transport was made.
+    /// Bytes read before the transport was created.
     #[must_use]
     pub fn with_first_bytes(mut self, bytes: Vec<u8>) -> Self {
         self.buffer = bytes;
@@ -176,7 +182,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         self.answers.extend(refusal.to_line());
     }
 
-    /// The next whole line, without its end. At the end of input the rest counts as a line.
+    /// The next complete line, without its line break. At the end of input the rest counts as a
+    /// line.
     fn take_line(&mut self) -> Option<Range<usize>> {
         let rest = self.buffer.get(self.scanned..).unwrap_or_default();
         let line = match memchr::memchr(b'\n', rest) {
@@ -202,7 +209,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         Some(line)
     }
 
-    /// Sends what was answered here, without the writer if the peer takes it at once.
+    /// Sends the answers of the reader, directly if the peer accepts them at once, else through the
+    /// writer.
     async fn flush_answers(&mut self) -> Option<()> {
         if self.answers.is_empty() {
             return Some(());
@@ -212,7 +220,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
             WroteNow::Part => {}
             WroteNow::Nothing(back) => self.answers = back,
         }
-        // Cancel-safe: the answers leave their place only once there is room for them. After a part of them an empty line wakes the writer.
+        // Cancel-safe: the answers are removed only when there is room for them. After a partial
+        // write, an empty line wakes the writer.
         let room = self.queue.as_ref()?.reserve().await.ok()?;
         let answers = std::mem::take(&mut self.answers);
         self.end.queued(answers.len());
@@ -220,12 +229,12 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         Some(())
     }
 
-    /// Until the peer has read most of what it asked for. A peer that never does is ended by the writer.
+    /// Waits until the peer has read most of its answers. The writer ends a peer that never does.
     async fn wait_for_reader(&mut self) {
         loop {
             let written = self.wire.written.notified();
             tokio::pin!(written);
-            // From here on the writer's word is not missed.
+            // Registered before the check, so that no notification of the writer is missed.
             written.as_mut().enable();
             if self.end.unread() <= UNREAD {
                 return;
@@ -251,7 +260,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         }
     }
 
-    /// Waits until every request was answered, the peer is gone, or patience is out.
+    /// Waits until every request is answered, the peer is gone, or `patience` has passed.
     async fn drain(&mut self) {
         let until = *self.drain_until.get_or_insert_with(|| Instant::now() + DRAIN);
         loop {
@@ -286,9 +295,10 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
         let wire = Arc::clone(&self.wire);
         let end = Arc::clone(&self.end);
         let queue = self.queue.clone();
-        // Nothing else was asked: there will be nothing to gather, and waking the writer is dearer than writing.
+        // No other request is open, so there is nothing to collect, and writing is cheaper than
+        // waking the writer.
         let is_last = answered.as_ref().is_some_and(|id| lock(&wire.in_flight).iter().all(|it| it == id));
-        // Queued now where there is room, so that messages leave in the order they were sent.
+        // Queue it now if there is room, so that messages are sent in order.
         let first = serde_json::to_vec(&item).map(|mut line| {
             line.push(b'\n');
             let Some(queue) = &queue else { return Err(mpsc::error::TrySendError::Closed(line)) };
@@ -314,7 +324,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
                     Urgency::MayBeLost => Ok(()),
                     Urgency::NewestCounts(kind) => {
                         lock(&wire.held_back).insert(kind, line);
-                        // The queue may have emptied meanwhile, and then nobody would look here.
+                        // The queue may be empty by now, and then no one would look at the stored
+                        // notifications.
                         if let Some(queue) = queue {
                             let _ = push(&*end, &queue, Vec::new());
                         }
@@ -368,7 +379,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
                         Ok(None) => {}
                         Err(refusal) => self.refuse(&refusal),
                     }
-                    // A peer that never stops asking is not the only one.
+                    // Yield, so that a peer that sends without pause does not block others.
                     tokio::task::coop::consume_budget().await;
                 }
                 continue;
@@ -407,7 +418,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
 }
 
 impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
-    /// Framing is lost: say so, finish what runs, read no more.
+    /// The framing is lost: report it, finish running requests, and read no more.
     fn too_long(&mut self) {
         self.refuse(&Refusal { code: -32600, message: "Message too long", id: Value::Null });
         self.buffer = Vec::new();
@@ -416,7 +427,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         self.ended = true;
     }
 
-    /// Answers what can be answered here, enters any other request into the books, and refuses one that is there already.
+    /// Answers simple requests here, registers all others, and refuses a duplicate id.
     fn admit(
         &mut self,
         message: Option<RxJsonRpcMessage<RoleServer>>,
@@ -437,7 +448,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
                     self.awaited = Some(request.id.clone());
                 }
             }
-            // The SDK sends nothing for a cancelled request, so nobody waits for its reply.
+            // The SDK sends no reply to a cancelled request, so do not wait for one.
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -452,7 +463,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
 }
 
 impl<R> LineTransport<R> {
-    /// What the SDK has to do for a request; `None` when it was answered.
+    /// The message for the SDK; `None` when the request is answered already.
     fn begin(&mut self, request: ClientRequest, id: &RequestId) -> Option<ClientRequest> {
         let Some(at_once) = &self.at_once else { return Some(request) };
         let answer = match at_once.begin(request, id) {
@@ -473,7 +484,7 @@ impl<R> LineTransport<R> {
     }
 }
 
-/// What is not named here is answered beside the rest.
+/// Requests not listed here may be answered concurrently.
 fn is_awaited(request: &ClientRequest) -> bool {
     matches!(
         request,
@@ -486,7 +497,7 @@ fn is_awaited(request: &ClientRequest) -> bool {
     )
 }
 
-/// An answer to what is no message.
+/// The answer to a line that is not a message.
 #[derive(Debug, PartialEq)]
 pub struct Refusal {
     pub code: i32,
@@ -505,7 +516,8 @@ impl Refusal {
     }
 }
 
-/// A first call, not the retry of one that asked something, as nearly all of them look. Anything else takes the long way.
+/// The usual form of a call, which does not repeat one with a question. All other lines use the
+/// general reader.
 #[derive(Deserialize)]
 struct CallLine<'a> {
     jsonrpc: &'a str,
@@ -525,7 +537,7 @@ struct CallParams {
     request_state: Option<IgnoredAny>,
 }
 
-/// Calls are read straight into their parts: of all messages only they are so many that it counts.
+/// Reads calls directly into their parts, because calls are by far the most frequent messages.
 pub fn read_call(line: &[u8]) -> Option<RxJsonRpcMessage<RoleServer>> {
     let CallLine { jsonrpc: "2.0", id, method: "tools/call", params } = serde_json::from_slice(line).ok()? else {
         return None;
@@ -549,7 +561,7 @@ fn usable_id(id: &Value) -> Option<RequestId> {
     }
 }
 
-/// Reads one line. `None` is a notification that cannot be understood: it has no id, so nobody is told.
+/// Reads one line. `None` is an unreadable notification: it has no id, so it gets no answer.
 pub fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
     match read_call(line) {
         Some(call) => Ok(Some(call)),
@@ -602,10 +614,10 @@ fn read_any(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal
     }
 }
 
-/// A direct call is built by hand; the SDK's own reader tries every kind of request in turn.
+/// Builds a direct call by hand; the SDK's reader would try every kind of request in turn.
 fn read_request(method: String, mut members: Map<String, Value>) -> ClientRequest {
     let params = members.remove("params");
-    if !crate::tools::lint::MCP_METHODS.contains(&method.as_str()) {
+    if !conductor_gateway::tools::lint::MCP_METHODS.contains(&method.as_str()) {
         let mut request = CustomRequest::new(method, params);
         let meta = request.params.as_ref().and_then(|params| params.get("_meta")).and_then(Value::as_object);
         if let Some(meta) = meta.cloned() {
@@ -617,11 +629,11 @@ fn read_request(method: String, mut members: Map<String, Value>) -> ClientReques
         Some(params) => json!({ "method": method, "params": params }),
         None => json!({ "method": method }),
     };
-    // What is a method of the protocol but does not fit it becomes a custom request; the door answers -32602.
+    // A protocol method with invalid parameters becomes a custom request; the door answers -32602.
     serde_json::from_value(whole).unwrap_or_else(|_| ClientRequest::CustomRequest(CustomRequest::new(method, params)))
 }
 
-/// What becomes of a message when the queue is full.
+/// What happens to a message when the queue is full.
 enum Urgency {
     MustArrive,
     /// Only the last of its kind matters.
@@ -648,11 +660,12 @@ impl Urgency {
     }
 }
 
-/// The writing end of a connection. The transport may write a line itself as long as nothing is queued; else the writer does, in order.
+/// The writing half of a connection. The transport may write a line itself while nothing is queued;
+/// otherwise the writer does, in order.
 struct End<W> {
     half: AsyncMutex<Half<W>>,
-    /// Lines given to the writer and not written yet. At 0 the writer rests, and whoever is about to queue one has waited for room and
-    /// stands in no order with what is written now.
+    /// Lines queued for the writer and not yet written. At 0 the writer is idle, and a sender that
+    /// is about to queue a line has no order relative to what is written now.
     queued: AtomicUsize,
     /// Their bytes.
     bytes: AtomicUsize,
@@ -660,7 +673,7 @@ struct End<W> {
 
 struct Half<W> {
     writer: W,
-    /// What the transport could not write of a line.
+    /// The rest of a line that the transport could not write.
     rest: Vec<u8>,
 }
 
@@ -671,14 +684,14 @@ enum WroteNow {
     Nothing(Vec<u8>),
 }
 
-/// An [`End`], whatever it writes to.
+/// An [`End`] over any kind of output.
 trait WriteNow: Send + Sync {
     /// Counts a line that is about to be queued.
     fn queued(&self, bytes: usize);
     fn unqueued(&self, lines: usize, bytes: usize);
-    /// Bytes that the writer has still to write.
+    /// Bytes that the writer still has to write.
     fn unread(&self) -> usize;
-    /// Writes what the peer takes without waiting.
+    /// Writes as much as the peer accepts without waiting.
     fn write_now(&self, line: Vec<u8>) -> WroteNow;
 }
 
@@ -702,7 +715,7 @@ impl<W: AsyncWrite + Unpin + Send> WriteNow for End<W> {
             return WroteNow::Nothing(line);
         }
         let Ok(mut half) = self.half.try_lock() else { return WroteNow::Nothing(line) };
-        // Whoever waits for the peer is the writer; it asks again with a waker of its own.
+        // The writer waits for the peer; it polls again with its own waker.
         let mut context = Context::from_waker(Waker::noop());
         match Pin::new(&mut half.writer).poll_write(&mut context, &line) {
             Poll::Ready(Ok(written)) if written == line.len() => WroteNow::All,
@@ -711,7 +724,7 @@ impl<W: AsyncWrite + Unpin + Send> WriteNow for End<W> {
                 half.rest = line;
                 WroteNow::Part
             }
-            // The writer meets the same fault, and tells.
+            // The writer gets the same error and reports it.
             Poll::Ready(Ok(_) | Err(_)) | Poll::Pending => WroteNow::Nothing(line),
         }
     }
@@ -731,7 +744,8 @@ fn push(
     pushed
 }
 
-/// The one writer of a connection: whole lines, gathered while there are more, flushed when there are none.
+/// The writer of a connection: complete lines, collected while there are more, flushed when there
+/// are none.
 async fn write_lines<W: AsyncWrite + Unpin + Send>(
     end: Arc<End<W>>,
     mut queue: mpsc::Receiver<Vec<u8>>,

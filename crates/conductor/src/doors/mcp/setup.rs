@@ -1,13 +1,15 @@
-//! `conductor mcp setup`: puts the server into an AI client's configuration file, without harming anything else in it.
+//! `conductor mcp setup`: adds the server to an AI client's configuration file, and changes nothing
+//! else in it.
 //!
-//! Not here: printing and exit codes (`cli`). A file that is not strict JSON is never touched; the caller prints the snippet instead.
+//! Not here: printing and exit codes (`cli`). A file that is not strict JSON is not changed; the
+//! caller prints the snippet instead.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::whole_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 
 const NAME: &str = "conductor";
 
@@ -42,7 +44,7 @@ impl Client {
         Self::ALL.into_iter().find(|client| client.as_str() == text)
     }
 
-    /// Where this client keeps its servers; absent for those that have no file of their own.
+    /// The file with the servers of this client; absent for clients without such a file.
     pub fn file(self, places: &Places) -> Option<PathBuf> {
         match self {
             Self::ClaudeDesktop => places.app_data.as_ref().map(|it| it.join("Claude/claude_desktop_config.json")),
@@ -63,7 +65,7 @@ impl Client {
         }
     }
 
-    /// `program` is absolute: programs with windows have no PATH.
+    /// `program` is absolute, because desktop programs often have no PATH.
     fn entry(self, program: &Path) -> Value {
         let mut entry = Map::new();
         if self == Self::VsCode {
@@ -74,14 +76,14 @@ impl Client {
         Value::Object(entry)
     }
 
-    /// What a person pastes where we do not write.
+    /// The text that a person pastes where we do not write.
     pub fn snippet(self, program: &Path) -> String {
         let whole = json!({ self.root(): { NAME: self.entry(program) } });
         serde_json::to_string_pretty(&whole).unwrap_or_default()
     }
 }
 
-/// The folders a client's file may lie in, read from the environment by the caller.
+/// The folders that may contain a client's file, read from the environment by the caller.
 #[derive(Debug, Clone)]
 pub struct Places {
     pub user_home: Option<PathBuf>,
@@ -110,7 +112,7 @@ pub enum Done {
     Written {
         file: PathBuf,
     },
-    /// Everything was there already.
+    /// The entry was there already.
     Unchanged {
         file: PathBuf,
     },
@@ -119,7 +121,7 @@ pub enum Done {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum SetupFault {
+pub enum SetupError {
     #[error("{folder} does not exist, so {client} is not installed here; nothing was written")]
     NotInstalled { client: &'static str, folder: PathBuf },
     #[error("{file} is not strict JSON (comments?) and was left alone: {reason}")]
@@ -130,13 +132,13 @@ pub enum SetupFault {
     Io { file: PathBuf, source: io::Error },
 }
 
-/// Adds or updates our entry, keeping every other key and its order.
-pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, SetupFault> {
+/// Adds or updates our entry, and keeps every other key and the order.
+pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, SetupError> {
     let Some(file) = client.file(places) else { return Ok(Done::NoFile) };
-    let fault = |source| SetupFault::Io { file: file.clone(), source };
+    let fault = |source| SetupError::Io { file: file.clone(), source };
     let folder = file.parent().unwrap_or(Path::new(".")).to_owned();
     if !folder.is_dir() {
-        return Err(SetupFault::NotInstalled { client: client.as_str(), folder });
+        return Err(SetupError::NotInstalled { client: client.as_str(), folder });
     }
     let before = match std::fs::read_to_string(&file) {
         Ok(text) => Some(text),
@@ -146,9 +148,9 @@ pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, Se
     let mut whole: Value = match before.as_deref().map(str::trim) {
         None | Some("") => json!({}),
         Some(text) => serde_json::from_str(text)
-            .map_err(|it| SetupFault::NotJson { file: file.clone(), reason: it.to_string() })?,
+            .map_err(|it| SetupError::NotJson { file: file.clone(), reason: it.to_string() })?,
     };
-    let not_an_object = |place: &str| SetupFault::NotAnObject { file: file.clone(), place: place.to_owned() };
+    let not_an_object = |place: &str| SetupError::NotAnObject { file: file.clone(), place: place.to_owned() };
     let root = whole.as_object_mut().ok_or_else(|| not_an_object("the file"))?;
     let servers = root.entry(client.root()).or_insert_with(|| json!({}));
     let servers = servers.as_object_mut().ok_or_else(|| not_an_object(client.root()))?;
@@ -162,12 +164,12 @@ pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, Se
     }
     let mut text = serde_json::to_string_pretty(&whole).unwrap_or_default();
     text.push('\n');
-    // Dotfiles may be links to where they are kept; those stay links.
-    whole_file::replace(&RealDisk, &file, text.as_bytes(), 0o644, &std::process::id().to_string()).map_err(fault)?;
+    // Configuration files may be symbolic links; they stay links.
+    atomic_file::replace(&file, text.as_bytes(), 0o644, &std::process::id().to_string()).map_err(fault)?;
     Ok(Done::Written { file })
 }
 
-/// Once: a second run must not overwrite what the file was before us.
+/// Only once: a second run must not overwrite the backup of the original file.
 fn back_up(file: &Path, text: &str) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(".before-conductor");
@@ -197,7 +199,7 @@ mod tests {
         (folder, places)
     }
 
-    fn run(client: Client, places: &Places) -> Result<Done, SetupFault> {
+    fn run(client: Client, places: &Places) -> Result<Done, SetupError> {
         apply(client, places, Path::new(PROGRAM))
     }
 
@@ -238,7 +240,7 @@ mod tests {
         );
         let backup = places.user_home.as_ref().map(|it| it.join(".cursor/mcp.json.before-conductor")).expect("a path");
         assert_eq!(std::fs::read_to_string(&backup).ok().as_deref(), Some(before));
-        // The backup is of the file before us, also after a later change.
+        // The backup is the original file, also after a later change.
         apply(Client::Cursor, &places, Path::new("/opt/conductor")).expect("written");
         assert_eq!(std::fs::read_to_string(&backup).ok().as_deref(), Some(before));
         let left: Vec<_> = std::fs::read_dir(places.user_home.as_ref().map(|it| it.join(".cursor")).expect("a path"))
@@ -255,11 +257,11 @@ mod tests {
         for text in ["{ // a comment\n \"servers\": {} }", "{\"servers\": {},}", "[]", "{\"servers\": []}"] {
             std::fs::write(&file, text).expect("written");
             let fault = run(Client::VsCode, &places).expect_err("refused");
-            assert!(matches!(fault, SetupFault::NotJson { .. } | SetupFault::NotAnObject { .. }), "{fault}");
+            assert!(matches!(fault, SetupError::NotJson { .. } | SetupError::NotAnObject { .. }), "{fault}");
             assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), Some(text));
         }
         std::fs::remove_dir_all(folder.path().join(".cursor")).expect("removed");
-        assert!(matches!(run(Client::Cursor, &places), Err(SetupFault::NotInstalled { client: "cursor", .. })));
+        assert!(matches!(run(Client::Cursor, &places), Err(SetupError::NotInstalled { client: "cursor", .. })));
         assert!(!folder.path().join(".cursor").exists());
     }
 }

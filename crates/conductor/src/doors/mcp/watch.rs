@@ -1,10 +1,11 @@
-//! Which client hears of which change, and how often.
+//! Decides which client is notified of which change, and how often.
 //!
-//! Not here: what changed (`studio::hub`). List changes within a window give one message at its end; a URI is announced at most four
-//! times a second, its last change always.
+//! Not here: what changed (`studio::hub`). List changes within a window give one message at its
+//! end; a URI is announced at most four times a second, and its last change always.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rmcp::RoleServer;
 use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
@@ -12,13 +13,13 @@ use rmcp::service::{Peer, SubscriptionContext};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-use crate::studio::Studio;
-use crate::studio::hub::Change;
+use conductor_gateway::studio::Studio;
+use conductor_gateway::studio::events::{Change, Event, Listener};
 
 const LIST_WINDOW_US: u64 = 100_000;
 const URI_WINDOW_US: u64 = 250_000;
 
-/// When each announced change is due. Pure: time is a parameter, in microseconds.
+/// When each announcement is due. Pure: time is a parameter, in microseconds.
 #[derive(Debug, Default)]
 pub struct Announcements {
     due: BTreeMap<Change, u64>,
@@ -42,7 +43,7 @@ impl Announcements {
     pub fn take(&mut self, now: u64) -> Vec<Change> {
         let due: Vec<Change> =
             self.due.iter().filter(|(_, at)| **at <= now).map(|(change, _)| change.clone()).collect();
-        // What was announced longer ago than its window says nothing about the next announcement.
+        // An announcement older than its window does not delay the next one.
         self.last.retain(|_, last| *last + URI_WINDOW_US > now);
         for change in &due {
             self.due.remove(change);
@@ -54,26 +55,27 @@ impl Announcements {
     }
 }
 
-/// One listener's stream of announcements.
+/// The stream of announcements of one listener.
 pub struct Watch {
     studio: Arc<Studio>,
-    changes: tokio::sync::broadcast::Receiver<Change>,
+    events: Listener,
     announcements: Announcements,
 }
 
-/// What comes out of a [`Watch`].
+/// An item of a [`Watch`].
 pub enum News {
     Changes(Vec<Change>),
-    /// Some were lost: everything watched may have changed.
+    /// Some changes were lost: everything watched may have changed.
     Lagged,
 }
 
 impl Watch {
     pub fn new(studio: &Arc<Studio>) -> Self {
-        Self { studio: Arc::clone(studio), changes: studio.hub.listen(), announcements: Announcements::default() }
+        let events = studio.events.listen(Event::is_change);
+        Self { studio: Arc::clone(studio), events, announcements: Announcements::default() }
     }
 
-    /// Names of documents are in addresses, and a secret may be such a name.
+    /// Addresses contain names of documents, and such a name may be a secret.
     fn clean(&self, change: &mut Change) {
         if let Change::Uri(uri) = change
             && let std::borrow::Cow::Owned(clean) = self.studio.scrubber.text(uri)
@@ -82,7 +84,7 @@ impl Watch {
         }
     }
 
-    /// Waits for the next announcements among those `wanted`. Absent once the studio is gone.
+    /// Waits for the next announcements among those `wanted`. `None` when the studio is gone.
     pub async fn next(&mut self, wanted: impl Fn(&Change) -> bool) -> Option<News> {
         loop {
             let now = self.studio.clock.now().0;
@@ -93,8 +95,8 @@ impl Watch {
             }
             let wake = self.announcements.next();
             tokio::select! {
-                change = self.changes.recv() => match change {
-                    Ok(change) if wanted(&change) => self.announcements.note(change, self.studio.clock.now().0),
+                event = self.events.recv() => match event {
+                    Ok(Event::Changed(change)) if wanted(&change) => self.announcements.note(change, self.studio.clock.now().0),
                     Ok(_) => {}
                     Err(RecvError::Lagged(_)) => return Some(News::Lagged),
                     Err(RecvError::Closed) => return None,
@@ -110,14 +112,15 @@ impl Watch {
     }
 }
 
-/// Legacy: from the end of the handshake until the peer is gone. It holds nothing that would keep the session alive.
-pub async fn tell_legacy_peer(
+/// Legacy: runs from the end of the handshake until the peer is gone. It holds nothing that would
+/// keep the session alive.
+pub async fn notify_legacy_peer(
     mut watch: Watch,
     subscriptions: Arc<Mutex<BTreeSet<String>>>,
     gone: CancellationToken,
     peer: Peer<RoleServer>,
 ) {
-    let subscribed = || subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+    let subscribed = || subscriptions.lock();
     loop {
         let news = tokio::select! {
             () = gone.cancelled() => return,
@@ -150,7 +153,7 @@ pub async fn tell_legacy_peer(
     }
 }
 
-/// Modern: one `subscriptions/listen`, until it is cancelled or the daemon stops.
+/// Modern: runs one `subscriptions/listen` until it is cancelled or the daemon stops.
 pub async fn listen(studio: &Arc<Studio>, context: &SubscriptionContext, stop: &CancellationToken) {
     let filter: SubscriptionFilter = context.accepted().clone();
     let wants = |change: &Change| match change {
@@ -224,7 +227,7 @@ mod tests {
     }
 
     proptest! {
-        /// No change is lost: after the last one there is an announcement at or after it.
+        /// No change is lost: an announcement follows at or after the last one.
         #[test]
         fn the_last_change_is_always_announced(times in prop::collection::vec(0u64..2_000_000, 1..60)) {
             let mut times = times;

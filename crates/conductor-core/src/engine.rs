@@ -1,0 +1,600 @@
+//! The engine: events become effects in one pure state machine. It joins gestures, matching,
+//! actions with their timers, continuous bindings, routes, and the ledger that ends every held note
+//! and key. Call `feed` with events in order of time and `advance` at the next deadline, then carry
+//! out the effects. This file is the way of a press; `orders` has everything else that changes the
+//! engine.
+//!
+//! Not here: devices, threads, clocks, and carrying out effects (the daemon's `owner`).
+
+mod actions;
+pub mod continuous;
+pub mod curves;
+pub mod effect;
+pub mod explain;
+mod ledger;
+mod midi_out;
+mod orders;
+mod route;
+mod shown;
+pub mod sim;
+pub(crate) mod thresholds;
+pub mod trace;
+mod values;
+
+pub use continuous::Reading;
+pub use effect::{CallTicket, Effect, MappingCall, MappingRef, Placeholders, Stroke};
+pub use explain::{Explanation, explain};
+pub use sim::{SimError, simulate};
+pub use trace::{Outcome, Trace, TraceRecord};
+
+use crate::action::MidiOut;
+use crate::config::Config;
+use crate::event::assemble::Assembler;
+use crate::event::echo::Echo;
+use crate::event::returns::Returns;
+use crate::event::{Body, DeviceSlot, Event, Micros, Taint, Trail};
+use crate::gesture::{Deadline, GestureCx, GestureEvent, Gestures, PressInfo};
+use crate::mapping::table::{ActionId, BindingId, Leaf, ModeIndex, Node, RowId, Slots, Tables};
+use crate::timer::Timers;
+use actions::Runs;
+use continuous::{Selected, State};
+use ledger::{EntryId, Held, Ledger, Owner};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use thresholds::Memory;
+use trace::Record;
+
+/// The facts that conditions read. Workers of the daemon update them; the engine never looks them
+/// up.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Names of running programs.
+    pub running_apps: BTreeSet<String>,
+    /// The program of the window in front, where it is known.
+    pub frontmost_app: Option<String>,
+    /// Minutes after midnight, local time.
+    pub minute_of_day: u16,
+    /// 1 is Monday.
+    pub weekday: u8,
+    /// Slots of connected devices.
+    pub connected: BTreeSet<u16>,
+}
+
+/// What a panic ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PanicReport {
+    /// Notes that were ended.
+    pub notes_released: usize,
+    /// Keys that were released.
+    pub keys_released: usize,
+    /// Running actions that were cancelled.
+    pub actions_cancelled: usize,
+}
+
+/// Counts since the engine was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Events taken.
+    pub events: u64,
+    /// Actions performed.
+    pub actions: u64,
+    /// Actions that failed.
+    pub actions_failed: u64,
+    /// Events that a route sent on.
+    pub routed: u64,
+    /// Events that no route took because they had been sent on too often.
+    pub over_hops: u64,
+    /// Changes of the mode.
+    pub mode_changes: u64,
+}
+
+/// Reason of an outcome: a loop of routes ends here.
+const TOO_FAR: &str = "it was sent on as often as max_route_depth allows";
+
+/// A mode that the configuration does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownMode {
+    /// The name that was asked for.
+    pub asked: String,
+    /// The modes there are.
+    pub known: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    Gesture(Deadline),
+    Run { run: u64 },
+    NoteEnd(EntryId),
+    Flush(BindingId),
+    StickRepeat { device: DeviceSlot, row: RowId, trail: Trail },
+}
+
+impl From<Deadline> for Timer {
+    fn from(deadline: Deadline) -> Self {
+        Timer::Gesture(deadline)
+    }
+}
+
+/// The last values of a device, for gates, sticks and banks.
+#[derive(Debug, Default)]
+struct DeviceState {
+    /// Set by a person or a tool in this run. Absent: the file decides.
+    muted: Option<bool>,
+    assembler: Assembler,
+    last: Option<Box<LastValues>>,
+    axes: [f64; 4],
+}
+
+#[derive(Debug)]
+struct LastValues {
+    cc: [[u8; 128]; 16],
+    poly: [[u8; 128]; 16],
+    pressure: [u8; 16],
+    bend: [u16; 16],
+    pull: [u8; 2],
+}
+
+const UNHEARD: u8 = 0xFF;
+
+impl Default for LastValues {
+    fn default() -> Self {
+        LastValues {
+            cc: [[UNHEARD; 128]; 16],
+            poly: [[UNHEARD; 128]; 16],
+            pressure: [UNHEARD; 16],
+            bend: [u16::MAX; 16],
+            pull: [UNHEARD; 2],
+        }
+    }
+}
+
+/// One firing of a rule.
+#[derive(Clone, Copy)]
+struct Firing<'a> {
+    row: RowId,
+    context: &'a Context,
+    /// The key is up already, so no release will come.
+    released: bool,
+}
+
+/// What an action may need to know of the event that fired it.
+#[derive(Clone, Debug)]
+struct Context {
+    gesture: &'static str,
+    press: Option<PressInfo>,
+    device: DeviceSlot,
+    /// The message that a forward sends on.
+    body: Option<Body>,
+    trail: Trail,
+    values: Placeholders,
+}
+
+/// The state machine from events to effects.
+pub struct Engine {
+    tables: Arc<Tables>,
+    mode: ModeIndex,
+    /// The taint of the event that chose the mode. Lights that change with the mode inherit it.
+    mode_by: Taint,
+    now: Micros,
+    gestures: Gestures,
+    timers: Timers<Timer>,
+    found: Vec<GestureEvent>,
+    devices: Vec<DeviceState>,
+    /// Per stateful rule, its memory of each control.
+    memories: Vec<Vec<Memory>>,
+    bindings: Vec<State>,
+    selected: Vec<(DeviceSlot, u8, Selected)>,
+    ledger: Ledger,
+    runs: Runs,
+    /// Messages sent without a hand. They may come back on any port.
+    returns: Returns,
+    /// Messages sent to devices with `echo_guard`.
+    guarded: BTreeMap<DeviceSlot, Echo>,
+    facts: Facts,
+    trace: Trace,
+    learning: bool,
+    shown: shown::Shown,
+    counters: Counters,
+}
+
+impl Engine {
+    /// Makes an engine in the default mode.
+    pub fn new(config: &Config, slots: &mut Slots, now: Micros) -> Self {
+        let tables = Arc::new(Tables::compile(config, slots));
+        let mut engine = Engine {
+            mode: tables.default_mode,
+            mode_by: Taint::Clean,
+            now,
+            gestures: Gestures::default(),
+            timers: Timers::default(),
+            found: Vec::with_capacity(16),
+            devices: Vec::new(),
+            memories: Vec::new(),
+            bindings: Vec::new(),
+            selected: Vec::new(),
+            ledger: Ledger::default(),
+            runs: Runs::default(),
+            returns: Returns::default(),
+            guarded: BTreeMap::new(),
+            facts: Facts::default(),
+            trace: Trace::new(tables.advanced.trace_buffer_size as usize),
+            learning: false,
+            shown: shown::Shown::default(),
+            counters: Counters::default(),
+            tables,
+        };
+        engine.fresh_states();
+        engine
+    }
+
+    fn fresh_states(&mut self) {
+        self.memories = vec![Vec::new(); self.tables.states];
+        self.bindings = vec![State::default(); self.tables.bindings.len()];
+    }
+
+    /// The compiled configuration in force.
+    pub fn tables(&self) -> &Arc<Tables> {
+        &self.tables
+    }
+
+    /// The trace of recent events.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The trace, to resize or stamp it.
+    pub fn trace_mut(&mut self) -> &mut Trace {
+        &mut self.trace
+    }
+
+    /// Counts since the engine was made.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The facts that conditions read, to update them.
+    pub fn facts_mut(&mut self) -> &mut Facts {
+        &mut self.facts
+    }
+
+    /// The taint of the event that chose the mode.
+    pub fn mode_by(&self) -> Taint {
+        self.mode_by
+    }
+
+    /// The current mode.
+    pub fn mode(&self) -> (ModeIndex, &Arc<str>) {
+        (self.mode, self.tables.mode_name(self.mode))
+    }
+
+    /// When [`Engine::advance`] must be called at the latest.
+    pub fn next_deadline(&self) -> Option<Micros> {
+        self.timers.next()
+    }
+
+    /// Whether nothing is held, pending or running.
+    pub fn is_quiet(&self) -> bool {
+        self.ledger.is_empty() && self.gestures.pending() == 0 && self.runs.is_empty()
+    }
+
+    /// Presses that wait for a chord.
+    pub fn pending_chord_members(&self) -> usize {
+        self.gestures.chord_members()
+    }
+
+    /// While learning, gestures are recognised and traced, but their actions do not run.
+    pub fn set_learning(&mut self, learning: bool) {
+        self.learning = learning;
+    }
+
+    /// Runs every deadline up to `now`, in order.
+    pub fn advance(&mut self, now: Micros, out: &mut Vec<Effect>) {
+        while let Some((at, timer)) = self.timers.pop(now) {
+            self.now = self.now.max(at);
+            self.ledger.set_now(self.now);
+            match timer {
+                Timer::Gesture(deadline) => {
+                    self.with_gestures(|gestures, cx| gestures.deadline(deadline, cx));
+                    self.act_on_found(out);
+                }
+                Timer::Run { run } => self.resume(run, out),
+                Timer::NoteEnd(entry) => self.ledger.end(entry, out),
+                Timer::Flush(binding) => self.flush(binding, out),
+                Timer::StickRepeat { device, row, trail } => self.stick_repeat(device, row, trail, out),
+            }
+        }
+        self.set_now(now);
+    }
+
+    fn set_now(&mut self, now: Micros) {
+        self.now = self.now.max(now);
+        self.ledger.set_now(self.now);
+    }
+
+    /// Takes one event. Deadlines up to its time stamp run first, so that the outcome does not
+    /// depend on when the owner polled.
+    pub fn feed(&mut self, event: &Event, out: &mut Vec<Effect>) {
+        self.advance(event.at, out);
+        self.counters.events += 1;
+        let facts = self.tables.facts(event.device);
+        if self.is_muted(event.device) {
+            return self.note_outcome(event, "", Outcome::Muted, "the device is muted");
+        }
+        if event.body.channel().is_some_and(|channel| facts.channels & (1 << (channel & 15)) == 0) {
+            return self.note_outcome(event, "", Outcome::NoMatch, "the device does not listen on this channel");
+        }
+        let mut tainted;
+        let returned = self.returns.is_return(event.at, &event.body);
+        let guard = self.guarded.get_mut(&event.device).filter(|_| facts.echo_guard && !returned);
+        if guard.is_some_and(|it| it.swallow(self.now, &event.body)) {
+            return self.note_outcome(event, "", Outcome::NoMatch, "an echo of what was just sent");
+        }
+        let event = if returned {
+            tainted = event.clone();
+            tainted.taint = Taint::Tool;
+            &tainted
+        } else {
+            event
+        };
+        let stray = matches!(event.body, Body::NoteOff { .. } | Body::ButtonUp(_)) && !self.gestures.knows(event);
+        if stray {
+            self.note_outcome(event, "Release", Outcome::NoMatch, "the key was not down");
+            return self.route(event, None, out);
+        }
+        if self.with_gestures(|gestures, cx| gestures.feed(event, cx)) {
+            self.act_on_found(out);
+        } else {
+            self.feed_value(event, out);
+        }
+    }
+
+    fn with_gestures<R>(&mut self, act: impl FnOnce(&mut Gestures, &mut GestureCx<'_, Timer>) -> R) -> R {
+        let mut cx = GestureCx {
+            tables: &self.tables,
+            mode: self.mode,
+            now: self.now,
+            timers: &mut self.timers,
+            found: &mut self.found,
+        };
+        act(&mut self.gestures, &mut cx)
+    }
+
+    fn act_on_found(&mut self, out: &mut Vec<Effect>) {
+        let mut found = std::mem::take(&mut self.found);
+        for found in found.drain(..) {
+            self.act_on(found, out);
+        }
+        self.found = found;
+    }
+
+    fn act_on(&mut self, found: GestureEvent, out: &mut Vec<Effect>) {
+        match found {
+            GestureEvent::Fired { press, row } => self.gesture_fires(press, row, "", out),
+            GestureEvent::Released { press, row } => self.gesture_fires(press, row, "Release", out),
+            GestureEvent::Deferred { press } => {
+                self.note_press(&press, Outcome::Deferred, "waits for a longer gesture");
+            }
+            GestureEvent::Cancelled { press } => {
+                self.note_press(&press, Outcome::Cancelled, "a reload or the loss of its device");
+            }
+            GestureEvent::Unmatched { press } => {
+                self.note_press(&press, Outcome::NoMatch, "");
+                self.route(&press.event(), Some(&press), out);
+            }
+            GestureEvent::Up { press } => {
+                self.ledger.end_press(press.id, press.taint, out);
+                self.runs.released(press.id);
+                self.shown.released(press.id);
+            }
+        }
+    }
+
+    fn gesture_fires(&mut self, press: PressInfo, row: RowId, gesture: &'static str, out: &mut Vec<Effect>) {
+        let tables = Arc::clone(&self.tables);
+        let rule = tables.row(row.0);
+        let note = press.key.channel().map(|_| press.key.number);
+        let context = Context {
+            gesture: if gesture.is_empty() { rule.trigger.kind.name() } else { gesture },
+            press: Some(press),
+            device: press.key.device,
+            body: Some(press.body()),
+            trail: Trail { taint: press.taint, hops: press.hops },
+            values: Placeholders {
+                velocity: Some(press.velocity),
+                value: Some(f64::from(press.velocity)),
+                unit: Some(f64::from(press.velocity) / 127.0),
+                note,
+                channel: press.key.channel(),
+            },
+        };
+        if rule.let_through {
+            self.route(&press.event(), Some(&press), out);
+        }
+        self.fire(row, rule.action_for(press.velocity), context, out);
+    }
+
+    fn device(&mut self, slot: DeviceSlot) -> &mut DeviceState {
+        let at = usize::from(slot.0);
+        if self.devices.len() <= at {
+            self.devices.resize_with(at + 1, DeviceState::default);
+        }
+        &mut self.devices[at]
+    }
+
+    /// Whether the device is muted: by an order of this run, else by the file.
+    pub fn is_muted(&self, device: DeviceSlot) -> bool {
+        let said = self.devices.get(usize::from(device.0)).and_then(|it| it.muted);
+        said.unwrap_or(!self.tables.facts(device).enabled)
+    }
+
+    /// Fires the action of a rule, or queues it behind the rule's own running action.
+    fn fire(&mut self, row: RowId, action: ActionId, context: Context, out: &mut Vec<Effect>) {
+        self.shown.fired(row, context.press, context.trail.taint);
+        if self.learning {
+            return self.note(row, &context, Outcome::Learning, None, "learning holds actions back");
+        }
+        if let Some(is_full) = self.runs.queue_behind(row, action, &context) {
+            if is_full {
+                self.note(row, &context, Outcome::QueueFull, None, "its action still runs and four presses wait");
+            }
+            return;
+        }
+        let tables = Arc::clone(&self.tables);
+        match tables.nodes.get(action.0 as usize) {
+            // Most actions are one step, which needs no run.
+            Some(Node::Leaf(leaf)) if !matches!(leaf, Leaf::Call(_)) => {
+                self.perform(leaf, Firing { row, context: &context, released: false }, out);
+            }
+            Some(_) | None => self.start(row, action, context, VecDeque::new(), out),
+        }
+    }
+
+    /// Performs one step of an action. Returns the ticket of a call that the action must wait for.
+    fn perform(&mut self, leaf: &Leaf, firing: Firing<'_>, out: &mut Vec<Effect>) -> Option<CallTicket> {
+        let Firing { row, context, released } = firing;
+        if needs_hand(leaf) && !self.may_touch_the_desktop(context) {
+            self.note(row, context, Outcome::Tainted, Some(leaf), context.trail.taint.reason());
+            return None;
+        }
+        if sends_on(leaf) && self.is_too_far(context.trail) {
+            return self.failed(leaf, firing, TOO_FAR);
+        }
+        let taint = context.trail.taint;
+        match leaf {
+            Leaf::Keystroke(keys) => {
+                let press =
+                    context.press.filter(|it| keys.hold && it.held && !released && self.gestures.is_held(it.id));
+                let stroke = if press.is_some() { Stroke::Down } else { Stroke::Tap };
+                if let Some(press) = press {
+                    let mapping = self.mapping_ref(row);
+                    let held = Held::Key(Arc::clone(keys));
+                    self.ledger.enter(Owner::Press(press.id), Some(context.device), Some(mapping), held, taint);
+                }
+                out.push(Effect::Key { keys: Arc::clone(keys), stroke });
+            }
+            Leaf::Text(text) => out.push(Effect::Text(Arc::clone(text))),
+            Leaf::Click { button, at } => out.push(Effect::Click { button: *button, at: *at }),
+            Leaf::Volume(volume) => out.push(Effect::Volume(*volume)),
+            Leaf::ModeChange(mode) => self.enter_mode(*mode, taint),
+            Leaf::SendMidi { port, channel, message } => self.send_midi(firing, *port, *channel, message, out),
+            Leaf::Forward { port, transform } => {
+                if !self.forward(firing, port.unwrap_or(context.device), transform, out) {
+                    return self.failed(leaf, firing, "there is no MIDI message to forward");
+                }
+            }
+            Leaf::Osc { host, port, message } => {
+                let (host, message) = (Arc::clone(host), Arc::clone(message));
+                out.push(Effect::Osc { host, port: *port, message, taint });
+            }
+            Leaf::Call(action) => {
+                let ticket = self.runs.next_ticket();
+                let (mapping, action) = (self.mapping_ref(row), Arc::clone(action));
+                out.push(Effect::Call(Box::new(MappingCall {
+                    ticket,
+                    mapping,
+                    action,
+                    values: context.values,
+                    taint,
+                })));
+                self.note(row, context, Outcome::Fired, Some(leaf), "");
+                // A call is counted when it is answered.
+                return Some(ticket);
+            }
+        }
+        self.counters.actions += 1;
+        self.note(row, context, Outcome::Fired, Some(leaf), "");
+        None
+    }
+
+    fn failed(&mut self, leaf: &Leaf, firing: Firing<'_>, reason: &'static str) -> Option<CallTicket> {
+        self.counters.actions_failed += 1;
+        self.note(firing.row, firing.context, Outcome::Failed, Some(leaf), reason);
+        None
+    }
+
+    /// Whether the event was sent on as often as the file allows.
+    fn is_too_far(&self, trail: Trail) -> bool {
+        trail.hops >= self.tables.advanced.max_route_depth
+    }
+
+    fn may_touch_the_desktop(&self, context: &Context) -> bool {
+        match context.trail.taint {
+            Taint::Clean => true,
+            Taint::Network => self.tables.facts(context.device).allow_sensitive_actions,
+            Taint::Virtual | Taint::Tool => false,
+        }
+    }
+
+    fn mapping_ref(&self, row: RowId) -> MappingRef {
+        let row = self.tables.row(row.0);
+        let mode = row.mode.map_or_else(|| "*".into(), |mode| Arc::clone(self.tables.mode_name(mode)));
+        MappingRef { mode, id: Arc::clone(&row.id) }
+    }
+
+    /// A trace record in the current mode, without event, mapping and action.
+    fn record(&self, device: DeviceSlot, outcome: Outcome, reason: &'static str) -> Record {
+        Record {
+            seq: 0,
+            at: self.now,
+            device,
+            event: None,
+            gesture: "",
+            mode: Arc::clone(self.tables.mode_name(self.mode)),
+            mapping: None,
+            outcome,
+            action: None,
+            latency_us: None,
+            reason,
+        }
+    }
+
+    fn note(&mut self, row: RowId, context: &Context, outcome: Outcome, action: Option<&Leaf>, reason: &'static str) {
+        let rule = self.tables.row(row.0);
+        let mut record = Record {
+            event: context.body.clone(),
+            gesture: context.gesture,
+            mapping: Some(Arc::clone(&rule.id)),
+            action: action.cloned(),
+            ..self.record(context.device, outcome, reason)
+        };
+        if let Some(mode) = rule.mode {
+            record.mode = Arc::clone(self.tables.mode_name(mode));
+        }
+        self.trace.push(record);
+    }
+
+    fn note_outcome(&mut self, event: &Event, gesture: &'static str, outcome: Outcome, reason: &'static str) {
+        let gesture = if gesture.is_empty() { event.body.name() } else { gesture };
+        let event_body = Some(event.body.clone());
+        self.trace.push(Record { event: event_body, gesture, ..self.record(event.device, outcome, reason) });
+    }
+
+    fn note_press(&mut self, press: &PressInfo, outcome: Outcome, reason: &'static str) {
+        let mut record = self.record(press.key.device, outcome, reason);
+        if let Some(mode) = self.tables.mode_names.get(usize::from(press.mode.0)) {
+            record.mode = Arc::clone(mode);
+        }
+        self.trace.push(Record { event: Some(press.body()), gesture: "Press", ..record });
+    }
+}
+
+/// Whether the action sends something that may come back and fire it again. A release only ends
+/// something that was sent before.
+fn sends_on(leaf: &Leaf) -> bool {
+    match leaf {
+        Leaf::SendMidi { message, .. } => !matches!(message, MidiOut::NoteOff { .. }),
+        Leaf::Forward { .. } => true,
+        Leaf::Keystroke(_) | Leaf::Text(_) | Leaf::Click { .. } | Leaf::Call(_) => false,
+        Leaf::Volume(_) | Leaf::ModeChange(_) | Leaf::Osc { .. } => false,
+    }
+}
+
+/// Whether only a hand may fire the action: keys, text, clicks, and everything that takes the
+/// pipeline.
+fn needs_hand(leaf: &Leaf) -> bool {
+    match leaf {
+        Leaf::Keystroke(_) | Leaf::Text(_) | Leaf::Click { .. } | Leaf::Call(_) => true,
+        Leaf::Volume(_) | Leaf::ModeChange(_) | Leaf::SendMidi { .. } => false,
+        Leaf::Forward { .. } | Leaf::Osc { .. } => false,
+    }
+}

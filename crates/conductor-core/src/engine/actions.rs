@@ -1,0 +1,257 @@
+//! Actions that take time. A run walks its tree with a stack of frames. A delay, a repetition or a
+//! pending call parks the run; a timer or the answer resumes it. Nothing sleeps and nothing delays
+//! input.
+
+use super::effect::{CallTicket, Effect};
+use super::trace::Outcome;
+use super::{Context, Engine, Firing, Timer};
+use crate::event::Micros;
+use crate::gesture::PressId;
+use crate::mapping::table::{ActionId, CompiledCondition, Node, RowId};
+use crate::timer::{TimerKey, Timers};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Presses that wait while a mapping's action still runs.
+const QUEUE: usize = 4;
+/// Steps a run takes before it yields. Nested repetitions without delay could otherwise block the
+/// engine.
+const STEPS_PER_TURN: u32 = 1024;
+const TURN_MS: u32 = 1;
+
+#[derive(Clone, Copy, Debug)]
+enum Frame {
+    Do(ActionId),
+    Sequence { node: ActionId, next: usize },
+    Repeat { node: ActionId, left: u16, paused: bool },
+}
+
+#[derive(Debug)]
+struct Run {
+    serial: u64,
+    row: RowId,
+    context: Context,
+    stack: Vec<Frame>,
+    timer: Option<TimerKey>,
+    ticket: Option<CallTicket>,
+    released: bool,
+    queue: VecDeque<(ActionId, Context)>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    /// At most one per mapping.
+    runs: Vec<Run>,
+    serial: u64,
+}
+
+impl Runs {
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The key is up: `while_held` repetitions stop at their next turn.
+    pub(super) fn released(&mut self, press: PressId) {
+        for run in &mut self.runs {
+            if run.context.press.is_some_and(|it| it.id == press) {
+                run.released = true;
+            }
+        }
+    }
+
+    /// Queues a press behind the rule's running action: `None` when none runs, `Some(true)` when
+    /// the queue is full.
+    pub(super) fn queue_behind(&mut self, row: RowId, action: ActionId, context: &Context) -> Option<bool> {
+        let run = self.runs.iter_mut().find(|it| it.row == row)?;
+        let full = run.queue.len() >= QUEUE;
+        if !full {
+            run.queue.push_back((action, context.clone()));
+        }
+        Some(full)
+    }
+
+    pub(super) fn next_ticket(&mut self) -> CallTicket {
+        self.serial += 1;
+        CallTicket(self.serial)
+    }
+
+    pub(super) fn cancel_all(&mut self, timers: &mut Timers<Timer>) -> usize {
+        let count = self.runs.len();
+        for run in self.runs.drain(..) {
+            if let Some(timer) = run.timer {
+                timers.cancel(timer);
+            }
+        }
+        count
+    }
+}
+
+enum Step {
+    Done,
+    Wait(u32),
+    Call(CallTicket),
+}
+
+impl Engine {
+    pub(super) fn start(
+        &mut self,
+        row: RowId,
+        action: ActionId,
+        context: Context,
+        queue: VecDeque<(ActionId, Context)>,
+        out: &mut Vec<Effect>,
+    ) {
+        self.runs.serial += 1;
+        let released = context.press.is_some_and(|it| !it.held || !self.gestures.is_held(it.id));
+        let run = Run {
+            serial: self.runs.serial,
+            row,
+            context,
+            stack: vec![Frame::Do(action)],
+            timer: None,
+            ticket: None,
+            released,
+            queue,
+        };
+        self.walk(run, out);
+    }
+
+    pub(super) fn resume(&mut self, serial: u64, out: &mut Vec<Effect>) {
+        if let Some(at) = self.runs.runs.iter().position(|it| it.serial == serial) {
+            let mut run = self.runs.runs.swap_remove(at);
+            run.timer = None;
+            self.walk(run, out);
+        }
+    }
+
+    /// The pipeline answered a call; its sequence continues.
+    pub fn call_done(&mut self, ticket: CallTicket, ok: bool, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        if ok {
+            self.counters.actions += 1;
+        } else {
+            self.counters.actions_failed += 1;
+        }
+        let Some(at) = self.runs.runs.iter().position(|it| it.ticket == Some(ticket)) else { return };
+        let mut run = self.runs.runs.swap_remove(at);
+        run.ticket = None;
+        if !ok {
+            let context = run.context.clone();
+            self.note(run.row, &context, Outcome::Failed, None, "the call did not succeed");
+        }
+        self.walk(run, out);
+    }
+
+    fn walk(&mut self, mut run: Run, out: &mut Vec<Effect>) {
+        match self.steps(&mut run, out) {
+            Step::Wait(ms) => {
+                let due = self.now.plus_ms(ms);
+                run.timer = Some(self.timers.set(due, Timer::Run { run: run.serial }));
+                self.runs.runs.push(run);
+            }
+            Step::Call(ticket) => {
+                run.ticket = Some(ticket);
+                self.runs.runs.push(run);
+            }
+            Step::Done => {
+                if let Some((action, context)) = run.queue.pop_front() {
+                    self.start(run.row, action, context, run.queue, out);
+                }
+            }
+        }
+    }
+
+    fn steps(&mut self, run: &mut Run, out: &mut Vec<Effect>) -> Step {
+        let tables = Arc::clone(&self.tables);
+        let mut steps = 0;
+        while let Some(frame) = run.stack.pop() {
+            steps += 1;
+            if steps > STEPS_PER_TURN {
+                run.stack.push(frame);
+                return Step::Wait(TURN_MS);
+            }
+            match frame {
+                Frame::Do(node) => match tables.nodes.get(node.0 as usize) {
+                    None => {}
+                    Some(Node::Sequence(_)) => run.stack.push(Frame::Sequence { node, next: 0 }),
+                    Some(Node::Delay(0)) => {}
+                    Some(Node::Delay(ms)) => return Step::Wait(*ms),
+                    Some(Node::Repeat { action, count, .. }) => {
+                        if *count > 1 {
+                            run.stack.push(Frame::Repeat { node, left: count - 1, paused: false });
+                        }
+                        run.stack.push(Frame::Do(*action));
+                    }
+                    Some(Node::Conditional { condition, then_action, else_action }) => {
+                        if self.holds(condition) {
+                            run.stack.push(Frame::Do(*then_action));
+                        } else if let Some(other) = else_action {
+                            run.stack.push(Frame::Do(*other));
+                        } else {
+                            let context = run.context.clone();
+                            self.note(run.row, &context, Outcome::ConditionFalse, None, "");
+                        }
+                    }
+                    Some(Node::Leaf(leaf)) => {
+                        let context = run.context.clone();
+                        let firing = Firing { row: run.row, context: &context, released: run.released };
+                        if let Some(ticket) = self.perform(leaf, firing, out) {
+                            return Step::Call(ticket);
+                        }
+                    }
+                },
+                Frame::Sequence { node, next } => {
+                    if let Some(Node::Sequence(actions)) = tables.nodes.get(node.0 as usize)
+                        && let Some(action) = actions.get(next)
+                    {
+                        if next + 1 < actions.len() {
+                            run.stack.push(Frame::Sequence { node, next: next + 1 });
+                        }
+                        run.stack.push(Frame::Do(*action));
+                    }
+                }
+                Frame::Repeat { node, left, paused } => {
+                    let Some(Node::Repeat { action, delay_ms, while_held, .. }) = tables.nodes.get(node.0 as usize)
+                    else {
+                        continue;
+                    };
+                    if *delay_ms > 0 && !paused {
+                        // Checked again after the pause: a key released in between ends the
+                        // repetition.
+                        run.stack.push(Frame::Repeat { node, left, paused: true });
+                        return Step::Wait(*delay_ms);
+                    }
+                    if *while_held && run.released {
+                        continue;
+                    }
+                    if left > 1 {
+                        run.stack.push(Frame::Repeat { node, left: left - 1, paused: false });
+                    }
+                    run.stack.push(Frame::Do(*action));
+                }
+            }
+        }
+        Step::Done
+    }
+
+    fn holds(&self, condition: &CompiledCondition) -> bool {
+        let facts = &self.facts;
+        let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+        match condition {
+            CompiledCondition::Always => true,
+            CompiledCondition::Never => false,
+            CompiledCondition::TimeRange { start, end } => {
+                let now = facts.minute_of_day;
+                if start < end { (*start..*end).contains(&now) } else { now >= *start || now < *end }
+            }
+            CompiledCondition::DayOfWeek { days } => facts.weekday >= 1 && days & (1 << ((facts.weekday - 1) % 7)) != 0,
+            CompiledCondition::AppRunning(app) => facts.running_apps.iter().any(|it| same(it, app)),
+            CompiledCondition::AppFrontmost(app) => facts.frontmost_app.as_ref().is_some_and(|it| same(it, app)),
+            CompiledCondition::ModeIs(mode) => *mode == Some(self.mode),
+            CompiledCondition::DeviceConnected(device) => facts.connected.contains(&device.0),
+            CompiledCondition::And(all) => all.iter().all(|it| self.holds(it)),
+            CompiledCondition::Or(any) => any.iter().any(|it| self.holds(it)),
+            CompiledCondition::Not(inner) => !self.holds(inner),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Values that become single firings: windows with edges, encoders, sticks.
+
+use crate::event::{DeviceSlot, Micros, Trail};
+use crate::mapping::{Edge, Encoder, EncoderMode, Gate, Turn, Window};
+
+/// The default hysteresis of a gamepad trigger, in 0-127.
+pub const PULL_HYSTERESIS: f64 = 8.0;
+
+/// The memory of one rule for one control. Which fields matter depends on the kind of trigger.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    pub device: DeviceSlot,
+    pub channel: u8,
+    pub armed: bool,
+    pub last: Option<u16>,
+    pub last_fired: Option<Micros>,
+    pub ticks: Ticks,
+    /// Detents counted towards the next firing.
+    pub detents: i32,
+    /// The trail of the events that turned them.
+    pub trail: Trail,
+    /// A stick is beyond its threshold on this side.
+    pub over: Option<Turn>,
+}
+
+impl Memory {
+    pub fn new(device: DeviceSlot, channel: u8) -> Self {
+        Memory {
+            device,
+            channel,
+            armed: true,
+            last: None,
+            last_fired: None,
+            ticks: Ticks::default(),
+            detents: 0,
+            trail: Trail::default(),
+            over: None,
+        }
+    }
+}
+
+/// Decides whether `value` fires. `seen` is the control's previous value, if one is known.
+pub fn step(
+    gate: &Gate,
+    window: Window,
+    hysteresis: f64,
+    memory: &mut Memory,
+    seen: Option<u16>,
+    value: u16,
+    now: Micros,
+) -> bool {
+    let inside = window.contains(value);
+    let before = memory.last.or(seen);
+    if memory.last.is_none() {
+        // A rule that was not active starts from the control's current value, so switching to its
+        // mode does not count as entering its window.
+        memory.armed = !before.is_some_and(|it| window.contains(it));
+    }
+    memory.last = Some(value);
+    let beyond =
+        f64::from(value) < f64::from(window.min) - hysteresis || f64::from(value) > f64::from(window.max) + hysteresis;
+    let edge = gate.edge.unwrap_or(if gate.window.is_some() { Edge::Rising } else { Edge::Change });
+    let fires = match edge {
+        Edge::Level => inside,
+        Edge::Change => inside && before != Some(value),
+        Edge::Rising => {
+            let entered = inside && memory.armed;
+            if inside {
+                memory.armed = false;
+            } else if beyond {
+                memory.armed = true;
+            }
+            entered
+        }
+        // Here `armed` means: not inside since the last firing.
+        Edge::Falling => {
+            let left = beyond && !memory.armed;
+            if inside {
+                memory.armed = false;
+            } else if beyond {
+                memory.armed = true;
+            }
+            left
+        }
+    };
+    fires && unthrottled(gate.throttle_ms, memory, now)
+}
+
+/// At most one firing per window; the window begins with the firing.
+fn unthrottled(throttle_ms: Option<u32>, memory: &mut Memory, now: Micros) -> bool {
+    if let (Some(ms), Some(last)) = (throttle_ms, memory.last_fired)
+        && now < last.plus_ms(ms)
+    {
+        return false;
+    }
+    memory.last_fired = Some(now);
+    true
+}
+
+/// Time and direction of the last tick of an encoder, for acceleration, and its last absolute
+/// position.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ticks {
+    position: Option<u8>,
+    last: Option<(Micros, bool)>,
+}
+
+/// Signed detents of one encoder message. An NRPN increment or decrement comes in as controller 96
+/// or 97.
+pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) -> i32 {
+    let v = i32::from(value);
+    match mode {
+        EncoderMode::TwosComplement => match v {
+            0 => 0,
+            1..=63 => v,
+            _ => v - 128,
+        },
+        EncoderMode::Offset64 => v - 64,
+        EncoderMode::SignBit => {
+            let size = v & 0x3F;
+            if v & 0x40 != 0 { -size } else { size }
+        }
+        EncoderMode::IncDec => {
+            if v >= 64 {
+                1
+            } else {
+                -1
+            }
+        }
+        EncoderMode::NrpnIncDec { .. } => match controller {
+            96 => 1,
+            97 => -1,
+            _ => 0,
+        },
+        EncoderMode::Absolute => {
+            let moved = match ticks.position {
+                None => 0,
+                // At the end of its range the knob still turns, but its value stays.
+                Some(127) if value == 127 => 1,
+                Some(0) if value == 0 => -1,
+                Some(before) => v - i32::from(before),
+            };
+            ticks.position = Some(value);
+            moved
+        }
+    }
+}
+
+/// Multiplies fast turning: up to eightfold for ticks in one direction without a pause, not at all
+/// from 50 ms on.
+pub fn accelerate(encoder: &Encoder, ticks: &mut Ticks, detents: i32, now: Micros) -> i32 {
+    if detents == 0 {
+        return 0;
+    }
+    let clockwise = detents > 0;
+    let factor = match ticks.last {
+        Some((last, same)) if same == clockwise => {
+            let gap_ms = now.since(last) as f64 / 1000.0;
+            1.0 + 7.0 * encoder.acceleration * (1.0 - gap_ms / 50.0).max(0.0)
+        }
+        Some(_) | None => 1.0,
+    };
+    ticks.last = Some((now, clockwise));
+    (f64::from(detents) * factor).round() as i32
+}
+
+pub fn turned(detents: i32) -> Turn {
+    if detents >= 0 { Turn::Clockwise } else { Turn::CounterClockwise }
+}
+
+/// Radial dead zone of a stick: zero inside, the remaining range is spread over 0..=1.
+pub fn radial(deadzone: f64, x: f64, y: f64) -> (f64, f64) {
+    let size = (x * x + y * y).sqrt();
+    if size <= deadzone || size == 0.0 || deadzone >= 1.0 {
+        return (0.0, 0.0);
+    }
+    let scale = ((size - deadzone) / (1.0 - deadzone)).min(1.0) / size;
+    ((x * scale).clamp(-1.0, 1.0), (y * scale).clamp(-1.0, 1.0))
+}
+
+/// The dead zone of a gamepad trigger.
+pub fn pull(deadzone: f64, value: f64) -> f64 {
+    if value <= deadzone || deadzone >= 1.0 { 0.0 } else { ((value - deadzone) / (1.0 - deadzone)).clamp(0.0, 1.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(mode: EncoderMode) -> Vec<i32> {
+        (0..=127).map(|value| detents(mode, &mut Ticks::default(), 16, value)).collect()
+    }
+
+    #[test]
+    fn every_value_of_every_relative_mode() {
+        let twos = all(EncoderMode::TwosComplement);
+        assert_eq!((twos[0], twos[1], twos[63], twos[64], twos[127]), (0, 1, 63, -64, -1));
+        let offset = all(EncoderMode::Offset64);
+        assert_eq!((offset[0], offset[63], offset[64], offset[65], offset[127]), (-64, -1, 0, 1, 63));
+        let sign = all(EncoderMode::SignBit);
+        assert_eq!((sign[0], sign[1], sign[63], sign[64], sign[65], sign[127]), (0, 1, 63, 0, -1, -63));
+        let inc = all(EncoderMode::IncDec);
+        assert!(inc[..64].iter().all(|it| *it == -1) && inc[64..].iter().all(|it| *it == 1));
+        let nrpn = EncoderMode::NrpnIncDec { parameter: 7 };
+        assert_eq!(detents(nrpn, &mut Ticks::default(), 96, 0), 1);
+        assert_eq!(detents(nrpn, &mut Ticks::default(), 97, 0), -1);
+    }
+
+    #[test]
+    fn an_absolute_encoder_counts_on_at_its_rails() {
+        let mut ticks = Ticks::default();
+        let moves: Vec<i32> = [5, 8, 127, 127, 127, 126, 0, 0, 1]
+            .iter()
+            .map(|v| detents(EncoderMode::Absolute, &mut ticks, 1, *v))
+            .collect();
+        assert_eq!(moves, [0, 3, 119, 1, 1, -1, -126, -1, 1]);
+    }
+
+    #[test]
+    fn acceleration_grows_with_speed_and_forgets_on_turning_back() {
+        let encoder = Encoder { mode: EncoderMode::TwosComplement, acceleration: 1.0 };
+        let mut ticks = Ticks::default();
+        let mut at = |ms: u64, detents: i32| accelerate(&encoder, &mut ticks, detents, Micros::from_ms(ms));
+        assert_eq!(at(1000, 1), 1, "the first tick has nothing before it");
+        assert_eq!(at(1000, 1), 8, "no pause at all");
+        assert_eq!(at(1025, 1), 5, "1 + 7/2, rounded half away from zero");
+        assert_eq!(at(1075, 1), 1, "50 ms is slow");
+        assert_eq!(at(1076, -1), -1, "the other way starts again");
+        assert_eq!(at(1076, -1), -8);
+    }
+
+    #[test]
+    fn hysteresis_keeps_a_trembling_value_quiet() {
+        let window = Window { min: 64, max: 127 };
+        let gate = Gate { window: Some(window), hysteresis: Some(8.0), ..Gate::default() };
+        let mut memory = Memory::new(DeviceSlot(0), 0);
+        let fired: Vec<bool> = [64, 63, 64, 57, 64, 55, 64]
+            .iter()
+            .map(|value| step(&gate, window, 8.0, &mut memory, None, *value, Micros(0)))
+            .collect();
+        assert_eq!(fired, [true, false, false, false, false, false, true]);
+    }
+
+    #[test]
+    fn a_stick_at_rest_is_still_and_full_tilt_is_full() {
+        assert_eq!(radial(0.1, 0.05, 0.05), (0.0, 0.0));
+        assert_eq!(radial(0.1, 1.0, 0.0), (1.0, 0.0));
+        let (x, _) = radial(0.1, 0.55, 0.0);
+        assert!((x - 0.5).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,272 @@
+//! The trace: what happened and why, in a ring of records. Records are compact; names and texts are
+//! made when they are read.
+
+use crate::action::{Action, KeyName, Keystroke, MidiOut, Modifier, Volume};
+use crate::event::{Body, DeviceSlot, Micros, script, wire_names};
+use crate::mapping::table::{Leaf, Slots};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The action was performed.
+    Fired,
+    /// No rule matches.
+    NoMatch,
+    /// A longer gesture is still possible.
+    Deferred,
+    /// A reload or a lost device cancelled the gesture.
+    Cancelled,
+    /// The condition of the action is false.
+    ConditionFalse,
+    /// The device is muted.
+    Muted,
+    /// The action needs a hand.
+    Tainted,
+    /// A learn session holds actions back.
+    Learning,
+    /// Dropped by a rate limit.
+    RateLimited,
+    /// Too many presses wait for a running action.
+    QueueFull,
+    /// The action failed.
+    Failed,
+}
+
+wire_names!(Outcome {
+    Fired "fired", NoMatch "no_match", Deferred "deferred", Cancelled "cancelled", ConditionFalse "condition_false",
+    Muted "muted", Tainted "tainted", Learning "learning", RateLimited "rate_limited", QueueFull "queue_full",
+    Failed "failed",
+});
+
+/// One record as the engine writes it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The number of the record, assigned by [`Trace::push`].
+    pub seq: u64,
+    /// The time of the event or deadline.
+    pub at: Micros,
+    /// The device.
+    pub device: DeviceSlot,
+    /// The event.
+    pub event: Option<Body>,
+    /// The gesture or the kind of event.
+    pub gesture: &'static str,
+    /// The mode.
+    pub mode: Arc<str>,
+    /// The id of the mapping.
+    pub mapping: Option<Arc<str>>,
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The action.
+    pub action: Option<Leaf>,
+    /// Microseconds from the event until its effects had left.
+    pub latency_us: Option<u64>,
+    /// Why, if the outcome needs a reason.
+    pub reason: &'static str,
+}
+
+/// The last records, oldest first.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    records: VecDeque<Record>,
+    capacity: usize,
+    next_seq: u64,
+}
+
+impl Trace {
+    /// An empty trace.
+    pub fn new(capacity: usize) -> Self {
+        Trace { records: VecDeque::with_capacity(capacity.min(1024)), capacity: capacity.max(1), next_seq: 0 }
+    }
+
+    /// Changes the capacity and drops the oldest records beyond it.
+    pub fn resize(&mut self, capacity: usize) {
+        self.capacity = capacity.max(1);
+        while self.records.len() > self.capacity {
+            self.records.pop_front();
+        }
+    }
+
+    /// Appends a record and gives it its number.
+    pub fn push(&mut self, mut record: Record) {
+        record.seq = self.next_seq;
+        self.next_seq += 1;
+        if self.records.len() >= self.capacity {
+            self.records.pop_front();
+        }
+        self.records.push_back(record);
+    }
+
+    /// The stored records, oldest first.
+    pub fn records(&self) -> impl DoubleEndedIterator<Item = &Record> {
+        self.records.iter()
+    }
+
+    /// The number of the next record.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// The oldest record that is still stored; older ones are lost.
+    pub fn first_seq(&self) -> u64 {
+        self.next_seq - self.records.len() as u64
+    }
+
+    /// Stores how long the records since `seq` took from their event to now.
+    pub fn stamp(&mut self, seq: u64, now: Micros) {
+        for record in self.records.iter_mut().rev().take_while(|it| it.seq >= seq) {
+            record.latency_us.get_or_insert(now.since(record.at));
+        }
+    }
+}
+
+/// A record as people and tools read it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceRecord {
+    /// The number of the record.
+    pub seq: u64,
+    /// Microseconds since the start of the daemon.
+    pub at_us: u64,
+    /// The device alias or port name.
+    pub device: String,
+    /// The event as a token of the event script.
+    pub event: String,
+    /// The gesture or the kind of event.
+    pub gesture: String,
+    /// The mode.
+    pub mode: String,
+    /// The id of the mapping.
+    pub mapping_id: Option<String>,
+    /// The outcome.
+    pub outcome: Outcome,
+    /// Short text for the action.
+    pub action: Option<String>,
+    /// Microseconds from the event until its effects had left.
+    pub latency_us: Option<u64>,
+    /// Why, if the outcome needs a reason.
+    pub reason: String,
+}
+
+impl TraceRecord {
+    /// Resolves the names of a record.
+    pub fn of(record: &Record, slots: &Slots) -> Self {
+        TraceRecord {
+            seq: record.seq,
+            at_us: record.at.0,
+            device: slots.name(record.device).to_owned(),
+            event: record.event.as_ref().map(script::token).unwrap_or_default(),
+            gesture: record.gesture.to_owned(),
+            mode: record.mode.to_string(),
+            mapping_id: record.mapping.as_ref().map(|it| it.to_string()),
+            outcome: record.outcome,
+            action: record.action.as_ref().map(|it| label(it, slots)),
+            latency_us: record.latency_us,
+            reason: record.reason.to_owned(),
+        }
+    }
+
+    /// `600 save LongPress fired Keystroke cmd+s`
+    pub fn line(&self) -> String {
+        let mut line = format!("{}", self.at_us / 1000);
+        if !self.at_us.is_multiple_of(1000) {
+            let _ = write!(line, ".{:03}", self.at_us % 1000);
+        }
+        let subject = self.mapping_id.as_deref().unwrap_or(if self.event.is_empty() { "-" } else { &self.event });
+        let _ = write!(line, " {subject} {} {}", self.gesture, self.outcome.name());
+        if let Some(action) = &self.action {
+            let _ = write!(line, " {action}");
+        }
+        if !self.reason.is_empty() {
+            let _ = write!(line, " ({})", self.reason);
+        }
+        line
+    }
+
+    /// The wire form.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "seq": self.seq, "at_us": self.at_us, "device": self.device, "event": self.event, "gesture": self.gesture,
+            "mode": self.mode, "mapping_id": self.mapping_id, "outcome": self.outcome.name(), "action": self.action,
+            "latency_us": self.latency_us, "reason": self.reason,
+        })
+    }
+}
+
+/// Short text for an action.
+pub fn label(leaf: &Leaf, slots: &Slots) -> String {
+    match leaf {
+        Leaf::Keystroke(keys) => format!("Keystroke {}", keystroke(keys)),
+        Leaf::Text(text) => format!("Text {text:?}"),
+        Leaf::Click { button, .. } => {
+            format!("MouseClick {button:?}").to_lowercase().replacen("mouseclick", "MouseClick", 1)
+        }
+        Leaf::Volume(volume) => match volume {
+            Volume::Up => "VolumeControl Up".into(),
+            Volume::Down => "VolumeControl Down".into(),
+            Volume::Mute => "VolumeControl Mute".into(),
+            Volume::Unmute => "VolumeControl Unmute".into(),
+            Volume::Set(value) => format!("VolumeControl Set {value}"),
+        },
+        Leaf::ModeChange(mode) => format!("ModeChange {}", mode.0),
+        Leaf::SendMidi { port, channel, message } => {
+            let port = slots.name(*port);
+            let what = match message {
+                MidiOut::NoteOn { note, .. } => format!("NoteOn {note}"),
+                MidiOut::NoteOff { note, .. } => format!("NoteOff {note}"),
+                MidiOut::Cc { controller, value } => format!("CC {controller}={value}"),
+                MidiOut::ProgramChange { program } => format!("ProgramChange {program}"),
+                MidiOut::PitchBend { pitch } => format!("PitchBend {pitch}"),
+                MidiOut::Aftertouch { pressure, .. } => format!("Aftertouch {pressure}"),
+            };
+            format!("SendMidi {port}/{channel} {what}")
+        }
+        Leaf::Forward { port, .. } => format!("MidiForward {}", port.map_or("_source", |it| slots.name(it))),
+        Leaf::Osc { message, .. } => format!("OscSend {}", message.address),
+        Leaf::Call(action) => {
+            let name = action.name();
+            if let Action::CallTool { tool, .. } = &**action {
+                format!("{name} {tool}")
+            } else if let Action::Shell { argv, .. } = &**action {
+                format!("{name} {}", argv.first().map_or("", |it| it))
+            } else if let Action::Launch { app } = &**action {
+                format!("{name} {app}")
+            } else if let Action::Plugin { plugin, tool, .. } = &**action {
+                let tool = tool.as_ref().map(|it| format!(".{it}")).unwrap_or_default();
+                format!("{name} {plugin}{tool}")
+            } else {
+                name.into()
+            }
+        }
+    }
+}
+
+/// A keystroke as a configuration writes it, such as `cmd+s`.
+pub fn keystroke(keys: &Keystroke) -> String {
+    let mut words: Vec<String> = keys
+        .modifiers
+        .iter()
+        .map(|it| match it {
+            Modifier::Cmd => "cmd".into(),
+            Modifier::Ctrl => "ctrl".into(),
+            Modifier::Alt => "alt".into(),
+            Modifier::Shift => "shift".into(),
+        })
+        .collect();
+    words.extend(keys.key.map(key_name));
+    words.join("+")
+}
+
+/// The name a configuration writes for this key.
+pub fn key_name(key: KeyName) -> String {
+    if let KeyName::Char(c) = key {
+        c.to_string()
+    } else if let KeyName::F(number) = key {
+        format!("f{number}")
+    } else {
+        format!("{key:?}").to_lowercase()
+    }
+}

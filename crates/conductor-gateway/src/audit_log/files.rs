@@ -1,0 +1,173 @@
+//! The few file operations the audit log and the pending store need, behind a trait so that tests
+//! can make any one of them fail.
+//!
+//! Not here: any meaning of the bytes.
+
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A file that only grows or is truncated.
+pub trait LogFile: Send + Sync + std::fmt::Debug {
+    /// One write at the end of the file. Fewer bytes than given may be taken, as by the system
+    /// call.
+    fn append(&self, bytes: &[u8]) -> io::Result<usize>;
+    /// Returns when the content, and the length it needs, are on the disk.
+    fn sync(&self) -> io::Result<()>;
+    fn truncate(&self, len: u64) -> io::Result<()>;
+    fn size(&self) -> io::Result<u64>;
+}
+
+pub trait Files: Send + Sync + std::fmt::Debug {
+    /// Readable by the owner alone; an existing one is left as it is.
+    fn make_dir(&self, path: &Path) -> io::Result<()>;
+    fn names(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// At most `max` bytes from `offset` on; fewer only at the end of the file.
+    fn read_at(&self, path: &Path, offset: u64, max: usize) -> io::Result<Vec<u8>>;
+    /// A new file, readable by the owner alone; fails when there is one.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    fn link(&self, target: &str, at: &Path) -> io::Result<()>;
+    fn read_link(&self, at: &Path) -> io::Result<String>;
+    /// Makes created, renamed and removed names of a directory last.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+}
+
+/// Larger than any file read whole here (keys, checkpoints, pending records).
+pub const WHOLE: usize = usize::MAX;
+
+/// The real files.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disk;
+
+impl Files for Disk {
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(path)
+    }
+
+    fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            // Our own names are UTF-8; skip all others.
+            names.extend(entry?.file_name().into_string());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn read_at(&self, path: &Path, offset: u64, max: usize) -> io::Result<Vec<u8>> {
+        let mut file = fs::File::open(path)?;
+        let left = file.metadata()?.len().saturating_sub(offset).min(u64::try_from(max).unwrap_or(u64::MAX));
+        file.seek(SeekFrom::Start(offset))?;
+        // One more byte, so that reading to the end does not grow the buffer.
+        let mut bytes = Vec::with_capacity(usize::try_from(left).unwrap_or(0).saturating_add(1));
+        file.take(u64::try_from(max).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
+        let mut options = fs::OpenOptions::new();
+        options.append(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(Arc::new(DiskFile(options.open(path)?)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
+        Ok(Arc::new(DiskFile(fs::OpenOptions::new().append(true).open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn link(&self, target: &str, at: &Path) -> io::Result<()> {
+        #[cfg(unix)]
+        return std::os::unix::fs::symlink(target, at);
+        #[cfg(not(unix))]
+        return fs::write(at, target);
+    }
+
+    fn read_link(&self, at: &Path) -> io::Result<String> {
+        #[cfg(unix)]
+        let text = fs::read_link(at)?.to_string_lossy().into_owned();
+        #[cfg(not(unix))]
+        let text = fs::read_to_string(at)?;
+        Ok(text)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        #[cfg(unix)]
+        return fs::File::open(dir)?.sync_all();
+        #[cfg(not(unix))]
+        return Ok(());
+    }
+}
+
+#[derive(Debug)]
+struct DiskFile(fs::File);
+
+impl LogFile for DiskFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match (&self.0).write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}
+
+/// Appends all bytes or fails. A short write is a failure: the disk is full.
+pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
+    let taken = file.append(bytes)?;
+    if taken == bytes.len() {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::WriteZero, format!("{taken} of {} bytes were taken", bytes.len())))
+    }
+}
+
+/// Replaces a small file so that a crash leaves the old or the new one, never a part. The directory
+/// has one owner.
+pub fn replace(files: &dyn Files, dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let (temporary, target) = (dir.join(format!(".{name}.new")), dir.join(name));
+    // A crash may have left the temporary file.
+    match files.remove(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let renamed = files
+        .create(&temporary)
+        .and_then(|file| append_whole(&*file, bytes))
+        .and_then(|()| files.open(&temporary)?.sync())
+        .and_then(|()| files.rename(&temporary, &target));
+    if renamed.is_err() {
+        let _ = files.remove(&temporary);
+    }
+    renamed?;
+    files.sync_dir(dir)
+}

@@ -1,0 +1,375 @@
+//! The handle to the owner of the studio: one request, one reply. Cheap to clone, and usable from
+//! any thread or task.
+//!
+//! Reading the configuration in force and the mode needs no request; see [`OwnerHandle::serving`]
+//! and [`OwnerHandle::modes`]. Not here: how the owner handles a request (`owner` in the daemon).
+
+use crate::config_in_force::ConfigInForce;
+use crate::report::{
+    Bindings, DeviceSwitched, Devices, Mappings, Modes, Panicked, Reloaded, Scanned, Status, Switched,
+};
+use arc_swap::ArcSwap;
+use conductor_core::digest::Digest;
+use conductor_core::engine::explain::Asked;
+use conductor_core::engine::{Explanation, TraceRecord, explain};
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::event::script::{self, Step};
+use conductor_core::event::{Body, Micros, Taint};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::{mpsc as async_mpsc, oneshot};
+
+pub type Reply<T> = oneshot::Sender<T>;
+
+/// A request to the owner, with the channel for its reply.
+pub enum Request {
+    /// Answered after the first scan of devices.
+    Ready(Reply<()>),
+    Status(Reply<Status>),
+    /// Answered when all earlier requests have been handled.
+    Settled(Reply<()>),
+    SwitchMode {
+        mode: String,
+        /// The taint of the caller.
+        by: Taint,
+        reply: Reply<Result<Switched, ToolError>>,
+    },
+    /// Lets the window rules choose the mode again.
+    AutoMode(Reply<Result<Switched, ToolError>>),
+    Devices(Reply<Devices>),
+    Bindings(Reply<Bindings>),
+    SetDeviceEnabled {
+        device_id: String,
+        enabled: bool,
+        reply: Reply<Result<DeviceSwitched, ToolError>>,
+    },
+    ScanPorts(Reply<Scanned>),
+    Send(Outgoing),
+    /// A connection has ended: its notes are released and its MIDI learn ends.
+    ToolGone {
+        connection: u64,
+    },
+    Listen {
+        port: String,
+        heard: async_mpsc::Sender<Vec<u8>>,
+        reply: Reply<Result<(), ToolError>>,
+    },
+    Trace {
+        wanted: Wanted,
+        reply: Reply<Traced>,
+    },
+    Monitor {
+        records: async_mpsc::Sender<TraceRecord>,
+        reply: Reply<()>,
+    },
+    /// The present state of a device, for `explain`.
+    Standing {
+        device: Option<String>,
+        reply: Reply<Result<Standing, ToolError>>,
+    },
+    LearnStart {
+        timeout_ms: u32,
+        let_through: bool,
+        /// The connection whose end stops learning.
+        client: Option<u64>,
+        reply: Reply<Result<Value, ToolError>>,
+    },
+    LearnStop(Reply<Value>),
+    /// Answered at that time.
+    At(Micros, Reply<()>),
+    Panic(Reply<Panicked>),
+    SetPerformanceLock {
+        on: bool,
+        reply: Reply<()>,
+    },
+}
+
+/// The sender of bytes to a port. Bytes from a tool never count as played by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentBy {
+    Person,
+    /// A person's own call: it counts as played by hand, and its notes are released like a tool's.
+    Hand {
+        connection: u64,
+    },
+    /// Notes it leaves on are released when its connection ends; see [`OwnerHandle::tool_gone`].
+    Tool {
+        connection: u64,
+    },
+}
+
+pub struct Outgoing {
+    pub port: String,
+    pub messages: Vec<Vec<u8>>,
+    pub by: SentBy,
+    pub reply: Reply<Result<usize, ToolError>>,
+}
+
+/// Filter for trace records; an absent field accepts all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub limit: Option<usize>,
+    pub since_seq: Option<u64>,
+    pub device: Option<String>,
+    pub mapping_id: Option<String>,
+    pub outcome: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traced {
+    pub records: Vec<TraceRecord>,
+    pub next_seq: u64,
+    /// Records after `since_seq` that were overwritten.
+    pub lost: u64,
+}
+
+/// The state that an explanation needs in addition to the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub mode: String,
+    pub muted: bool,
+    pub absent: bool,
+    /// The taint of all events of the device.
+    pub taint: Taint,
+}
+
+/// A request about the configuration file, for the thread that reads it.
+pub enum ConfigRequest {
+    Reload(ConfigReply),
+    /// A person accepts the file as it is, if it still has this hash.
+    Accept {
+        hash: Option<Digest>,
+        reply: ConfigReply,
+    },
+    /// A plan was written.
+    Applied {
+        before: String,
+        after: String,
+        reply: ConfigReply,
+    },
+    /// The key of the secrets was added, changed or removed.
+    KeyChanged,
+}
+
+pub type ConfigReply = Reply<Result<Reloaded, ToolError>>;
+
+/// Receives requests. A thread that has ended drops them with their reply channels.
+pub trait Inbox: Send + Sync {
+    fn request(&self, request: Request);
+    fn config_request(&self, request: ConfigRequest);
+}
+
+#[derive(Clone)]
+pub struct OwnerHandle {
+    inbox: Arc<dyn Inbox>,
+    in_force: Arc<ArcSwap<ConfigInForce>>,
+    modes: Arc<ArcSwap<Modes>>,
+}
+
+impl OwnerHandle {
+    pub fn new(inbox: Arc<dyn Inbox>, in_force: Arc<ArcSwap<ConfigInForce>>, modes: Arc<ArcSwap<Modes>>) -> Self {
+        OwnerHandle { inbox, in_force, modes }
+    }
+
+    /// The configuration in force, without a request.
+    pub fn serving(&self) -> Arc<ConfigInForce> {
+        self.in_force.load_full()
+    }
+
+    pub fn mappings(&self, mode: &str) -> Result<Mappings, ToolError> {
+        let serving = self.serving();
+        Mappings::of(&serving.config, mode).ok_or_else(|| unknown_mode(mode, &serving))
+    }
+
+    /// Returns when the first scan of devices is done.
+    pub async fn ready(&self) -> Result<(), ToolError> {
+        self.ask(Request::Ready).await
+    }
+
+    pub async fn status(&self) -> Result<Status, ToolError> {
+        self.ask(Request::Status).await
+    }
+
+    /// All modes and the active one, without a request. A switch or reload through this handle is
+    /// visible here when it has returned.
+    pub fn modes(&self) -> Arc<Modes> {
+        self.modes.load_full()
+    }
+
+    pub async fn switch_mode(&self, mode: String) -> Result<Switched, ToolError> {
+        self.switch_mode_by(mode, Taint::Clean).await
+    }
+
+    /// `by` is the taint of the caller; lights that change with the mode get it too.
+    pub async fn switch_mode_by(&self, mode: String, by: Taint) -> Result<Switched, ToolError> {
+        self.ask(|reply| Request::SwitchMode { mode, by, reply }).await?
+    }
+
+    /// Ends the hold of a manually chosen mode.
+    pub async fn auto_mode(&self) -> Result<Switched, ToolError> {
+        self.ask(Request::AutoMode).await?
+    }
+
+    pub async fn devices(&self) -> Result<Devices, ToolError> {
+        self.ask(Request::Devices).await
+    }
+
+    pub async fn bindings(&self) -> Result<Bindings, ToolError> {
+        self.ask(Request::Bindings).await
+    }
+
+    pub async fn set_device_enabled(&self, device_id: String, enabled: bool) -> Result<DeviceSwitched, ToolError> {
+        self.ask(|reply| Request::SetDeviceEnabled { device_id, enabled, reply }).await?
+    }
+
+    pub async fn scan_ports(&self) -> Result<Scanned, ToolError> {
+        self.ask(Request::ScanPorts).await
+    }
+
+    /// Sends whole MIDI messages to a device alias or an exact port name, all or none. Returns how
+    /// many were sent.
+    pub async fn send(&self, port: String, messages: Vec<Vec<u8>>, by: SentBy) -> Result<usize, ToolError> {
+        self.ask(|reply| Request::Send(Outgoing { port, messages, by, reply })).await?
+    }
+
+    pub fn tool_gone(&self, connection: u64) {
+        self.inbox.request(Request::ToolGone { connection });
+    }
+
+    /// Receives every message that is sent to `port` from now on. A receiver that falls behind
+    /// loses messages; the studio does not wait for it.
+    pub async fn listen(&self, port: String) -> Result<async_mpsc::Receiver<Vec<u8>>, ToolError> {
+        let (heard, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
+        self.ask(|reply| Request::Listen { port, heard, reply }).await??;
+        Ok(receiver)
+    }
+
+    pub async fn trace(&self, wanted: Wanted) -> Result<Traced, ToolError> {
+        self.ask(|reply| Request::Trace { wanted, reply }).await
+    }
+
+    /// Receives trace records as they are made; a slow receiver loses some, as in
+    /// [`OwnerHandle::listen`].
+    pub async fn monitor(&self) -> Result<async_mpsc::Receiver<TraceRecord>, ToolError> {
+        let (records, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
+        self.ask(|reply| Request::Monitor { records, reply }).await?;
+        Ok(receiver)
+    }
+
+    /// Explains which mapping an event (one script token) would fire now, and why not another.
+    /// `mode` defaults to the current mode, `device` to any device.
+    pub async fn explain(
+        &self,
+        event: &str,
+        mode: Option<&str>,
+        device: Option<&str>,
+    ) -> Result<Explanation, ToolError> {
+        let body = one_event(event)?;
+        let asked_device = device.map(str::to_owned);
+        let standing = self.ask(|reply| Request::Standing { device: asked_device, reply }).await??;
+        let serving = self.serving();
+        if let Some(mode) = mode {
+            Mappings::of(&serving.config, mode).ok_or_else(|| unknown_mode(mode, &serving))?;
+        }
+        let Standing { mode: current, muted, absent, taint } = standing;
+        let mode = mode.unwrap_or(&current);
+        Ok(explain(&serving.config, &body, &Asked { mode, device, muted, absent, taint }))
+    }
+
+    /// Returns at the given time of the daemon's clock.
+    pub async fn at(&self, time: Micros) -> Result<(), ToolError> {
+        self.ask(|reply| Request::At(time, reply)).await
+    }
+
+    /// Starts MIDI learn for a limited time: played events are collected instead of mapped. It ends
+    /// with the connection of `client`, if there is one.
+    pub async fn learn_start(
+        &self,
+        timeout_ms: u32,
+        let_through: bool,
+        client: Option<u64>,
+    ) -> Result<Value, ToolError> {
+        self.ask(|reply| Request::LearnStart { timeout_ms, let_through, client, reply }).await?
+    }
+
+    /// Stops MIDI learn. Returns the played events and triggers that would fire on them.
+    pub async fn learn_stop(&self) -> Result<Value, ToolError> {
+        self.ask(Request::LearnStop).await
+    }
+
+    pub async fn panic(&self) -> Result<Panicked, ToolError> {
+        self.ask(Request::Panic).await
+    }
+
+    pub async fn set_performance_lock(&self, on: bool) -> Result<(), ToolError> {
+        self.ask(|reply| Request::SetPerformanceLock { on, reply }).await
+    }
+
+    /// Reads the file now, even if no change was seen. Its result is in force when this returns.
+    pub async fn reload(&self) -> Result<Reloaded, ToolError> {
+        self.request_file(ConfigRequest::Reload).await
+    }
+
+    /// Puts the whole file into force, if its hash is still `hash`. The caller has checked that a
+    /// person asks.
+    pub async fn accept_config(&self, hash: Option<Digest>) -> Result<Reloaded, ToolError> {
+        self.request_file(|reply| ConfigRequest::Accept { hash, reply }).await
+    }
+
+    /// Puts the change of an applied plan into force, which turned the file from `before` into
+    /// `after`.
+    pub async fn plan_applied(&self, before: String, after: String) -> Result<Reloaded, ToolError> {
+        self.request_file(|reply| ConfigRequest::Applied { before, after, reply }).await
+    }
+
+    /// Signs the accepted configuration again, because the key of the secrets was added, changed or
+    /// removed.
+    pub fn key_changed(&self) {
+        self.inbox.config_request(ConfigRequest::KeyChanged);
+    }
+
+    async fn request_file(&self, order: impl FnOnce(ConfigReply) -> ConfigRequest) -> Result<Reloaded, ToolError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.config_request(order(reply));
+        let reloaded = answer.await.map_err(|_| stopping())??;
+        self.ask(Request::Settled).await?;
+        Ok(reloaded)
+    }
+
+    async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Request) -> Result<T, ToolError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.request(question(reply));
+        answer.await.map_err(|_| stopping())
+    }
+}
+
+/// The event of one script token such as `on:36@100`.
+pub fn one_event(token: &str) -> Result<Body, ToolError> {
+    let bad = |why: String| ToolError::new(Code::BadInput, why).subject(Subject::Argument("event".into()));
+    match script::parse_token(token).map_err(|fault| bad(fault.to_string()))? {
+        Step::Event(body) => Ok(body),
+        Step::Device(_) | Step::Mode(_) | Step::Advance(_) => Err(bad(format!(
+            "'{token}' is not an event; give one such as on:36@100, and device and mode as separate arguments"
+        ))),
+    }
+}
+
+/// Messages that may wait for a slow listener.
+const LISTENER_BACKLOG: usize = 1024;
+
+fn stopping() -> ToolError {
+    ToolError::new(Code::HostOffline, "the daemon is stopping")
+        .subject(Subject::Host("conductor".into()))
+        .hint("Start it again with `conductor up`, then repeat the call.")
+}
+
+pub fn unknown_mode(asked: &str, serving: &ConfigInForce) -> ToolError {
+    no_mode(asked, serving.config.modes.iter().map(|it| it.name.as_str()))
+}
+
+pub fn no_mode<'a>(asked: &str, known: impl Iterator<Item = &'a str>) -> ToolError {
+    let known: Vec<&str> = known.collect();
+    ToolError::new(Code::NotFound, format!("no mode '{asked}'; there are: {}", known.join(", ")))
+        .subject(Subject::Mode(asked.to_owned()))
+        .hint("Use one of the names in the message; modes are case-sensitive.")
+}

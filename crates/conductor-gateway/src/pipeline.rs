@@ -1,0 +1,260 @@
+//! The pipeline that every tool call takes, from every door.
+//!
+//! Types enforce two guarantees. A handler cannot run without a [`Clearance`](gate::Clearance),
+//! which only the gate makes, after every check and a durable intent. A [`Reply`] is built only
+//! from a [`Recorded`], which exists only after the audit log has received the outcome.
+//!
+//! Not here: the work of a tool, how a call arrived, and the wire format of its reply.
+
+pub mod approval;
+pub mod call;
+pub mod circuit;
+pub mod gate;
+mod handler;
+pub mod limits;
+pub mod record;
+mod shown;
+
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::task::Poll;
+
+use conductor_core::digest;
+use conductor_core::error::{Code, RefusedBy, Subject, ToolError, Violation};
+use conductor_core::policy::{self, Decision, Tier, Verdict};
+use futures_util::FutureExt;
+
+pub use call::{Call, ConnId, Outcome, Output, Principal, Reply, Via};
+pub use record::{CallRecord, Recorded};
+
+use crate::studio::Studio;
+use crate::tools::catalog::{Target, Tool};
+
+/// The steps of a call, in order. A door does the first two before it makes a [`Call`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    Receive,
+    Authenticate,
+    Resolve,
+    Validate,
+    Policy,
+    RateLimit,
+    CircuitPeek,
+    Approval,
+    Recheck,
+    Intent,
+    Handler,
+    Outcome,
+    Respond,
+}
+
+impl Step {
+    pub const ALL: [Self; 13] = [
+        Self::Receive,
+        Self::Authenticate,
+        Self::Resolve,
+        Self::Validate,
+        Self::Policy,
+        Self::RateLimit,
+        Self::CircuitPeek,
+        Self::Approval,
+        Self::Recheck,
+        Self::Intent,
+        Self::Handler,
+        Self::Outcome,
+        Self::Respond,
+    ];
+}
+
+pub type Steps = Vec<Step>;
+
+/// Why a call ends before its handler has succeeded. Not every stop is a failure.
+#[derive(Debug)]
+pub enum Stop {
+    Refused(ToolError),
+    Cancelled,
+    AskClient { approval: String, message: String },
+}
+
+impl From<ToolError> for Stop {
+    fn from(error: ToolError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// Runs one call to its recorded end. Work that has to wait becomes a task of the daemon, so that a
+/// client that disconnects drops only this future.
+pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
+    let studio = Arc::clone(studio);
+    let mut work = Box::pin(async move {
+        let mut record = CallRecord::open(&studio, &call);
+        // No early return below: every call must be recorded, even after a panic.
+        let attempted = AssertUnwindSafe(attempt(&studio, &call, &mut record)).catch_unwind().await;
+        let outcome = match attempted {
+            Ok(Ok(output)) => Outcome::Done(Ok(output)),
+            Ok(Err(Stop::Refused(error))) => Outcome::Done(Err(error)),
+            Ok(Err(Stop::Cancelled)) => Outcome::Cancelled,
+            Ok(Err(Stop::AskClient { approval, message })) => Outcome::Ask { approval, message },
+            Err(_panic) => Outcome::Done(Err(ToolError::new(Code::Internal, "the call failed inside Conductor"))),
+        };
+        Reply::new(record::record(&studio, &call, record, outcome).await)
+    });
+    // A read that need not wait ends here without waking another thread.
+    if let Poll::Ready(reply) = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
+        return reply;
+    }
+    match tokio::spawn(work).await {
+        Ok(reply) => reply,
+        Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+        // The runtime is shutting down.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+async fn attempt(studio: &Arc<Studio>, call: &Call, record: &mut CallRecord) -> Result<Output, Stop> {
+    let tool = record.at(Step::Resolve, |record| resolve(studio, call, record))?;
+    record.at(Step::Validate, |record| validate(studio, &tool, call, record))?;
+    let target = resolve_target(studio, &tool, call).await;
+    let verdict = record.at(Step::Policy, |record| {
+        refuse_secrets(studio, &tool, record)?;
+        decide(studio, &tool, call, &target)
+    })?;
+    let mut slot = record.at(Step::RateLimit, |_| limits::admit(studio, &tool, call))?;
+    record.at(Step::CircuitPeek, |_| circuit::peek(studio, &tool, &target))?;
+    record.pass(Step::Approval);
+    let consent = approval::answer(studio, &tool, call, &target, &verdict, &mut slot, record).await?;
+    record.pass(Step::Recheck);
+    let permit = gate::recheck(studio, &tool, call, &target, &consent, record).await?;
+    record.pass(Step::Intent);
+    let gate = gate::open(studio, &tool, call, permit, record).await?;
+    record.pass(Step::Handler);
+    record::started(studio, call, record);
+    handler::run(studio, call, gate, record).await
+}
+
+/// Step 3. The call keeps this definition even if its plugin is reloaded.
+fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<Tool>, Stop> {
+    let catalog = studio.catalog();
+    let found = catalog.get(&call.tool).filter(|tool| {
+        // Hidden tools exist only for people and pads.
+        let sees_hidden = matches!(call.principal, Principal::Person { .. } | Principal::Mapping { .. });
+        (!tool.hidden || sees_hidden) && call.toolset.has(tool)
+    });
+    let Some(tool) = found else {
+        let asked: String = call.tool.chars().take(64).collect();
+        let near = catalog.nearest(&call.tool, &call.toolset);
+        let hint = match near.as_slice() {
+            [] => "Call tools/list and use a name from it.".to_owned(),
+            [first, ..] => format!("Did you mean {first}? tools/list has every name."),
+        };
+        let subject = if studio.scrubber.is_idle() { asked.clone() } else { String::new() };
+        return Err(ToolError::new(Code::NotFound, studio.scrubber.unknown("Unknown tool", &asked))
+            .hint(hint)
+            .subject(Subject::Tool(subject))
+            .did_you_mean(near)
+            .into());
+    };
+    record.tool = Some(Arc::clone(tool));
+    if let Some(reason) = studio.pin_fault(tool) {
+        return Err(ToolError::new(Code::PinMismatch, reason).subject(Subject::Tool(tool.name.to_string())).into());
+    }
+    Ok(Arc::clone(tool))
+}
+
+/// Step 4, before any code of the tool runs, including its summary and state hash.
+fn validate(studio: &Studio, tool: &Tool, call: &Call, record: &mut CallRecord) -> Result<(), Stop> {
+    let violations = match digest::canonical(&call.arguments) {
+        Err(fault) => vec![Violation { path: String::new(), message: fault.to_string() }],
+        Ok(canonical) => {
+            let limit = studio.settings().limits.argument_bytes;
+            let violations = if canonical.len() > limit {
+                vec![Violation {
+                    path: String::new(),
+                    message: format!("{} bytes of arguments, at most {limit}", canonical.len()),
+                }]
+            } else {
+                violations(tool, &call.arguments)
+            };
+            record.arguments = Some(canonical);
+            violations
+        }
+    };
+    let Some(first) = violations.first() else { return Ok(()) };
+    let place = if first.path.is_empty() { "the arguments".to_owned() } else { first.path.clone() };
+    let hint = match violations.len() {
+        1 => format!("Correct {place} and call again."),
+        several => format!("Correct the {several} places named in violations, {place} first, and call again."),
+    };
+    Err(ToolError::new(Code::BadInput, format!("{}: {place}: {}", tool.name, first.message))
+        .hint(hint)
+        .subject(Subject::Argument(first.path.clone()))
+        .violations(violations)
+        .into())
+}
+
+/// The violations that the tool's own check finds, else those of the schema.
+fn violations(tool: &Tool, arguments: &serde_json::Value) -> Vec<Violation> {
+    let by_schema = tool.validator.violations(arguments);
+    let by_tool = tool.check.as_ref().map(|check| check(arguments)).unwrap_or_default();
+    if by_tool.is_empty() { by_schema } else { by_tool }
+}
+
+/// Part of step 5: refuses arguments with a stored secret for tools with an effect, which could
+/// write it to a file, a device or another machine. The answers of tools that only read are
+/// scrubbed.
+fn refuse_secrets(studio: &Studio, tool: &Tool, record: &CallRecord) -> Result<(), Stop> {
+    let has_secret = record.arguments.as_ref().is_some_and(|arguments| studio.scrubber.finds(arguments));
+    if !has_secret || !is_effectful(tool) {
+        return Ok(());
+    }
+    Err(ToolError::new(Code::Denied, format!("{}: the arguments hold a stored secret", tool.name))
+        .hint("Leave the secret out. A configuration or a plugin names it as secret:NAME.")
+        .subject(Subject::Tool(tool.name.to_string()))
+        .by(RefusedBy::Policy)
+        .into())
+}
+
+/// What the call acts on, for policy, the question and the circuit breaker.
+async fn resolve_target(studio: &Arc<Studio>, tool: &Tool, call: &Call) -> Target {
+    match &tool.target {
+        Some(target) => target(studio, call).await,
+        None => Target::default(),
+    }
+}
+
+/// Step 5.
+fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<Verdict, Stop> {
+    let force = studio.policy();
+    let verdict = force.policy.decide(&policy::Subject {
+        tool: &tool.name,
+        tier: tool.tier,
+        principal: &call.principal,
+        args: &call.arguments,
+        forms: &target.forms,
+        requires_approval: tool.requires_approval,
+        by_args: target.by_args.or_else(|| tool.decide.as_ref().map(|decide| decide(studio, &call.arguments))),
+        ask_floor: tool.ask_floor,
+    });
+    // Panic is never refused and never needs approval.
+    if tool.always {
+        return Ok(Verdict { decision: Decision::Allow, ..verdict });
+    }
+    match verdict.decision {
+        Decision::Deny => {
+            let rule =
+                verdict.rule.map_or_else(|| "the default of its tier".to_owned(), |rule| format!("rule {}", rule + 1));
+            Err(ToolError::new(Code::Denied, format!("{} is refused by {rule} of the policy", tool.name))
+                .subject(Subject::Tool(tool.name.to_string()))
+                .by(RefusedBy::Policy)
+                .into())
+        }
+        Decision::Allow | Decision::Ask | Decision::Plan => Ok(verdict),
+    }
+}
+
+/// Whether the tool may change something. Then an intent is written first, and its errors have an
+/// `effect`.
+pub fn is_effectful(tool: &Tool) -> bool {
+    tool.tier != Tier::ReadOnly
+}

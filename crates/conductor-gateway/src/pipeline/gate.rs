@@ -1,0 +1,237 @@
+//! The last check before a handler runs, the durable intent, and the only place that makes a
+//! [`Clearance`].
+
+use std::sync::Arc;
+
+use conductor_core::digest::Digest;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::event::Micros;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::approval::{self, Consent, Given};
+use super::call::{Call, ConnId, Principal, Progress, Via};
+use super::circuit::{self, PermitGuard};
+use super::record::{self, CallRecord, unavailable};
+use super::{Stop, is_effectful};
+use crate::studio::Studio;
+use crate::tools::catalog::{Target, Tool};
+
+/// Permission to run a handler once. Its fields are private and only this file makes one, so every
+/// handler that runs has passed the gate.
+pub struct Clearance {
+    tool: Arc<Tool>,
+    call: Uuid,
+    principal: Principal,
+    conn: ConnId,
+    via: Via,
+    deadline: Micros,
+    cancel: CancellationToken,
+    progress: Option<Arc<dyn Progress>>,
+    intent: Option<u64>,
+    attempt: u32,
+    tainted: bool,
+    hand: bool,
+    seen_state: Option<Digest>,
+    #[cfg(feature = "conformance")]
+    client: Option<Arc<dyn super::call::FixtureClient>>,
+}
+
+impl Clearance {
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    /// Pairs intent and outcome in the audit log.
+    pub fn call(&self) -> Uuid {
+        self.call
+    }
+
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    pub fn conn(&self) -> ConnId {
+        self.conn
+    }
+
+    pub fn via(&self) -> &Via {
+        &self.via
+    }
+
+    /// When the work is stopped, on the studio's monotonic clock.
+    pub fn deadline(&self) -> Micros {
+        self.deadline
+    }
+
+    /// Cancelled when the caller no longer wants the result, and at the deadline. A handler stops
+    /// at its next safe point.
+    pub fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    /// Position of the durable intent; absent for ReadOnly tools, which write none.
+    pub fn intent(&self) -> Option<u64> {
+        self.intent
+    }
+
+    /// Counted from 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    pub fn tainted(&self) -> bool {
+        self.tainted
+    }
+
+    /// Whether a person made this call at a terminal.
+    pub fn by_hand(&self) -> bool {
+        self.hand
+    }
+
+    /// The state that a person saw and approved for this call; none when no person was asked.
+    pub fn seen_state(&self) -> Option<Digest> {
+        self.seen_state
+    }
+
+    /// Whether a recognised person made the call. `cli:` alone proves nothing: any process can run
+    /// the command.
+    pub fn by_person(&self) -> bool {
+        self.hand || self.principal.is_person()
+    }
+
+    pub fn report(&self, done: f64, total: Option<f64>, text: &str) {
+        if let Some(progress) = &self.progress {
+            progress.report(done, total, text);
+        }
+    }
+
+    pub fn progress(&self) -> Option<&Arc<dyn Progress>> {
+        self.progress.as_ref()
+    }
+
+    #[cfg(feature = "conformance")]
+    pub fn client(&self) -> Option<&Arc<dyn super::call::FixtureClient>> {
+        self.client.as_ref()
+    }
+}
+
+/// An opened gate: one call may run its handler, including retries.
+pub struct Gate {
+    tool: Arc<Tool>,
+    permit: Option<PermitGuard>,
+    deadline: Micros,
+    cancel: CancellationToken,
+    intent: Option<u64>,
+}
+
+impl Gate {
+    pub fn clearance(&self, call: &Call, record: &CallRecord) -> Clearance {
+        Clearance {
+            tool: Arc::clone(&self.tool),
+            call: record.id,
+            principal: call.principal.clone(),
+            conn: call.conn,
+            via: call.via.clone(),
+            deadline: self.deadline,
+            cancel: self.cancel.clone(),
+            progress: call.progress.clone(),
+            intent: self.intent,
+            attempt: record.attempts,
+            tainted: call.tainted,
+            hand: call.hand,
+            seen_state: record.seen_state,
+            #[cfg(feature = "conformance")]
+            client: call.client.clone(),
+        }
+    }
+
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    pub fn deadline(&self) -> Micros {
+        self.deadline
+    }
+
+    pub fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    pub fn is_probe(&self) -> bool {
+        self.permit.as_ref().is_some_and(PermitGuard::is_probe)
+    }
+
+    pub fn into_permit(self) -> Option<PermitGuard> {
+        self.permit
+    }
+}
+
+/// Step 9: checks that nothing has changed since a person was asked, then takes the permit of the
+/// circuit breaker.
+pub async fn recheck(
+    studio: &Arc<Studio>,
+    tool: &Arc<Tool>,
+    call: &Call,
+    target: &Target,
+    consent: &Consent,
+    record: &mut CallRecord,
+) -> Result<Option<PermitGuard>, Stop> {
+    if let Some(given) = consent.given() {
+        unchanged(studio, tool, call, given).await?;
+        record.approval = Some(given.reference().clone());
+        record.seen_state = given.seen_state();
+    }
+    if tool.always {
+        return Ok(None);
+    }
+    circuit::admit(studio, tool, target).map(Some)
+}
+
+/// The approval is for this definition, this policy and this state. The store compared them when it
+/// returned the approval, but the call may have waited since.
+async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &Given) -> Result<(), Stop> {
+    let stale = |code, text: &str| {
+        ToolError::new(code, format!("{}: {text}", tool.name)).subject(Subject::Tool(tool.name.to_string()))
+    };
+    if given.was_held() {
+        let now = studio.catalog().get(&tool.name).map(|tool| tool.pin);
+        if now != Some(given.present().pin) || studio.pin_fault(tool).is_some() {
+            return Err(stale(Code::PinMismatch, "the tool changed while the call waited").into());
+        }
+        if studio.policy().version != given.present().policy_version {
+            return Err(stale(Code::PlanStale, "the policy changed while the call waited").into());
+        }
+    }
+    // Resolve the target again: a link may point elsewhere by now.
+    let target = super::resolve_target(studio, tool, call).await;
+    if approval::state_of(studio, tool, call, &target).await != given.present().state {
+        return Err(stale(Code::PlanStale, "what the call would change is not what was approved").into());
+    }
+    Ok(())
+}
+
+/// Step 10: for every tier but ReadOnly the intent is on the disk before the gate opens. While the
+/// log is down, only the tool that is never refused runs.
+pub async fn open(
+    studio: &Arc<Studio>,
+    tool: &Arc<Tool>,
+    call: &Call,
+    permit: Option<PermitGuard>,
+    record: &mut CallRecord,
+) -> Result<Gate, Stop> {
+    if call.cancel.is_cancelled() {
+        return Err(Stop::Cancelled);
+    }
+    let intent = if tool.always {
+        record::promptly(studio, studio.audit.intent(record.facts(call))).await.ok()
+    } else if is_effectful(tool) {
+        Some(studio.audit.intent(record.facts(call)).await.map_err(unavailable)?)
+    } else {
+        studio.audit.up().map_err(unavailable)?;
+        None
+    };
+    record.intent = intent;
+    let deadline = Micros(studio.clock.now().0.saturating_add(tool.timeout_ms.saturating_mul(1000)));
+    Ok(Gate { tool: Arc::clone(tool), permit, deadline, cancel: call.cancel.child_token(), intent })
+}

@@ -1,0 +1,88 @@
+//! Limits on calls: the rate of each principal, then the daemon's concurrency slots.
+//!
+//! Not here: the calls of one connection, which its door counts.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use conductor_core::error::{Code, RefusedBy, ToolError};
+use conductor_core::policy::Tier;
+use conductor_core::policy::limits::{Class, Limits, Rates};
+
+use super::call::{Call, Principal};
+use crate::studio::Studio;
+use crate::tools::catalog::Tool;
+
+#[derive(Default)]
+pub struct Traffic {
+    rates: Mutex<Rates>,
+    running: Arc<AtomicUsize>,
+}
+
+/// One of the daemon's concurrency slots; dropping it releases it.
+#[derive(Debug)]
+pub struct Slot(Arc<AtomicUsize>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Traffic {
+    pub fn take(&self, limits: &Limits, principal: &Principal, class: Class, now_ms: u64) -> Result<(), u64> {
+        self.rates.lock().take(limits, principal, class, now_ms)
+    }
+
+    pub fn running(&self) -> usize {
+        self.running.load(Ordering::Acquire)
+    }
+
+    fn try_slot(&self, most: usize) -> Option<Slot> {
+        let taken =
+            self.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < most).then_some(now + 1));
+        taken.ok().map(|_| Slot(Arc::clone(&self.running)))
+    }
+
+    /// For a call that released its slot while it waited for a person. Ignores the limit, because a
+    /// refusal would waste the approval.
+    pub fn slot_after_wait(&self) -> Slot {
+        self.running.fetch_add(1, Ordering::AcqRel);
+        Slot(Arc::clone(&self.running))
+    }
+}
+
+/// Step 6.
+pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, super::Stop> {
+    if tool.always {
+        return Ok(None);
+    }
+    let settings = studio.settings();
+    let class = match tool.tier {
+        Tier::ReadOnly => Class::Read,
+        Tier::Stateful | Tier::ConfigChange | Tier::HardwareIo => Class::Effect,
+    };
+    studio.traffic.take(&settings.limits, &call.principal, class, studio.now_ms()).map_err(|wait_ms| {
+        let rate = settings.limits.rate(class);
+        ToolError::new(
+            Code::RateLimited,
+            format!("{} calls a minute are allowed here. Try again in {wait_ms} ms.", rate.per_minute),
+        )
+        .retry_after_ms(wait_ms)
+        .by(RefusedBy::Limit)
+    })?;
+    if call.crowded {
+        let text = "this connection already runs as many calls as it may";
+        return Err(ToolError::new(Code::Busy, text).retry_after_ms(100).by(RefusedBy::Limit).into());
+    }
+    match studio.traffic.try_slot(settings.limits.in_flight) {
+        Some(slot) => Ok(Some(slot)),
+        None => Err(ToolError::new(
+            Code::Busy,
+            format!("{} calls are running, which is the limit", settings.limits.in_flight),
+        )
+        .retry_after_ms(100)
+        .into()),
+    }
+}

@@ -1,0 +1,342 @@
+//! Holders of the secrets' key: the system keychain, the service manager, a passphrase, or a file.
+//!
+//! Only the holder that the configuration names is used. There is no fallback: a keychain that does
+//! not answer leaves the secrets locked, and no key file replaces it. A key is never derived from
+//! the name of a machine.
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use conductor_core::config::KeyRung;
+use conductor_hosts::atomic_file;
+use conductor_hosts::system::Ids;
+use parking_lot::Mutex;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest as _, Sha256};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// 32 random bytes, wiped when dropped.
+#[derive(Clone)]
+pub struct Key(Zeroizing<[u8; 32]>);
+
+impl Key {
+    pub fn random(ids: &dyn Ids) -> Self {
+        let mut bytes = Zeroizing::new([0; 32]);
+        ids.fill(&mut *bytes);
+        Key(bytes)
+    }
+
+    pub fn expose(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Identifies the key without revealing it.
+    pub fn id(&self) -> String {
+        Sha256::digest(*self.0).iter().take(8).map(|it| format!("{it:02x}")).collect()
+    }
+
+    fn to_text(&self) -> Zeroizing<String> {
+        Zeroizing::new(STANDARD.encode(*self.0))
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let bytes = Zeroizing::new(STANDARD.decode(text.trim()).ok()?);
+        let bytes: [u8; 32] = bytes.as_slice().try_into().ok()?;
+        Some(Key(Zeroizing::new(bytes)))
+    }
+}
+
+/// Reads keys, one per line. There may be several: homes of one person share a keychain, and a
+/// rotation briefly has two.
+fn keys_of(text: &str) -> Vec<Key> {
+    text.lines().filter_map(Key::from_text).collect()
+}
+
+fn text_of(keys: &[Key]) -> Zeroizing<String> {
+    Zeroizing::new(keys.iter().map(|it| it.to_text().to_string()).collect::<Vec<_>>().join("\n"))
+}
+
+/// Facts about the vault that a holder needs.
+pub struct Place<'a> {
+    pub folder: &'a Path,
+    pub salt: Vec<u8>,
+}
+
+/// All holders, as a trait, so that tests can have a keychain that hangs.
+pub trait KeyHolders: Send + Sync {
+    /// Whether this holder can store a key. Leaves nothing behind.
+    fn probe(&self, rung: KeyRung) -> Result<(), String>;
+    fn load(&self, rung: KeyRung, place: &Place<'_>) -> Result<Vec<Key>, String>;
+    /// Adds a key to those that are stored.
+    fn add(&self, rung: KeyRung, place: &Place<'_>, key: &Key) -> Result<(), String>;
+    fn forget(&self, rung: KeyRung, place: &Place<'_>, id: &str) -> Result<(), String>;
+    /// Takes the passphrase that a person typed when the daemon started.
+    fn take_passphrase(&self, passphrase: SecretString);
+    /// Stores a name in the keychain. A failure is ignored, because the name is only a second
+    /// proof.
+    fn remember(&self, _tag: &str) {}
+    fn remembers(&self, _tag: &str) -> bool {
+        false
+    }
+}
+
+/// How well the key is protected.
+pub const fn sentence(rung: KeyRung) -> &'static str {
+    match rung {
+        KeyRung::Keychain => "key held by the OS keychain",
+        KeyRung::Credential => "key supplied by the service manager",
+        KeyRung::Passphrase => "key opened by passphrase at start",
+        KeyRung::File => "obfuscation only: who can read your files can read your secrets",
+    }
+}
+
+pub const fn holder_phrase(rung: KeyRung) -> &'static str {
+    match rung {
+        KeyRung::Keychain => "the OS keychain holds",
+        KeyRung::Credential => "the service manager supplies",
+        KeyRung::Passphrase => "this passphrase opens",
+        KeyRung::File => "secrets/key holds",
+    }
+}
+
+/// Why there is no key yet.
+pub const fn absent_phrase(rung: KeyRung) -> &'static str {
+    match rung {
+        KeyRung::Keychain => "the OS keychain holds no key yet; the first `conductor secrets set` makes one",
+        KeyRung::Credential => "the service manager supplied no credential named conductor-key",
+        KeyRung::Passphrase => "no passphrase was given at start",
+        KeyRung::File => {
+            "there is no key file; `conductor secrets set NAME --allow-key-file` makes one (obfuscation only: who can read your files can read your secrets)"
+        }
+    }
+}
+
+/// The real holders.
+pub struct SystemKeys {
+    /// `$CREDENTIALS_DIRECTORY`.
+    credentials: Option<PathBuf>,
+    /// Typed when the daemon started; kept only in memory.
+    passphrase: Mutex<Option<SecretString>>,
+}
+
+/// A keychain may wait for a person in a dialog of its own.
+const KEYCHAIN_TIMEOUT: Duration = Duration::from_secs(2);
+const SERVICE: &str = "conductor";
+const MASTER: &str = "master";
+
+impl KeyHolders for SystemKeys {
+    fn probe(&self, rung: KeyRung) -> Result<(), String> {
+        match rung {
+            KeyRung::Keychain => within(keychain::probe),
+            KeyRung::Credential => self.credential().map(|_| ()),
+            KeyRung::Passphrase => self.passphrase().map(|_| ()),
+            KeyRung::File => Ok(()),
+        }
+    }
+
+    fn load(&self, rung: KeyRung, place: &Place<'_>) -> Result<Vec<Key>, String> {
+        match rung {
+            KeyRung::Keychain => {
+                within(|| keychain::probe().and_then(|()| keychain::read(MASTER))).map(|it| keys_of(&it))
+            }
+            KeyRung::Credential => self.credential().map(|key| vec![key]),
+            KeyRung::Passphrase => derive(&self.passphrase()?, &place.salt).map(|key| vec![key]),
+            KeyRung::File => key_file(place.folder),
+        }
+    }
+
+    fn add(&self, rung: KeyRung, place: &Place<'_>, key: &Key) -> Result<(), String> {
+        self.change(rung, place, |keys| keys.push(key.clone()))
+    }
+
+    fn forget(&self, rung: KeyRung, place: &Place<'_>, id: &str) -> Result<(), String> {
+        self.change(rung, place, |keys| keys.retain(|it| it.id() != id))
+    }
+
+    fn take_passphrase(&self, passphrase: SecretString) {
+        *self.passphrase.lock() = Some(passphrase);
+    }
+
+    fn remember(&self, tag: &str) {
+        let tag = tag.to_owned();
+        let _ = within(move || keychain::write(&tag, "known"));
+    }
+
+    fn remembers(&self, tag: &str) -> bool {
+        let tag = tag.to_owned();
+        within(move || keychain::read(&tag)).is_ok_and(|it| !it.is_empty())
+    }
+}
+
+impl SystemKeys {
+    pub fn new(credentials: Option<PathBuf>) -> Self {
+        SystemKeys { credentials, passphrase: Mutex::default() }
+    }
+
+    fn passphrase(&self) -> Result<SecretString, String> {
+        let known = self.passphrase.lock();
+        known.clone().ok_or_else(|| absent_phrase(KeyRung::Passphrase).to_owned())
+    }
+
+    fn change(&self, rung: KeyRung, place: &Place<'_>, change: impl FnOnce(&mut Vec<Key>)) -> Result<(), String> {
+        match rung {
+            // We store nothing there.
+            KeyRung::Credential | KeyRung::Passphrase => return Ok(()),
+            KeyRung::Keychain | KeyRung::File => {}
+        }
+        let mut keys = self.load(rung, place)?;
+        change(&mut keys);
+        if rung == KeyRung::File {
+            return save_file(place.folder, &keys).map_err(|fault| format!("secrets/key: {fault}"));
+        }
+        let text = text_of(&keys);
+        within(move || keychain::write(MASTER, &text))
+    }
+
+    fn credential(&self) -> Result<Key, String> {
+        let folder = self.credentials.as_ref();
+        let file = folder.ok_or("no service manager supplied credentials (CREDENTIALS_DIRECTORY is not set)")?;
+        let bytes = std::fs::read(file.join("conductor-key")).map_err(|fault| {
+            if fault.kind() == io::ErrorKind::NotFound {
+                absent_phrase(KeyRung::Credential).to_owned()
+            } else {
+                format!("the credential conductor-key cannot be read: {fault}")
+            }
+        })?;
+        let bytes = Zeroizing::new(bytes);
+        let raw = <[u8; 32]>::try_from(bytes.as_slice()).ok().map(|it| Key(Zeroizing::new(it)));
+        let text = || std::str::from_utf8(&bytes).ok().and_then(Key::from_text);
+        raw.or_else(text).ok_or_else(|| "the credential conductor-key must be 32 bytes, plain or in base64".to_owned())
+    }
+}
+
+/// RFC 9106: 64 MiB, three passes, one lane.
+fn derive(phrase: &SecretString, salt: &[u8]) -> Result<Key, String> {
+    let failed = |fault: argon2::Error| format!("the passphrase cannot be used: {fault}");
+    let params = Params::new(64 * 1024, 3, 1, Some(32)).map_err(failed)?;
+    let mut key = Zeroizing::new([0; 32]);
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+        .hash_password_into(phrase.expose_secret().as_bytes(), salt, &mut *key)
+        .map_err(failed)?;
+    Ok(Key(key))
+}
+
+fn key_file(folder: &Path) -> Result<Vec<Key>, String> {
+    let path = folder.join("key");
+    let metadata = match std::fs::symlink_metadata(&path) {
+        Ok(it) => it,
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(fault) => return Err(format!("secrets/key: {fault}")),
+    };
+    if !metadata.is_file() || metadata.permissions().mode() & 0o077 != 0 {
+        return Err("secrets/key can be read by others; `chmod 600` it".to_owned());
+    }
+    let text = std::fs::read_to_string(&path).map_err(|fault| format!("secrets/key: {fault}"))?;
+    Ok(keys_of(&Zeroizing::new(text)))
+}
+
+fn save_file(folder: &Path, keys: &[Key]) -> io::Result<()> {
+    super::make_private(folder)?;
+    let unique = keys.last().map(Key::id).unwrap_or_default();
+    atomic_file::replace(&folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
+}
+
+/// A text in the OS keychain that is not secret. It is there because restoring a folder does not
+/// restore the keychain.
+#[derive(Debug, Clone)]
+pub struct KeychainNote {
+    user: String,
+}
+
+impl KeychainNote {
+    /// One per home: two homes of one person share a keychain.
+    pub fn of_home(name: &str, home: &Path) -> Self {
+        let home = std::fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
+        let digest = Sha256::digest(home.as_os_str().as_encoded_bytes());
+        let id: String = digest.iter().take(8).map(|it| format!("{it:02x}")).collect();
+        Self { user: format!("{name}-{id}") }
+    }
+
+    /// Empty when there is none yet.
+    pub fn read(&self) -> Result<String, String> {
+        let user = self.user.clone();
+        within(move || keychain::read(&user).map(|it| it.to_string()))
+    }
+
+    pub fn write(&self, text: &str) -> Result<(), String> {
+        let (user, text) = (self.user.clone(), text.to_owned());
+        within(move || keychain::write(&user, &text))
+    }
+}
+
+/// Runs keychain work with a timeout. A thread that never returns is abandoned: it cannot be ended,
+/// and it holds nothing of ours.
+fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new().name("keychain".into()).spawn(move || drop(sender.send(work())));
+    thread.map_err(|fault| format!("no thread for the keychain: {fault}"))?;
+    receiver
+        .recv_timeout(KEYCHAIN_TIMEOUT)
+        .unwrap_or_else(|_| Err("the OS keychain did not answer within 2 s; it may be waiting for a person".to_owned()))
+}
+
+/// The Secret Service on Linux, tested against a real one, and the login keychain on macOS, which
+/// only the compiler has checked.
+mod keychain {
+    use super::SERVICE;
+    #[cfg(target_os = "macos")]
+    use apple_native_keyring_store::keychain::Store;
+    use keyring_core::api::CredentialStoreApi as _;
+    use keyring_core::{Entry, Error};
+    #[cfg(not(target_os = "macos"))]
+    use zbus_secret_service_keyring_store::Store;
+    use zeroize::Zeroizing;
+
+    #[cfg(target_os = "macos")]
+    const ASKED_OVER: &str = "";
+    #[cfg(not(target_os = "macos"))]
+    const ASKED_OVER: &str = " on the session bus";
+
+    fn entry(user: &str) -> Result<Entry, String> {
+        let store = Store::new().map_err(|fault| describe(&fault))?;
+        store.build(SERVICE, user, None).map_err(|fault| describe(&fault))
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "a foreign error that may gain variants")]
+    fn describe(fault: &Error) -> String {
+        match fault {
+            Error::NoStorageAccess(_) => "the OS keychain is locked, or refuses to keep anything".to_owned(),
+            Error::PlatformFailure(why) => format!("no OS keychain answers{ASKED_OVER}: {why}"),
+            other => format!("the OS keychain cannot be used: {other}"),
+        }
+    }
+
+    /// Writes, reads and deletes an entry: opening the store proves nothing.
+    pub fn probe() -> Result<(), String> {
+        let entry = entry("probe")?;
+        entry.set_password("probe").map_err(|fault| describe(&fault))?;
+        let read = entry.get_password().map_err(|fault| describe(&fault))?;
+        entry.delete_credential().map_err(|fault| describe(&fault))?;
+        if read == "probe" {
+            Ok(())
+        } else {
+            Err("the OS keychain gave back something else than was stored".to_owned())
+        }
+    }
+
+    pub fn read(user: &str) -> Result<Zeroizing<String>, String> {
+        match entry(user)?.get_password() {
+            Ok(text) => Ok(Zeroizing::new(text)),
+            Err(Error::NoEntry) => Ok(Zeroizing::default()),
+            Err(fault) => Err(describe(&fault)),
+        }
+    }
+
+    pub fn write(user: &str, text: &str) -> Result<(), String> {
+        entry(user)?.set_password(text).map_err(|fault| describe(&fault))
+    }
+}

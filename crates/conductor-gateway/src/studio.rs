@@ -1,0 +1,261 @@
+//! Everything a call may need: time, ids, the catalog, policy, limits, circuit breakers, the audit
+//! log and events.
+//!
+//! Built once by the daemon, and by the testkit in a temporary home. Not here: devices, documents
+//! and configuration, which the daemon's loop owns.
+
+pub mod events;
+pub mod meters;
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use conductor_core::breaker;
+use conductor_core::digest::Digest;
+use conductor_core::event::Micros;
+use conductor_core::pending::NewIds;
+use conductor_core::policy::Policy;
+use conductor_core::policy::limits::{Limits, Retry};
+use conductor_core::timestamp::Timestamp;
+use futures_util::future::BoxFuture;
+
+use crate::pending_store::PendingStore;
+use crate::pipeline::approval::ApprovalQueue;
+use crate::pipeline::call::ConnId;
+use crate::pipeline::circuit::Circuits;
+use crate::pipeline::limits::Traffic;
+use crate::pipeline::record::AuditSink;
+use crate::secrets::Scrubber;
+use crate::tools::catalog::{Catalog, Tool};
+use conductor_hosts::system::{Clock, Ids};
+use events::{Change, Events};
+
+/// Sleeps on the same clock as [`Clock::now`]. A test advances both itself.
+pub trait Sleeper: Send + Sync {
+    fn until(&self, at: Micros) -> BoxFuture<'static, ()>;
+}
+
+pub struct RealSleeper {
+    clock: Arc<dyn Clock>,
+}
+
+impl RealSleeper {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock }
+    }
+}
+
+impl Sleeper for RealSleeper {
+    fn until(&self, at: Micros) -> BoxFuture<'static, ()> {
+        let left = at.0.saturating_sub(self.clock.now().0);
+        Box::pin(tokio::time::sleep(std::time::Duration::from_micros(left)))
+    }
+}
+
+/// The policy in force and its digest. An approval that was given under another version is stale.
+pub struct PolicyInForce {
+    pub policy: Policy,
+    pub version: Digest,
+}
+
+/// `[mcp]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpSettings {
+    pub tools: Vec<String>,
+    pub tool_names: crate::tools::names::NameForm,
+    pub max_message_bytes: usize,
+    pub max_in_flight: usize,
+    pub max_connections: usize,
+    pub elicitation_wait_ms: u64,
+    pub session_idle_s: u64,
+    pub page_size: usize,
+}
+
+impl Default for McpSettings {
+    fn default() -> Self {
+        Self {
+            tools: vec!["all".to_owned()],
+            tool_names: crate::tools::names::NameForm::Safe,
+            max_message_bytes: 4 * 1024 * 1024,
+            max_in_flight: 128,
+            max_connections: 512,
+            elicitation_wait_ms: 50_000,
+            session_idle_s: 3600,
+            page_size: 200,
+        }
+    }
+}
+
+/// Settings that a reload can change.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    pub limits: Limits,
+    pub retry: Retry,
+    pub circuit: Option<breaker::Settings>,
+    pub circuit_tools: BTreeMap<String, breaker::Settings>,
+    /// `[audit] read_only_sync = "before_reply"`.
+    pub read_only_before_reply: bool,
+    /// `[audit] detail = "full"`.
+    pub full_detail: bool,
+    pub mcp: McpSettings,
+}
+
+impl Settings {
+    pub fn circuit(&self, tool: &str) -> breaker::Settings {
+        self.circuit_tools.get(tool).copied().or(self.circuit).unwrap_or_else(|| breaker::Settings::default_for(tool))
+    }
+}
+
+pub struct Studio {
+    pub clock: Arc<dyn Clock>,
+    pub sleeper: Arc<dyn Sleeper>,
+    pub ids: Arc<dyn Ids>,
+    pub home: PathBuf,
+    pub audit: Arc<dyn AuditSink>,
+    pub approvals: ApprovalQueue,
+    /// Held while a plan is applied, so that a second one sees the result of the first.
+    pub applying: tokio::sync::Mutex<()>,
+    pub traffic: Traffic,
+    pub circuits: Circuits,
+    /// Knows every open secret; everything that leaves the studio passes it.
+    pub scrubber: Arc<Scrubber>,
+    catalog: ArcSwap<Catalog>,
+    catalog_editor: Mutex<()>,
+    policy: ArcSwap<PolicyInForce>,
+    settings: ArcSwap<Settings>,
+    /// Why a plugin's code is not the code that a person enabled, by plugin name.
+    pin_faults: ArcSwap<BTreeMap<String, String>>,
+    pub meters: meters::Meters,
+    /// Shared with the audit log, which sends checkpoints and holds no studio.
+    pub events: Arc<Events>,
+    on_connection_end: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
+}
+
+/// The parts that [`Studio::new`] needs.
+pub struct Parts {
+    pub clock: Arc<dyn Clock>,
+    pub sleeper: Arc<dyn Sleeper>,
+    pub ids: Arc<dyn Ids>,
+    pub home: PathBuf,
+    pub audit: Arc<dyn AuditSink>,
+    pub pending: PendingStore,
+    pub catalog: Catalog,
+    pub policy: PolicyInForce,
+    pub settings: Settings,
+    pub scrubber: Arc<Scrubber>,
+}
+
+impl Studio {
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let Parts { clock, sleeper, ids, home, audit, pending, catalog, policy, settings, scrubber } = parts;
+        pending.run_on(&clock);
+        Arc::new(Self {
+            circuits: Circuits::new(Arc::clone(&clock)),
+            scrubber,
+            clock,
+            sleeper,
+            ids,
+            home,
+            audit,
+            approvals: ApprovalQueue::new(pending),
+            applying: tokio::sync::Mutex::default(),
+            traffic: Traffic::default(),
+            catalog: ArcSwap::from_pointee(catalog),
+            catalog_editor: Mutex::default(),
+            policy: ArcSwap::from_pointee(policy),
+            settings: ArcSwap::from_pointee(settings),
+            pin_faults: ArcSwap::default(),
+            meters: meters::Meters::default(),
+            events: Arc::default(),
+            on_connection_end: OnceLock::new(),
+        })
+    }
+
+    /// Sets the callback for the end of a connection, which releases the notes that its calls left
+    /// on.
+    pub fn on_connection_end(&self, callback: impl Fn(ConnId) + Send + Sync + 'static) {
+        let _ = self.on_connection_end.set(Box::new(callback));
+    }
+
+    pub fn connection_ended(&self, conn: ConnId) {
+        if let Some(callback) = self.on_connection_end.get() {
+            callback(conn);
+        }
+    }
+
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now().0 / 1000
+    }
+
+    /// Wall time, for records a person reads.
+    pub fn timestamp(&self) -> Timestamp {
+        Timestamp::from_millis(self.clock.wall_ms())
+    }
+
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// Edits a copy and swaps it in. Running calls keep the definitions they were resolved to.
+    /// Sends an event for each list that differs.
+    pub fn edit_catalog<T>(&self, edit: impl FnOnce(&mut Catalog) -> T) -> T {
+        // Two editors of the same copy would lose one edit.
+        let _one = self.catalog_editor.lock();
+        let old = self.catalog();
+        let mut new = old.copy();
+        let result = edit(&mut new);
+        let differs = old.differs(&new);
+        self.catalog.store(Arc::new(new));
+        for (differs, change) in differs.into_iter().zip([Change::Tools, Change::Resources, Change::Prompts]) {
+            if differs {
+                self.events.changed(change);
+            }
+        }
+        result
+    }
+
+    pub fn policy(&self) -> Arc<PolicyInForce> {
+        self.policy.load_full()
+    }
+
+    pub fn set_policy(&self, policy: PolicyInForce) {
+        self.policy.store(Arc::new(policy));
+    }
+
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    pub fn set_settings(&self, settings: Settings) {
+        self.circuits.reconfigure(|tool| settings.circuit(tool));
+        self.settings.store(Arc::new(settings));
+    }
+
+    pub fn set_pin_faults(&self, faults: BTreeMap<String, String>) {
+        self.pin_faults.store(Arc::new(faults));
+    }
+
+    pub fn pin_fault(&self, tool: &Tool) -> Option<String> {
+        match &tool.source {
+            crate::tools::catalog::Source::Builtin => None,
+            crate::tools::catalog::Source::Plugin { name, .. } => self.pin_faults.load().get(name).cloned(),
+        }
+    }
+
+    /// Ids for a new question, plan or edit.
+    pub fn new_ids(&self) -> NewIds {
+        let mut bits = [0; 8];
+        self.ids.fill(&mut bits);
+        NewIds { id: self.ids.v4(), short: u64::from_le_bytes(bits) }
+    }
+
+    /// Uniform over all of `u32`, for retry delays.
+    pub fn jitter(&self) -> u32 {
+        let mut bytes = [0; 4];
+        self.ids.fill(&mut bytes);
+        u32::from_le_bytes(bytes)
+    }
+}

@@ -1,0 +1,23 @@
+//! The verbs: every tool a door can reach, one file per tool, and the catalog they are listed in.
+//!
+//! Not here: who may call them and when (`pipeline`), and how a call arrives (`doors`).
+
+pub mod catalog;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod daemon;
+pub mod database;
+pub mod docs;
+pub mod filesystem;
+pub mod lint;
+pub mod live;
+pub mod names;
+pub mod patch;
+pub mod plugins;
+pub mod prompt;
+pub mod resource;
+pub mod schema;
+pub mod schema_builder;
+pub mod shell;
+pub mod truncate;
+pub mod web;

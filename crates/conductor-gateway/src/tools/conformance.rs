@@ -1,0 +1,474 @@
+//! Fixtures of the public MCP suite: tools, resources and prompts with every shape of the protocol.
+//!
+//! They exist only in the fixture build, and use the same catalog, pipeline, doors and audit as all
+//! tools. They are exempt from the rules of `lint`, because some of them break rules on purpose.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conductor_core::error::{Code, ToolError};
+use conductor_core::policy::Tier;
+use serde_json::{Value, json};
+
+use super::catalog::{Catalog, CatalogError, Definition, Tool};
+use super::prompt::{Argument, Message, Prompt};
+use super::resource::Resource;
+use crate::pipeline::call::{Content, FixtureClient, LogLevel, Output, Special};
+use crate::pipeline::gate::Clearance;
+
+const SET: &str = "conformance";
+/// One red pixel.
+const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+/// Silence.
+const WAV: &str = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAAAAA==";
+const BEAT: Duration = Duration::from_millis(50);
+
+fn text(text: impl Into<String>) -> Output {
+    Output::blocks(vec![Content::Text(text.into())])
+}
+
+fn picture() -> Content {
+    Content::Image { mime: "image/png".into(), base64: PNG.into() }
+}
+
+fn open_object() -> Value {
+    json!({ "type": "object", "properties": {} })
+}
+
+fn needs(name: &str, kind: Value) -> Value {
+    json!({ "type": "object", "properties": { name: kind }, "required": [name] })
+}
+
+/// One question in the shape of the newer era.
+pub fn form(key: &str, message: &str, field: &str, kind: &str) -> Value {
+    json!({ key: { "method": "elicitation/create", "params": {
+        "mode": "form", "message": message,
+        "requestedSchema": { "type": "object", "properties": { field: { "type": kind } }, "required": [field] }
+    } } })
+}
+
+fn sampling(key: &str, question: &str, tokens: u32) -> Value {
+    json!({ key: { "method": "sampling/createMessage", "params": {
+        "messages": [{ "role": "user", "content": { "type": "text", "text": question } }], "maxTokens": tokens
+    } } })
+}
+
+fn roots(key: &str) -> Value {
+    json!({ key: { "method": "roots/list", "params": {} } })
+}
+
+fn all(parts: impl IntoIterator<Item = Value>) -> Value {
+    let mut whole = serde_json::Map::new();
+    for part in parts {
+        if let Value::Object(part) = part {
+            whole.extend(part);
+        }
+    }
+    Value::Object(whole)
+}
+
+fn ask(requests: Value, state: Option<String>) -> Output {
+    let mut output = text("");
+    output.special = Some(Special::InputRequired { requests, state });
+    output
+}
+
+fn protocol_error(code: i32, message: &str, data: Value) -> Output {
+    let mut output = text("");
+    output.special = Some(Special::ProtocolError { code, message: message.to_owned(), data });
+    output
+}
+
+fn client(clearance: &Clearance) -> Result<Arc<dyn FixtureClient>, ToolError> {
+    clearance.client().cloned().ok_or_else(|| ToolError::new(Code::Unsupported, "this fixture needs an MCP client"))
+}
+
+fn tool<F, R>(name: &'static str, run: F) -> Definition
+where
+    F: Fn(Arc<crate::studio::Studio>, Clearance, Value) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Output, ToolError>> + Send + 'static,
+{
+    let mut definition = Definition::new(name, Tier::Stateful, SET, run)
+        .text(name, "A fixture of the public suite.")
+        .input(open_object());
+    definition.output_schema = Value::Null.into();
+    definition.verbatim = true;
+    definition
+}
+
+fn fixed(name: &'static str, content: Vec<Content>) -> Definition {
+    tool(name, move |_, _, _| {
+        let content = content.clone();
+        async move { Ok(Output::blocks(content)) }
+    })
+}
+
+fn log(clearance: &Clearance, line: &str) {
+    if let Some(progress) = clearance.progress() {
+        progress.log(LogLevel::Info, line);
+    }
+}
+
+async fn beat() {
+    tokio::time::sleep(BEAT).await;
+}
+
+/// Asks a client of the older era and shows what it said.
+async fn elicit(clearance: Clearance, message: String, schema: Value, label: &str) -> Result<Output, ToolError> {
+    let client = client(&clearance)?;
+    let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
+    match client.request("elicitation/create", params).await {
+        Ok(answer) => {
+            let action = answer.get("action").and_then(Value::as_str).unwrap_or("cancel").to_owned();
+            let content = answer.get("content").cloned().unwrap_or(Value::Null);
+            Ok(text(match label {
+                "User response" => format!("User response: <action: {action}, content: {content}>"),
+                _ => format!("{label}: action={action}, content={content}"),
+            }))
+        }
+        Err(fault) => Err(ToolError::new(Code::Unsupported, fault)),
+    }
+}
+
+/// The text a client's model gave.
+fn said(answer: &Value) -> String {
+    let content = answer.get("content").cloned().unwrap_or_default();
+    let one = |it: &Value| it.get("text").and_then(Value::as_str).map(str::to_owned);
+    one(&content).or_else(|| content.as_array().and_then(|it| it.first()).and_then(one)).unwrap_or_default()
+}
+
+fn field<'a>(responses: &'a Value, key: &str, name: &str) -> Option<&'a Value> {
+    responses.get(key)?.get("content")?.get(name)
+}
+
+fn talking() -> Vec<Definition> {
+    vec![
+        tool("test_tool_with_logging", |_, clearance, _| async move {
+            log(&clearance, "Tool execution started");
+            beat().await;
+            log(&clearance, "Tool processing data");
+            beat().await;
+            log(&clearance, "Tool execution completed");
+            Ok(text("Logged three lines."))
+        }),
+        tool("test_logging_tool", |_, clearance, _| async move {
+            log(&clearance, "One line about this call");
+            Ok(text("Logged one line."))
+        }),
+        tool("test_error_handling", |_, _, _| async {
+            Err(ToolError::new(Code::Unsupported, "This tool intentionally returns an error for testing"))
+        }),
+        tool("test_tool_with_progress", |_, clearance, _| async move {
+            clearance.report(0.0, Some(100.0), "started");
+            beat().await;
+            clearance.report(50.0, Some(100.0), "half");
+            beat().await;
+            clearance.report(100.0, Some(100.0), "done");
+            Ok(text("Reported progress."))
+        }),
+        tool("test_streaming_elicitation", |_, clearance, _| async move {
+            clearance.report(1.0, Some(2.0), "working");
+            beat().await;
+            clearance.report(2.0, Some(2.0), "done");
+            Ok(text("Streamed."))
+        }),
+        tool("test_reconnection", |_, clearance, _| async move {
+            clearance.report(1.0, None, "working");
+            beat().await;
+            Ok(text("Reconnection test completed."))
+        }),
+        tool("test_sampling", |_, clearance, arguments| async move {
+            let client = client(&clearance)?;
+            let prompt = arguments.get("prompt").cloned().unwrap_or_default();
+            let params = json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": prompt } }], "maxTokens": 100 });
+            match client.request("sampling/createMessage", params).await {
+                Ok(answer) => Ok(text(format!("LLM response: {}", said(&answer)))),
+                Err(fault) => Err(ToolError::new(Code::Unsupported, fault)),
+            }
+        })
+        .input(needs("prompt", json!({ "type": "string" }))),
+        tool("test_elicitation", |_, clearance, arguments| async move {
+            let message = arguments.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let schema = json!({ "type": "object", "required": ["username", "email"], "properties": {
+                "username": { "type": "string", "description": "User's response" },
+                "email": { "type": "string", "description": "User's email address" } } });
+            elicit(clearance, message, schema, "User response").await
+        })
+        .input(needs("message", json!({ "type": "string" }))),
+        tool("test_elicitation_sep1034_defaults", |_, clearance, _| async move {
+            let schema = json!({ "type": "object", "properties": {
+                "name": { "type": "string", "default": "John Doe" }, "age": { "type": "integer", "default": 30 },
+                "score": { "type": "number", "default": 95.5 },
+                "status": { "type": "string", "enum": ["active", "inactive", "pending"], "default": "active" },
+                "verified": { "type": "boolean", "default": true } } });
+            elicit(clearance, "Please review the defaults".to_owned(), schema, "Elicitation completed").await
+        }),
+        tool("test_elicitation_sep1330_enums", |_, clearance, _| async move {
+            let titled = |word: &str| (1..=3).zip(["First", "Second", "Third"]).map(|(n, title)| json!({ "const": format!("value{n}"), "title": format!("{title} {word}") })).collect::<Vec<_>>();
+            let options = ["option1", "option2", "option3"];
+            let schema = json!({ "type": "object", "properties": {
+                "untitledSingle": { "type": "string", "enum": options },
+                "titledSingle": { "type": "string", "oneOf": titled("Option") },
+                "legacyEnum": { "type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"] },
+                "untitledMulti": { "type": "array", "items": { "type": "string", "enum": options } },
+                "titledMulti": { "type": "array", "items": { "anyOf": titled("Choice") } } } });
+            elicit(clearance, "Please choose".to_owned(), schema, "Elicitation completed").await
+        }),
+        tool("test_missing_capability", |_, clearance, _| async move {
+            if client(&clearance)?.capabilities().get("sampling").is_some() {
+                return Ok(text("Sampling is declared."));
+            }
+            Ok(protocol_error(-32021, "Missing required client capability", json!({ "requiredCapabilities": { "sampling": {} } })))
+        }),
+        tool("test_trigger_tool_change", |studio, _, _| async move {
+            studio.edit_catalog(|catalog| {
+                if !catalog.remove("test_passing_tool") {
+                    let _ = Tool::new(fixed("test_passing_tool", vec![Content::Text("here now".into())])).map(|it| catalog.add(it));
+                }
+            });
+            Ok(text("The tool list changed."))
+        }),
+        tool("test_trigger_prompt_change", |studio, _, _| async move {
+            studio.edit_catalog(|catalog| {
+                if !catalog.remove_prompt("test_passing_prompt") {
+                    let _ = catalog.add_prompt(prompt("test_passing_prompt", &[], |_| vec![Message::text("here now")]));
+                }
+            });
+            Ok(text("The prompt list changed."))
+        }),
+    ]
+}
+
+/// Tools of the newer era that ask by result.
+fn asking() -> Vec<Definition> {
+    vec![
+        tool("test_input_required_result_elicitation", |_, clearance, _| async move {
+            let responses = client(&clearance)?.responses().unwrap_or_default();
+            Ok(match field(&responses, "user_name", "name").and_then(Value::as_str) {
+                Some(name) => text(format!("Hello, {name}!")),
+                None => ask(form("user_name", "What is your name?", "name", "string"), None),
+            })
+        }),
+        tool("test_input_required_result_sampling", |_, clearance, _| async move {
+            let responses = client(&clearance)?.responses().unwrap_or_default();
+            Ok(match responses.get("capital_question") {
+                Some(answer) => text(said(answer)),
+                None => ask(sampling("capital_question", "What is the capital of France?", 100), None),
+            })
+        }),
+        tool("test_input_required_result_list_roots", |_, clearance, _| async move {
+            let responses = client(&clearance)?.responses().unwrap_or_default();
+            Ok(match responses.get("client_roots").and_then(|it| it.get("roots")) {
+                Some(roots) => text(format!("Roots: {roots}")),
+                None => ask(roots_request(), None),
+            })
+        }),
+        sealed("test_input_required_result_request_state"),
+        sealed("test_input_required_result_tampered_state"),
+        tool("test_input_required_result_multiple_inputs", |_, clearance, _| async move {
+            let client = client(&clearance)?;
+            let responses = client.responses().unwrap_or_default();
+            let answered = ["user_name", "greeting", "client_roots"].iter().all(|key| responses.get(key).is_some());
+            if answered && client.state().is_some_and(|it| client.open(&it).as_deref() == Some("multiple")) {
+                return Ok(text("All three answers arrived."));
+            }
+            let requests = all([
+                form("user_name", "What is your name?", "name", "string"),
+                sampling("greeting", "Generate a greeting", 50),
+                roots("client_roots"),
+            ]);
+            Ok(ask(requests, Some(client.seal("multiple"))))
+        }),
+        tool("test_input_required_result_multi_round", |_, clearance, _| async move {
+            let client = client(&clearance)?;
+            let responses = client.responses().unwrap_or_default();
+            let state = client.state().and_then(|it| client.open(&it)).unwrap_or_default();
+            let name = field(&responses, "step1", "name").and_then(Value::as_str);
+            let color = field(&responses, "step2", "color").and_then(Value::as_str);
+            Ok(match (state.as_str(), name, color) {
+                ("round-2", _, Some(color)) => text(format!("Both steps are done; {color} it is.")),
+                ("round-1", Some(_), _) => ask(
+                    form("step2", "Step 2: What is your favorite color?", "color", "string"),
+                    Some(client.seal("round-2")),
+                ),
+                _ => ask(form("step1", "Step 1: What is your name?", "name", "string"), Some(client.seal("round-1"))),
+            })
+        }),
+        tool("test_input_required_result_capabilities", |_, clearance, _| async move {
+            let client = client(&clearance)?;
+            let declared = client.capabilities();
+            if client.responses().is_some() {
+                return Ok(text("Answered."));
+            }
+            let mut parts = Vec::new();
+            if declared.get("elicitation").is_some() {
+                parts.push(form("user_name", "What is your name?", "name", "string"));
+            }
+            if declared.get("sampling").is_some() {
+                parts.push(sampling("greeting", "Generate a greeting", 50));
+            }
+            if declared.get("roots").is_some() {
+                parts.push(roots("client_roots"));
+            }
+            Ok(if parts.is_empty() { text("Nothing to ask with.") } else { ask(all(parts), None) })
+        }),
+    ]
+}
+
+fn roots_request() -> Value {
+    roots("client_roots")
+}
+
+/// A question whose state is sealed; a touched seal is a protocol error.
+fn sealed(name: &'static str) -> Definition {
+    tool(name, |_, clearance, _| async move {
+        let client = client(&clearance)?;
+        let Some(state) = client.state() else {
+            return Ok(ask(form("confirm", "Please confirm", "ok", "boolean"), Some(client.seal("confirm"))));
+        };
+        if client.open(&state).as_deref() != Some("confirm") {
+            return Ok(protocol_error(-32602, "Invalid requestState", Value::Null));
+        }
+        let responses = client.responses().unwrap_or_default();
+        Ok(match responses.get("confirm") {
+            Some(_) => text("state-ok"),
+            None => ask(form("confirm", "Please confirm", "ok", "boolean"), Some(state)),
+        })
+    })
+}
+
+fn shapes() -> Vec<Definition> {
+    let embedded =
+        |uri: &str, mime: &str, text: &str| Content::Resource { uri: uri.into(), mime: mime.into(), text: text.into() };
+    vec![
+        fixed("test_simple_text", vec![Content::Text("This is a simple text response for testing.".into())]),
+        fixed("test_image_content", vec![picture()]),
+        fixed("test_audio_content", vec![Content::Audio { mime: "audio/wav".into(), base64: WAV.into() }]),
+        fixed(
+            "test_embedded_resource",
+            vec![embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")],
+        ),
+        fixed(
+            "test_multiple_content_types",
+            vec![
+                Content::Text("Multiple content types test:".into()),
+                picture(),
+                embedded("test://mixed-content-resource", "application/json", r#"{"test":"data","value":123}"#),
+            ],
+        ),
+        fixed("json_schema_2020_12_tool", vec![Content::Text("ok".into())]).input(json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "$defs": { "address": { "$anchor": "addressDef", "type": "object",
+                "properties": { "street": { "type": "string" }, "city": { "type": "string" } } } },
+            "properties": {
+                "name": { "type": "string" }, "address": { "$ref": "#/$defs/address" },
+                "contactMethod": { "type": "string", "enum": ["phone", "email"] },
+                "phone": { "type": "string" }, "email": { "type": "string" }
+            },
+            "allOf": [{ "anyOf": [{ "required": ["phone"] }, { "required": ["email"] }] }],
+            "if": { "properties": { "contactMethod": { "const": "phone" } }, "required": ["contactMethod"] },
+            "then": { "required": ["phone"] },
+            "else": { "required": ["email"] },
+            "additionalProperties": false
+        })),
+        fixed("test_header_tool", vec![Content::Text("ok".into())]).input(json!({
+            "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } }
+        })),
+        fixed(
+            "test_read_static_text",
+            vec![embedded("test://static-text", "text/plain", "This is the content of the static text resource.")],
+        ),
+        fixed("test_read_static_binary", vec![picture()]),
+        fixed("test_read_watched", vec![embedded("test://watched-resource", "text/plain", "Watched.")]),
+        tool("test_read_template", |_, _, arguments| async move {
+            let id = arguments.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let body = json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") }).to_string();
+            Ok(Output::blocks(vec![Content::Resource {
+                uri: String::new(),
+                mime: "application/json".into(),
+                text: body,
+            }]))
+        }),
+    ]
+}
+
+fn resource(uri: &'static str, tool: &'static str, mime: &'static str) -> Resource {
+    Resource {
+        uri: uri.into(),
+        name: uri.into(),
+        title: uri.into(),
+        description: "A fixture of the public suite.".into(),
+        mime: mime.into(),
+        toolset: SET.into(),
+        tool: tool.into(),
+        arguments: Arc::new(|variables| json!(variables)),
+        complete: BTreeMap::new(),
+    }
+}
+
+fn prompt(
+    name: &'static str,
+    arguments: &[(&'static str, &'static str)],
+    render: impl Fn(&BTreeMap<String, String>) -> Vec<Message> + Send + Sync + 'static,
+) -> Prompt {
+    let arguments = arguments
+        .iter()
+        .map(|(name, description)| Argument {
+            name,
+            description,
+            required: true,
+            complete: Some(Arc::new(|_, _| ["paris", "park", "party"].map(str::to_owned).to_vec())),
+            source: None,
+        })
+        .collect();
+    Prompt {
+        name: name.into(),
+        title: name.into(),
+        description: "A fixture of the public suite.".into(),
+        toolset: SET.into(),
+        arguments,
+        render: Arc::new(render),
+    }
+}
+
+/// Adds everything to a catalog.
+pub fn register(catalog: &mut Catalog) -> Result<(), CatalogError> {
+    for definition in shapes().into_iter().chain(talking()).chain(asking()) {
+        catalog.add(Tool::new(definition)?)?;
+    }
+    catalog.add_resource(resource("test://static-text", "test_read_static_text", "text/plain"))?;
+    catalog.add_resource(resource("test://static-binary", "test_read_static_binary", "image/png"))?;
+    catalog.add_resource(resource("test://watched-resource", "test_read_watched", "text/plain"))?;
+    catalog.add_resource(resource("test://template/{id}/data", "test_read_template", "application/json"))?;
+    catalog.add_prompt(prompt("test_simple_prompt", &[], |_| {
+        vec![Message::text("This is a simple prompt for testing.")]
+    }))?;
+    catalog.add_prompt(prompt(
+        "test_prompt_with_arguments",
+        &[("arg1", "First test argument"), ("arg2", "Second test argument")],
+        |given| {
+            let word = |name: &str| given.get(name).cloned().unwrap_or_default();
+            vec![Message::text(format!("Prompt with arguments: arg1='{}', arg2='{}'", word("arg1"), word("arg2")))]
+        },
+    ))?;
+    catalog.add_prompt(prompt(
+        "test_prompt_with_embedded_resource",
+        &[("resourceUri", "URI of the resource to embed")],
+        |given| {
+            let uri = given.get("resourceUri").cloned().unwrap_or_default();
+            let text = "Embedded resource content for testing.".to_owned();
+            vec![
+                Message { content: Content::Resource { uri, mime: "text/plain".into(), text } },
+                Message::text("Please process the embedded resource above."),
+            ]
+        },
+    ))?;
+    catalog.add_prompt(prompt("test_prompt_with_image", &[], |_| {
+        vec![Message { content: picture() }, Message::text("Please analyze the image above.")]
+    }))?;
+    catalog.add_prompt(prompt("test_input_required_result_prompt", &[], |_| {
+        vec![Message::text("With the context given.")]
+    }))
+}

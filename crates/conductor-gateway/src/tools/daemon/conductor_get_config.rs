@@ -1,0 +1,56 @@
+//! `conductor_get_config`: the file on disk, the hash that a plan would start from, and the parts
+//! that are not in force.
+
+use super::prelude::*;
+use crate::studio::Studio;
+use conductor_core::digest::Digest;
+use conductor_hosts::atomic_file;
+use std::io;
+
+pub fn definition(owner: &OwnerHandle) -> Definition {
+    let owner = owner.clone();
+    Definition::new("conductor_get_config", Tier::ReadOnly, TOOLSET, move |studio, _clearance, _arguments| {
+        let serving = owner.serving();
+        async move {
+            let content = file(&studio)?;
+            let path = studio.home.join("config.toml");
+            let hash = Digest::of(content.as_bytes());
+            let in_force = serving.hash_text();
+            let mut value = json!({ "content": content, "path": path.to_string_lossy(), "hash": hash.to_string() });
+            let held = serving.waiting.held.names();
+            if in_force.as_deref() != Some(&hash.to_string()) || serving.waiting.needs_a_person() {
+                value["in_force"] = json!({ "hash": in_force, "held": held, "closed": serving.waiting.closed.as_deref() });
+            }
+            Ok(Output::new(value))
+        }
+    })
+    .text(
+        "Get configuration",
+        "The content of config.toml on disk, its path, and its hash. The hash is what a plan made now has as its base. `in_force` is there \
+         when the file is not in force as a whole: a person accepts what is held with `conductor config accept`.",
+    )
+    .output(object(json!({
+        "content": said("The file, byte for byte", text()),
+        "path": text(),
+        "hash": said("sha256: and 64 hex digits over the raw bytes", text()),
+        "in_force?": said("Only when it differs from the file", object(json!({
+            "hash": said("Of the file that was loaded last", nullable(text())),
+            "held": said("Parts of it that wait for a person", list(text())),
+            "closed": said("Why nothing that was accepted earlier is in force", nullable(text())),
+        }))),
+    })))
+}
+
+/// The file as it is on disk.
+pub(super) fn file(studio: &Studio) -> Result<String, ToolError> {
+    let about = |code, message: String| ToolError::new(code, message).subject(Subject::Config("config.toml".into()));
+    let bytes = atomic_file::read(&studio.home.join("config.toml")).map_err(|fault| {
+        if fault.kind() == io::ErrorKind::NotFound {
+            about(Code::NotFound, "Config not found: there is no config.toml".to_owned())
+                .hint("Make a plan with conductor_plan_changes; applying it writes the file.")
+        } else {
+            about(Code::NotFound, format!("config.toml cannot be read: {fault}"))
+        }
+    })?;
+    String::from_utf8(bytes).map_err(|_| about(Code::BadInput, "config.toml is not UTF-8 text".to_owned()))
+}

@@ -1,0 +1,19 @@
+//! `conductor_list_device_bindings`: devices and their ports.
+
+use super::prelude::*;
+
+pub fn definition(owner: &OwnerHandle) -> Definition {
+    owner_tool("conductor_list_device_bindings", Tier::ReadOnly, owner, |owner, _studio, _clearance, _arguments| async move { to_output(&owner.bindings().await?) })
+    .text(
+        "List device bindings",
+        "Each configured device (by its alias) and each port without one (raw:PORT): whether it is connected, whether it is muted, and \
+         whether it is tainted: what arrives there is not taken for a hand and reaches no keys, programs or tools.",
+    )
+    .output(object(json!({
+        "device_bindings": list(object(json!({
+            "device_id": text(), "port_name": nullable(text()), "connected": boolean(), "enabled": boolean(), "is_configured": boolean(),
+            "description?": text(), "tainted": boolean(),
+        }))),
+        "multi_device_active": boolean(), "total_devices": integer(), "connected_count": integer(), "muted_count": integer(),
+    })))
+}

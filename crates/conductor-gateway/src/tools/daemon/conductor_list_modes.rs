@@ -1,0 +1,14 @@
+//! `conductor_list_modes`: the modes of the configuration, and which one is active.
+
+use super::prelude::*;
+
+pub fn definition(owner: &OwnerHandle) -> Definition {
+    owner_tool("conductor_list_modes", Tier::ReadOnly, owner, |owner, _studio, _clearance, _arguments| async move {
+        to_output(&*owner.modes())
+    })
+    .text("List modes", "Every mode with its colour and the number of its mappings, and the active one.")
+    .output(object(json!({
+        "modes": list(object(json!({ "name": text(), "color": nullable(text()), "mapping_count": integer() }))),
+        "current": text(),
+    })))
+}

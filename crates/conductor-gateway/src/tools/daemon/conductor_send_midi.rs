@@ -1,0 +1,157 @@
+//! `conductor_send_midi`: sends MIDI messages to a device. All of them are checked before the first
+//! byte is sent.
+
+use super::prelude::*;
+use super::{locked, output_target};
+use crate::owner_handle::SentBy;
+use crate::pipeline::call::{ConnId, Principal};
+use crate::pipeline::gate::Clearance;
+use conductor_core::config::schema;
+use conductor_core::error::RefusedBy;
+use conductor_core::event::Body;
+use conductor_core::event::midi::short;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+
+/// Messages a principal may send in one minute.
+const PER_MINUTE: u64 = 2000;
+/// When the notes of callers without a connection are released.
+const RELEASE_AFTER_US: u64 = 10_000_000;
+
+#[derive(Deserialize)]
+struct Arguments {
+    port: String,
+    messages: Vec<Message>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    #[serde(rename = "type")]
+    kind: String,
+    /// 1-16 here, 0-15 inside.
+    channel: u8,
+    note: Option<u8>,
+    velocity: Option<u8>,
+    controller: Option<u8>,
+    value: Option<u8>,
+    program: Option<u8>,
+}
+
+pub fn definition(owner: &OwnerHandle) -> Definition {
+    let (asking, owner) = (owner.clone(), owner.clone());
+    let sent: Arc<Mutex<HashMap<String, Minute>>> = Arc::default();
+    let mut definition = Definition::new("conductor_send_midi", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
+        let (owner, sent) = (owner.clone(), Arc::clone(&sent));
+        async move {
+            let Arguments { port, messages } = parse_arguments(arguments)?;
+            let bytes = encode(&messages)?;
+            if !clearance.by_person() {
+                let allowed = owner.serving().config.performance.allow_output.contains(&port);
+                if !allowed && owner.status().await?.performance_lock {
+                    return Err(locked(&format!("nothing is sent to {port}")));
+                }
+            }
+            charge(&sent, clearance.principal(), bytes.len() as u64, studio.now_ms())?;
+            let connection = clearance.conn().0;
+            let count = owner.send(port.clone(), bytes, sent_by(&clearance)).await?;
+            if clearance.conn() == ConnId::NONE {
+                let (owner, until) = (owner.clone(), studio.sleeper.until(studio.clock.now().plus_us(RELEASE_AFTER_US)));
+                tokio::spawn(async move {
+                    until.await;
+                    owner.tool_gone(connection);
+                });
+            }
+            Ok(Output::new(json!({ "success": true, "messages_sent": count, "port": port })))
+        }
+    })
+    .text(
+        "Send MIDI",
+        "Sends note_on, note_off, cc and program_change messages to a device, all or none: a bad message is named by its index before \
+         anything leaves. channel is 1-16 here (0-15 everywhere else). velocity defaults to 100 for note_on and 0 for note_off. Notes left \
+         on are released when this connection ends. port is a device alias or an exact port name; for a loopback device NAME the port \
+         'NAME hand' plays it as a hand would, but such events never count as a hand's.",
+    )
+    .input(schema::with_defs(object(json!({
+        "port": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Device alias, else exact output port name" },
+        "messages": { "type": "array", "items": { "$ref": "#/$defs/MidiMessage" }, "minItems": 1, "maxItems": 256 },
+    }))))
+    .output(object(json!({ "success": boolean(), "messages_sent": integer(), "port": text() })))
+    .summary(|arguments| {
+        let count = arguments.get("messages").and_then(Value::as_array).map_or(0, Vec::len);
+        format!("send {count} MIDI messages to {}", arguments.get("port").unwrap_or(&Value::Null))
+    });
+    definition.requires_approval = Some(false);
+    definition.destructive = Some(false);
+    definition.target = Some(output_target(&asking, true));
+    definition
+}
+
+/// Only a person's own call counts as played by hand.
+fn sent_by(clearance: &Clearance) -> SentBy {
+    let connection = clearance.conn().0;
+    if clearance.by_hand() { SentBy::Hand { connection } } else { SentBy::Tool { connection } }
+}
+
+fn encode(messages: &[Message]) -> Result<Vec<Vec<u8>>, ToolError> {
+    let bad = |index: usize, why: String| {
+        ToolError::new(Code::BadInput, format!("messages[{index}]: {why}; nothing was sent"))
+            .subject(Subject::Argument(format!("/messages/{index}")))
+    };
+    let mut bytes = Vec::with_capacity(messages.len());
+    for (index, message) in messages.iter().enumerate() {
+        let channel = message
+            .channel
+            .checked_sub(1)
+            .filter(|it| *it < 16)
+            .ok_or_else(|| bad(index, format!("channel {} is not 1-16", message.channel)))?;
+        let need =
+            |name: &str, value: Option<u8>| value.ok_or_else(|| bad(index, format!("{} needs {name}", message.kind)));
+        let body = match message.kind.as_str() {
+            // On the wire a note-on with velocity 0 is a note-off.
+            "note_on" if message.velocity == Some(0) => {
+                Body::NoteOff { channel, note: need("note", message.note)?, velocity: 0 }
+            }
+            "note_on" => {
+                Body::NoteOn { channel, note: need("note", message.note)?, velocity: message.velocity.unwrap_or(100) }
+            }
+            "note_off" => {
+                Body::NoteOff { channel, note: need("note", message.note)?, velocity: message.velocity.unwrap_or(0) }
+            }
+            "cc" => Body::Cc {
+                channel,
+                controller: need("controller", message.controller)?,
+                value: need("value", message.value)?,
+            },
+            "program_change" => Body::Program { channel, program: need("program", message.program)? },
+            other => return Err(bad(index, format!("type {other:?} is not note_on, note_off, cc or program_change"))),
+        };
+        bytes.push(short(&body).map_err(|why| bad(index, why.to_string()))?.as_bytes().to_vec());
+    }
+    Ok(bytes)
+}
+
+/// The messages of one principal in the current minute.
+#[derive(Clone, Copy, Default)]
+struct Minute {
+    began_ms: u64,
+    count: u64,
+}
+
+fn charge(
+    sent: &Mutex<HashMap<String, Minute>>,
+    principal: &Principal,
+    count: u64,
+    now_ms: u64,
+) -> Result<(), ToolError> {
+    let mut sent = sent.lock();
+    sent.retain(|_, minute| now_ms.saturating_sub(minute.began_ms) < 60_000);
+    let minute = sent.entry(principal.to_string()).or_insert(Minute { began_ms: now_ms, count: 0 });
+    if minute.count + count > PER_MINUTE {
+        let wait = 60_000 - now_ms.saturating_sub(minute.began_ms).min(60_000);
+        return Err(ToolError::new(Code::RateLimited, format!("at most {PER_MINUTE} MIDI messages a minute are sent"))
+            .by(RefusedBy::Limit)
+            .retry_after_ms(wait.max(1)));
+    }
+    minute.count += count;
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! `conductor_simulate`: a script of events against the configuration, in virtual time, with no
+//! output.
+
+use super::prelude::*;
+use crate::owner_handle::no_mode;
+use conductor_core::config::load;
+use conductor_core::engine::{SimError, simulate};
+use conductor_core::error::Violation;
+
+/// Far more than a sensible script needs.
+const MAX_SCRIPT: usize = 256 * 1024;
+const MAX_CONFIG: usize = 256 * 1024;
+/// Longest list of records; more are truncated and reported.
+const MAX_RECORDS: usize = 2000;
+
+#[derive(Deserialize)]
+struct Arguments {
+    events: String,
+    mode: Option<String>,
+    config: Option<String>,
+}
+
+pub fn definition(owner: &OwnerHandle) -> Definition {
+    owner_tool("conductor_simulate", Tier::ReadOnly, owner, |owner, _studio, _clearance, arguments| async move {
+        let arguments: Arguments = parse_arguments(arguments)?;
+        // Long scripts must not block the threads that serve calls.
+        let run = tokio::task::spawn_blocking(move || run(&owner, &arguments));
+        run.await.map_err(|_| ToolError::new(Code::Internal, "the simulation failed"))?
+    })
+    .text(
+        "Simulate events",
+        "Plays a script of events against the configuration in force, or against a given one, in virtual time: what would fire, when, and \
+         why not. Nothing is sent and nothing is pressed. Tokens, separated by blanks: on:36@100/0 off:36 cc:7=64 pb:8192 at:90 pat:36=90 \
+         pc:5 down:south up:south axis:left_x=0.8 trig:right=0.9 osc:/a/b=1.0,2 dev:ALIAS mode:NAME t:600 (let 600 ms pass). Channels are \
+         0-15 here.",
+    )
+    .input(object(json!({
+        "events": { "type": "string", "minLength": 1, "maxLength": MAX_SCRIPT, "description": "Such as: on:36@100 t:600 off:36" },
+        "mode?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode at the start; default: the configuration's" },
+        "config?": { "type": "string", "maxLength": MAX_CONFIG, "description": "TOML text to try instead of the configuration in force" },
+    })))
+    .output(object(json!({
+        "trace": list(object(json!({
+            "seq": integer(), "at_us": integer(), "device": text(), "event": text(), "gesture": text(), "mode": text(),
+            "mapping_id": nullable(text()), "outcome": text(), "action": nullable(text()), "latency_us": nullable(integer()), "reason": text(),
+        }))),
+        "text": text(), "truncated?": boolean(),
+    })))
+}
+
+fn run(owner: &OwnerHandle, arguments: &Arguments) -> Result<Output, ToolError> {
+    let config = match &arguments.config {
+        None => Arc::clone(&owner.serving().config),
+        Some(text) => {
+            let loaded = load(text);
+            let violations: Vec<Violation> =
+                loaded.errors().take(8).map(|it| Violation { path: it.path.clone(), message: it.summary() }).collect();
+            match loaded.config {
+                Some(config) if violations.is_empty() => Arc::new(config),
+                Some(_) | None => {
+                    let first = violations.first().map_or("it is not TOML", |it| &it.message);
+                    return Err(ToolError::new(Code::BadInput, format!("the given configuration has faults: {first}"))
+                        .subject(Subject::Argument("/config".into()))
+                        .violations(violations));
+                }
+            }
+        }
+    };
+    let simulation = simulate(&config, &arguments.events, arguments.mode.as_deref()).map_err(|fault| match fault {
+        SimError::Mode(unknown) => no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
+        SimError::Script(faults) => {
+            let violations: Vec<Violation> =
+                faults.iter().take(8).map(|it| Violation { path: "/events".into(), message: it.to_string() }).collect();
+            let first = violations.first().map(|it| it.message.clone()).unwrap_or_default();
+            ToolError::new(Code::BadInput, format!("the script has faults: {first}"))
+                .subject(Subject::Argument("/events".into()))
+                .violations(violations)
+        }
+    })?;
+    let cut = simulation.truncated || simulation.records.len() > MAX_RECORDS;
+    let kept = &simulation.records[..simulation.records.len().min(MAX_RECORDS)];
+    let text: String = kept.iter().map(|it| it.line() + "\n").collect();
+    let trace: Vec<Value> = kept.iter().map(|it| it.to_json()).collect();
+    let mut value = json!({ "trace": trace, "text": text });
+    if cut {
+        value["truncated"] = Value::Bool(true);
+    }
+    Ok(Output::new(value))
+}

@@ -1,0 +1,491 @@
+//! Plans: changes of the configuration that are drafted as a diff, kept until a person applies
+//! them, and rolled back by undo.
+//!
+//! The listed tools only draft plans. `plan.apply` and `plan.reject` are hidden tools that only a
+//! `person:` can call, through the control socket.
+
+use crate::owner_handle::OwnerHandle;
+use crate::pending_store::Attachment;
+use crate::pipeline::gate::Clearance;
+use crate::report::Status;
+use crate::studio::Studio;
+use crate::tools::daemon::mapping_call;
+use crate::tools::daemon::surroundings::OwnedSurroundings;
+use conductor_core::audit::record::EventName;
+use conductor_core::config::{self, Config, Diagnostic, Surroundings};
+use conductor_core::digest::Digest;
+use conductor_core::error::{Code, Effect, Subject, ToolError, Violation};
+use conductor_core::pending::{Ask, Fact, Kind, Limited, NewPlan, Pending, Present, Record, Refused, State};
+use conductor_core::plan::{self, Change, Draft, PlanError};
+use conductor_core::policy::{Channel, Floor};
+use conductor_core::principal::Principal;
+use conductor_core::templates;
+use conductor_hosts::atomic_file;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::io;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The label of the fact that names the plan which an inverse plan undoes.
+const UNDOES: &str = "undoes";
+
+/// The file as it is now; empty when there is none.
+fn present_bytes(studio: &Studio) -> Result<Vec<u8>, ToolError> {
+    match atomic_file::read(&config_path(studio)) {
+        Ok(bytes) => Ok(bytes),
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(fault) => Err(ToolError::new(Code::Internal, format!("config.toml cannot be read: {fault}"))
+            .subject(Subject::Config("config.toml".into()))),
+    }
+}
+
+fn config_path(studio: &Studio) -> std::path::PathBuf {
+    studio.home.join("config.toml")
+}
+
+fn with_surroundings<T>(studio: &Studio, act: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+    OwnedSurroundings::of(studio).with(act)
+}
+
+/// The owner's status, the number of plans that wait for a person, and the state of the audit log.
+#[derive(Serialize)]
+pub struct StatusAndPlans {
+    #[serde(flatten)]
+    status: Status,
+    pending_plans: usize,
+    audit: AuditNow,
+}
+
+#[derive(Serialize)]
+struct AuditNow {
+    writable: bool,
+    /// Why no tool is served.
+    reason: Option<String>,
+    /// Why the second copy is behind.
+    copy_fault: Option<String>,
+    /// Records in memory that wait to be written.
+    waiting: usize,
+}
+
+impl AuditNow {
+    fn of(studio: &Studio) -> Self {
+        let health = studio.audit.health();
+        let (waiting, copy_fault) = health.map(|it| (it.unwritten, it.copy_fault)).unwrap_or_default();
+        let reason = studio.audit.up().err().map(|it| studio.scrubber.text(&it).into_owned());
+        AuditNow { writable: reason.is_none(), reason, copy_fault, waiting }
+    }
+}
+
+pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
+    let now = studio.timestamp();
+    let pending_plans = studio.approvals.store().read(|pending| {
+        let waits = |it: &&Record| it.kind == Kind::Plan && it.state == State::Pending && !it.is_over(now);
+        pending.iter().filter(waits).count()
+    });
+    StatusAndPlans { status, pending_plans, audit: AuditNow::of(studio) }
+}
+
+/// Drafts the changes on the present file and stores the plan. Nothing else changes.
+pub async fn make(
+    studio: &Arc<Studio>,
+    clearance: &Clearance,
+    arguments: &Value,
+    changes: &[Change],
+    description: Option<String>,
+) -> Result<Value, ToolError> {
+    let base = present_bytes(studio)?;
+    let draft = with_surroundings(studio, |around| plan::draft(&base, changes, around, &template)).map_err(refused)?;
+    keep(studio, clearance, arguments, &base, draft, description, Vec::new()).await
+}
+
+/// Drafts keys of a plugin's row on the present file and stores the plan, for `plugin.set`.
+pub async fn make_plugin(
+    studio: &Arc<Studio>,
+    clearance: &Clearance,
+    arguments: &Value,
+    name: &str,
+    row: &serde_json::Map<String, Value>,
+    description: String,
+) -> Result<Value, ToolError> {
+    let base = present_bytes(studio)?;
+    let draft = with_surroundings(studio, |around| plan::draft_plugin(&base, name, row, description.clone(), around));
+    keep(studio, clearance, arguments, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
+}
+
+fn template(name: &str) -> Option<plan::Template> {
+    let template = templates::find(name)?;
+    let row = template.devices_row(name);
+    Some(plan::Template {
+        description: row["description"].as_str().map(str::to_owned),
+        matchers: row["matchers"].as_array().cloned().unwrap_or_default(),
+    })
+}
+
+/// Drafts the inverse of an applied plan.
+pub async fn make_undo(
+    studio: &Arc<Studio>,
+    clearance: &Clearance,
+    arguments: &Value,
+    id: Uuid,
+) -> Result<Value, ToolError> {
+    let record = find(studio, &id.to_string())?;
+    if record.state != State::Used {
+        return Err(ToolError::new(
+            Code::BadInput,
+            format!("plan {id} is {}, only an applied one can be undone", record.state),
+        )
+        .subject(Subject::Plan(id.to_string())));
+    }
+    let store = studio.approvals.store();
+    let bytes = |which| store.bytes(id, which).map_err(|fault| lost(id, &fault));
+    let (before, after) = (bytes(Attachment::Before)?, bytes(Attachment::After)?);
+    let base = present_bytes(studio)?;
+    let draft = with_surroundings(studio, |around| plan::undo(&before, &after, &base, around)).map_err(refused)?;
+    let facts = vec![Fact { label: UNDOES.into(), text: id.to_string() }];
+    keep(studio, clearance, arguments, &base, draft, Some(format!("Undo: {}", record.summary)), facts).await
+}
+
+async fn keep(
+    studio: &Arc<Studio>,
+    clearance: &Clearance,
+    arguments: &Value,
+    base: &[u8],
+    draft: Draft,
+    description: Option<String>,
+    facts: Vec<Fact>,
+) -> Result<Value, ToolError> {
+    let Draft { result, diff_preview, changes, warnings, .. } = draft;
+    let summary = description.unwrap_or_else(|| match changes.as_slice() {
+        [only] => only.summary(),
+        [first, second] => format!("{}; {}", first.summary(), second.summary()),
+        [first, rest @ ..] => format!("{} and {} more changes", first.summary(), rest.len()),
+        [] => "no change".into(),
+    });
+    let changes: Vec<Value> = changes.iter().map(change_json).collect();
+    let force = studio.policy();
+    let tool = clearance.tool();
+    let plan = NewPlan {
+        principal: clearance.principal().clone(),
+        tool: tool.name.to_string(),
+        args_hash: Digest::of_json(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))?,
+        pin: tool.pin,
+        policy_version: force.version,
+        summary,
+        facts,
+        changes,
+        diff_preview,
+        base_state_hash: Digest::of(base),
+        result_state_hash: Digest::of(&result),
+        warnings,
+        floor: Floor::Local,
+    };
+    let ids = studio.new_ids();
+    let (settings, limits, now) = (force.policy.approval.clone(), studio.settings().limits.clone(), studio.timestamp());
+    let (store, base) = (Arc::clone(studio.approvals.store()), base.to_vec());
+    let made = tokio::task::spawn_blocking(move || {
+        store.change_with(&[(Attachment::Before, base.as_slice()), (Attachment::After, result.as_slice())], |pending| {
+            let id = pending.create_plan(plan, ids, &settings, &limits, now)?;
+            Ok((id, pending.get(id).and_then(Record::config_plan).unwrap_or(Value::Null)))
+        })
+    });
+    let not_kept = |fault: std::io::Error| {
+        let folder = studio.home.join("state").join("plans");
+        ToolError::new(Code::SdkRejected, format!("{}: the plan cannot be stored: {fault}", folder.display()))
+            .hint("Nothing was changed. The person should look at the folder: its rights, its free space and the limit of open files.")
+            .effect(Effect::None)
+    };
+    let made = made.await.map_err(|fault| internal(&fault))?.map_err(not_kept)?.map_err(not_stored)?;
+    let detail = json!({ "plan": ids.id.to_string() });
+    let _ = studio.audit.event(Some(clearance.principal().clone()), EventName::PlanCreated, detail).await;
+    studio.events.uri_changed("conductor://plans");
+    Ok(made)
+}
+
+fn change_json(row: &plan::ChangeRow) -> Value {
+    let mut value = json!({ "change_type": row.change_type, "description": row.description });
+    let mut put = |key: &str, member: Option<Value>| {
+        if let Some(member) = member {
+            value[key] = member;
+        }
+    };
+    put("mode", row.mode.clone().map(Value::from));
+    put("index", row.index.map(Value::from));
+    put("mapping_id", row.mapping_id.clone().map(Value::from));
+    put("alias", row.alias.clone().map(Value::from));
+    value
+}
+
+/// Finds a plan by id or short form.
+pub fn find(studio: &Studio, text: &str) -> Result<Record, ToolError> {
+    let found = studio.approvals.store().read(|pending| {
+        let id = pending.find(text)?;
+        Ok(pending.get(id).filter(|it| it.kind == Kind::Plan).cloned())
+    });
+    match found {
+        Ok(Some(record)) => Ok(record),
+        Ok(None) | Err(Refused::NotFound) => Err(ToolError::new(Code::NotFound, format!("there is no plan {text:?}"))
+            .subject(Subject::Plan(text.to_owned()))
+            .hint("conductor_list_plans has the plans there are.")),
+        Err(other) => Err(not_stored(other)),
+    }
+}
+
+/// Every plan, newest first.
+pub async fn list(studio: &Arc<Studio>) -> Result<Vec<Value>, ToolError> {
+    studio.approvals.expire(studio).await.map_err(|fault| internal(&fault))?;
+    let mut plans: Vec<Record> =
+        studio.approvals.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Plan).cloned().collect());
+    plans.sort_by_key(|it| std::cmp::Reverse(it.created_at));
+    Ok(plans.iter().filter_map(Record::config_plan).collect())
+}
+
+/// Applies a plan, if the file is still the one it was drafted on. Of several concurrent calls
+/// exactly one succeeds.
+pub async fn apply(
+    studio: &Arc<Studio>,
+    owner: &OwnerHandle,
+    by: &Principal,
+    channel: Channel,
+    id: Uuid,
+) -> Result<Value, ToolError> {
+    let _one_at_a_time = studio.applying.lock().await;
+    if owner.status().await?.performance_lock {
+        return Err(super::locked("no plan is applied"));
+    }
+    let record = find(studio, &id.to_string())?;
+    let base = present_bytes(studio)?;
+    let (store, now, who) = (Arc::clone(studio.approvals.store()), studio.timestamp(), by.to_string());
+    let present = Present { pin: record.pin, policy_version: studio.policy().version, state: Some(Digest::of(&base)) };
+    decide(studio, id, move |pending| pending.apply(id, &who, channel, &present, now)).await?;
+    let written = write(studio, &store, &record, &base);
+    if let Err(error) = written {
+        // Nothing was written, so the plan is pending again.
+        store.change(|pending| pending.fail_apply(id, now)).map_err(|fault| internal(&fault))?.map_err(not_stored)?;
+        return Err(error);
+    }
+    let after = store.bytes(id, Attachment::After).map_err(|fault| lost(id, &fault))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let reloaded = owner.plan_applied(text(&base), text(&after)).await?;
+    settle_grants(studio, by, channel, &record, &store)?;
+    if let Some(undone) = record.facts.iter().find(|it| it.label == UNDOES).and_then(|it| it.text.parse().ok()) {
+        // The undone plan may have been removed since.
+        let _ = store.change(|pending| pending.undo(undone, now)).map_err(|fault| internal(&fault))?;
+    }
+    let event =
+        if record.facts.iter().any(|it| it.label == UNDOES) { EventName::PlanUndone } else { EventName::PlanApplied };
+    let _ = studio.audit.event(Some(by.clone()), event, json!({ "plan": id.to_string() })).await;
+    for uri in ["conductor://plans", "conductor://config"] {
+        studio.events.uri_changed(uri);
+    }
+    let plan = find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null);
+    Ok(json!({ "plan": plan, "hash": reloaded.hash, "faults": reloaded.faults, "held": reloaded.held }))
+}
+
+fn write(
+    studio: &Studio,
+    store: &crate::pending_store::PendingStore,
+    record: &Record,
+    base: &[u8],
+) -> Result<(), ToolError> {
+    let id = record.id;
+    let after = store.bytes(id, Attachment::After).map_err(|fault| lost(id, &fault))?;
+    let text = String::from_utf8_lossy(&after);
+    // Other programs can write the stored bytes: apply only what the person was shown.
+    let shown = record.result_state_hash == Some(Digest::of(&after))
+        && record.diff_preview.as_deref() == Some(&plan::diff::preview(&String::from_utf8_lossy(base), &text));
+    if !shown {
+        return Err(ToolError::new(
+            Code::PlanStale,
+            "the stored plan is not the one that was shown; nothing was written",
+        )
+        .subject(Subject::Plan(id.to_string())));
+    }
+    if config::load(&text).config.is_none() {
+        return Err(
+            ToolError::new(Code::Internal, "the plan's result cannot be read").subject(Subject::Plan(id.to_string()))
+        );
+    }
+    let path = config_path(studio);
+    let unchanged = || {
+        let now = match atomic_file::read(&path) {
+            Err(fault) if fault.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read?,
+        };
+        if now == base { Ok(()) } else { Err(io::Error::other("config.toml changed while the plan was applied")) }
+    };
+    atomic_file::replace_if(&path, &after, 0o600, &id.to_string(), unchanged).map_err(|fault| {
+        ToolError::new(Code::PlanStale, format!("nothing was written: {fault}")).subject(Subject::Plan(id.to_string()))
+    })
+}
+
+/// Applying a mapping grants its calls with constant arguments, while the mapping exists unchanged.
+/// Removed and changed mappings lose their grants.
+fn settle_grants(
+    studio: &Studio,
+    by: &Principal,
+    channel: Channel,
+    record: &Record,
+    store: &crate::pending_store::PendingStore,
+) -> Result<(), ToolError> {
+    let after = store.bytes(record.id, Attachment::After).map_err(|fault| lost(record.id, &fault))?;
+    let config = config::load(&String::from_utf8_lossy(&after)).config.unwrap_or_default();
+    let force = studio.policy();
+    let now = studio.timestamp();
+    for change in record.changes.as_deref().unwrap_or_default() {
+        let (Some(mode), Some(id)) = (change["mode"].as_str(), change["mapping_id"].as_str()) else { continue };
+        let principal = Principal::Mapping { mode: mode.to_owned(), id: id.to_owned() };
+        let calls = rule_of(&config, mode, id).map(|it| mapping_call::constant_calls(&it.action)).unwrap_or_default();
+        let mut asks = Vec::new();
+        for (tool_name, arguments) in calls {
+            let Some(tool) = studio.catalog().named(&tool_name).cloned() else { continue };
+            let Ok(args_hash) = Digest::of_json(&arguments) else { continue };
+            asks.push((
+                tool.ask_floor,
+                Ask {
+                    principal: principal.clone(),
+                    tool: tool.name.to_string(),
+                    tier: tool.tier,
+                    args_hash,
+                    present: Present { pin: tool.pin, policy_version: force.version, state: None },
+                    summary: format!("standing: {}", tool.summarize(&arguments)),
+                    facts: Vec::new(),
+                    floor: Floor::Local,
+                    from_plugin: false,
+                    tainted: false,
+                },
+                studio.new_ids(),
+            ));
+        }
+        store
+            .change(|pending| {
+                pending.end_standing(&principal, None);
+                for (floor, ask, ids) in asks {
+                    // `grant_standing` refuses SysEx, so each press still needs an approval.
+                    let _ = pending.grant_standing(ask, floor, &by.to_string(), channel, ids, now);
+                }
+            })
+            .map_err(|fault| internal(&fault))?;
+    }
+    Ok(())
+}
+
+fn rule_of<'a>(config: &'a Config, mode: &str, id: &str) -> Option<&'a config::Rule> {
+    let rows = if mode == "*" { &config.global } else { &config.modes.iter().find(|it| it.name == mode)?.rows };
+    rows.mappings.iter().find(|it| it.id == id)?.rule.as_ref()
+}
+
+pub async fn reject(studio: &Arc<Studio>, by: &Principal, channel: Channel, id: Uuid) -> Result<Value, ToolError> {
+    find(studio, &id.to_string())?;
+    let (who, now) = (by.to_string(), studio.timestamp());
+    decide(studio, id, move |pending| pending.deny(id, &who, channel, now)).await?;
+    let _ = studio.audit.event(Some(by.clone()), EventName::PlanRejected, json!({ "plan": id.to_string() })).await;
+    studio.events.uri_changed("conductor://plans");
+    Ok(find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null))
+}
+
+/// Stores a person's decision about a plan. The disk is waited for on a thread that may block.
+async fn decide<T: Send + 'static>(
+    studio: &Studio,
+    id: Uuid,
+    change: impl FnOnce(&mut Pending) -> Result<T, Refused> + Send + 'static,
+) -> Result<T, ToolError> {
+    let store = Arc::clone(studio.approvals.store());
+    let decided = tokio::task::spawn_blocking(move || store.change(change)).await;
+    let decided = decided.map_err(|fault| internal(&fault))?.map_err(|fault| internal(&fault))?;
+    decided.map_err(|why| not_applied(id, why))
+}
+
+fn not_applied(id: Uuid, why: Refused) -> ToolError {
+    let subject = Subject::Plan(id.to_string());
+    match why {
+        Refused::Changed(_) | Refused::Already(State::Stale) => {
+            ToolError::new(Code::PlanStale, "the configuration changed since the plan was made; nothing was written")
+                .subject(subject)
+        }
+        Refused::Expired | Refused::Already(State::Expired) => {
+            ToolError::new(Code::PlanExpired, format!("plan {id} has expired")).subject(subject)
+        }
+        Refused::Already(state) => {
+            ToolError::new(Code::BadInput, format!("plan {id} is {state} already")).subject(subject)
+        }
+        other @ (Refused::NotFound
+        | Refused::Ambiguous(_)
+        | Refused::Channel(_)
+        | Refused::NotGrantable
+        | Refused::TooWide
+        | Refused::Kind(_)
+        | Refused::NeverStanding
+        | Refused::Record(_)
+        | Refused::Limited(_)) => not_stored(other).subject(subject),
+    }
+}
+
+fn not_stored(why: Refused) -> ToolError {
+    let code = match &why {
+        Refused::NotFound => Code::NotFound,
+        Refused::Limited(Limited::Rate { .. }) => Code::RateLimited,
+        Refused::Limited(Limited::Principal | Limited::All) => Code::Busy,
+        Refused::Ambiguous(_)
+        | Refused::Already(_)
+        | Refused::Expired
+        | Refused::Changed(_)
+        | Refused::Channel(_)
+        | Refused::NotGrantable
+        | Refused::TooWide
+        | Refused::Kind(_)
+        | Refused::NeverStanding
+        | Refused::Record(_) => Code::BadInput,
+    };
+    ToolError::new(code, why.to_string())
+}
+
+fn refused(error: PlanError) -> ToolError {
+    let message = error.to_string();
+    match &error {
+        PlanError::Unreadable { diagnostics } => ToolError::new(Code::BadInput, message)
+            .subject(Subject::Config("config.toml".into()))
+            .hint("Correct config.toml by hand first; conductor_validate_config names every fault.")
+            .violations(violations(diagnostics)),
+        PlanError::NotFound { subject, name, .. } => ToolError::new(Code::NotFound, message).subject(match subject {
+            plan::Subject::Mode => Subject::Mode(name.clone()),
+            plan::Subject::Device => Subject::Device(name.clone()),
+            plan::Subject::Mapping | plan::Subject::Continuous | plan::Subject::Template => {
+                Subject::Other(name.clone())
+            }
+        }),
+        PlanError::StaleRow { .. } => ToolError::new(Code::StaleReference, message)
+            .hint("Call conductor_get_mappings and use a fresh id; the id stays the same when rows move."),
+        PlanError::Taken { .. } | PlanError::Refused { .. } => ToolError::new(Code::BadInput, message),
+        PlanError::WouldBreak { diagnostics } => {
+            ToolError::new(Code::BadInput, message).violations(violations(diagnostics))
+        }
+        PlanError::Stale { item } => ToolError::new(Code::PlanStale, message).subject(Subject::Other(item.clone())),
+    }
+}
+
+/// Diagnostics as violations in the arguments, with their help.
+pub fn violations(diagnostics: &[Diagnostic]) -> Vec<Violation> {
+    let violations = diagnostics.iter().take(8).map(|it| {
+        let help = it.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+        Violation { path: it.path.clone(), message: format!("{}{help}", it.message) }
+    });
+    violations.collect()
+}
+
+/// The error of a tool whose change has faults.
+pub fn bad_change(diagnostics: Vec<Diagnostic>) -> ToolError {
+    let violations = violations(&diagnostics);
+    let first = violations.first().map(|it| format!("{}: {}", it.path, it.message)).unwrap_or_default();
+    let subject = Subject::Argument(violations.first().map(|it| it.path.clone()).unwrap_or_default());
+    ToolError::new(Code::BadInput, first).subject(subject).violations(violations)
+}
+
+fn lost(id: Uuid, fault: &io::Error) -> ToolError {
+    ToolError::new(Code::Internal, format!("the bytes of plan {id} cannot be read: {fault}"))
+        .subject(Subject::Plan(id.to_string()))
+}
+
+fn internal(fault: &dyn std::fmt::Display) -> ToolError {
+    ToolError::new(Code::Internal, fault.to_string())
+}

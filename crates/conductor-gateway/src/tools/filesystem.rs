@@ -1,0 +1,249 @@
+//! `filesystem.*`: files in folders that a person granted. One file per tool; this one holds the
+//! shared parts.
+//!
+//! Reading needs no approval. A person is asked about writing and deleting, and can undo both. Not
+//! here: keeping paths inside the folders (`hosts/files`).
+
+mod change;
+mod delete;
+mod list;
+mod read;
+mod search;
+mod undo;
+mod write;
+
+pub use undo::UNDO;
+
+use super::catalog::{Catalog, CatalogError, Definition, Target, Tool};
+use super::schema_builder::{object, text};
+use crate::pipeline::call::Output;
+use crate::pipeline::gate::Clearance;
+use crate::studio::Studio;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use conductor_core::digest::Digest;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::policy::Tier;
+use conductor_hosts::files::{FileError, Files, Kind, Place};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+pub const TOOLSET: &str = "filesystem";
+
+pub fn add(catalog: &mut Catalog, files: &Arc<Files>) -> Result<(), CatalogError> {
+    for definition in definitions(files) {
+        catalog.add(Tool::new(definition)?)?;
+    }
+    Ok(())
+}
+
+pub fn definitions(files: &Arc<Files>) -> Vec<Definition> {
+    vec![
+        delete::definition(files),
+        list::definition(files),
+        read::definition(files),
+        search::definition(files),
+        undo::definition(files),
+        write::definition(files),
+    ]
+}
+
+/// A tool that works on the granted folders, on a thread that may wait for the disk.
+fn over<T, F>(name: &'static str, tier: Tier, files: &Arc<Files>, run: F) -> Definition
+where
+    T: for<'de> Deserialize<'de> + Send + 'static,
+    F: Fn(&Asked<T>) -> Result<Value, ToolError> + Send + Sync + 'static,
+{
+    let (files, looked, run) = (Arc::clone(files), Arc::clone(files), Arc::new(run));
+    let mut definition = Definition::new(name, tier, TOOLSET, move |studio, clearance, arguments| {
+        let (files, run) = (Arc::clone(&files), Arc::clone(&run));
+        blocking(move || {
+            let asked = Asked {
+                arguments: super::daemon::parse_arguments(arguments.clone())?,
+                whole: arguments,
+                studio,
+                clearance,
+                files,
+            };
+            run(&asked).map(Output::new)
+        })
+    });
+    definition.target = Some(Arc::new(move |_, call| {
+        let (files, arguments) = (Arc::clone(&looked), call.arguments.clone());
+        Box::pin(async move {
+            let found = tokio::task::spawn_blocking(move || target(&files, &arguments)).await;
+            found.unwrap_or_default()
+        })
+    }));
+    definition
+}
+
+/// A change of a file: a person is asked, sees the difference, and can undo it.
+fn undoable(mut definition: Definition, files: &Arc<Files>) -> Definition {
+    let (looked, compared) = (Arc::clone(files), Arc::clone(files));
+    definition.requires_approval = Some(true);
+    definition.open_world = Some(false);
+    definition.undoable = true;
+    definition.facts = Some(Arc::new(move |_, arguments| change::facts(&compared, arguments)));
+    definition.state_hash = Some(Arc::new(move |_, arguments| Box::pin(state(Arc::clone(&looked), arguments))));
+    definition
+}
+
+/// The file or folder of a call, as seen from every granted folder that contains it. A folder also
+/// matches the granted folders inside it, because a search descends into them.
+fn target(files: &Files, arguments: &Value) -> Target {
+    let word = |key: &str| arguments.get(key).and_then(Value::as_str);
+    let place = match files.place(word("root"), word("path").unwrap_or_default()) {
+        Ok(place) => place,
+        Err(fault) => return Target::refused(fault),
+    };
+    let real = place.real();
+    let shown = |it: &Path| it.to_string_lossy().into_owned();
+    let mut forms = vec![json!({ "root": place.root().name, "path": place.inside() })];
+    for root in files.roots().iter() {
+        if let Ok(inside) = real.strip_prefix(&root.path) {
+            let inside = if inside.as_os_str().is_empty() { ".".to_owned() } else { shown(inside) };
+            forms.push(json!({ "root": root.name, "path": inside }));
+        } else if root.path.starts_with(&real) {
+            forms.push(json!({ "root": root.name, "path": "." }));
+        }
+    }
+    forms.push(json!({ "root": place.root().name, "path": shown(&real) }));
+    let root = place.root();
+    let there = match place.kind() {
+        Ok((Kind::File, size, _)) => format!("a file of {size} bytes"),
+        Ok((Kind::Folder, ..)) => "a folder".to_owned(),
+        Ok((Kind::Link, ..)) => "a link".to_owned(),
+        Ok((Kind::Other, ..)) => "neither a file nor a folder".to_owned(),
+        Err(FileError::Missing { .. }) => "nothing".to_owned(),
+        Err(fault) => return Target { forms, ..Target::refused(fault) },
+    };
+    Target {
+        shown: vec![
+            ("file", shown(&real)),
+            ("folder", format!("{} ({})", root.name, root.path.display())),
+            ("there now", there),
+        ],
+        forms,
+        key: Some(root.name.clone()),
+        ..Target::default()
+    }
+}
+
+struct Asked<T> {
+    arguments: T,
+    whole: Value,
+    studio: Arc<Studio>,
+    clearance: Clearance,
+    files: Arc<Files>,
+}
+
+async fn blocking(work: impl FnOnce() -> Result<Output, ToolError> + Send + 'static) -> Result<Output, ToolError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(ToolError::new(Code::Internal, "the work was stopped before its end")))
+}
+
+/// The path arguments of a tool.
+#[derive(Deserialize)]
+struct At {
+    path: String,
+    root: Option<String>,
+}
+
+impl At {
+    fn place(&self, files: &Files) -> Result<Place, ToolError> {
+        Ok(files.place(self.root.as_deref(), &self.path)?)
+    }
+
+    fn of(arguments: &Value) -> Option<Self> {
+        serde_json::from_value(arguments.clone()).ok()
+    }
+
+    /// For lists of questions. The question itself starts with the resolved path.
+    fn shown(arguments: &Value) -> String {
+        let word = |key: &str| arguments.get(key).and_then(Value::as_str);
+        // Components drop `.` and double slashes.
+        let path: PathBuf =
+            Path::new(word("path").unwrap_or_default()).components().filter(|it| *it != Component::CurDir).collect();
+        match word("root") {
+            Some(root) => format!("{path:?} in {root}"),
+            None => format!("{path:?}"),
+        }
+    }
+}
+
+/// Hash of the present content, or of its absence.
+async fn state(files: Arc<Files>, arguments: Value) -> Option<Digest> {
+    let look = move || At::of(&arguments)?.place(&files).ok()?.state();
+    tokio::task::spawn_blocking(look).await.ok().flatten()
+}
+
+fn expected(given: Option<&str>, found: Option<Digest>, path: &str) -> Result<(), ToolError> {
+    let Some(given) = given else { return Ok(()) };
+    let found = found.map_or_else(|| "absent".to_owned(), |it| it.to_string());
+    if given == found {
+        return Ok(());
+    }
+    Err(ToolError::new(Code::StaleReference, format!("{path} is not what was expected: its hash is {found}"))
+        .hint("Nothing was changed. Read the file again, and use the hash it has now; \"absent\" means that nothing is there.")
+        .subject(Subject::Other(path.to_owned())))
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+enum Encoding {
+    #[default]
+    #[serde(rename = "utf-8")]
+    Utf8,
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+impl Encoding {
+    const fn name(self) -> &'static str {
+        match self {
+            Encoding::Utf8 => "utf-8",
+            Encoding::Base64 => "base64",
+        }
+    }
+
+    fn read(self, content: &str) -> Result<Vec<u8>, ToolError> {
+        match self {
+            Encoding::Utf8 => Ok(content.as_bytes().to_vec()),
+            Encoding::Base64 => STANDARD.decode(content).map_err(|fault| {
+                ToolError::new(Code::BadInput, format!("content is not base64: {fault}"))
+                    .subject(Subject::Argument("/content".into()))
+            }),
+        }
+    }
+}
+
+fn at_schema(more: Value) -> Value {
+    let mut properties = json!({
+        "path": { "type": "string", "minLength": 1, "maxLength": 4096, "description": "Relative to the root, without `..`; or absolute under a root" },
+        "root?": root_schema(),
+    });
+    if let (Value::Object(all), Value::Object(more)) = (&mut properties, more) {
+        all.extend(more);
+    }
+    object(properties)
+}
+
+fn root_schema() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": 64, "description": "Name of a granted folder; the first when left out" })
+}
+
+fn encoding_schema() -> Value {
+    json!({ "enum": ["utf-8", "base64"], "default": "utf-8" })
+}
+
+fn hash_schema() -> Value {
+    json!({ "type": "string", "maxLength": 71, "description": "Change only if the file has this hash, or \"absent\" if nothing is there" })
+}
+
+fn undo_schema() -> Value {
+    let mut schema = text();
+    schema["description"] = json!("A person takes the change back with `conductor plans undo`");
+    schema
+}

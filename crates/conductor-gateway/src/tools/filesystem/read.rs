@@ -1,0 +1,118 @@
+//! `filesystem.read`: reads a file, or a part of one.
+
+use super::{Asked, At, Encoding, at_schema, encoding_schema, over};
+use crate::tools::catalog::Definition;
+use crate::tools::schema_builder::{boolean, integer, nullable, object, text};
+use crate::tools::truncate::{fit, room};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::policy::Tier;
+use conductor_core::timestamp::Timestamp;
+use conductor_hosts::files::Files;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Longest text in a result, including escapes.
+const MOST: u64 = 1 << 20;
+const USUAL: u64 = 256 * 1024;
+
+#[derive(Deserialize)]
+struct Arguments {
+    #[serde(flatten)]
+    at: At,
+    #[serde(default)]
+    offset: u64,
+    limit: Option<u64>,
+    #[serde(default)]
+    encoding: Encoding,
+}
+
+pub fn definition(files: &Arc<Files>) -> Definition {
+    over("filesystem.read", Tier::ReadOnly, files, run)
+        .text(
+            "Read file",
+            "Reads a file under a granted folder: up to 256 KiB, or `limit` bytes from `offset`. `hash` is that of the whole file; give it \
+             back as expected_hash to change exactly what was read. Anything that is no text comes with encoding base64.",
+        )
+        .input(at_schema(json!({
+            "offset?": { "type": "integer", "minimum": 0, "default": 0, "description": "In bytes" },
+            "limit?": { "type": "integer", "minimum": 1, "maximum": MOST, "description": "In bytes" },
+            "encoding?": encoding_schema(),
+        })))
+        .output(object(json!({
+            "path": text(), "size": integer(), "hash": nullable(text()), "mtime": text(), "encoding": text(), "content": text(),
+            "truncated": boolean(),
+        })))
+}
+
+fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
+    let Arguments { at, offset, limit, encoding } = &asked.arguments;
+    let place = at.place(&asked.files)?;
+    let room = room(&asked.studio, asked.clearance.tool().max_result_bytes);
+    let most = match encoding {
+        Encoding::Utf8 => room,
+        Encoding::Base64 => room / 4 * 3,
+    };
+    let limit = limit.unwrap_or(USUAL).min(most as u64);
+    // The scrubber needs whole secrets, so read the surroundings of the piece too.
+    let scrubber = &asked.studio.scrubber;
+    let around = scrubber.longest() as u64;
+    let before = around.min(*offset);
+    let slice = place.read(offset - before, before + limit + around)?;
+    let piece = before as usize..slice.bytes.len().min((before + limit) as usize);
+    let mut truncated = offset + (piece.len() as u64) < slice.size;
+    let bytes = scrubber.piece(&slice.bytes, piece);
+    let content = match encoding {
+        Encoding::Utf8 => whole_characters(bytes.into_owned(), *offset > 0 || truncated).ok_or_else(|| {
+            ToolError::new(Code::WrongType, format!("{} is not UTF-8 text", place.inside()))
+                .hint("Read it with encoding base64.")
+                .subject(Subject::Other(at.path.clone()))
+        })?,
+        Encoding::Base64 => STANDARD.encode(&bytes),
+    };
+    // Escapes may take more room than the bytes.
+    let (content, cut) = fit(&content, room);
+    truncated |= cut;
+    Ok(json!({
+        "path": place.inside(), "size": slice.size, "hash": slice.hash.map(|it| it.to_string()),
+        "mtime": Timestamp::from_millis(u64::try_from(slice.modified_ms).unwrap_or(0)).to_string(), "encoding": encoding.name(),
+        "content": content, "truncated": truncated,
+    }))
+}
+
+/// The text without the partial characters at the ends of a piece.
+fn whole_characters(bytes: Vec<u8>, is_part: bool) -> Option<String> {
+    match String::from_utf8(bytes) {
+        Ok(text) => Some(text),
+        Err(fault) if is_part => {
+            let bytes = fault.into_bytes();
+            let start = bytes.iter().take(3).take_while(|it| (**it & 0xC0) == 0x80).count();
+            let rest = bytes.get(start..)?;
+            let text = match std::str::from_utf8(rest) {
+                Ok(text) => text,
+                // Only the last character may be incomplete.
+                Err(torn) if torn.error_len().is_none() => std::str::from_utf8(rest.get(..torn.valid_up_to())?).ok()?,
+                Err(_) => return None,
+            };
+            Some(text.to_owned())
+        }
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn torn_characters_at_the_ends_are_left_out_and_others_are_no_text() {
+        let bytes = "aäöb".as_bytes();
+        assert_eq!(whole_characters(bytes[2..4].to_vec(), true).as_deref(), Some(""));
+        assert_eq!(whole_characters(bytes[2..6].to_vec(), true).as_deref(), Some("öb"));
+        assert_eq!(whole_characters(bytes[..4].to_vec(), true).as_deref(), Some("aä"));
+        assert_eq!(whole_characters(bytes[..4].to_vec(), false), None);
+        assert_eq!(whole_characters(vec![b'a', 0xff, b'b'], true), None);
+    }
+}

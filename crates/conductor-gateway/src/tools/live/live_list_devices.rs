@@ -1,0 +1,23 @@
+//! `live_list_devices`: the device chain and mixer of a track, with every parameter.
+
+use super::prelude::*;
+
+pub fn definition(live: &Arc<Live>) -> Definition {
+    reading(live, "live_list_devices", |mut ask, set| async move {
+        let chain = ask.id("trackId")?;
+        to_output(&set.host.devices(chain).await.map_err(refused)?)
+    })
+    .text(
+        "List devices",
+        "Devices and mixer of a track, return track or the main track, each parameter with its id, range, value and how to read it. Use a \
+         parameter id with live_set_param. At most 400 parameters in all. In a document ranges are those a controller would be mapped to.",
+    )
+    .input(schema::look(json!({ "trackId": schema::id("track:N, returntrack:N or main") })))
+    .output(object(json!({
+        "trackId": text(),
+        "devices": list(object(json!({
+            "id": text(), "name": text(), "className": text(), "isOn": nullable(boolean()), "params": list(schema::param()),
+        }))),
+        "mixer": list(schema::param()), "truncated?": boolean(), "unknown?": list(text()),
+    })))
+}

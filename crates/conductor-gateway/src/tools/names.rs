@@ -1,0 +1,105 @@
+//! The two spellings of tool names, and the toolsets of connections.
+//!
+//! Not here: permissions. A toolset only saves context; policy decides.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use super::catalog::{Source, Tool};
+
+/// The spelling of names in lists; calls accept both. Several clients reject a list with a dot in a
+/// name, while documentation and the command line use the dotted form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NameForm {
+    #[default]
+    Safe,
+    Dotted,
+}
+
+impl NameForm {
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "safe" => Some(Self::Safe),
+            "dotted" => Some(Self::Dotted),
+            _ => None,
+        }
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Safe => "safe",
+            Self::Dotted => "dotted",
+        }
+    }
+
+    pub fn of(self, tool: &Tool) -> &str {
+        match self {
+            Self::Safe => tool.safe_name(),
+            Self::Dotted => &tool.name,
+        }
+    }
+}
+
+pub fn safe_form(name: &str) -> Cow<'_, str> {
+    if name.contains('.') { Cow::Owned(name.replace('.', "_")) } else { Cow::Borrowed(name) }
+}
+
+/// All toolsets, including empty ones.
+pub const TOOLSETS: [&str; 8] = ["daemon", "live", "patch", "filesystem", "shell", "database", "web", "plugins"];
+
+/// The tools, resources and prompts that one server process shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Toolset {
+    All,
+    /// Toolset names, `plugin:<name>`, and exact tool names in their safe form.
+    Some(BTreeSet<String>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown toolset or tool {name:?}; toolsets are all, {}, plugin:NAME", TOOLSETS.join(", "))]
+pub struct UnknownToolset {
+    pub name: String,
+}
+
+impl Toolset {
+    /// `is_tool` checks a safe name. Plugins can be loaded later, so `plugin:<name>` is not
+    /// checked.
+    pub fn parse(words: &[String], is_tool: impl Fn(&str) -> bool) -> Result<Self, UnknownToolset> {
+        let mut chosen = BTreeSet::new();
+        for word in words {
+            if word == "all" {
+                return Ok(Self::All);
+            }
+            let safe = safe_form(word);
+            if TOOLSETS.contains(&word.as_str()) || word.starts_with("plugin:") {
+                chosen.insert(word.clone());
+            } else if is_tool(&safe) {
+                chosen.insert(safe.into_owned());
+            } else {
+                return Err(UnknownToolset { name: word.chars().take(64).collect() });
+            }
+        }
+        Ok(Self::Some(chosen))
+    }
+
+    pub fn has_set(&self, toolset: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(chosen) => chosen.contains(toolset),
+        }
+    }
+
+    pub fn has(&self, tool: &Tool) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(chosen) => {
+                chosen.contains(tool.toolset.as_ref())
+                    || chosen.contains(tool.safe_name())
+                    || match &tool.source {
+                        Source::Builtin => false,
+                        Source::Plugin { name, .. } => chosen.contains(&format!("plugin:{name}")),
+                    }
+            }
+        }
+    }
+}

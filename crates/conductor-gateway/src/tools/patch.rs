@@ -1,0 +1,339 @@
+//! The patch tools: they read and edit Max and Pure Data patches. One file per tool; this one holds
+//! the shared parts.
+//!
+//! On host `document` opening, editing and drawing run nothing that a patch names. On hosts `pd`
+//! and `max` the patch runs: a call that adds or changes a box that reaches beyond the patch, or
+//! anything that can send into one, needs a person's yes. Not here: what an edit does
+//! (`conductor-patch`), files, hosts and what may run in them (`hosts/patch`).
+
+mod add_max_object;
+mod align_objects;
+mod answer;
+mod arguments;
+mod assign_varnames;
+mod close_patch;
+mod connect_max_objects;
+mod create_patch;
+mod describe_object;
+mod diff_patch;
+mod disconnect_max_objects;
+mod edit_patch;
+mod encapsulate_objects;
+mod find_objects;
+mod get_avoid_rect_position;
+mod get_console_log;
+mod get_frontmost_patch;
+mod get_io_position;
+mod get_object_attribute;
+mod get_object_hidden;
+mod get_object_io_info;
+mod get_object_value;
+mod get_objects_in_patch;
+mod get_parent_patcher;
+mod get_patch_dirty;
+mod get_patch_info;
+mod get_patch_lock_state;
+mod get_patchlines;
+mod get_subpatchers;
+mod list_active_patches;
+mod list_object_types;
+mod open_patch;
+mod prelude;
+mod prompts;
+mod redo_patch;
+mod redraw_object;
+mod remove_max_object;
+mod render_patch;
+mod replace_object_text;
+mod resources;
+mod save_patch;
+mod schema;
+mod set_object_attribute;
+mod set_object_hidden;
+mod set_patch_lock_state;
+mod set_patchline_midpoints;
+mod suggest_alignment;
+mod undo_patch;
+mod validate_layout;
+
+use super::catalog::{AskFacts, Catalog, CatalogError, Definition, Target, Tool};
+use super::resource::percent_encode;
+use crate::pipeline::call::{Call, Output};
+use crate::studio::Studio;
+use arguments::Arguments;
+use conductor_core::error::{Code, Effect, Subject, ToolError};
+use conductor_core::policy::{AskFloor, ByArgs, Tier};
+use conductor_hosts::patch::reach::{Consent, Question, Rehearsal};
+use conductor_hosts::patch::{Ask, Edited, HostKind, Patches, Scene};
+use conductor_patch::{Applied, Op, Outcome};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub const TOOLSET: &str = "patch";
+
+/// Adds the tools, resources and prompts of patches to a catalog.
+pub fn add(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<(), CatalogError> {
+    for definition in definitions(patches) {
+        catalog.add(Tool::new(definition)?)?;
+    }
+    resources::add(catalog, patches)?;
+    prompts::add(catalog, patches)
+}
+
+/// Every tool of this set.
+pub fn definitions(patches: &Arc<Patches>) -> Vec<Definition> {
+    let all: [fn(&Arc<Patches>) -> Definition; 43] = [
+        add_max_object::definition,
+        align_objects::definition,
+        assign_varnames::definition,
+        close_patch::definition,
+        connect_max_objects::definition,
+        create_patch::definition,
+        describe_object::definition,
+        diff_patch::definition,
+        disconnect_max_objects::definition,
+        edit_patch::definition,
+        encapsulate_objects::definition,
+        find_objects::definition,
+        get_avoid_rect_position::definition,
+        get_console_log::definition,
+        get_frontmost_patch::definition,
+        get_io_position::definition,
+        get_object_attribute::definition,
+        get_object_hidden::definition,
+        get_object_io_info::definition,
+        get_object_value::definition,
+        get_objects_in_patch::definition,
+        get_parent_patcher::definition,
+        get_patch_dirty::definition,
+        get_patch_info::definition,
+        get_patch_lock_state::definition,
+        get_patchlines::definition,
+        get_subpatchers::definition,
+        list_active_patches::definition,
+        list_object_types::definition,
+        open_patch::definition,
+        redo_patch::definition,
+        redraw_object::definition,
+        remove_max_object::definition,
+        render_patch::definition,
+        replace_object_text::definition,
+        save_patch::definition,
+        set_object_attribute::definition,
+        set_object_hidden::definition,
+        set_patch_lock_state::definition,
+        set_patchline_midpoints::definition,
+        suggest_alignment::definition,
+        undo_patch::definition,
+        validate_layout::definition,
+    ];
+    all.iter().map(|definition| definition(patches)).collect()
+}
+
+/// The patch whose circuit breaker counts the call; for a call that opens one, its host.
+fn patch_target(call: &Call) -> Target {
+    let arguments = Arguments(&call.arguments);
+    let patch = arguments.text("patch_id").and_then(|it| it.split('/').next());
+    patch.or_else(|| arguments.text("host")).map_or_else(Target::default, Target::keyed)
+}
+
+/// One call of a patch tool.
+struct Asked {
+    patches: Arc<Patches>,
+    principal: String,
+    tool: &'static str,
+    value: Value,
+    consent: Consent,
+}
+
+impl Asked {
+    fn arguments(&self) -> Arguments<'_> {
+        Arguments(&self.value)
+    }
+
+    fn patch_id(&self) -> &str {
+        self.arguments().text("patch_id").unwrap_or_default()
+    }
+
+    /// Answers with the members that `read` gives, and the id and revision of the patch.
+    fn look(&self, read: impl FnOnce(&Scene<'_>) -> Result<Value, ToolError>) -> Result<Output, ToolError> {
+        self.patches.look(self.patch_id(), |scene| Ok(Output::new(answer::of(scene, read(scene)?))))
+    }
+
+    /// Makes one edit and answers with the members that `report` makes of its outcome.
+    fn edit(
+        &self,
+        op: impl FnOnce(Arguments<'_>) -> Result<Op, ToolError>,
+        report: impl FnOnce(&Scene<'_>, &Outcome) -> Option<Value>,
+    ) -> Result<Output, ToolError> {
+        let report = |scene: &Scene<'_>, applied: &Applied| {
+            applied.outcomes.first().and_then(|outcome| report(scene, outcome)).ok_or_else(unexpected_outcome)
+        };
+        let done = self.patches.edit(&self.ask(), |_| Ok(vec![op(self.arguments())?]), report);
+        done.map(answer::edited).map_err(single)
+    }
+
+    /// Undoes or redoes; `name` is the member that lists the steps.
+    fn step_through_history(&self, back: bool, name: &str) -> Result<Output, ToolError> {
+        let done = self.patches.travel(&self.ask(), self.arguments().count("steps", 1), back)?;
+        let (labels, undo, redo) = done.made;
+        let made = json!({ name: labels, "undo_depth": undo, "redo_depth": redo });
+        let Edited { patch_id, revision, warnings, .. } = done;
+        Ok(answer::edited(Edited { patch_id, revision, warnings, made }))
+    }
+
+    /// The change this call asks for. The undo history shows the label or the tool, and the
+    /// principal.
+    fn ask(&self) -> Ask<'_> {
+        let what = self.arguments().text("label").unwrap_or(self.tool);
+        Ask {
+            patch_id: self.patch_id(),
+            expected_revision: self.arguments().expected_revision(),
+            label: format!("{what} by {}", self.principal),
+            consent: self.consent.clone(),
+        }
+    }
+}
+
+type Work = fn(&Asked) -> Result<Output, ToolError>;
+
+/// A tool that changes nothing.
+fn read(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
+    tool(name, Tier::ReadOnly, patches, work)
+}
+
+/// A tool that changes a patch. An approval is valid for the document as it was when the person was
+/// asked.
+fn change(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
+    let mut definition = tool(name, Tier::Stateful, patches, work);
+    let patches = Arc::clone(patches);
+    definition.state_hash = Some(Arc::new(move |_studio, arguments| {
+        let hash = patches.state_hash(arguments["patch_id"].as_str().unwrap_or_default());
+        Box::pin(std::future::ready(hash))
+    }));
+    definition
+}
+
+/// A change of a patch that may run, which needs a person's yes when it reaches beyond the patch.
+/// The yes is for the boxes that would then reach out: other changes of the patch do not use it up,
+/// and no rule or grant replaces it.
+fn gated(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
+    let whose = Arc::clone(patches);
+    let mut definition = change(name, patches, work).target(move |_, call| {
+        let target = patch_target(call);
+        match rehearse(name, &whose, work, &call.arguments) {
+            Some(question) => {
+                Target { by_args: Some(ByArgs::Ask), state: Some(question.digest), facts: facts(question), ..target }
+            }
+            None => Target { by_args: Some(ByArgs::Usual), ..target },
+        }
+    });
+    definition.ask_floor = AskFloor::ByArgs;
+    definition.grantable = false;
+    definition
+}
+
+/// The question that a person must answer before this call, if there is one. Runs the code of the
+/// call itself, which stops before it changes anything.
+fn rehearse(name: &'static str, patches: &Arc<Patches>, work: Work, value: &Value) -> Option<Question> {
+    let arguments = Arguments(value);
+    let patch_id = arguments.word("patch_id");
+    let slow = match name {
+        "open_patch" if arguments.host() == HostKind::Document => return None,
+        "save_patch" if !patches.any_runs() => return None,
+        "open_patch" | "save_patch" => true,
+        _ if !patches.runs(patch_id) => return None,
+        _ => patches.is_busy(patch_id),
+    };
+    let rehearsal = Arc::new(Rehearsal::default());
+    let asked = Asked {
+        patches: Arc::clone(patches),
+        principal: String::new(),
+        tool: name,
+        value: value.clone(),
+        consent: Consent::Rehearsal(Arc::clone(&rehearsal)),
+    };
+    look(slow, || drop(work(&asked)));
+    rehearsal.question()
+}
+
+/// Runs a look that may wait for a file or a busy program, without blocking the other calls of this
+/// thread.
+fn look<T>(slow: bool, look: impl FnOnce() -> T) -> T {
+    let many = tokio::runtime::Handle::try_current()
+        .is_ok_and(|it| it.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
+    if slow && many { tokio::task::block_in_place(look) } else { look() }
+}
+
+fn facts(question: Question) -> AskFacts {
+    let Question { patch, host, boxes, driven_by, confinement, .. } = question;
+    let program = match host {
+        HostKind::Document => "document",
+        HostKind::Pd => "a running Pure Data",
+        HostKind::Max => "a running Max",
+    };
+    let mut facts = vec![
+        ("patch".to_owned(), patch),
+        ("runs in".to_owned(), format!("{program}; what these boxes do happens on this machine")),
+        ("limits".to_owned(), confinement),
+        ("reaches".to_owned(), boxes),
+    ];
+    if !driven_by.is_empty() {
+        facts.push(("driven by".to_owned(), driven_by));
+    }
+    AskFacts { facts, ..AskFacts::default() }
+}
+
+fn tool(name: &'static str, tier: Tier, patches: &Arc<Patches>, work: Work) -> Definition {
+    let patches = Arc::clone(patches);
+    Definition::new(name, tier, TOOLSET, move |studio, clearance, value| {
+        let asked = Asked {
+            patches: Arc::clone(&patches),
+            principal: clearance.principal().to_string(),
+            tool: name,
+            value,
+            consent: Consent::Call(clearance.seen_state()),
+        };
+        async move {
+            // A large document or a slow disk must not block the threads that serve all calls.
+            let done = tokio::task::spawn_blocking(move || work(&asked)).await;
+            let failed = |_| ToolError::new(Code::Internal, format!("{name} failed with an internal error"));
+            let output = done.map_err(|error| failed(error).effect(Effect::Unknown))??;
+            if tier != Tier::ReadOnly {
+                announce(&studio, &output.value);
+            }
+            Ok(output)
+        }
+    })
+    .target(|_, call| patch_target(call))
+}
+
+/// Notifies clients that watch the changed patch or a patcher around it.
+fn announce(studio: &Studio, body: &Value) {
+    if body["dry_run"] == Value::Bool(true) {
+        return;
+    }
+    let Some(id) = body["patch_id"].as_str() else { return };
+    let ends = id.match_indices('/').map(|(at, _)| at).chain([id.len()]);
+    for end in ends {
+        let uri = format!("patch://{}", percent_encode(id.get(..end).unwrap_or_default()));
+        studio.events.uri_changed(&uri);
+        studio.events.uri_changed(&format!("{uri}/objects"));
+    }
+    studio.events.uri_changed("patch://console");
+}
+
+fn bad(argument: &str, text: impl Into<String>) -> ToolError {
+    ToolError::new(Code::BadInput, text).subject(Subject::Argument(argument.to_owned()))
+}
+
+/// Removes the subject `edits[0]`: a tool with one edit has no such argument.
+fn single(fault: ToolError) -> ToolError {
+    let listed = fault.subject.as_ref().is_some_and(|it| it.as_str().starts_with("edits["));
+    if listed { ToolError { subject: None, ..fault } } else { fault }
+}
+
+/// The edit was applied, with an outcome of another kind.
+fn unexpected_outcome() -> ToolError {
+    ToolError::new(Code::Internal, "the edit was made, but its outcome cannot be reported").effect(Effect::Done)
+}

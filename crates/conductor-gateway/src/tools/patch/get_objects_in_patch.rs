@@ -1,0 +1,29 @@
+//! `get_objects_in_patch`: the objects of a patch.
+
+use super::answer::Detail;
+use super::prelude::*;
+
+pub fn definition(patches: &Arc<Patches>) -> Definition {
+    read("get_objects_in_patch", patches, run)
+        .text("List objects", "Objects of a patch with the names other tools take. Start with mode identity on a large patch; next_offset goes on.")
+        .input(input(json!({
+            "patch_id*": "id", "mode": { "enum": ["full", "layout", "identity"], "default": "full" }, "offset": "offset", "limit": "limit",
+        })))
+        .output(body(json!({ "objects": [object()], "count": "int", "total": "int", "next_offset?": "int" })))
+}
+
+fn run(asked: &Asked) -> Result<Output, ToolError> {
+    asked.look(|scene| {
+        let arguments = asked.arguments();
+        let detail = match arguments.text("mode") {
+            Some("layout") => Detail::Layout,
+            Some("identity") => Detail::Identity,
+            Some(_) | None => Detail::Full,
+        };
+        let all = scene.view.boxes().enumerate().map(|(index, it)| answer::box_of(scene, &it, index, detail));
+        let (objects, next) = answer::page(all, arguments.count("offset", 0), arguments.count("limit", 2000));
+        Ok(answer::object(json!({
+            "count": objects.len(), "objects": objects, "total": scene.view.box_count(), "next_offset": next,
+        })))
+    })
+}

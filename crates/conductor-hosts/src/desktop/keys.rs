@@ -1,0 +1,147 @@
+//! Keys, text and mouse through the XTest extension of an X server.
+//!
+//! The connection is made when it is first needed and again after it was lost, so the daemon may
+//! start before the desktop. A stroke that fails half way releases the keys that it had pressed.
+//!
+//! Not here: which keys are held (the ledger of `conductor_core::engine`), Wayland, and the volume.
+
+use super::{Desktop, Job, Unavailable};
+use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
+use conductor_core::engine::Stroke;
+use enigo::{Button, Coordinate, Direction, Enigo, InputError, Key, Keyboard, Mouse, Settings};
+
+#[derive(Default)]
+pub struct Keys {
+    /// Absent: the display of the environment.
+    display: Option<String>,
+    connection: Option<Enigo>,
+}
+
+impl Keys {
+    pub fn on(display: Option<String>) -> Self {
+        Keys { display, connection: None }
+    }
+
+    fn connection(&mut self) -> Result<&mut Enigo, Unavailable> {
+        if self.connection.is_none() {
+            let settings = Settings {
+                x11_display: self.display.clone(),
+                // The engine's ledger releases held keys, also at the end of the daemon.
+                release_keys_when_dropped: true,
+                ..Settings::default()
+            };
+            let opened = Enigo::new(&settings);
+            self.connection = Some(opened.map_err(|why| Unavailable(format!("no X display to type on: {why}")))?);
+        }
+        self.connection.as_mut().ok_or_else(|| Unavailable("no X display to type on".to_owned()))
+    }
+}
+
+impl Desktop for Keys {
+    fn carry_out(&mut self, job: &Job) -> Result<(), Unavailable> {
+        let desk = self.connection()?;
+        let done = match job {
+            Job::Key { keys, stroke } => stroke_keys(desk, keys, *stroke),
+            Job::Text(text) => desk.text(text),
+            Job::Click { button, at } => click(desk, *button, *at),
+        };
+        done.map_err(|why| {
+            // After the server went away, this connection is dead.
+            if matches!(why, InputError::Simulate(_)) {
+                self.connection = None;
+            }
+            Unavailable(format!("the X server refused: {why}"))
+        })
+    }
+}
+
+fn stroke_keys(desk: &mut Enigo, keys: &Keystroke, stroke: Stroke) -> Result<(), InputError> {
+    let all: Vec<Key> = keys.modifiers.iter().map(|it| modifier(*it)).chain(keys.key.map(key)).collect();
+    match stroke {
+        Stroke::Tap => press(desk, &all).and_then(|()| release(desk, &all)),
+        Stroke::Down => press(desk, &all),
+        Stroke::Up => release(desk, &all),
+    }
+}
+
+fn press(desk: &mut Enigo, keys: &[Key]) -> Result<(), InputError> {
+    for (at, key) in keys.iter().enumerate() {
+        if let Err(why) = desk.key(*key, Direction::Press) {
+            let down = keys.get(..at).unwrap_or_default();
+            // The first error is reported; keys that cannot be released fail again at the next
+            // stroke.
+            let _ = release(desk, down);
+            return Err(why);
+        }
+    }
+    Ok(())
+}
+
+/// Releases every key, the last pressed first, even if one of them fails.
+fn release(desk: &mut Enigo, keys: &[Key]) -> Result<(), InputError> {
+    let errors: Vec<InputError> =
+        keys.iter().rev().filter_map(|key| desk.key(*key, Direction::Release).err()).collect();
+    errors.into_iter().next().map_or(Ok(()), Err)
+}
+
+fn click(desk: &mut Enigo, button: MouseButton, at: Option<(i32, i32)>) -> Result<(), InputError> {
+    if let Some((x, y)) = at {
+        desk.move_mouse(x, y, Coordinate::Abs)?;
+    }
+    let button = match button {
+        MouseButton::Left => Button::Left,
+        MouseButton::Right => Button::Right,
+        MouseButton::Middle => Button::Middle,
+    };
+    desk.button(button, Direction::Click)
+}
+
+/// `cmd` is Super on Linux.
+fn modifier(modifier: Modifier) -> Key {
+    match modifier {
+        Modifier::Cmd => Key::Meta,
+        Modifier::Ctrl => Key::Control,
+        Modifier::Alt => Key::Alt,
+        Modifier::Shift => Key::Shift,
+    }
+}
+
+fn key(name: KeyName) -> Key {
+    #[rustfmt::skip]
+    const FUNCTION: [Key; 20] = [
+        Key::F1, Key::F2, Key::F3, Key::F4, Key::F5, Key::F6, Key::F7, Key::F8, Key::F9, Key::F10,
+        Key::F11, Key::F12, Key::F13, Key::F14, Key::F15, Key::F16, Key::F17, Key::F18, Key::F19, Key::F20,
+    ];
+    match name {
+        KeyName::Char(c) => Key::Unicode(c),
+        KeyName::Space => Key::Space,
+        KeyName::Return => Key::Return,
+        KeyName::Tab => Key::Tab,
+        KeyName::Escape => Key::Escape,
+        KeyName::Backspace => Key::Backspace,
+        KeyName::Delete => Key::Delete,
+        KeyName::Insert => Key::Insert,
+        KeyName::Up => Key::UpArrow,
+        KeyName::Down => Key::DownArrow,
+        KeyName::Left => Key::LeftArrow,
+        KeyName::Right => Key::RightArrow,
+        KeyName::Home => Key::Home,
+        KeyName::End => Key::End,
+        KeyName::PageUp => Key::PageUp,
+        KeyName::PageDown => Key::PageDown,
+        // The configuration allows 1 to 20.
+        KeyName::F(number) => FUNCTION.get(usize::from(number.saturating_sub(1))).copied().unwrap_or(Key::F1),
+        KeyName::VolumeUp => Key::VolumeUp,
+        KeyName::VolumeDown => Key::VolumeDown,
+        KeyName::Mute => Key::VolumeMute,
+        KeyName::PlayPause => Key::MediaPlayPause,
+        KeyName::Stop => Key::MediaStop,
+        KeyName::Next => Key::MediaNextTrack,
+        KeyName::Previous => Key::MediaPrevTrack,
+        KeyName::PrintScreen => Key::PrintScr,
+        KeyName::ScrollLock => Key::ScrollLock,
+        KeyName::Pause => Key::Pause,
+        KeyName::CapsLock => Key::CapsLock,
+        KeyName::NumLock => Key::Numlock,
+    }
+}

@@ -1,0 +1,85 @@
+//! Parameters of Live Sets under a knob, in whichever Set the hands are on.
+
+use super::sessions::SessionKey;
+use super::{Live, LiveHostError, LiveSet};
+use crate::worker::{Latest, Worker};
+use conductor_core::event::Micros;
+use conductor_set::PathId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+/// Values closer together than this are one turn, and one undo entry where the history is ours.
+const ONE_TURN_US: u64 = 1_000_000;
+
+/// One parameter, as a mapping names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Knob {
+    pub path: String,
+    /// Whether values come in the parameter's own units; else 0 to 1 stands for all of its range.
+    pub ranged: bool,
+}
+
+/// What is remembered between values.
+#[derive(Debug, Default)]
+pub struct Turning {
+    last: Option<(String, PathId, Micros)>,
+    /// Ranges by Set and parameter, for as long as ids stay where they are.
+    ranges: BTreeMap<(String, PathId), (u64, f64, f64)>,
+}
+
+/// `failed` hears of every value that did not arrive.
+pub fn start(
+    live: &Arc<Live>,
+    runtime: tokio::runtime::Handle,
+    now: impl Fn() -> Micros + Send + 'static,
+    failed: impl Fn(&Knob, LiveHostError) + Send + 'static,
+) -> std::io::Result<Worker<Latest<Knob>>> {
+    let live: Weak<Live> = Arc::downgrade(live);
+    Worker::start("live knobs", move |(knob, value): (Knob, f64)| {
+        let Some(live) = live.upgrade() else { return };
+        if let Err(refusal) = runtime.block_on(live.turn(&knob, value, now())) {
+            failed(&knob, refusal);
+        }
+    })
+}
+
+impl Live {
+    /// Sets a parameter as a knob does: at once, unguarded, and as one undo entry while it is
+    /// turning.
+    pub async fn turn(&self, knob: &Knob, value: f64, now: Micros) -> Result<(), LiveHostError> {
+        let id: PathId = knob.path.parse().map_err(LiveHostError::Set)?;
+        let set = self.set(&SessionKey::Engine, None).await?;
+        let value = if knob.ranged {
+            value
+        } else {
+            let (low, high) = self.range(&set, id).await?;
+            low + (high - low) * value.clamp(0.0, 1.0)
+        };
+        let still = self
+            .turning()
+            .last
+            .as_ref()
+            .is_some_and(|(of, which, at)| *of == set.id && *which == id && now.since(*at) < ONE_TURN_US);
+        set.host.turn_knob(id, value, still).await?;
+        self.turning().last = Some((set.id.clone(), id, now));
+        self.notify(&set, &[id], false);
+        Ok(())
+    }
+
+    /// From where to where a parameter goes. Asked once, and again when ids moved.
+    pub(super) async fn range(&self, set: &LiveSet, id: PathId) -> Result<(f64, f64), LiveHostError> {
+        let structure = set.host.state().structure;
+        let key = (set.id.clone(), id);
+        let known = self.turning().ranges.get(&key).copied().filter(|it| it.0 == structure);
+        if let Some((_, low, high)) = known {
+            return Ok((low, high));
+        }
+        let param = set.host.param(id).await?;
+        self.turning().ranges.insert(key, (structure, param.min, param.max));
+        Ok((param.min, param.max))
+    }
+
+    fn turning(&self) -> parking_lot::MutexGuard<'_, Turning> {
+        self.turning.lock()
+    }
+}

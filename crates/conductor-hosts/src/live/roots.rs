@@ -1,0 +1,194 @@
+//! The folders that Sets may be read from and written to, and their backups.
+//!
+//! A path is canonicalized once; then its folder is opened from the root without following links.
+//! A link that appears between the two makes the walk fail instead of leading out. Not here: the
+//! content of a file.
+
+use super::LiveHostError;
+use crate::rooted::{self, RootedError, RootedFile, Stamp, Step, canonical, touches_home};
+use cap_fs_ext::DirExt as _;
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Backups of ours that are kept of one Set. Live's own are in the same folder and are never
+/// touched.
+const BACKUPS_KEPT: usize = 20;
+
+/// The folders that document tools may reach.
+#[derive(Debug, Clone)]
+pub struct Roots {
+    /// The start of relative paths; created on first use.
+    sets: PathBuf,
+    granted: Vec<PathBuf>,
+}
+
+/// A file in a root, and the path that people see.
+#[derive(Debug)]
+pub struct Place {
+    file: RootedFile,
+    path: PathBuf,
+}
+
+impl Roots {
+    /// Granted folders that touch the home are left out.
+    pub fn new(home: &Path, granted: &[PathBuf]) -> Roots {
+        let granted = granted.iter().filter(|it| !touches_home(home, it)).map(|it| canonical(it)).collect();
+        Roots { sets: canonical(home).join("sets"), granted }
+    }
+
+    pub fn list(&self) -> Vec<PathBuf> {
+        std::iter::once(&self.sets).chain(&self.granted).cloned().collect()
+    }
+
+    /// The place that `asked` names. Only its folder must exist.
+    pub fn find(&self, asked: &Path) -> Result<Place, LiveHostError> {
+        if !asked.is_absolute() {
+            self.make_sets().map_err(|error| LiveHostError::io(&self.sets, error))?;
+        }
+        let denied = || LiveHostError::OutsideRoots { path: asked.to_owned(), roots: self.list() };
+        let whole = self.sets.join(asked);
+        let name = whole.file_name().ok_or_else(denied)?;
+        let resolved = std::fs::canonicalize(&whole).or_else(|_| {
+            let parent = whole.parent().unwrap_or(Path::new("/"));
+            std::fs::canonicalize(parent).map(|it| it.join(name))
+        });
+        let path = resolved.as_ref().map_or_else(|_| rooted::lexical(&whole), PathBuf::clone);
+        // The answer does not reveal whether something outside exists.
+        let root = self.list().into_iter().find(|root| path.starts_with(root)).ok_or_else(denied)?;
+        if resolved.is_err() {
+            return Err(LiveHostError::NoSuchFile { path });
+        }
+        let inside = path.strip_prefix(&root).map_err(|_| denied())?;
+        let name = inside.file_name().map(OsStr::to_owned).ok_or_else(denied)?;
+        let folder = rooted::walk(&root, inside.parent().unwrap_or(Path::new(""))).map_err(|(_, error)| {
+            if matches!(error, RootedError::Outside | RootedError::NotAFolder) {
+                return denied();
+            }
+            LiveHostError::Io { path: path.clone(), reason: error.to_string() }
+        })?;
+        Ok(Place { file: RootedFile::new(folder, name), path })
+    }
+
+    fn make_sets(&self) -> io::Result<()> {
+        match std::fs::create_dir(&self.sets) {
+            Ok(()) => std::fs::set_permissions(&self.sets, std::fs::Permissions::from_mode(0o700)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Place {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn error(&self, error: RootedError) -> LiveHostError {
+        let path = self.path.clone();
+        match error {
+            RootedError::Missing => LiveHostError::NoSuchFile { path },
+            RootedError::Outside | RootedError::WrongKind(_) => LiveHostError::NotAFile { path },
+            RootedError::Exists => LiveHostError::FileExists { path },
+            RootedError::TooLarge(limit) => {
+                LiveHostError::TooLarge { path, limit: usize::try_from(limit).unwrap_or(usize::MAX) }
+            }
+            RootedError::Changed => LiveHostError::ChangedOnDisk { path },
+            other @ (RootedError::NotAFolder | RootedError::NotEmpty | RootedError::Io(_)) => {
+                LiveHostError::Io { path, reason: other.to_string() }
+            }
+        }
+    }
+
+    /// The bytes of the file, at most `limit`, and its stamp.
+    pub fn read(&self, limit: usize) -> Result<(Vec<u8>, Stamp), LiveHostError> {
+        let (bytes, metadata) = self.file.read(limit as u64).map_err(|error| self.error(error))?;
+        Ok((bytes, Stamp::of(&metadata)))
+    }
+
+    pub fn stamp(&self) -> Result<Stamp, LiveHostError> {
+        let (_, metadata) = self.file.open().map_err(|error| self.error(error))?;
+        Ok(Stamp::of(&metadata))
+    }
+
+    pub fn exists(&self) -> bool {
+        self.file.metadata().is_ok()
+    }
+
+    /// Writes a file that must not exist yet.
+    pub fn create(&self, bytes: &[u8]) -> Result<Stamp, LiveHostError> {
+        self.file.create(bytes).map_err(|error| self.error(error))
+    }
+
+    /// Replaces the file atomically and keeps the old file as a backup of the given time.
+    pub fn replace(
+        &self,
+        bytes: &[u8],
+        time: &str,
+        unique: &str,
+        look: &dyn Fn(Step) -> io::Result<()>,
+    ) -> Result<(Stamp, Option<PathBuf>), LiveHostError> {
+        let mut backup = None;
+        let stamp = self.file.replace(bytes, 0o600, unique, &mut |step| {
+            look(step).map_err(RootedError::Io)?;
+            if step == Step::Backup && self.exists() {
+                backup = Some(self.back_up(time).map_err(RootedError::Io)?);
+            }
+            Ok(())
+        });
+        match stamp {
+            Ok(stamp) => Ok((stamp, backup)),
+            Err(error) => Err(LiveHostError::Io { path: self.path.clone(), reason: error.to_string() }),
+        }
+    }
+
+    /// Keeps the file under a second name. A hard link shares the bytes, so the backup is complete
+    /// as soon as it exists.
+    fn back_up(&self, time: &str) -> io::Result<PathBuf> {
+        let folder = self.file.folder();
+        match folder.create_dir_with("Backup", DirBuilder::new().mode(0o755)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let backups = folder.open_dir_nofollow("Backup")?;
+        let stem = Path::new(self.file.name()).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut name = format!("{stem} [{time}] conductor.als");
+        for again in 2.. {
+            let Err(error) = folder.hard_link(self.file.name(), &backups, &name) else { break };
+            match Errno::from_io_error(&error) {
+                Some(Errno::EXIST) if again < 100 => name = format!("{stem} [{time} {again}] conductor.als"),
+                // File systems of cameras and sticks have no hard links; the backup is then a copy.
+                Some(Errno::PERM | Errno::OPNOTSUPP | Errno::XDEV) => {
+                    let (bytes, _) = self.file.read(u64::MAX).map_err(io::Error::other)?;
+                    RootedFile::new(backups.try_clone()?, &name).create(&bytes).map_err(io::Error::other)?;
+                    break;
+                }
+                Some(_) | None => return Err(error),
+            }
+        }
+        rooted::sync_folder(&backups)?;
+        prune(&backups, &stem)?;
+        Ok(self.path.with_file_name("Backup").join(name))
+    }
+}
+
+/// Removes backups of one Set beyond the limit, the oldest first. Their names sort by time. The
+/// first backup is kept: many saves by a caller must not remove the person's own file.
+fn prune(folder: &Dir, stem: &str) -> io::Result<()> {
+    let start = format!("{stem} [");
+    let mut ours = Vec::new();
+    for entry in folder.entries()? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with(&start) && name.ends_with("] conductor.als") {
+            ours.push(name);
+        }
+    }
+    ours.sort();
+    for old in ours.iter().skip(1).take(ours.len().saturating_sub(BACKUPS_KEPT)) {
+        folder.remove_file(old)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Reads the file with the script's port, the token that identifies it, and the secret that both
+//! sides prove to know.
+
+use crate::live::LiveHostError;
+use serde::Deserialize;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::NAME;
+
+/// A file larger than this is not ours.
+const MAX_BYTES: u64 = 4096;
+
+#[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
+pub struct Rendezvous {
+    pub port: u16,
+    pub token: String,
+    /// Empty in files of scripts before protocol 2.
+    #[serde(default)]
+    pub secret: String,
+    pub pid: u32,
+    pub protocol: u32,
+}
+
+/// Why the file cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RendezvousError {
+    /// No file: the script does not run.
+    NoFile,
+    /// The file belongs to another user, or others may read or write it.
+    Unsafe(String),
+    /// The file does not have the script's format.
+    Nonsense(String),
+}
+
+impl From<RendezvousError> for LiveHostError {
+    fn from(error: RendezvousError) -> LiveHostError {
+        let reason = match error {
+            RendezvousError::NoFile => "its script does not run in any Live".to_owned(),
+            RendezvousError::Unsafe(why) | RendezvousError::Nonsense(why) => why,
+        };
+        LiveHostError::Offline { host: NAME, reason }
+    }
+}
+
+pub fn path(home: &Path) -> PathBuf {
+    home.join("state").join("live-script.json")
+}
+
+/// Reads the file. Blocks for one small read.
+pub fn read(home: &Path) -> Result<Rendezvous, RendezvousError> {
+    let path = path(home);
+    let shown = path.display();
+    let no_link = rustix::fs::OFlags::NOFOLLOW.bits();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(no_link.cast_signed()).open(&path);
+    let mut file = match file {
+        Ok(file) => file,
+        Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => return Err(RendezvousError::NoFile),
+        Err(fault) => return Err(RendezvousError::Unsafe(format!("{shown} cannot be read: {fault}"))),
+    };
+    let found = file.metadata().map_err(|fault| RendezvousError::Unsafe(format!("{shown}: {fault}")))?;
+    // A file written by another user could lead us to a program of theirs; a file they can read
+    // gives them the secret.
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(RendezvousError::Unsafe(format!("{shown} belongs to another user")));
+    }
+    if found.mode() & 0o077 != 0 {
+        return Err(RendezvousError::Unsafe(format!("{shown} is open to other users; mode 0600 is needed")));
+    }
+    let mut text = String::new();
+    let read = file.by_ref().take(MAX_BYTES).read_to_string(&mut text);
+    read.map_err(|fault| RendezvousError::Nonsense(format!("{shown}: {fault}")))?;
+    serde_json::from_str(&text).map_err(|fault| RendezvousError::Nonsense(format!("{shown}: {fault}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn put(home: &Path, text: &str, mode: u32) {
+        fs::create_dir_all(home.join("state")).expect("a folder");
+        fs::write(path(home), text).expect("a file");
+        fs::set_permissions(path(home), fs::Permissions::from_mode(mode)).expect("a mode");
+    }
+
+    #[test]
+    fn only_a_file_that_is_ours_alone_is_read() {
+        let home = tempfile::tempdir().expect("a folder");
+        assert_eq!(read(home.path()), Err(RendezvousError::NoFile));
+        let text = r#"{"port": 50123, "token": "abc", "pid": 4321, "protocol": 1}"#;
+        put(home.path(), text, 0o600);
+        assert_eq!(read(home.path()).map(|it| (it.port, it.pid)), Ok((50123, 4321)));
+        for wide in [0o644, 0o640, 0o602] {
+            put(home.path(), text, wide);
+            assert!(matches!(read(home.path()), Err(RendezvousError::Unsafe(_))), "{wide:o}");
+        }
+        put(home.path(), "{", 0o600);
+        assert!(matches!(read(home.path()), Err(RendezvousError::Nonsense(_))));
+        fs::rename(path(home.path()), home.path().join("elsewhere")).expect("a move");
+        std::os::unix::fs::symlink(home.path().join("elsewhere"), path(home.path())).expect("a link");
+        assert!(matches!(read(home.path()), Err(RendezvousError::Unsafe(_))), "a link could lead anywhere");
+    }
+}

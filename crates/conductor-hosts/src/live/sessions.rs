@@ -1,0 +1,171 @@
+//! Records the current Set of each caller and what the caller has seen. Ids are positions, so a
+//! caller that has not seen another caller's shift must read again.
+
+use conductor_core::principal::Principal;
+use conductor_set::{Author, PathId};
+use std::collections::{BTreeMap, HashMap};
+
+/// The owner of a current Set and of what was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum SessionKey {
+    Connection(u64),
+    /// Callers without a connection of their own, HTTP tokens among them.
+    Principal(String),
+    /// The person and the pads. They use the default Set, and their ids mean the position at this
+    /// moment.
+    Engine,
+}
+
+impl SessionKey {
+    /// Requests of modern HTTP clients have a connection each, so the token is their session.
+    pub fn of(principal: &Principal, conn: u64) -> SessionKey {
+        match principal {
+            Principal::Person { .. } | Principal::Cli { .. } | Principal::Mapping { .. } => SessionKey::Engine,
+            Principal::Socket { .. } if conn != 0 => SessionKey::Connection(conn),
+            Principal::Socket { .. }
+            | Principal::Http { .. }
+            | Principal::Plugin { .. }
+            | Principal::Webhook { .. } => SessionKey::Principal(principal.to_string()),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    author: u64,
+    current: Option<String>,
+    /// Per Set, the structure count of the last result.
+    seen: BTreeMap<String, u64>,
+    /// Per Set and clip, how many of its first notes were shown.
+    read: BTreeMap<(String, PathId), usize>,
+}
+
+#[derive(Debug, Default)]
+pub struct Sessions {
+    all: HashMap<SessionKey, Session>,
+    authors: u64,
+}
+
+/// Sessions of principals without a connection never end by themselves; beyond this limit the
+/// oldest is dropped.
+const MAX_SESSIONS: usize = 4096;
+
+impl Sessions {
+    fn session(&mut self, key: &SessionKey) -> &mut Session {
+        if !self.all.contains_key(key) && self.all.len() >= MAX_SESSIONS {
+            let oldest = self.all.iter().min_by_key(|(_, it)| it.author).map(|(key, _)| key.clone());
+            if let Some(oldest) = oldest {
+                self.all.remove(&oldest);
+            }
+        }
+        let authors = &mut self.authors;
+        self.all.entry(key.clone()).or_insert_with(|| {
+            *authors += 1;
+            Session { author: *authors, ..Session::default() }
+        })
+    }
+
+    pub fn current(&self, key: &SessionKey) -> Option<&str> {
+        self.all.get(key)?.current.as_deref()
+    }
+
+    pub fn is_any_on(&self, set: impl Fn(&str) -> bool) -> bool {
+        self.all.values().any(|it| it.current.as_deref().is_some_and(&set))
+    }
+
+    /// The engine has no current Set of its own.
+    pub fn set_current(&mut self, key: &SessionKey, set: &str) {
+        if *key != SessionKey::Engine {
+            self.session(key).current = Some(set.to_owned());
+        }
+    }
+
+    pub fn seen(&mut self, key: &SessionKey, set: &str) -> Option<(Author, u64)> {
+        if *key == SessionKey::Engine {
+            return None;
+        }
+        let session = self.session(key);
+        Some((Author(session.author), session.seen.get(set).copied().unwrap_or(0)))
+    }
+
+    pub fn saw(&mut self, key: &SessionKey, set: &str, structure: u64) {
+        if *key != SessionKey::Engine {
+            let seen = self.session(key).seen.entry(set.to_owned()).or_default();
+            *seen = structure.max(*seen);
+        }
+    }
+
+    /// Notes of a clip were shown: `count` of them from `offset` on, or some other window.
+    pub fn read_notes(&mut self, key: &SessionKey, set: &str, clip: PathId, offset: Option<usize>, count: usize) {
+        let read = self.session(key).read.entry((set.to_owned(), clip)).or_default();
+        // Consecutive pages add up; a window elsewhere only covers itself.
+        *read = match offset {
+            Some(offset) if offset <= *read => offset.saturating_add(count).max(*read),
+            Some(_) | None => count.max(*read),
+        };
+    }
+
+    /// The session wrote the whole clip, so it knows what is in it.
+    pub fn wrote_notes(&mut self, key: &SessionKey, set: &str, clip: PathId, count: usize) {
+        self.session(key).read.insert((set.to_owned(), clip), count);
+    }
+
+    pub fn notes_read(&mut self, key: &SessionKey, set: &str, clip: PathId) -> usize {
+        self.session(key).read.get(&(set.to_owned(), clip)).copied().unwrap_or(0)
+    }
+
+    /// Positions moved, so what was seen of the clips at them no longer counts.
+    pub fn shifted(&mut self, set: &str) {
+        for session in self.all.values_mut() {
+            session.read.retain(|(of, _), _| of != set);
+        }
+    }
+
+    pub fn renamed(&mut self, old: &str, new: &str) {
+        for session in self.all.values_mut() {
+            if session.current.as_deref() == Some(old) {
+                session.current = Some(new.to_owned());
+            }
+            if let Some(seen) = session.seen.remove(old) {
+                session.seen.insert(new.to_owned(), seen);
+            }
+            let read = std::mem::take(&mut session.read);
+            session.read = read
+                .into_iter()
+                .map(|((set, clip), n)| ((if set == old { new.to_owned() } else { set }, clip), n))
+                .collect();
+        }
+    }
+
+    pub fn closed(&mut self, set: &str) {
+        for session in self.all.values_mut() {
+            session.seen.remove(set);
+            session.read.retain(|(of, _), _| of != set);
+        }
+    }
+
+    pub fn forget(&mut self, key: &SessionKey) {
+        self.all.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_add_up_and_a_window_proves_only_itself() {
+        let mut sessions = Sessions::default();
+        let (key, clip) = (SessionKey::Connection(1), PathId::Track(0));
+        sessions.read_notes(&key, "s", clip, None, 7);
+        assert_eq!(sessions.notes_read(&key, "s", clip), 7);
+        sessions.read_notes(&key, "s", clip, Some(0), 400);
+        sessions.read_notes(&key, "s", clip, Some(400), 1);
+        assert_eq!(sessions.notes_read(&key, "s", clip), 401);
+        sessions.read_notes(&key, "s", clip, Some(9000), 5);
+        assert_eq!(sessions.notes_read(&key, "s", clip), 401);
+        assert_eq!(sessions.notes_read(&SessionKey::Connection(2), "s", clip), 0);
+        sessions.shifted("s");
+        assert_eq!(sessions.notes_read(&key, "s", clip), 0);
+    }
+}

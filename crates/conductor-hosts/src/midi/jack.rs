@@ -1,0 +1,433 @@
+//! MIDI through a JACK server (or PipeWire, which speaks its protocol).
+//!
+//! The backend is one JACK client. A ring passes new ports to the process callback and another ring
+//! returns closed ones, so the callback neither locks nor frees. Output goes through
+//! [`queue`](super::queue): a burst that does not fit into one period continues in the next, in
+//! order.
+//!
+//! libjack is loaded when a server is first seen. Without libjack or a server, `connect` reports
+//! the reason. After the server ended, all handles are dead and `connect` makes a new client.
+
+use super::port_generation::PortGenerations;
+use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
+use super::ring::EventSender;
+use super::{
+    Announce, Announcement, Backend, Cause, Input, Intake, Output, PortError, PortInfo, SendError, Stamp, Unavailable,
+    Way,
+};
+use conductor_core::event::{Taint, Trail};
+use jack::{
+    AsyncClient, Client, ClientOptions, ClientStatus, Control, LoggerType, MidiIn, MidiOut, NotificationHandler, Port,
+    PortFlags, PortId, PortSpec, ProcessHandler, ProcessScope, RawMidi,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+const NAME: &str = "jack";
+const MIDI: &str = "8 bit raw midi";
+/// Most ports of our own; the callback's lists never grow.
+const PORTS_MAX: usize = 128;
+/// Most registrations between two scans.
+const REGISTERED_MAX: usize = 4096;
+
+pub struct Jack {
+    client_name: String,
+    stamp: Stamp,
+    announce: Announce,
+    live: Option<Live>,
+}
+
+/// A connection to a server.
+struct Live {
+    client: AsyncClient<Notices, Process>,
+    arrivals: rtrb::Producer<Arrival>,
+    departures: rtrb::Consumer<Arrival>,
+    alive: Arc<AtomicBool>,
+    /// Numbers the ports that we register without a given name.
+    last_number: u32,
+    /// Ports that were registered since the last scan.
+    registered: Receiver<PortId>,
+    generations: PortGenerations,
+}
+
+impl Jack {
+    /// Does not connect yet. The server changes the client's name when it is taken.
+    pub fn new(client_name: &str, stamp: Stamp, announce: Announce) -> Self {
+        let client_name = client_name.replace(['\0', ':'], ".");
+        Jack { client_name, stamp, announce, live: None }
+    }
+
+    fn live(&mut self) -> Result<&mut Live, Unavailable> {
+        if self.live.as_ref().is_some_and(|live| !live.alive.load(Ordering::Acquire)) {
+            self.live = None;
+        }
+        if self.live.is_none() {
+            self.live = Some(Live::start(&self.client_name, &self.stamp, &self.announce)?);
+        }
+        let ended = || Unavailable::new(NAME, Cause::NoServer, "the server ended");
+        let live = self.live.as_mut().ok_or_else(ended)?;
+        live.unregister_closed();
+        Ok(live)
+    }
+}
+
+impl Live {
+    fn start(name: &str, stamp: &Stamp, announce: &Announce) -> Result<Live, Unavailable> {
+        if !server_may_run() {
+            return Err(Unavailable::new(NAME, Cause::NoServer, "no sign of JACK or PipeWire"));
+        }
+        let (client, _) = Client::new(name, ClientOptions::NO_START_SERVER).map_err(unavailable)?;
+        // The library is loaded. Errors come as return values; its log would go to the terminal.
+        jack::set_logger(LoggerType::None);
+        let (arrivals, arrivals_out) = rtrb::RingBuffer::new(PORTS_MAX);
+        let (departures_in, departures) = rtrb::RingBuffer::new(2 * PORTS_MAX);
+        let alive = Arc::new(AtomicBool::new(true));
+        let (registrations, registered) = sync_channel(REGISTERED_MAX);
+        let notices = Notices { alive: Arc::clone(&alive), announce: Arc::clone(announce), registrations };
+        let process = Process {
+            inputs: Vec::with_capacity(PORTS_MAX),
+            outputs: Vec::with_capacity(PORTS_MAX),
+            arrivals: arrivals_out,
+            departures: departures_in,
+            stamp: Arc::clone(stamp),
+        };
+        let client = client.activate_async(notices, process).map_err(unavailable)?;
+        let generations = PortGenerations::default();
+        Ok(Live { client, arrivals, departures, alive, last_number: 0, registered, generations })
+    }
+
+    /// Reads the registrations since the last scan. Port numbers are reused; each is looked up as
+    /// it is now.
+    fn read_registrations(&mut self) {
+        while let Ok(port) = self.registered.try_recv() {
+            let name = self.client.as_client().port_by_id(port).and_then(|it| it.name().ok());
+            name.into_iter().for_each(|name| self.generations.announce(name));
+        }
+    }
+
+    /// Unregisters the ports that the callback has returned.
+    fn unregister_closed(&mut self) {
+        while let Ok(port) = self.departures.pop() {
+            let client = self.client.as_client();
+            // This fails only when the server is gone, and the port with it.
+            let _ = match port {
+                Arrival::Input(input) => client.unregister_port(input.port),
+                Arrival::Output(output) => client.unregister_port(output.port),
+            };
+        }
+    }
+
+    fn register<S: PortSpec>(&mut self, name: Option<&str>, spec: S) -> Result<Port<S>, PortError> {
+        let name = match name {
+            Some(name) => name.replace(['\0', ':'], "."),
+            None => {
+                self.last_number = self.last_number.wrapping_add(1);
+                let kind = if spec.jack_flags().contains(PortFlags::IS_INPUT) { "in" } else { "out" };
+                format!("{kind}_{}", self.last_number)
+            }
+        };
+        self.client.as_client().register_port(&name, spec).map_err(|error| PortError::refused(&name, error))
+    }
+
+    fn check_exists(&self, id: &str) -> Result<(), PortError> {
+        let named = (!id.contains('\0')).then(|| self.client.as_client().port_by_name(id)).flatten();
+        named.map(|_| ()).ok_or_else(|| PortError::gone(id))
+    }
+
+    fn connect(&self, from: &str, to: &str, theirs: &str) -> Result<(), PortError> {
+        self.client.as_client().connect_ports_by_name(from, to).map_err(|error| PortError::refused(theirs, error))
+    }
+
+    fn admit(&mut self, port: Arrival, id: &str) -> Result<(), PortError> {
+        let full = |_| PortError::refused(id, format!("{PORTS_MAX} ports are open already"));
+        self.arrivals.push(port).map_err(full)
+    }
+
+    /// A new port of our own, and its full name.
+    fn input(&mut self, name: Option<&str>, id: &str, events: EventSender) -> Result<(OpenPort, String), PortError> {
+        let port = self.register(name, MidiIn::default())?;
+        let ours = port.name().map_err(|error| PortError::refused(id, error))?;
+        let open = OpenPort { alive: Arc::clone(&self.alive), closing: Arc::default() };
+        let input = InPort { port, intake: Intake::new(events), closing: Arc::clone(&open.closing) };
+        self.admit(Arrival::Input(Box::new(input)), id)?;
+        Ok((open, ours))
+    }
+
+    /// A new port of our own, and its full name.
+    fn output(&mut self, name: Option<&str>, id: &str) -> Result<(OpenOutput, String), PortError> {
+        let port = self.register(name, MidiOut::default())?;
+        let ours = port.name().map_err(|error| PortError::refused(id, error))?;
+        let open = OpenPort { alive: Arc::clone(&self.alive), closing: Arc::default() };
+        let largest = Arc::new(AtomicUsize::new(usize::MAX));
+        let (sender, queue) = queue(QUEUE_BYTES);
+        let closing = Arc::clone(&open.closing);
+        let output = OutPort { port, queue, closing, largest: Arc::clone(&largest), is_idle: false };
+        self.admit(Arrival::Output(Box::new(output)), id)?;
+        Ok((OpenOutput { queue: sender, port: open, largest }, ours))
+    }
+}
+
+/// Looks for a server before libjack is loaded, which takes four megabytes. A JACK server has a
+/// socket in `/dev/shm` (`jack_<name>_<uid>_<number>`, older ones the folder `jack-<uid>/`),
+/// PipeWire has one in the runtime folder. If `/dev/shm` cannot be read, a server may run.
+fn server_may_run() -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    if !cfg!(target_os = "linux") {
+        return true;
+    }
+    let Ok(shared) = std::fs::read_dir("/dev/shm") else { return true };
+    let older = format!("jack-{}", rustix::process::geteuid().as_raw());
+    let jack = shared.flatten().any(|entry| {
+        let name = entry.file_name();
+        let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+        name == *older || (is_socket && name.as_encoded_bytes().starts_with(b"jack"))
+    });
+    jack || crate::system::runtime_folders().iter().any(|folder| {
+        let Ok(entries) = std::fs::read_dir(folder) else { return false };
+        entries.flatten().any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"pipewire-"))
+    })
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a foreign enum; only two of its variants need more than their text"
+)]
+fn unavailable(error: jack::Error) -> Unavailable {
+    let (cause, detail) = match error {
+        jack::Error::LibraryError(why) => (Cause::LibraryMissing, why),
+        jack::Error::ClientError(status) => {
+            let no_server = status.intersects(ClientStatus::SERVER_FAILED | ClientStatus::SERVER_ERROR)
+                || status == ClientStatus::FAILURE;
+            let cause = if no_server { Cause::NoServer } else { Cause::Refused };
+            let names: Vec<&str> = status.iter_names().map(|(name, _)| name).collect();
+            (cause, names.join(" "))
+        }
+        other => (Cause::Refused, other.to_string()),
+    };
+    Unavailable::new(NAME, cause, detail)
+}
+
+impl Backend for Jack {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn connect(&mut self) -> Result<(), Unavailable> {
+        self.live().map(|_| ())
+    }
+
+    fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
+        let live = self.live()?;
+        live.read_registrations();
+        let client = live.client.as_client();
+        let ours = format!("{}:", client.name());
+        let mut out = Vec::new();
+        // Outputs of others are our inputs.
+        for (way, flag) in [(Way::Input, PortFlags::IS_OUTPUT), (Way::Output, PortFlags::IS_INPUT)] {
+            for id in client.ports(None, Some(MIDI), flag) {
+                if id.starts_with(&ours) {
+                    continue;
+                }
+                let port = client.port_by_name(&id);
+                let is_hardware = port.as_ref().is_some_and(|it| it.flags().contains(PortFlags::IS_PHYSICAL));
+                let aliases = port.and_then(|it| it.aliases().ok()).unwrap_or_default();
+                // The name of the device is the alias of a port such as `system:midi_capture_1`.
+                let device = aliases.first().filter(|_| id.starts_with("system:")).cloned();
+                let name = device.unwrap_or_else(|| id.clone());
+                let other_names = aliases.into_iter().chain([id.clone()]).filter(|it| *it != name).collect();
+                out.push(PortInfo { other_names, is_hardware, ..PortInfo::new(NAME, way, id, name) });
+            }
+        }
+        live.generations.update(&mut out);
+        Ok(out)
+    }
+
+    fn open_input(&mut self, id: &str, events: EventSender) -> Result<Box<dyn Input>, PortError> {
+        let live = self.live()?;
+        live.check_exists(id)?;
+        let (input, ours) = live.input(None, id, events)?;
+        live.connect(id, &ours, id)?;
+        Ok(Box::new(input))
+    }
+
+    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
+        let live = self.live()?;
+        live.check_exists(id)?;
+        let (output, ours) = live.output(None, id)?;
+        live.connect(&ours, id, id)?;
+        Ok(Box::new(output))
+    }
+
+    fn create_input(&mut self, name: &str, events: EventSender) -> Result<Box<dyn Input>, PortError> {
+        Ok(Box::new(self.live()?.input(Some(name), name, events)?.0))
+    }
+
+    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
+        Ok(Box::new(self.live()?.output(Some(name), name)?.0))
+    }
+}
+
+/// A handle of a port. Dropping it makes the callback return the port.
+struct OpenPort {
+    alive: Arc<AtomicBool>,
+    closing: Arc<AtomicBool>,
+}
+
+impl Input for OpenPort {
+    fn is_open(&self) -> bool {
+        self.alive.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for OpenPort {
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::Release);
+    }
+}
+
+struct OpenOutput {
+    queue: QueueSender,
+    port: OpenPort,
+    /// The largest message that fits into the server's buffer, as the callback last saw it.
+    largest: Arc<AtomicUsize>,
+}
+
+impl Output for OpenOutput {
+    fn send(&mut self, message: &[u8], _: Trail) -> Result<(), SendError> {
+        if !self.is_open() {
+            return Err(SendError::Offline);
+        }
+        let max = self.largest.load(Ordering::Relaxed);
+        if message.len() > max {
+            // A malformed message is reported as malformed.
+            super::check_message(message)?;
+            return Err(SendError::TooLong { max });
+        }
+        self.queue.send(message)
+    }
+
+    fn is_open(&self) -> bool {
+        self.port.is_open()
+    }
+}
+
+/// A port on its way to the callback, or back.
+enum Arrival {
+    Input(Box<InPort>),
+    Output(Box<OutPort>),
+}
+
+struct InPort {
+    port: Port<MidiIn>,
+    intake: Intake,
+    closing: Arc<AtomicBool>,
+}
+
+struct OutPort {
+    port: Port<MidiOut>,
+    queue: QueueReceiver,
+    closing: Arc<AtomicBool>,
+    largest: Arc<AtomicUsize>,
+    /// No message was written in this period.
+    is_idle: bool,
+}
+
+/// The state of the real-time callback. Its boxes are freed by another thread.
+#[expect(clippy::vec_box, reason = "the box itself moves to the control thread; it must not be freed here")]
+struct Process {
+    inputs: Vec<Box<InPort>>,
+    outputs: Vec<Box<OutPort>>,
+    arrivals: rtrb::Consumer<Arrival>,
+    departures: rtrb::Producer<Arrival>,
+    stamp: Stamp,
+}
+
+impl ProcessHandler for Process {
+    fn process(&mut self, _: &Client, scope: &ProcessScope) -> Control {
+        self.admit();
+        let now = (self.stamp)();
+        for input in &mut self.inputs {
+            for event in input.port.iter(scope) {
+                input.intake.hear(now, Taint::Clean, event.bytes);
+            }
+        }
+        for output in &mut self.outputs {
+            output.write(scope);
+        }
+        self.dismiss();
+        Control::Continue
+    }
+}
+
+impl Process {
+    fn admit(&mut self) {
+        while self.inputs.len() < PORTS_MAX && self.outputs.len() < PORTS_MAX {
+            match self.arrivals.pop() {
+                Ok(Arrival::Input(input)) => self.inputs.push(input),
+                Ok(Arrival::Output(output)) => self.outputs.push(output),
+                Err(rtrb::PopError::Empty) => return,
+            }
+        }
+    }
+
+    /// Returns closed ports. An output is returned in a period in which it wrote nothing: then its
+    /// last note-offs are sent, and its buffer, which the server delivers as long as the port
+    /// exists, is empty.
+    fn dismiss(&mut self) {
+        let closed = self.inputs.iter().position(|it| it.closing.load(Ordering::Acquire));
+        if let Some(index) = closed
+            && !self.departures.is_full()
+        {
+            let input = self.inputs.swap_remove(index);
+            let _ = self.departures.push(Arrival::Input(input));
+        }
+        let closed = self.outputs.iter().position(|it| it.closing.load(Ordering::Acquire) && it.is_idle);
+        if let Some(index) = closed
+            && !self.departures.is_full()
+        {
+            let output = self.outputs.swap_remove(index);
+            let _ = self.departures.push(Arrival::Output(output));
+        }
+    }
+}
+
+impl OutPort {
+    fn write(&mut self, scope: &ProcessScope) {
+        let mut writer = self.port.writer(scope);
+        let room = writer.max_event_size();
+        self.largest.store(room, Ordering::Relaxed);
+        self.is_idle = true;
+        while let Some(message) = self.queue.front() {
+            self.is_idle = false;
+            // A message that does not fit into this period waits for the next. One that can never
+            // fit was refused by `send`.
+            let waits = message.len() <= room && writer.write(&RawMidi { time: 0, bytes: message }).is_err();
+            if waits {
+                return;
+            }
+            self.queue.done();
+        }
+    }
+}
+
+struct Notices {
+    alive: Arc<AtomicBool>,
+    announce: Announce,
+    registrations: SyncSender<PortId>,
+}
+
+impl NotificationHandler for Notices {
+    unsafe fn shutdown(&mut self, _: ClientStatus, _: &str) {
+        self.alive.store(false, Ordering::Release);
+        (self.announce)(Announcement::Lost { backend: NAME });
+    }
+
+    fn port_registration(&mut self, _: &Client, port: PortId, is_registered: bool) {
+        if is_registered {
+            // Full only after thousands of registrations between two scans.
+            let _ = self.registrations.try_send(port);
+        }
+        (self.announce)(Announcement::PortsChanged { backend: NAME });
+    }
+}

@@ -1,0 +1,94 @@
+//! Detects ports that vanished and came back between two scans, from the platform's announcements.
+//!
+//! A list of ports has names only, so a port that was replaced between two scans looks unchanged.
+//! An announcement may also arrive after the first list that shows the port; the first announcement
+//! of each port therefore does not count as a reconnect.
+
+use super::PortInfo;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub struct PortGenerations {
+    /// The ports of the last scan; none before the first.
+    known: Option<BTreeMap<String, Known>>,
+    /// How often each port was announced since the last scan.
+    announced: BTreeMap<String, u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    generation: u64,
+    /// The port was listed before it was announced.
+    awaits_announcement: bool,
+}
+
+impl PortGenerations {
+    /// The platform announced a new port.
+    pub fn announce(&mut self, id: String) {
+        *self.announced.entry(id).or_default() += 1;
+    }
+
+    /// Sets the generation of each port of a new scan.
+    pub fn update(&mut self, ports: &mut [PortInfo]) {
+        let announced = std::mem::take(&mut self.announced);
+        let mut now = BTreeMap::new();
+        for port in ports {
+            let count = announced.get(&port.id).copied().unwrap_or_default();
+            // One id may be listed for both ways.
+            let known = now.entry(port.id.clone()).or_insert_with(|| match &self.known {
+                // Ports of the first scan existed before us and are not announced.
+                None => Known { generation: 0, awaits_announcement: false },
+                Some(before) => match before.get(&port.id) {
+                    None => Known { generation: 0, awaits_announcement: count == 0 },
+                    Some(it) => Known {
+                        generation: it.generation + count.saturating_sub(u64::from(it.awaits_announcement)),
+                        awaits_announcement: it.awaits_announcement && count == 0,
+                    },
+                },
+            });
+            port.generation = known.generation;
+        }
+        self.known = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Way;
+    use super::*;
+
+    fn scan(generations: &mut PortGenerations, ids: &[&str]) -> Vec<u64> {
+        let mut ports: Vec<PortInfo> = ids.iter().map(|id| PortInfo::new("test", Way::Input, *id, *id)).collect();
+        generations.update(&mut ports);
+        ports.iter().map(|it| it.generation).collect()
+    }
+
+    #[test]
+    fn one_that_came_back_is_another_and_one_that_stayed_is_not() {
+        let mut generations = PortGenerations::default();
+        assert_eq!(scan(&mut generations, &["old"]), [0]);
+        generations.announce("new".into());
+        assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0]);
+        assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0], "a scan changes nothing");
+        generations.announce("new".into());
+        generations.announce("old".into());
+        assert_eq!(scan(&mut generations, &["old", "new"]), [1, 1]);
+    }
+
+    #[test]
+    fn an_announcement_that_comes_late_is_not_a_return() {
+        let mut generations = PortGenerations::default();
+        scan(&mut generations, &[]);
+        assert_eq!(scan(&mut generations, &["x", "x"]), [0, 0], "listed for both ways, not announced yet");
+        generations.announce("x".into());
+        assert_eq!(scan(&mut generations, &["x", "x"]), [0, 0]);
+        generations.announce("x".into());
+        assert_eq!(scan(&mut generations, &["x", "x"]), [1, 1]);
+        // Announced late, and replaced at once.
+        scan(&mut generations, &[]);
+        assert_eq!(scan(&mut generations, &["x"]), [0]);
+        generations.announce("x".into());
+        generations.announce("x".into());
+        assert_eq!(scan(&mut generations, &["x"]), [1]);
+    }
+}

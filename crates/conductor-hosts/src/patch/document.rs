@@ -1,0 +1,61 @@
+//! The host of patches without a running program. Nothing in a patch is executed; a program sees
+//! the edits when it loads the saved file.
+
+use super::{Ability, Capabilities, HostKind, PatchHost};
+use conductor_core::error::ToolError;
+use conductor_patch::{BoxView, Document, Format, Value, Warning};
+use std::path::Path;
+
+pub struct DocumentHost;
+
+const PD_HAS_NONE: Ability = Ability::No("Pure Data files have no such thing");
+
+impl PatchHost for DocumentHost {
+    fn kind(&self) -> HostKind {
+        HostKind::Document
+    }
+
+    fn capabilities(&self, format: Format) -> Capabilities {
+        let max_only = if format.is_pd() { PD_HAS_NONE } else { Ability::Yes };
+        vec![
+            ("edit", Ability::Yes),
+            ("attributes", Ability::Yes),
+            ("ports", Ability::Degraded("from the file, its structure and a table of classes; nothing is running")),
+            ("hidden", max_only),
+            ("midpoints", max_only),
+            ("presentation", max_only),
+            ("value", Ability::Degraded("only what the file stores")),
+            ("lock", Ability::Degraded("kept in memory; a file does not say")),
+            ("dirty", Ability::Yes),
+            ("console", Ability::Degraded("what Conductor says; nothing is running")),
+            ("frontmost", Ability::Degraded("the patch used last")),
+            ("redraw", Ability::No("nothing is drawn")),
+        ]
+    }
+
+    fn open(&self, _: &str, _: &Document, _: Option<&Path>) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    fn close(&self, _: &str) {}
+
+    fn confinement(&self) -> String {
+        "nothing in a document runs".to_owned()
+    }
+
+    fn carry(&self, _: &str, _: &Document, _: &Document) -> Result<Vec<Warning>, ToolError> {
+        Ok(Vec::new())
+    }
+
+    fn value(&self, _: &str, object: &BoxView<'_>) -> Result<Option<Value>, ToolError> {
+        Ok(object.stored_value())
+    }
+
+    fn set_locked(&self, _: &str, _: bool) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    fn redraw(&self, _: &str, _: &BoxView<'_>) -> Result<bool, ToolError> {
+        Ok(false)
+    }
+}

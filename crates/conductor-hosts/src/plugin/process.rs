@@ -1,0 +1,301 @@
+//! The daemon's view of a plugin's process: starts it, sends messages, and kills its whole process
+//! group.
+//!
+//! Dropping a [`Process`] kills it: only that stops the code of a call that was given up. Not here:
+//! how requests are answered ([`Answers`]), queues and restarts (`runner`).
+
+use super::frame::MAX_BYTES;
+use super::{Limits, Thrown, frame};
+use crate::system::children::ProcessGroup;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// This binary.
+    pub program: PathBuf,
+    pub limits: Limits,
+    /// The file name in errors.
+    pub file: String,
+    pub source: Arc<[u8]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Warning,
+    Error,
+}
+
+/// Why a request of a plugin is refused, for the plugin's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub message: String,
+    pub code: &'static str,
+}
+
+/// Answers a plugin's requests. Each request is checked by itself: the process is not trusted.
+pub trait Answers: Send + Sync {
+    fn answer(&self, what: String, with: Value) -> BoxFuture<'static, Result<Value, Refusal>>;
+    fn log(&self, level: LogLevel, text: &str);
+    /// The process was restarted.
+    fn restarted(&self) {}
+}
+
+/// Refuses all requests, for a file that is only inspected.
+pub struct NoAnswers;
+
+impl Answers for NoAnswers {
+    fn answer(&self, what: String, _: Value) -> BoxFuture<'static, Result<Value, Refusal>> {
+        let message = format!("{what} is not given to a plugin that is only looked at");
+        Box::pin(std::future::ready(Err(Refusal { message, code: "DENIED" })))
+    }
+
+    fn log(&self, _: LogLevel, _: &str) {}
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PluginError {
+    /// An error of the plugin's code; its process can be used further.
+    #[error("{0}")]
+    Threw(Thrown),
+    /// The plugin used up its processor time or memory, and its process is gone.
+    #[error("{1}")]
+    Over(Over, Thrown),
+    /// The file cannot be loaded.
+    #[error("{0}")]
+    NotLoaded(Thrown),
+    #[error("its process ended by itself ({0})")]
+    Died(String),
+    #[error("its process does not start: {0}")]
+    NotStarted(String),
+    #[error("{0} calls wait already")]
+    Busy(usize),
+    /// The loaded file is not the one that a person enabled.
+    #[error("{0}")]
+    Changed(String),
+}
+
+/// The limit that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    Time,
+    Memory,
+}
+
+pub struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    /// Received bytes that are not a complete frame yet.
+    arrived: Vec<u8>,
+    group: ProcessGroup,
+}
+
+/// Bytes of console output that one call may write to the log.
+const LOG_BYTES: usize = 8 * 1024;
+/// Requests of a plugin that are answered at the same time; others wait in order.
+const UNDER_WAY: usize = 32;
+/// Bytes of waiting requests, more than the plugin's heap can hold.
+const WAITING_BYTES: usize = 64 << 20;
+/// Bytes of unread answers; above it no further request is answered.
+const UNREAD_BYTES: usize = 8 << 20;
+
+impl Process {
+    /// Starts the child, which evaluates the file, and returns what the file declares.
+    pub async fn start(launch: &Launch) -> Result<(Self, Value), PluginError> {
+        let failed = |error: io::Error| PluginError::NotStarted(error.to_string());
+        let Limits { cpu_ms, heap_mb, stack_kb } = launch.limits;
+        let mut command = Command::new(&launch.program);
+        command.arg("plugin-host");
+        for (flag, most) in [("--cpu-ms", cpu_ms), ("--heap-mb", heap_mb), ("--stack-kb", stack_kb)] {
+            command.args([flag, &most.to_string()]);
+        }
+        command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        let (mut child, group) = ProcessGroup::spawn(&mut command).map_err(failed)?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(PluginError::NotStarted("no pipes".into()));
+        };
+        let mut process = Process { child, input, output, arrived: Vec::new(), group };
+        let sent = async {
+            frame::write(&mut process.input, launch.file.as_bytes()).await?;
+            frame::write(&mut process.input, &launch.source).await
+        };
+        // If the child has ended, reading fails below.
+        let _ = sent.await;
+        let declared = match process.next().await {
+            Some(mut message) => {
+                if let Ok(thrown) = serde_json::from_value(message["failed"].take()) {
+                    return Err(PluginError::NotLoaded(thrown));
+                }
+                message["declared"].take()
+            }
+            None => return Err(process.died().await),
+        };
+        Ok((process, declared))
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends one message, and answers the plugin's requests until its result arrives.
+    pub async fn request(&mut self, message: &Value, answers: &dyn Answers) -> Result<Value, PluginError> {
+        let mut leaving = Vec::new();
+        queue(&mut leaving, message);
+        let mut written = 0;
+        let mut answered = FuturesUnordered::new();
+        // Waiting requests are kept as bytes, which are smaller than values.
+        let (mut waiting, mut waiting_bytes) = (VecDeque::<Vec<u8>>::new(), 0);
+        let mut log_left = LOG_BYTES;
+        loop {
+            let has_room = leaving.len() - written < UNREAD_BYTES;
+            while has_room
+                && answered.len() < UNDER_WAY
+                && let Some(asked) = waiting.pop_front()
+            {
+                waiting_bytes -= asked.len();
+                let Some(ask) = serde_json::from_slice::<Value>(&asked).ok().map(|mut it| it["ask"].take()) else {
+                    continue;
+                };
+                let (id, what, with) =
+                    (ask["id"].clone(), ask["what"].as_str().unwrap_or_default().to_owned(), ask["with"].clone());
+                let answer = answers.answer(what, with);
+                answered.push(async move { (id, answer.await) });
+            }
+            tokio::select! {
+                arrived = Self::next_of(&mut self.output, &mut self.arrived) => {
+                    let Some(body) = arrived else { return Err(self.died().await) };
+                    let Ok(mut message) = serde_json::from_slice::<Value>(&body) else { return Err(self.died().await) };
+                    if let Some(log) = message.get("log") {
+                        write_log(answers, log, &mut log_left);
+                    } else if message.get("ask").is_some() {
+                        waiting_bytes += body.len();
+                        if waiting_bytes > WAITING_BYTES {
+                            self.kill();
+                            return Err(PluginError::Died("it asked for more at once than can be kept".into()));
+                        }
+                        waiting.push_back(body);
+                    } else if message.get("threw").is_some() {
+                        let thrown = serde_json::from_value(message["threw"].take()).unwrap_or_default();
+                        return Err(match message["over"].as_str() {
+                            // No limit was reached: the code waits for an event that never comes.
+                            None | Some("stuck") => PluginError::Threw(thrown),
+                            Some("time") => PluginError::Over(Over::Time, thrown),
+                            Some(_) => PluginError::Over(Over::Memory, thrown),
+                        });
+                    } else if let Some(done) = message.get_mut("done") {
+                        return Ok(done.take());
+                    }
+                }
+                Some((id, answer)) = answered.next(), if has_room && !answered.is_empty() => {
+                    queue(&mut leaving, &match answer {
+                        Ok(value) => json!({ "answer": { "id": id, "ok": value } }),
+                        Err(Refusal { message, code }) => json!({ "answer": { "id": id, "error": { "message": message, "code": code } } }),
+                    });
+                }
+                // Concurrent with reading: both sides may send more than a pipe holds.
+                sent = self.input.write(leaving.get(written..).unwrap_or_default()), if written < leaving.len() => match sent {
+                    Ok(count) => {
+                        written += count;
+                        if written == leaving.len() {
+                            leaving = Vec::new();
+                            written = 0;
+                        } else if written > UNREAD_BYTES {
+                            leaving.drain(..written);
+                            written = 0;
+                        }
+                    }
+                    Err(_) => return Err(self.died().await),
+                },
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Option<Value> {
+        let body = Self::next_of(&mut self.output, &mut self.arrived).await?;
+        serde_json::from_slice(&body).ok()
+    }
+
+    /// The bytes of the next message. Cancelling loses no bytes. `None`: the child is gone, or the
+    /// frame is too long.
+    async fn next_of(output: &mut ChildStdout, arrived: &mut Vec<u8>) -> Option<Vec<u8>> {
+        loop {
+            if let Some(head) = arrived.first_chunk::<4>() {
+                let length = u32::from_le_bytes(*head) as usize;
+                if length > MAX_BYTES {
+                    return None;
+                }
+                if let Some(body) = arrived.get(4..4 + length) {
+                    let body = body.to_vec();
+                    arrived.drain(..4 + length);
+                    return Some(body);
+                }
+            }
+            match output.read_buf(arrived).await {
+                Ok(0) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    async fn died(&mut self) -> PluginError {
+        self.kill();
+        PluginError::Died(self.child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string()))
+    }
+
+    fn kill(&self) {
+        // Once the child was waited for, its pid may belong to another process.
+        if self.child.id().is_some() {
+            self.group.kill();
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn queue(leaving: &mut Vec<u8>, message: &Value) {
+    let bytes = message.to_string();
+    // Answers are shorter than this; a longer one would end the child.
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    leaving.extend_from_slice(&length.to_le_bytes());
+    leaving.extend_from_slice(bytes.as_bytes());
+}
+
+fn write_log(answers: &dyn Answers, log: &Value, left: &mut usize) {
+    let level = match log["level"].as_str() {
+        Some("debug") => LogLevel::Debug,
+        Some("warning") => LogLevel::Warning,
+        Some("error") => LogLevel::Error,
+        Some(_) | None => LogLevel::Info,
+    };
+    let text = log["text"].as_str().unwrap_or_default();
+    if *left == 0 {
+        return;
+    }
+    if text.len() > *left {
+        *left = 0;
+        return answers.log(LogLevel::Warning, "said more than fits into the log; the rest of this call is left out");
+    }
+    *left -= text.len().max(1);
+    answers.log(level, text);
+}

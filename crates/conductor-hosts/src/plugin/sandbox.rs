@@ -1,0 +1,143 @@
+//! The sandbox that the child enters before it reads a plugin's file: only memory, the clock and
+//! its two pipes are left.
+//!
+//! The JavaScript engine gives plugin code no access to the system; this is the second barrier, in
+//! case the engine has a hole. The engine enforces the processor and memory limits of a call; the
+//! limits here are wider and enforced by the kernel.
+//!
+//! Not here: what a plugin is granted. The daemon checks and carries out its requests for files and
+//! network.
+
+use super::Limits;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io;
+
+/// How much of the sandbox this system supports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strength {
+    /// A list of system calls, no paths and no network by Landlock, and limits.
+    Full,
+    /// A kernel without Landlock: a list of system calls, and limits.
+    NoLandlock,
+    /// A system that is not Linux.
+    LimitsOnly,
+}
+
+impl Strength {
+    /// For `doctor`.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Strength::Full => "plugins run with a list of system calls, without any path or network, under limits",
+            Strength::NoLandlock => {
+                "this kernel has no Landlock: plugins run with a list of system calls, under limits"
+            }
+            Strength::LimitsOnly => "this system has neither Landlock nor seccomp: plugins run under limits only",
+        }
+    }
+
+    /// The strength that [`enter`] reaches on this system.
+    pub fn here() -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            if crate::confine::knows_paths() { Strength::Full } else { Strength::NoLandlock }
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            Strength::LimitsOnly
+        }
+    }
+}
+
+/// In addition to the heap: the program, its stacks, and what the allocator keeps.
+const ADDRESS_SPACE_WITHOUT_HEAP_MB: u64 = 224;
+
+/// Cannot be undone. Only the two pipes stay open.
+pub fn enter(limits: &Limits) -> io::Result<()> {
+    // The first read of a clock makes a system call that is not on the list.
+    let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    close_others();
+    let address_space = (u64::from(limits.heap_mb) + ADDRESS_SPACE_WITHOUT_HEAP_MB) << 20;
+    for (what, most) in
+        [(Resource::As, address_space), (Resource::Nofile, 16), (Resource::Fsize, 0), (Resource::Core, 0)]
+    {
+        // A lower hard limit of the parent stays.
+        let most = getrlimit(what).maximum.map_or(most, |ceiling| ceiling.min(most));
+        setrlimit(what, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    #[cfg(target_os = "linux")]
+    linux::enter()?;
+    Ok(())
+}
+
+/// The engine does not measure processor time inside its own C code. The kernel's limit does; it is
+/// coarser (whole seconds over the life of the process) and ends the process.
+pub fn allow_processor_seconds(used: u64, more: u64) -> io::Result<()> {
+    let maximum = getrlimit(Resource::Cpu).maximum;
+    let current = used.saturating_add(more);
+    let current = maximum.map_or(current, |ceiling| ceiling.min(current));
+    Ok(setrlimit(Resource::Cpu, Rlimit { current: Some(current), maximum })?)
+}
+
+#[cfg(target_os = "linux")]
+fn close_others() {
+    // SAFETY: closes descriptors by number; this process has not opened any yet that it uses.
+    unsafe {
+        libc::close_range(3, libc::c_uint::MAX, 0);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn close_others() {}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use crate::confine::{self, Rules};
+    use seccompiler::{BpfProgram, SeccompAction, SeccompCmpOp};
+    use std::io;
+
+    pub fn enter() -> io::Result<()> {
+        // Forbids all that the kernel can forbid, without exceptions.
+        let rules = confine::forbid_paths_and_ports()?.create().map_err(io::Error::other)?;
+        // This also sets no_new_privs; without Landlock the next line does.
+        rules.restrict_self().map_err(io::Error::other)?;
+        rustix::thread::set_no_new_privs(true)?;
+        seccompiler::apply_filter(&filter()?).map_err(io::Error::other)
+    }
+
+    /// Allows memory, time, the pipes and exit, but no executable memory.
+    fn filter() -> io::Result<BpfProgram> {
+        let plain = [
+            libc::SYS_read,
+            libc::SYS_write,
+            libc::SYS_readv,
+            libc::SYS_writev,
+            libc::SYS_ppoll,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_poll,
+            libc::SYS_munmap,
+            libc::SYS_mremap,
+            libc::SYS_madvise,
+            libc::SYS_brk,
+            libc::SYS_futex,
+            libc::SYS_clock_gettime,
+            libc::SYS_clock_getres,
+            libc::SYS_gettimeofday,
+            libc::SYS_getrandom,
+            libc::SYS_sched_yield,
+            libc::SYS_restart_syscall,
+            libc::SYS_rt_sigaction,
+            libc::SYS_rt_sigprocmask,
+            libc::SYS_rt_sigreturn,
+            libc::SYS_sigaltstack,
+            libc::SYS_exit,
+            libc::SYS_exit_group,
+        ];
+        let mut rules: Rules = plain.into_iter().map(|call| (call, Vec::new())).collect();
+        for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+            rules.insert(call, vec![confine::all([(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)])?]);
+        }
+        // Only its own limits: with a pid it could lower those of the daemon.
+        rules.insert(libc::SYS_prlimit64, vec![confine::all([(0, SeccompCmpOp::Eq, 0)])?]);
+        confine::filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
+    }
+}

@@ -1,0 +1,371 @@
+//! The daemon: starts, runs and ends everything that belongs to a home.
+//!
+//! Threads: the owner (`owner`), the ports (`owner::ports`), the configuration file
+//! (`config_file`), the workers (`owner::dispatch`), and a small runtime for sockets. They
+//! communicate by messages; the few locks say why they exist.
+
+use crate::config_check;
+use crate::config_file;
+use crate::config_file::accepted::Store;
+use crate::config_file::watch::Watch;
+use crate::doors::control::{self, Control};
+use crate::gateway::owner_events::GatewayEvents;
+use crate::gateway::{Gateway, live_watch};
+use crate::home::{Home, HomeError};
+use crate::log::Log;
+use crate::owner::dispatch::{Dispatch, Hosts};
+use crate::owner::wake::{Wake, Waker};
+use crate::owner::{self, backends, desktop, ports, realtime_priority};
+use arc_swap::ArcSwap;
+use conductor_core::config::Device;
+use conductor_core::mapping::table::Slots;
+use conductor_gateway::owner_handle::OwnerHandle;
+use conductor_gateway::report::Modes;
+use conductor_hosts::desktop::volume::SystemVolume;
+use conductor_hosts::desktop::{Desktop, Headless};
+use conductor_hosts::midi::loopback::Loopback;
+use conductor_hosts::midi::ring::Bell;
+use conductor_hosts::midi::{Announce, Backend, Stamp};
+use conductor_hosts::system::listener::{BindError, Listener};
+use conductor_hosts::system::lock_file::LockFile;
+use conductor_hosts::system::signals::EndSignals;
+use conductor_hosts::system::{Clock, Ids};
+use parking_lot::Mutex;
+use std::io;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::{Builder, JoinHandle};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+/// What a daemon is started with.
+pub struct Options {
+    pub home: Home,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
+    pub log: Log,
+    /// Written where there is no `config.toml` yet.
+    pub first_config: &'static str,
+    /// Devices of this run that the file does not name.
+    pub extra_devices: Vec<Device>,
+}
+
+/// Parts of a machine that tests replace.
+#[derive(Default)]
+pub struct Machine {
+    /// The X display to type on and to watch, if there is one.
+    pub display: Option<String>,
+    /// Further MIDI backends. Each gets the daemon's clock and a callback for changes of its ports.
+    pub backends: Vec<MakeBackend>,
+}
+
+pub type MakeBackend = Box<dyn FnOnce(Stamp, Announce) -> Box<dyn Backend>>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{0}")]
+    Home(#[from] HomeError),
+    #[error("{0}")]
+    Socket(#[from] BindError),
+    #[error("{0}")]
+    Gateway(#[from] crate::gateway::GatewayError),
+    #[error("the system refused a thread or a runtime: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A daemon that is ready. Ends cleanly with [`Daemon::stop`].
+pub struct Daemon {
+    handle: OwnerHandle,
+    waker: Waker,
+    log: Log,
+    gateway: Arc<Gateway>,
+    /// Whether the first configuration was written by this start.
+    pub wrote_config: bool,
+    stop: CancellationToken,
+    runtime: Runtime,
+    human: Runtime,
+    doors: tokio::task::JoinHandle<()>,
+    owner: JoinHandle<()>,
+    owner_ended: oneshot::Receiver<()>,
+    ports: (mpsc::Sender<ports::Order>, Arc<ports::ScanSignal>, JoinHandle<()>),
+    config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
+    desktop: desktop::Desktop,
+    // Released after everything.
+    lock: LockFile,
+}
+
+impl Daemon {
+    /// Starts on a machine without a desktop.
+    pub fn start(options: Options) -> Result<Self, StartError> {
+        Self::start_on(Machine::default(), options)
+    }
+
+    pub fn start_on(machine: Machine, options: Options) -> Result<Self, StartError> {
+        let Machine { display, backends: more } = machine;
+        let Options { home, clock, ids, log, first_config, extra_devices } = options;
+        home.create()?;
+        let lock = home.lock()?;
+        let wrote_config = write_first_config(&home, first_config, &log);
+        let (config_orders, config_orders_in) = mpsc::channel();
+        // Armed before the file is read, so that every later save is seen.
+        let (watch, watch_error) = Watch::start(&home.config_file(), config_orders.clone());
+        let watch_error = watch_error.map(|error| format!("{error}; a changed config.toml is read only when asked"));
+        if let Some(reason) = &watch_error {
+            log.warn(format_args!("watch: {reason}"));
+        }
+        let store = Store::new(home.root(), ids.clone(), crate::gateway::grants::secrets_of(home.root(), &ids));
+        let opened = config_file::ConfigWatcher::open(
+            home.config_file(),
+            extra_devices,
+            clock.clone(),
+            log.clone(),
+            store,
+            watch,
+        );
+        let config_file::Opened { watcher: mut config_watcher, serving, error: config_error } = opened;
+
+        // Two workers: a call is answered in the task that reads it, so one worker serves a client
+        // while the other is free for the next. Long computations and disk access run on the
+        // blocking threads.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        // A person is served by threads that no client can keep busy.
+        let human = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("human-door")
+            .enable_all()
+            .build()?;
+        // Bound before any device is opened: a home that cannot be served must not make a sound.
+        let socket = {
+            let _inside = human.enter();
+            Listener::bind(&home.control_socket())?
+        };
+        let mcp_socket = runtime.block_on(Gateway::bind(&home))?;
+
+        let published = Arc::new(ArcSwap::from(serving.clone()));
+        let slots: ports::SharedSlots = Arc::new(Mutex::new(Slots::default()));
+        let (wakes, wakes_in) = mpsc::channel();
+        let (ports_orders, ports_orders_in) = mpsc::channel();
+        let owner_thread: Arc<OnceLock<std::thread::Thread>> = Arc::default();
+        let bell = {
+            let owner = owner_thread.clone();
+            // Unparking neither locks nor allocates.
+            Bell::new(move || {
+                if let Some(owner) = owner.get() {
+                    owner.unpark();
+                }
+            })
+        };
+        let modes = Arc::new(ArcSwap::from_pointee(Modes::of(&serving.config, "")));
+        let waker = Waker { wakes, bell: bell.clone(), config: config_orders.clone() };
+        let handle = OwnerHandle::new(Arc::new(waker.clone()), published.clone(), modes.clone());
+        let gateway = Arc::new(Gateway::open(&home, &clock, &ids, &handle, &serving, runtime.handle().clone(), &log)?);
+        let events = Arc::new(GatewayEvents::start(&gateway, &waker)?);
+
+        let post = |waker: &Waker| {
+            let waker = waker.clone();
+            move |wake: Wake| waker.post(wake)
+        };
+        config_watcher.set_secrets(gateway.grants.secrets.clone());
+        let notify = post(&waker);
+        let remarks: config_file::Remarks = Arc::default();
+        let examine = config_check::examiner(&gateway.studio, &handle, runtime.handle().clone());
+        let shared_remarks = remarks.clone();
+        let config_thread = Builder::new()
+            .name("config".into())
+            .spawn(move || config_watcher.run(&config_orders_in, notify, &examine, &shared_remarks))?;
+
+        let scan_signal: Arc<ports::ScanSignal> = Arc::default();
+        let stamp: Stamp = {
+            let clock = clock.clone();
+            Arc::new(move || clock.now())
+        };
+        let announce: Announce = {
+            let scan_signal = scan_signal.clone();
+            Arc::new(move |_| scan_signal.ports_changed())
+        };
+        let mut sources = backends::all(&stamp, &announce);
+        sources.extend(more.into_iter().map(|make| ports::Source::of(make(stamp.clone(), announce.clone()))));
+        let scanner = ports::PortScanner::new(ports::Parts {
+            sources,
+            loopback: Loopback::new(stamp.clone(), announce),
+            stamp,
+            config: serving.config.clone(),
+            slots: slots.clone(),
+            bell: bell.clone(),
+            signal: scan_signal.clone(),
+            clock: clock.clone(),
+        });
+        let notify = post(&waker);
+        let ports_thread = Builder::new().name("ports".into()).spawn(move || scanner.run(&ports_orders_in, notify))?;
+
+        let (keys, display_fault) = desktop_of(display.as_deref());
+        let desktop = desktop::Desktop::start(display.as_deref(), &waker)?;
+        let hosts = Hosts { desktop: keys, mixer: Box::new(SystemVolume), events: events.clone() };
+        let owner = owner::Owner::new(owner::Parts {
+            clock: clock.clone(),
+            log: log.clone(),
+            bell,
+            wakes: wakes_in,
+            ports: ports_orders.clone(),
+            scan_signal: scan_signal.clone(),
+            slots,
+            serving: published,
+            modes,
+            dispatch: Dispatch::start(hosts, waker.clone(), &log)?,
+            config_error,
+            remarks,
+            watch_error,
+            display_fault,
+            programs: desktop.apps_wanted(),
+            events,
+        });
+        let mut waiting = gateway.studio.approvals.store().watch();
+        let waiting_waker = waker.clone();
+        runtime.spawn(async move {
+            waiting.mark_changed();
+            // The loop ends with the store.
+            while waiting.changed().await.is_ok() {
+                waiting_waker.post(Wake::Waiting(*waiting.borrow_and_update()));
+            }
+        });
+        let (ended, owner_ended) = oneshot::channel();
+        let owner_log = log.clone();
+        let owner = Builder::new().name(realtime_priority::OWNER.into()).spawn(move || {
+            // A wake before this line is not lost: the owner checks everything before it first
+            // waits.
+            let _ = owner_thread.set(std::thread::current());
+            if let Err(why) = realtime_priority::raise() {
+                owner_log.debug(format_args!("the engine runs with ordinary priority: {why}"));
+            }
+            owner.run();
+            drop(ended);
+        })?;
+
+        let stop = CancellationToken::new();
+        let control = Arc::new(Control {
+            handle: handle.clone(),
+            home,
+            stop: stop.clone(),
+            clients: gateway.shared.clients.clone(),
+            gateway: gateway.clone(),
+        });
+        let mcp = runtime.spawn(Gateway::serve(gateway.clone(), mcp_socket));
+        runtime.spawn(Gateway::watch_plugins(gateway.clone(), serving.config.watch.debounce_ms.into()));
+        runtime.spawn(live_watch::run(gateway.clone(), waker.clone()));
+        let doors = human.spawn(async move {
+            control::serve(control, socket).await;
+            // The door of AI clients ends when the gateway does.
+            let _ = mcp.await;
+        });
+        Ok(Daemon {
+            handle,
+            waker,
+            log,
+            gateway,
+            wrote_config,
+            stop,
+            runtime,
+            human,
+            doors,
+            owner,
+            owner_ended,
+            ports: (ports_orders, scan_signal, ports_thread),
+            config: (config_orders, config_thread),
+            desktop,
+            lock,
+        })
+    }
+
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.gateway
+    }
+
+    pub fn handle(&self) -> &OwnerHandle {
+        &self.handle
+    }
+
+    /// Runs a future on the daemon's runtime.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(future);
+    }
+
+    /// From now on a signal ends the daemon in good order. Call it before reporting that the daemon
+    /// is ready: a signal in between would kill it with its notes sounding.
+    pub fn heed_signals(&self) -> io::Result<EndSignals> {
+        let _inside = self.runtime.enter();
+        EndSignals::catch()
+    }
+
+    /// Waits for a signal, for a stop through a door, or for the owner to end by a defect.
+    pub fn wait(&mut self, mut signals: EndSignals) -> io::Result<()> {
+        let (stop, owner_ended) = (&self.stop, &mut self.owner_ended);
+        self.runtime.block_on(async {
+            tokio::select! {
+                () = signals.received() => Ok(()),
+                () = stop.cancelled() => Ok(()),
+                _ = owner_ended => Err(io::Error::other("the owner thread ended by itself")),
+            }
+        })
+    }
+
+    /// Stops the daemon: the owner releases what is held, doors and devices are closed, and the
+    /// home is unlocked.
+    pub fn stop(self) {
+        let Daemon { waker, log, gateway, stop, runtime, human, doors, owner, ports, config, desktop, lock, .. } = self;
+        // The owner goes first, so that listeners at a port get the last note-off.
+        waker.post(Wake::Stop);
+        let _ = owner.join();
+        desktop.stop();
+        stop.cancel();
+        gateway.stop(&runtime);
+        // A door that panicked has nothing left to close.
+        let _ = runtime.block_on(doors);
+        let (orders, scan_signal, thread) = ports;
+        let _ = orders.send(ports::Order::End);
+        scan_signal.wake();
+        let _ = thread.join();
+        let (orders, thread) = config;
+        let _ = orders.send(config_file::Order::End);
+        let _ = thread.join();
+        drop((human, runtime));
+        log.flush();
+        drop(lock);
+    }
+}
+
+/// The desktop for keys, text and mouse, and why there is none.
+fn desktop_of(display: Option<&str>) -> (Box<dyn Desktop>, Option<String>) {
+    let missing = |reason: &str| -> (Box<dyn Desktop>, Option<String>) {
+        let reason = format!("{reason}: keys, text and mouse are not sent, and rules for windows rest");
+        (Box::new(Headless { reason: reason.clone() }), Some(reason))
+    };
+    match display {
+        None => missing("no display; set DISPLAY where the daemon starts"),
+        #[cfg(feature = "desktop")]
+        Some(display) => {
+            let keys = conductor_hosts::desktop::keys::Keys::on(Some(display.to_owned()));
+            (Box::new(keys), Some(format!("{display} has not answered yet")))
+        }
+        #[cfg(not(feature = "desktop"))]
+        Some(_) => missing("this build knows no display"),
+    }
+}
+
+/// Returns whether the file was written. A home that cannot be written is served without one.
+fn write_first_config(home: &Home, text: &str, log: &Log) -> bool {
+    use std::io::Write;
+    let path = home.config_file();
+    let written = std::fs::File::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes()));
+    match written {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) => {
+            log.warn(format_args!("{}: {error}; the built-in empty mode serves", path.display()));
+            false
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Handles the two descriptors of a client: their kind, how they are driven, and how they are
+//! handed over.
+//!
+//! Node gives its children socket pairs, most others give FIFOs; both can be polled. Others (a
+//! terminal, a file) are read by a blocking thread and cannot be handed over. Not here: the
+//! messages.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FileType, OFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+use tokio::io::{AsyncRead, AsyncWrite, Interest};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+
+pub type Input = Box<dyn AsyncRead + Unpin + Send>;
+pub type Target = Box<dyn AsyncWrite + Unpin + Send>;
+
+/// The line that the daemon sends to the proxy after the client's last reply.
+pub const BYE: &[u8] = b"conductor.bye\n";
+
+/// A client's descriptors, both of a kind that can be polled.
+#[derive(Debug)]
+pub struct Ends {
+    input: OwnedFd,
+    output: OwnedFd,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Fifo,
+    Socket,
+    Other,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    In,
+    Out,
+}
+
+fn kind(fd: BorrowedFd<'_>) -> Kind {
+    let Ok(stat) = rustix::fs::fstat(fd) else { return Kind::Other };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => {
+            let is_unix = rustix::net::getsockname(fd).map(|it| it.address_family()) == Ok(AddressFamily::UNIX);
+            let is_stream = rustix::net::sockopt::socket_type(fd) == Ok(rustix::net::SocketType::STREAM);
+            if is_unix && is_stream { Kind::Socket } else { Kind::Other }
+        }
+        FileType::RegularFile
+        | FileType::Directory
+        | FileType::Symlink
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => Kind::Other,
+    }
+}
+
+impl Ends {
+    /// Copies of both, for another process to drive, if both can be polled.
+    pub fn of(stdin: BorrowedFd<'_>, stdout: BorrowedFd<'_>) -> Option<Self> {
+        Some(Self { input: own(stdin, Way::In)?, output: own(stdout, Way::Out)? })
+    }
+
+    /// Drives both here, with a copy of the output to check whether the client still reads. Fails
+    /// when one is of another kind than claimed: the peer of a socket may send any descriptor.
+    pub fn drive(self) -> io::Result<(Input, Target, OwnedFd)> {
+        let watched = self.output.try_clone()?;
+        Ok((input_from(self.input)?, output_from(self.output)?, watched))
+    }
+}
+
+/// Opens a separate file description where possible, so that the non-blocking flag does not affect
+/// other users of the pipe.
+fn own(fd: BorrowedFd<'_>, way: Way) -> Option<OwnedFd> {
+    match kind(fd) {
+        Kind::Fifo => reopen(fd, way).ok(),
+        Kind::Socket => fd.try_clone_to_owned().ok(),
+        Kind::Other => None,
+    }
+}
+
+fn reopen(fd: BorrowedFd<'_>, way: Way) -> io::Result<OwnedFd> {
+    let way = match way {
+        Way::In => OFlags::RDONLY,
+        Way::Out => OFlags::WRONLY,
+    };
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    Ok(rustix::fs::open(path, way | OFlags::NONBLOCK | OFlags::CLOEXEC, rustix::fs::Mode::empty())?)
+}
+
+fn input_from(fd: OwnedFd) -> io::Result<Input> {
+    match kind(fd.as_fd()) {
+        Kind::Fifo => Ok(Box::new(pipe::Receiver::from_owned_fd(fd)?)),
+        Kind::Socket => Ok(Box::new(socket(fd)?)),
+        Kind::Other => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+fn output_from(fd: OwnedFd) -> io::Result<Target> {
+    match kind(fd.as_fd()) {
+        Kind::Fifo => Ok(Box::new(pipe::Sender::from_owned_fd(fd)?)),
+        Kind::Socket => Ok(Box::new(socket(fd)?)),
+        Kind::Other => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
+    let stream = std::os::unix::net::UnixStream::from(fd);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+/// Drives a descriptor here, with a blocking thread if it cannot be polled.
+pub fn input(fd: BorrowedFd<'_>) -> Input {
+    own(fd, Way::In).and_then(|fd| input_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdin()))
+}
+
+pub fn output(fd: BorrowedFd<'_>) -> Target {
+    own(fd, Way::Out).and_then(|fd| output_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdout()))
+}
+
+// Linux sets these flags in the call; elsewhere we set them afterwards. A broken pipe raises no
+// signal in a Rust program.
+#[cfg(target_os = "linux")]
+const SEND: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(not(target_os = "linux"))]
+const SEND: SendFlags = SendFlags::empty();
+#[cfg(target_os = "linux")]
+const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const RECEIVE: RecvFlags = RecvFlags::empty();
+
+fn keep_from_children(fd: &OwnedFd) {
+    if RECEIVE.is_empty() {
+        // Fails only for an invalid descriptor, and this one is valid.
+        let _ = rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC);
+    }
+}
+
+/// Sends one line together with both descriptors.
+pub async fn send_with(stream: &UnixStream, line: &[u8], ends: Ends) -> io::Result<()> {
+    let sent = stream
+        .async_io(Interest::WRITABLE, || {
+            let fds = [ends.input.as_fd(), ends.output.as_fd()];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+            let mut rights = SendAncillaryBuffer::new(&mut space);
+            rights.push(SendAncillaryMessage::ScmRights(&fds));
+            Ok(rustix::net::sendmsg(stream, &[IoSlice::new(line)], &mut rights, SEND)?)
+        })
+        .await?;
+    // The socket is empty and the line is short, so the kernel takes it at once.
+    if sent == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// The first bytes of a connection, and the descriptors that came with them. Both empty when the
+/// peer closed.
+pub async fn receive_first(stream: &UnixStream, most: usize) -> io::Result<(Vec<u8>, Option<Ends>)> {
+    stream
+        .async_io(Interest::READABLE, || {
+            let mut bytes = vec![0; most];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+            let mut rights = RecvAncillaryBuffer::new(&mut space);
+            let got = rustix::net::recvmsg(stream, &mut [IoSliceMut::new(&mut bytes)], &mut rights, RECEIVE)?;
+            bytes.truncate(got.bytes);
+            // Descriptors that are not taken here are closed.
+            let mut fds = rights
+                .drain()
+                .filter_map(|message| if let RecvAncillaryMessage::ScmRights(fds) = message { Some(fds) } else { None })
+                .flatten()
+                .inspect(keep_from_children);
+            let ends = match (fds.next(), fds.next()) {
+                (Some(input), Some(output)) => Some(Ends { input, output }),
+                (Some(_) | None, _) => None,
+            };
+            Ok((bytes, ends))
+        })
+        .await
+}

@@ -1,0 +1,406 @@
+//! Opens the gateway's parts and puts the configuration in force: audit log, plans and approvals,
+//! catalog, hosts of tools, and the doors of AI clients.
+//!
+//! Not here: the engine's thread (`owner`), and the path of a call (`pipeline`). With a damaged
+//! audit log the engine still runs; no tool is served until a person accepts the damage.
+
+mod approval_pad;
+pub mod audit;
+pub mod grants;
+pub mod listener;
+pub mod live_watch;
+pub mod owner_events;
+pub mod plugins;
+mod settings;
+
+use crate::doors::mcp::Shared;
+use crate::doors::mcp::socket::{self, Tally};
+use crate::gateway::grants::{Grants, NoTls};
+use crate::gateway::listener::Http;
+use crate::gateway::plugins::Plugins;
+use crate::home::Home;
+use crate::log::Log;
+use audit::DaemonLog;
+use conductor_core::audit::record::EventName;
+use conductor_core::config::{self, Config, KeyRung, PdMode};
+use conductor_core::digest::Digest;
+use conductor_core::error::ToolError;
+use conductor_core::principal::Principal;
+use conductor_core::timestamp::Timestamp;
+use conductor_gateway::audit_log::files::Disk;
+use conductor_gateway::config_in_force::{ConfigInForce, Waiting};
+use conductor_gateway::owner_handle::OwnerHandle;
+use conductor_gateway::pending_store::PendingStore;
+use conductor_gateway::pipeline::record::AuditSink;
+use conductor_gateway::secrets::{KeychainNote, Scrubber};
+use conductor_gateway::studio::events::Change;
+use conductor_gateway::studio::{Parts, RealSleeper, Studio};
+use conductor_gateway::tools::catalog::{Catalog, CatalogError, Tool};
+use conductor_gateway::tools::daemon::{self as tools};
+use conductor_gateway::tools::plugins::reach::PluginAccess;
+use conductor_hosts::live::{self, Live};
+use conductor_hosts::max::MaxHost;
+use conductor_hosts::patch::reach::Consent;
+use conductor_hosts::patch::{self, HostKind, Naming, Patches};
+use conductor_hosts::pd::PdHost;
+use conductor_hosts::pd::attach::AttachedPd;
+use conductor_hosts::system::listener::{BindError, Listener};
+use conductor_hosts::system::{Clock, Environment, Ids};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    #[error("the plans cannot be read: {0}")]
+    Plans(io::Error),
+    #[error("a tool cannot be offered: {0}")]
+    Catalog(#[from] CatalogError),
+    #[error("{0}")]
+    Socket(#[from] BindError),
+    #[error("{0}")]
+    NoTls(#[from] NoTls),
+}
+
+/// The gateway of a running daemon.
+pub struct Gateway {
+    pub studio: Arc<Studio>,
+    pub shared: Arc<Shared>,
+    pub http: Arc<Http>,
+    patches: Arc<Patches>,
+    pub grants: Grants,
+    pub plugins: Arc<Plugins>,
+    pub live: Arc<Live>,
+    pub audit: Arc<DaemonLog>,
+    /// The section with which the log was opened.
+    audit_section: config::Audit,
+    /// The section with which the patches were opened.
+    patch_section: config::Patch,
+    live_section: config::Live,
+    /// Paths of the Live parameters that the configuration uses.
+    watched_live: watch::Sender<BTreeSet<String>>,
+    /// Parts of the file that wait for a person; the terminal of `up` asks about them.
+    waiting: watch::Sender<Waiting>,
+    runtime: tokio::runtime::Handle,
+    log: Log,
+}
+
+impl Gateway {
+    /// Opens every part with `serving`. `runtime` serves the listeners.
+    pub fn open(
+        home: &Home,
+        clock: &Arc<dyn Clock>,
+        ids: &Arc<dyn Ids>,
+        owner: &OwnerHandle,
+        serving: &ConfigInForce,
+        runtime: tokio::runtime::Handle,
+        log: &Log,
+    ) -> Result<Self, GatewayError> {
+        let config: &Config = &serving.config;
+        let note = (config.secrets == KeyRung::Keychain).then(|| KeychainNote::of_home(audit::NOTE, home.root()));
+        let settings = audit::settings(&config.audit);
+        let audit = DaemonLog::open(home.root().to_owned(), settings, note, (Arc::clone(clock), Arc::clone(ids)), log);
+        let key = conductor_gateway::secrets::home_key(home.root(), "plans.key", ids.as_ref())
+            .map_err(GatewayError::Plans)?;
+        let (pending, skipped) = PendingStore::open(home.root(), Arc::new(Disk), key).map_err(GatewayError::Plans)?;
+        for file in skipped {
+            log.warn(format_args!("plans: {}: {}", file.name, file.why));
+        }
+        clean_up(&pending, Timestamp::from_millis(clock.wall_ms()), log);
+        let tools = tools::definitions(owner).into_iter().map(Tool::new).collect::<Result<Vec<_>, _>>()?;
+        let mut catalog = Catalog::new(tools)?;
+        tools::add_resources(&mut catalog, owner)?;
+        tools::add_prompts(&mut catalog, owner)?;
+        let user_home = Environment::read().user_home;
+        let settings = patch::Settings::of_config(&config.patch, user_home.clone());
+        let patches = Patches::new(home.root(), settings, Arc::clone(clock), Arc::clone(ids));
+        drive(&patches, home, (clock, ids.as_ref()), &config.patch, log);
+        conductor_gateway::tools::patch::add(&mut catalog, &patches)?;
+        let live = Live::new(home.root(), live::Settings::of_config(home.root(), user_home.as_deref(), &config.live));
+        conductor_gateway::tools::live::add(&mut catalog, &live)?;
+        let scrubber = Scrubber::new();
+        log.clean_by(&scrubber);
+        let grants = Grants::new(home.root(), config, ids, &scrubber)?;
+        grants.add_tools(&mut catalog)?;
+        grants.put_in_force(config, log);
+        let policy = config.policy.clone().unwrap_or_else(|| {
+            log.error("[policy] has an error; until it is fixed, a person is asked before every effect");
+            settings::cautious()
+        });
+        let studio = Studio::new(Parts {
+            clock: Arc::clone(clock),
+            sleeper: Arc::new(RealSleeper::new(Arc::clone(clock))),
+            ids: Arc::clone(ids),
+            home: home.root().to_owned(),
+            audit: Arc::clone(&audit) as Arc<dyn AuditSink>,
+            pending,
+            catalog,
+            policy: settings::in_force(policy, config),
+            settings: settings::settings(config),
+            scrubber,
+        });
+        audit.send_checkpoints_to(&studio.events);
+        conductor_gateway::tools::live::connect(&studio, &live);
+        let (engine, sessions) = (owner.clone(), Arc::clone(&live));
+        studio.on_connection_end(move |conn| {
+            engine.tool_gone(conn.0);
+            sessions.connection_ended(conn.0);
+        });
+        let means = PluginAccess {
+            files: Arc::clone(&grants.files),
+            web: Arc::clone(&grants.web),
+            secrets: Arc::clone(&grants.secrets),
+            ids: Arc::clone(ids),
+        };
+        let plugins = Plugins::new(&studio, conductor_hosts::system::own_program(), means, log);
+        plugins.set_rows(&config.plugins);
+        runtime.block_on(async {
+            // Clients that connect first see the tools of plugins too. A slow plugin delays the
+            // start only up to the limit.
+            let _ = tokio::time::timeout(PLUGINS_AT_START, plugins.look()).await;
+        });
+        for line in settings::unknown_names(config, &studio.catalog()) {
+            log.warn(line);
+        }
+        let shared = Shared::new(&studio);
+        let http = Http::new(&shared, &config.http, runtime.clone(), log);
+        let gateway = Gateway {
+            studio,
+            shared,
+            http,
+            patches,
+            grants,
+            plugins,
+            live,
+            audit,
+            audit_section: config.audit.clone(),
+            patch_section: config.patch.clone(),
+            live_section: config.live.clone(),
+            watched_live: watch::Sender::new(live_watch::watched(config)),
+            waiting: watch::Sender::new(serving.waiting.clone()),
+            runtime,
+            log: log.clone(),
+        };
+        gateway.record_loaded(serving);
+        Ok(gateway)
+    }
+
+    /// The parts of the file that wait for a person, as they change.
+    pub fn waiting(&self) -> watch::Receiver<Waiting> {
+        self.waiting.subscribe()
+    }
+
+    /// Records an event without waiting for the disk, since the owner calls this.
+    fn note(&self, event: EventName, detail: Value) {
+        let written = self.studio.audit.event(None, event, detail);
+        self.runtime.spawn(async move { drop(written.await) });
+    }
+
+    /// Records which configuration is in force, by its hashes, and which parts of the file wait.
+    fn record_loaded(&self, serving: &ConfigInForce) {
+        let detail = json!({ "file": serving.hash_text(), "sections": serving.sections, "accepted": serving.mark });
+        self.note(EventName::ConfigLoaded, detail.clone());
+        if serving.waiting.needs_a_person() {
+            let mut detail = detail;
+            detail["held"] = serving.waiting.held.names().into();
+            detail["closed"] = serving.waiting.closed.as_deref().into();
+            self.note(EventName::ConfigHeld, detail);
+        }
+    }
+
+    /// Puts the whole file in force for a person, and records who accepted it.
+    pub async fn accept_config(
+        &self,
+        owner: &OwnerHandle,
+        by: Principal,
+        hash: Digest,
+    ) -> Result<conductor_gateway::report::Reloaded, ToolError> {
+        let reloaded = owner.accept_config(Some(hash)).await?;
+        let serving = owner.serving();
+        let detail = json!({ "file": serving.hash_text(), "sections": serving.sections, "accepted": serving.mark });
+        let _ = self.studio.audit.event(Some(by), EventName::ConfigAccepted, detail).await;
+        Ok(reloaded)
+    }
+
+    /// Puts a configuration in force. Waits for nothing but short locks, since the owner calls
+    /// this.
+    pub(crate) fn put_in_force(&self, serving: &ConfigInForce) {
+        let config: &Config = &serving.config;
+        let seen = self.listed();
+        self.record_loaded(serving);
+        for held in serving.waiting.held.names() {
+            self.log.warn(format_args!("{held} has changed and waits for `conductor config accept`"));
+        }
+        self.waiting.send_if_modified(|it| {
+            let is_new = *it != serving.waiting;
+            *it = serving.waiting.clone();
+            is_new
+        });
+        match &config.policy {
+            Some(policy) => {
+                let new = settings::in_force(policy.clone(), config);
+                if new.version != self.studio.policy().version {
+                    self.log.info(format_args!("policy in force: {} rules", policy.rules.len()));
+                    let old = self.studio.policy().version;
+                    self.note(
+                        EventName::PolicyChanged,
+                        json!({ "from": old, "to": new.version, "sections": serving.sections }),
+                    );
+                    self.studio.set_policy(new);
+                }
+            }
+            None => self.log.error("kept the old policy: [policy] has an error"),
+        }
+        for line in settings::unknown_names(config, &self.studio.catalog()) {
+            self.log.warn(line);
+        }
+        self.studio.set_settings(settings::settings(config));
+        self.grants.put_in_force(config, &self.log);
+        self.plugins.set_rows(&config.plugins);
+        for (changed, section, when) in [
+            (
+                config.audit != self.audit_section,
+                "audit",
+                "`detail` and `read_only_sync` now, the rest at the next start",
+            ),
+            (config.patch != self.patch_section, "patch", "at the next start"),
+            (config.live != self.live_section, "live", "at the next start"),
+        ] {
+            if changed {
+                self.log.info(format_args!("[{section}] has changed and takes effect {when}"));
+            }
+        }
+        // Send even if the paths did not change: the bindings of a new configuration have no values yet.
+        self.watched_live.send_replace(live_watch::watched(config));
+        self.http.configure(&config.http, config.mcp.session_idle_s.into());
+        if seen != self.listed() {
+            self.studio.events.changed(Change::Tools);
+        }
+        // The old configuration may have been large.
+        crate::release_memory::trim_soon(&self.runtime);
+    }
+
+    /// Passes on the passphrase that a person typed at the start.
+    pub fn give_passphrase(&self, passphrase: secrecy::SecretString) {
+        self.grants.secrets.give_passphrase(passphrase);
+        self.grants.open_secrets(&self.log);
+    }
+
+    /// The tools that policy does not hide.
+    fn listed(&self) -> BTreeSet<String> {
+        let policy = self.studio.policy();
+        let catalog = self.studio.catalog();
+        let listed = catalog.tools().filter(|it| !policy.policy.denies_everyone(&it.name, it.tier));
+        listed.map(|it| it.name.to_string()).collect()
+    }
+
+    pub async fn bind(home: &Home) -> Result<Listener, GatewayError> {
+        Ok(Listener::bind(&home.mcp_socket())?)
+    }
+
+    /// Accepts AI clients, expires unanswered approval requests and removes old records, until the
+    /// daemon stops.
+    pub async fn serve(gateway: Arc<Gateway>, listener: Listener) {
+        let shared = Arc::clone(&gateway.shared);
+        let studio = &gateway.studio;
+        let begin = json!({ "version": env!("CARGO_PKG_VERSION"), "remembered": gateway.audit.is_remembered() });
+        let _ = studio.audit.event(None, EventName::DaemonStart, begin).await;
+        let tidy = async {
+            let mut clean_at = studio.clock.now().plus_us(CLEAN_UP_US);
+            loop {
+                let next = studio.sleeper.until(studio.clock.now().plus_us(EXPIRY_LOOK_US));
+                tokio::select! {
+                    () = next => {}
+                    () = shared.stop.cancelled() => return,
+                }
+                // The next call that needs the disk reports its error.
+                let _ = studio.approvals.expire(studio).await;
+                if gateway.audit.wants_another_try() {
+                    let gateway = Arc::clone(&gateway);
+                    let _ = tokio::task::spawn_blocking(move || gateway.audit.try_again()).await;
+                }
+                if studio.clock.now() >= clean_at {
+                    clean_at = studio.clock.now().plus_us(CLEAN_UP_US);
+                    let gateway = Arc::clone(&gateway);
+                    let old =
+                        move || clean_up(gateway.studio.approvals.store(), gateway.studio.timestamp(), &gateway.log);
+                    let _ = tokio::task::spawn_blocking(old).await;
+                }
+            }
+        };
+        tokio::join!(socket::serve(listener, Arc::clone(&shared), Arc::new(Tally::default())), tidy);
+    }
+
+    /// Watches the plugin folder until the daemon stops.
+    pub async fn watch_plugins(gateway: Arc<Gateway>, debounce_ms: u64) {
+        tokio::select! {
+            () = Arc::clone(&gateway.plugins).watch(debounce_ms) => {}
+            () = gateway.shared.stop.cancelled() => {}
+        }
+    }
+
+    /// Stops all parts and writes the last record. Blocks for two syncs.
+    pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
+        self.shared.stop.cancel();
+        self.patches.stop();
+        runtime.block_on(self.http.close());
+        runtime.block_on(self.plugins.stop());
+        runtime.block_on(async {
+            let _ = self.audit.event(None, EventName::DaemonStop, json!({})).await;
+        });
+        self.audit.stop();
+    }
+}
+
+/// Removes old plans and approvals, and files that crashes left behind.
+fn clean_up(pending: &PendingStore, now: Timestamp, log: &Log) {
+    if let Err(error) = pending.clean_up(now) {
+        log.warn(format_args!("plans: old ones cannot be removed: {error}"));
+    }
+}
+
+/// Connects the patch hosts that the configuration names. A host that fails is logged and left out.
+fn drive(
+    patches: &Arc<Patches>,
+    home: &Home,
+    (clock, ids): (&Arc<dyn Clock>, &dyn Ids),
+    config: &config::Patch,
+    log: &Log,
+) {
+    if let Some(settings) = settings::pd(&config.pd) {
+        match PdHost::new(home.root(), settings, patches.voice().clone(), Arc::clone(clock)) {
+            Ok(pd) => {
+                pd.notify(patches);
+                patches.drive(pd);
+            }
+            Err(error) => log.error(format_args!("[patch.pd]: {error}")),
+        }
+    }
+    if config.pd.mode == PdMode::Attach {
+        match AttachedPd::listen(home.root(), ids, patches.voice().clone(), Arc::clone(clock)) {
+            Ok(pd) => patches.drive(pd),
+            Err(error) => log.error(format_args!("[patch.pd]: {error}")),
+        }
+    }
+    if config.max.enabled {
+        match MaxHost::listen(home.root(), config.max.port, ids, patches.voice().clone(), Arc::clone(clock)) {
+            Ok(max) => patches.drive(max),
+            Err(error) => log.error(format_args!("[patch.max]: {error}")),
+        }
+    }
+    for path in &config.open {
+        if let Err(error) = patches.open(path, HostKind::Document, Naming::default(), &Consent::Call(None)) {
+            log.warn(format_args!("[patch] open: {path}: {}", error.message));
+        }
+    }
+}
+
+/// How long a start waits for plugins; the tools of slower ones are added when they are ready.
+const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Each request expires old approvals; this timer does it for UIs that only display them.
+const EXPIRY_LOOK_US: u64 = 1_000_000;
+/// Time between two removals of old records.
+const CLEAN_UP_US: u64 = 86_400_000_000;

@@ -1,0 +1,239 @@
+//! Opens and closes the listeners for HTTP clients: the daemon's own at `[http] bind`, and those
+//! requested over the human door.
+//!
+//! Not here: the routes (`doors::http`). A port that cannot be opened is reported, and the daemon
+//! runs without it.
+
+use crate::doors::http::{self, Authority, Tokens};
+use crate::doors::mcp::Shared;
+use crate::gateway::settings;
+use crate::log::Log;
+use conductor_core::config;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub struct Http {
+    shared: Arc<Shared>,
+    runtime: tokio::runtime::Handle,
+    log: Log,
+    state: Mutex<State>,
+    /// Only one task opens or closes at a time, so that a port is free before it is bound again.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// No connection of the human door has this number.
+const NOBODY: u64 = 0;
+
+#[derive(Default)]
+struct State {
+    settings: config::Http,
+    session_idle_s: u64,
+    open: Vec<Listener>,
+    /// Whether the daemon has its own listener: at this address or, without one, at `bind`.
+    own: Option<Option<SocketAddr>>,
+    /// Why the daemon's own listener is missing.
+    fault: Option<String>,
+}
+
+struct Listener {
+    bound: SocketAddr,
+    /// The daemon's own listener stays open without a holder.
+    own: bool,
+    /// Connections of the human door that requested it. It closes with the last of them.
+    holders: BTreeSet<u64>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Http {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        settings: &config::Http,
+        runtime: tokio::runtime::Handle,
+        log: &Log,
+    ) -> Arc<Self> {
+        let session_idle_s = shared.studio.settings().mcp.session_idle_s;
+        let state = State { settings: settings.clone(), session_idle_s, ..State::default() };
+        Arc::new(Http {
+            shared: Arc::clone(shared),
+            runtime,
+            log: log.clone(),
+            state: Mutex::new(state),
+            turn: Default::default(),
+        })
+    }
+
+    /// Opens a listener that no connection holds: it stays until [`Http::close`].
+    pub async fn open(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+        self.open_for(address, NOBODY).await
+    }
+
+    /// Opens a listener for a connection of the human door, or shares an open one. Port 0 shares
+    /// any.
+    pub async fn open_for(&self, address: SocketAddr, holder: u64) -> io::Result<SocketAddr> {
+        let _turn = self.turn.lock().await;
+        self.bind(address, false, BTreeSet::from([holder])).await
+    }
+
+    /// Opens the daemon's own listener, at `address` or as `[http]` says. Never fails: the error is
+    /// kept for `status`.
+    pub async fn open_own(&self, address: Option<SocketAddr>) -> Option<SocketAddr> {
+        let _turn = self.turn.lock().await;
+        self.state.lock().own = Some(address);
+        let address = address.unwrap_or(self.state.lock().settings.bind);
+        self.bind_own(address).await
+    }
+
+    async fn bind_own(&self, address: SocketAddr) -> Option<SocketAddr> {
+        let bound = self.bind(address, true, BTreeSet::new()).await;
+        let fault = bound.as_ref().err().map(|fault| {
+            if fault.kind() == io::ErrorKind::AddrInUse {
+                let taken = format!("{address} is used by another program; choose another with --http or [http] bind");
+                // Clients that know this address may have sent the token to that program.
+                let studio = &self.shared.studio;
+                match http::new_token(&studio.home, &*studio.ids) {
+                    Ok(_) => {
+                        format!("{taken}. state/http.token has a new token, since that program may know the old one")
+                    }
+                    Err(error) => format!("{taken}. state/http.token cannot be replaced: {error}"),
+                }
+            } else {
+                format!("{address}: {fault}")
+            }
+        });
+        if let Some(fault) = &fault {
+            self.log.warn(format_args!("http: {fault}"));
+        }
+        self.state.lock().fault = fault;
+        bound.ok()
+    }
+
+    async fn bind(&self, address: SocketAddr, own: bool, holders: BTreeSet<u64>) -> io::Result<SocketAddr> {
+        let settings = self.state.lock().settings.clone();
+        if !address.ip().is_loopback() && !settings.allow_remote {
+            let text = format!("{address} is not a loopback address, and [http] allow_remote is false");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        if let Some(there) =
+            self.state.lock().open.iter_mut().find(|it| it.bound == address || (address.port() == 0 && !own))
+        {
+            there.own |= own;
+            there.holders.extend(holders);
+            return Ok(there.bound);
+        }
+        let (listener, bound) = http::bind(address).await?;
+        let studio = &self.shared.studio;
+        let default = http::default_token(&studio.home, &*studio.ids)?;
+        let tokens = Tokens::new(std::iter::once(default).chain(settings::tokens(&settings)).collect());
+        let authority = Authority::new(bound.port(), settings.hosts, settings.origins);
+        let router = http::router(&self.shared, &tokens, authority, axum::Router::new());
+        let stop = self.shared.stop.child_token();
+        let connections = Arc::clone(&self.shared.http_connections);
+        let task = self.runtime.spawn(http::serve(listener, router, connections, stop.clone()));
+        self.state.lock().open.push(Listener { bound, own, holders, stop, task });
+        Ok(bound)
+    }
+
+    pub fn is_held(&self, address: SocketAddr, holder: u64) -> bool {
+        self.state.lock().open.iter().any(|it| it.bound == address && it.holders.contains(&holder))
+    }
+
+    pub fn holds(&self, holder: u64) -> bool {
+        self.state.lock().open.iter().any(|it| it.holders.contains(&holder))
+    }
+
+    /// Releases one listener of a connection, or all of them. Returns when the freed ports can be
+    /// bound again.
+    pub async fn release(&self, address: Option<SocketAddr>, holder: u64) {
+        if self.holds(holder) {
+            let is_meant = |it: &Listener| address.is_none_or(|address| it.bound == address);
+            self.end(|it| is_meant(it) && it.holders.remove(&holder) && it.holders.is_empty()).await;
+        }
+    }
+
+    /// Closes a requested listener, whoever holds it. False when there is none.
+    pub async fn close_at(&self, address: SocketAddr) -> bool {
+        self.end(|it| it.bound == address).await > 0
+    }
+
+    /// Closes all requested listeners; the daemon's own ends with the daemon.
+    pub async fn close(&self) {
+        self.end(|_| true).await;
+    }
+
+    /// Closes listeners, except the daemon's own, and returns when their ports are free.
+    async fn end(&self, mut which: impl FnMut(&mut Listener) -> bool) -> usize {
+        let _turn = self.turn.lock().await;
+        let ended: Vec<Listener> = self.state.lock().open.extract_if(.., |it| which(it) && !it.own).collect();
+        let count = ended.len();
+        for listener in ended {
+            listener.stop.cancel();
+            // A task that panicked has released its port too.
+            let _ = listener.task.await;
+        }
+        count
+    }
+
+    /// The addresses that are served, the daemon's own first.
+    pub fn served(&self) -> Vec<SocketAddr> {
+        let state = self.state.lock();
+        let mut served: Vec<(bool, SocketAddr)> = state.open.iter().map(|it| (!it.own, it.bound)).collect();
+        served.sort_unstable();
+        served.into_iter().map(|(_, bound)| bound).collect()
+    }
+
+    pub fn fault(&self) -> Option<String> {
+        self.state.lock().fault.clone()
+    }
+
+    /// Applies a changed section. Open listeners are reopened, so that a removed token loses its
+    /// open streams. Does not wait.
+    pub(crate) fn configure(self: &Arc<Self>, settings: &config::Http, session_idle_s: u64) {
+        let mut state = self.state.lock();
+        if state.settings == *settings && state.session_idle_s == session_idle_s {
+            return;
+        }
+        state.settings = settings.clone();
+        state.session_idle_s = session_idle_s;
+        drop(state);
+        let http = Arc::clone(self);
+        self.runtime.spawn(async move { http.reopen().await });
+    }
+
+    async fn reopen(&self) {
+        let _turn = self.turn.lock().await;
+        let old = std::mem::take(&mut self.state.lock().open);
+        let mut again = Vec::new();
+        let mut own_bound = None;
+        for listener in old {
+            listener.stop.cancel();
+            // The port is free when its task has ended, also after a panic.
+            let _ = listener.task.await;
+            if listener.own {
+                own_bound = Some(listener.bound);
+            }
+            if !listener.holders.is_empty() {
+                again.push((listener.bound, listener.holders));
+            }
+        }
+        let own = {
+            let state = self.state.lock();
+            state.own.map(|flag| flag.unwrap_or(state.settings.bind))
+        };
+        if let Some(wanted) = own {
+            // Keep a port that was picked automatically, since clients use it.
+            let kept = own_bound.filter(|it| wanted.port() == 0 && it.ip() == wanted.ip());
+            self.bind_own(kept.unwrap_or(wanted)).await;
+        }
+        for (address, holders) in again {
+            if let Err(fault) = self.bind(address, false, holders).await {
+                self.log.warn(format_args!("http: {address}: {fault}"));
+            }
+        }
+    }
+}

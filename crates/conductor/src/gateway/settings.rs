@@ -1,0 +1,135 @@
+//! Converts configuration sections into the settings of the gateway's parts.
+//!
+//! Not here: reading the sections (`conductor_core::config`), and when they come into force
+//! (`gateway`).
+
+use crate::doors::http::Token;
+use conductor_core::config::{self, AuditDetail, Config, PdMode, ReadOnlySync, ToolNames};
+use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
+use conductor_gateway::studio::{McpSettings, PolicyInForce, Settings};
+use conductor_gateway::tools::catalog::Catalog;
+use conductor_gateway::tools::names::{NameForm, Toolset};
+use conductor_hosts::pd;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+pub(crate) fn settings(config: &Config) -> Settings {
+    Settings {
+        limits: config.limits.clone(),
+        retry: config.retry,
+        circuit: Some(config.circuit.base),
+        circuit_tools: config.circuit.tools.clone(),
+        read_only_before_reply: config.audit.read_only_sync == ReadOnlySync::BeforeReply,
+        full_detail: config.audit.detail == AuditDetail::Full,
+        mcp: mcp(&config.mcp),
+    }
+}
+
+fn mcp(mcp: &config::Mcp) -> McpSettings {
+    let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    McpSettings {
+        tools: mcp.tools.clone(),
+        tool_names: match mcp.tool_names {
+            ToolNames::Safe => NameForm::Safe,
+            ToolNames::Dotted => NameForm::Dotted,
+        },
+        max_message_bytes: size(mcp.max_message_bytes),
+        max_in_flight: size(mcp.max_in_flight),
+        max_connections: size(mcp.max_connections),
+        elicitation_wait_ms: mcp.elicitation_wait_ms.into(),
+        session_idle_s: mcp.session_idle_s.into(),
+        page_size: size(mcp.page_size),
+    }
+}
+
+/// The settings of a Pd that the daemon starts, if the configuration wants one.
+pub(crate) fn pd(section: &config::Pd) -> Option<pd::Settings> {
+    let spawned = pd::Settings {
+        command: PathBuf::from(&section.command),
+        sleepgrain_ms: section.sleepgrain_ms,
+        audio: section.audio,
+        ..pd::Settings::default()
+    };
+    match section.mode {
+        PdMode::Spawn => Some(spawned),
+        PdMode::Off | PdMode::Attach => None,
+    }
+}
+
+/// The policy with its version. The version covers `[tools]` and `[plugins]`, so that a change
+/// there voids approvals as a change of `[policy]` does.
+pub(crate) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
+    let tools = if config.tools.written.is_null() { json!({}) } else { config.tools.written.clone() };
+    let plugins: Map<String, Value> = config.plugins.iter().map(|(name, row)| (name.clone(), row.to_json())).collect();
+    let version = policy.version(&tools, &Value::Object(plugins));
+    PolicyInForce { policy, version }
+}
+
+/// The policy of a daemon that starts with an invalid `[policy]`. There is no earlier policy to
+/// keep, and an unreadable rule may have been a `deny`, so a person must approve every effect.
+pub(crate) fn cautious() -> Policy {
+    let ask = |tier| Rule { tier: Some(tier), decision: Some(Decision::Ask), ..Rule::default() };
+    let mut policy = Policy { rules: vec![ask(Tier::Stateful), ask(Tier::HardwareIo)], ..Policy::default() };
+    policy.approval.client_tiers = Vec::new();
+    policy
+}
+
+pub(crate) fn tokens(http: &config::Http) -> impl Iterator<Item = Token> {
+    http.tokens.iter().map(|token| Token {
+        name: token.name.clone(),
+        hash: *token.hash.as_bytes(),
+        scopes: token.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+    })
+}
+
+/// One line for each name of a tool that does not exist. The file is read before the catalog
+/// exists, so names are checked here.
+pub(crate) fn unknown_names(config: &Config, catalog: &Catalog) -> Vec<String> {
+    let is_tool = |name: &str| catalog.get(name).is_some();
+    let mut lines = Vec::new();
+    for (index, rule) in config.policy.iter().flat_map(|it| &it.rules).enumerate() {
+        match &rule.tool {
+            // A rule is compared with the dotted name only.
+            Some(Pattern::Exact(name)) if catalog.get(name).is_none_or(|it| it.name != *name) => {
+                lines.push(format!("[policy] rule {index}: there is no tool \"{name}\""));
+            }
+            Some(Pattern::Exact(_) | Pattern::Prefix(_)) | None => {}
+        }
+    }
+    let built_in = config::Circuit::default();
+    for name in config.circuit.tools.keys().filter(|it| !built_in.tools.contains_key(*it)) {
+        if catalog.get(name).is_none_or(|it| it.name != *name) {
+            lines.push(format!("[circuit.tools]: there is no tool \"{name}\""));
+        }
+    }
+    for word in &config.mcp.tools {
+        if let Err(fault) = Toolset::parse(std::slice::from_ref(word), is_tool) {
+            lines.push(format!("[mcp] tools: {fault}"));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_of_the_file_are_the_defaults_of_the_parts() {
+        let config = Config::default();
+        assert_eq!(crate::gateway::audit::settings(&config.audit), conductor_gateway::audit_log::Settings::default());
+        let (ours, theirs) = (settings(&config), Settings::default());
+        assert_eq!(
+            (ours.limits.clone(), ours.retry, ours.mcp.clone()),
+            (theirs.limits.clone(), theirs.retry, theirs.mcp.clone())
+        );
+        for tool in ["shell.exec", "database.query", "web.fetch", "conductor_send_midi"] {
+            assert_eq!(ours.circuit(tool), theirs.circuit(tool), "{tool}");
+        }
+    }
+
+    #[test]
+    fn a_cautious_policy_has_no_faults() {
+        assert_eq!(cautious().faults(), []);
+    }
+}

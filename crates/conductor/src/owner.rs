@@ -1,0 +1,411 @@
+//! The owner: one thread that holds the engine, the open ports and the state of the studio. It
+//! waits for an event, a message or its next deadline, and for nothing else.
+//!
+//! Not here: gestures and actions (`conductor_core::engine`), sending effects (`dispatch`), answers
+//! to requests (`requests`), changes of ports and configuration (`changes`).
+
+pub mod backends;
+mod changes;
+pub mod desktop;
+pub mod dispatch;
+pub mod events;
+mod feedback;
+mod inputs;
+pub mod ports;
+pub mod realtime_priority;
+mod requests;
+pub mod wake;
+
+use self::wake::Wake;
+use crate::config_file::Remarks;
+use crate::log::Log;
+use crate::owner::desktop::AppsWanted;
+use crate::owner::dispatch::{Dispatch, DispatchError};
+use crate::owner::events::OwnerEvents;
+use crate::owner::inputs::Inputs;
+use arc_swap::ArcSwap;
+use conductor_core::engine::{Effect, Engine, TraceRecord};
+use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
+use conductor_core::feedback::Fact;
+use conductor_core::learn::Learn;
+use conductor_core::timestamp::Timestamp;
+use conductor_gateway::config_in_force::ConfigInForce;
+use conductor_gateway::owner_handle::{Outgoing, Reply};
+use conductor_gateway::report::{Modes, Statistics};
+use conductor_hosts::midi::ring::Bell;
+use conductor_hosts::system::Clock;
+use feedback::Surface;
+use ports::{SharedSlots, Table, with_slots};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::sync::mpsc as async_mpsc;
+
+/// Events per turn before messages are read: a flooding device must not delay `panic`.
+const EVENTS_PER_TURN: usize = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The first scan of ports is not done yet.
+    Starting,
+    Serving,
+    Stopping,
+}
+
+/// The parts of the owner.
+pub(crate) struct Parts {
+    pub clock: Arc<dyn Clock>,
+    pub log: Log,
+    pub bell: Bell,
+    pub wakes: mpsc::Receiver<Wake>,
+    pub ports: mpsc::Sender<ports::Order>,
+    pub scan_signal: Arc<ports::ScanSignal>,
+    pub slots: SharedSlots,
+    pub serving: Arc<ArcSwap<ConfigInForce>>,
+    pub modes: Arc<ArcSwap<Modes>>,
+    pub dispatch: Dispatch,
+    /// Why the file at start is not in force.
+    pub config_error: Option<String>,
+    /// Names in the file that this machine does not have.
+    pub remarks: Remarks,
+    /// Why the file is not watched.
+    pub watch_error: Option<String>,
+    /// Why no display can be used, as known at the start.
+    pub display_fault: Option<String>,
+    pub programs: AppsWanted,
+    pub events: Arc<dyn OwnerEvents>,
+}
+
+/// Who changed the mode. A mode chosen by hand is kept; one chosen by a rule is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Hand,
+    Rule,
+}
+
+pub(crate) struct Owner {
+    parts: Parts,
+    engine: Engine,
+    inputs: Inputs,
+    table: Arc<Table>,
+    started: Micros,
+    phase: Phase,
+    /// A changed file was seen and is not checked yet.
+    reloading: bool,
+    /// Devices that have been connected in this run.
+    seen: BTreeSet<DeviceSlot>,
+    last_event: BTreeMap<DeviceSlot, Timestamp>,
+    statistics: Statistics,
+    /// Actions that the engine counted but that failed.
+    actions_undone: u64,
+    /// Actions whose effects have been carried out.
+    counted: u64,
+    performance_lock: bool,
+    /// A configuration that waits for the end of the performance lock.
+    waiting: Option<Arc<ConfigInForce>>,
+    awaiting_ready: Vec<Reply<()>>,
+    /// Replies that are due at a time.
+    alarms: Vec<(Micros, Reply<()>)>,
+    /// Messages that wait for their port to be opened.
+    outgoing: Vec<(DeviceSlot, Outgoing)>,
+    monitors: Vec<async_mpsc::Sender<TraceRecord>>,
+    /// Trace records before this number were sent to the monitors.
+    monitored: u64,
+    /// Kept between turns, so that a press does not allocate.
+    effects: Vec<Effect>,
+    local_minute: u64,
+    learn: Learn,
+    surface: Surface,
+    /// The mode or the configuration changed since it was published.
+    mode_changed: bool,
+    /// The engine's count of mode changes at the last check.
+    mode_changes: u64,
+}
+
+impl Owner {
+    pub fn new(parts: Parts) -> Self {
+        let now = parts.clock.now();
+        let serving = parts.serving.load_full();
+        let (engine, surface) = with_slots(&parts.slots, |slots| {
+            let surface = Surface::new(&serving.config, slots, parts.display_fault.clone());
+            (Engine::new(&serving.config, slots, now), surface)
+        });
+        parts.log.set_level(serving.config.log_level);
+        parts.programs.set(engine.tables().asks_for_programs);
+        let mut owner = Owner {
+            engine,
+            inputs: Inputs::default(),
+            table: Arc::default(),
+            started: now,
+            phase: Phase::Starting,
+            reloading: false,
+            seen: BTreeSet::new(),
+            last_event: BTreeMap::new(),
+            statistics: Statistics::default(),
+            actions_undone: 0,
+            counted: 0,
+            performance_lock: serving.config.performance.lock,
+            waiting: None,
+            awaiting_ready: Vec::new(),
+            alarms: Vec::new(),
+            outgoing: Vec::new(),
+            monitors: Vec::new(),
+            monitored: 0,
+            effects: Vec::with_capacity(64),
+            local_minute: u64::MAX,
+            learn: Learn::default(),
+            surface,
+            mode_changed: true,
+            mode_changes: 0,
+            parts,
+        };
+        owner.publish_modes();
+        owner
+    }
+
+    /// Publishes the mode for readers that do not ask the owner.
+    fn publish_modes(&mut self) {
+        if std::mem::take(&mut self.mode_changed) {
+            let config = &self.parts.serving.load().config;
+            self.parts.modes.store(Arc::new(Modes::of(config, self.engine.mode().1)));
+        }
+    }
+
+    /// Runs until it is stopped; then releases everything and returns.
+    pub fn run(mut self) {
+        loop {
+            // Reset before anything is read: an event pushed from now on rings again.
+            self.parts.bell.answer();
+            self.read_local_time();
+            let first = self.engine.trace().next_seq();
+            let fed = self.feed();
+            let done = self.take_wakes();
+            self.advance();
+            self.publish_modes();
+            self.show();
+            self.engine.trace_mut().stamp(first, self.parts.clock.now());
+            self.notify_monitors();
+            if done.is_break() {
+                return;
+            }
+            if fed < EVENTS_PER_TURN {
+                self.wait();
+            }
+        }
+    }
+
+    fn wait(&self) {
+        let deadlines = [self.engine.next_deadline(), self.learn.next_deadline(), self.surface.next_deadline()];
+        let alarm = self.alarms.iter().map(|it| it.0).min();
+        let deadline = deadlines.into_iter().flatten().chain(alarm).min();
+        match deadline {
+            None => std::thread::park(),
+            Some(at) => std::thread::park_timeout(Duration::from_micros(at.since(self.parts.clock.now()))),
+        }
+    }
+
+    fn feed(&mut self) -> usize {
+        let mut fed = 0;
+        while fed < EVENTS_PER_TURN
+            && let Some(event) = self.inputs.next()
+        {
+            fed += 1;
+            self.note_event(event.device);
+            if self.surface.watches(event.device) && !self.is_input(&event) {
+                continue;
+            }
+            self.listen(&event);
+            self.engine.feed(&event, &mut self.effects);
+            self.carry_out();
+        }
+        fed
+    }
+
+    fn note_event(&mut self, device: DeviceSlot) {
+        self.last_event.insert(device, Timestamp::from_millis(self.parts.clock.wall_ms()));
+    }
+
+    /// A learn session gets every event before the engine does.
+    fn listen(&mut self, event: &Event) {
+        if self.learn.session().is_some() {
+            self.end_learning();
+            self.learn.feed(event, Timestamp::from_millis(self.parts.clock.wall_ms()));
+        }
+    }
+
+    fn end_learning(&mut self) {
+        self.learn.advance(self.parts.clock.now());
+        self.engine.set_learning(self.learn.holds_back());
+    }
+
+    fn advance(&mut self) {
+        let now = self.parts.clock.now();
+        self.end_learning();
+        self.engine.advance(now, &mut self.effects);
+        self.carry_out();
+        for (_, reply) in self.alarms.extract_if(.., |it| it.0 <= now) {
+            // The waiting client may have hung up.
+            let _ = reply.send(());
+        }
+    }
+
+    fn take_wakes(&mut self) -> ControlFlow<()> {
+        while let Ok(wake) = self.parts.wakes.try_recv() {
+            match wake {
+                Wake::Stop => {
+                    self.stop();
+                    return ControlFlow::Break(());
+                }
+                Wake::Request(request) => self.answer(request),
+                Wake::ConfigSeen => self.reloading = true,
+                Wake::Config(arrival) => self.config_arrived(arrival),
+                Wake::Ports(news) => self.ports_changed(news),
+                Wake::CallDone { ticket, ok } => {
+                    let now = self.parts.clock.now();
+                    self.engine.call_done(ticket, ok, now, &mut self.effects);
+                    self.carry_out();
+                }
+                Wake::WorkerFailed => {
+                    self.statistics.actions_failed += 1;
+                    self.actions_undone += 1;
+                }
+                Wake::Waiting(waiting) => self.waiting_changed(waiting),
+                Wake::Display(found) => self.surface.display_fault = found.err(),
+                Wake::Front(window) => self.front_changed(window),
+                Wake::Programs(running) => self.engine.facts_mut().running_apps = running,
+                Wake::LiveParameters(values) => {
+                    for (path, reading) in &values {
+                        self.report(Fact::LiveParameter { path, value: reading.share }, Taint::Tool);
+                        self.engine.live_parameter_read(path, *reading);
+                    }
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn carry_out(&mut self) {
+        self.carry_out_by(By::Hand);
+    }
+
+    /// Carries out all effects. A dead output may add effects, so this loops until none are left.
+    fn carry_out_by(&mut self, by: By) {
+        let mut failed = 0;
+        while !self.effects.is_empty() {
+            let mut effects = std::mem::take(&mut self.effects);
+            for effect in effects.drain(..) {
+                self.note_sent(&effect);
+                if let Err(error) = self.parts.dispatch.carry_out(effect) {
+                    failed += 1;
+                    self.not_done(error);
+                }
+            }
+            if self.effects.is_empty() {
+                // The emptied buffer is the larger one.
+                self.effects = effects;
+            }
+        }
+        // One action may have several effects, and releases are not actions.
+        self.actions_undone += failed.min(self.engine.counters().actions.saturating_sub(self.counted));
+        self.counted = self.engine.counters().actions;
+        self.mode_may_have_changed(by);
+    }
+
+    /// Remembers a message that is about to leave: its echo must not press the approval pad, and
+    /// where no hand caused it, a copy over a cable must not count as a hand.
+    fn note_sent(&mut self, effect: &Effect) {
+        let now = self.parts.clock.now();
+        if let Effect::Midi { message, taint, .. } = effect {
+            self.surface.pad.sent(now);
+            if *taint != Taint::Clean {
+                self.engine.sent_without_hand(message, now);
+            }
+        } else if let Effect::Osc { message, taint, .. } = effect
+            && *taint != Taint::Clean
+        {
+            self.engine.sent_without_hand(&Body::Osc(Arc::clone(message)), now);
+        }
+    }
+
+    /// Reacts to a change of the mode by `by`, if there was one: a rule for windows gives way to a
+    /// hand.
+    fn mode_may_have_changed(&mut self, by: By) {
+        let changes = self.engine.counters().mode_changes;
+        if std::mem::replace(&mut self.mode_changes, changes) == changes {
+            return;
+        }
+        self.mode_changed = true;
+        self.stop_learning();
+        self.parts.log.info(format_args!("mode {}", self.engine.mode().1));
+        match by {
+            By::Hand => self.surface.focus.chosen_by_hand(),
+            By::Rule => {}
+        }
+    }
+
+    fn not_done(&mut self, error: DispatchError) {
+        self.statistics.actions_failed += 1;
+        match error {
+            DispatchError::NoOutput(_) => {}
+            DispatchError::Died(port) => {
+                self.output_lost(port);
+                self.order(ports::Order::OutputDied(port));
+            }
+            DispatchError::Refused(why) => self.parts.log.debug(why),
+        }
+    }
+
+    fn order(&self, order: ports::Order) {
+        // The port thread outlives the owner.
+        if self.parts.ports.send(order).is_ok() {
+            self.parts.scan_signal.wake();
+        }
+    }
+
+    fn stop(&mut self) {
+        self.phase = Phase::Stopping;
+        self.alarms.clear();
+        // Events that arrived before the stop still count: a release among them ends its note in
+        // the ordinary way.
+        self.feed();
+        let now = self.parts.clock.now();
+        self.engine.panic(now, &mut self.effects);
+        self.carry_out();
+        self.parts.log.info("stopped; nothing is held");
+    }
+
+    fn notify_monitors(&mut self) {
+        let next = self.engine.trace().next_seq();
+        self.monitors.retain(|it| !it.is_closed());
+        if !self.monitors.is_empty() && next > self.monitored {
+            let records: Vec<TraceRecord> = with_slots(&self.parts.slots, |slots| {
+                let new = self.engine.trace().records().filter(|it| it.seq >= self.monitored);
+                new.map(|it| TraceRecord::of(it, slots)).collect()
+            });
+            for record in records {
+                for monitor in &self.monitors {
+                    // A slow monitor loses the record; the owner does not wait for it.
+                    let _ = monitor.try_send(record.clone());
+                }
+            }
+        }
+        self.monitored = next;
+    }
+
+    /// Updates the local time for conditions, once a minute and only while something happens.
+    fn read_local_time(&mut self) {
+        let minute = self.parts.clock.wall_ms() / 60_000;
+        if minute != self.local_minute {
+            self.local_minute = minute;
+            let local = self.parts.clock.local();
+            let facts = self.engine.facts_mut();
+            facts.minute_of_day = local.minute_of_day;
+            facts.weekday = local.weekday;
+        }
+    }
+
+    fn name(&self, slot: DeviceSlot) -> String {
+        with_slots(&self.parts.slots, |slots| slots.name(slot).to_owned())
+    }
+}

@@ -1,0 +1,90 @@
+//! The device backends of this build. Each is tried when the daemon runs; a missing one is listed
+//! in `status` and never a failure to start.
+
+use crate::owner::ports::Source;
+use conductor_hosts::midi::{Announce, Stamp};
+
+/// Name under which other programs see us.
+#[cfg_attr(not(any(feature = "jack", feature = "alsa", target_os = "macos")), allow(dead_code))]
+const CLIENT: &str = "conductor";
+
+/// All backends except the loopback, in the order in which a virtual port is offered to them.
+#[cfg_attr(
+    not(any(feature = "jack", feature = "alsa", feature = "gamepad", target_os = "macos")),
+    allow(unused_variables)
+)]
+pub(crate) fn all(stamp: &Stamp, announce: &Announce) -> Vec<Source> {
+    vec![
+        #[cfg(feature = "jack")]
+        Source::midi(conductor_hosts::midi::jack::Jack::new(CLIENT, stamp.clone(), announce.clone())),
+        #[cfg(feature = "alsa")]
+        Source::midi(conductor_hosts::midi::alsa::Alsa::new(CLIENT, stamp.clone(), announce.clone())),
+        #[cfg(target_os = "macos")]
+        Source::midi(conductor_hosts::midi::coremidi::CoreMidi::new(CLIENT, stamp.clone())),
+        #[cfg(feature = "gamepad")]
+        Source::gamepads(pads::Pads::new(stamp.clone(), announce.clone())),
+    ]
+}
+
+#[cfg(feature = "gamepad")]
+mod pads {
+    use conductor_hosts::gamepad::Gamepads;
+    use conductor_hosts::midi::ring::EventSender;
+    use conductor_hosts::midi::{Announce, Backend, Input, Output, PortError, PortInfo, Stamp, Unavailable};
+
+    const NAME: &str = "gamepad";
+
+    /// Gamepads are found and opened like MIDI ports, but have no outputs.
+    pub struct Pads {
+        stamp: Stamp,
+        announce: Announce,
+        running: Option<Gamepads>,
+    }
+
+    impl Pads {
+        pub fn new(stamp: Stamp, announce: Announce) -> Self {
+            Pads { stamp, announce, running: None }
+        }
+
+        fn running(&mut self) -> Result<&Gamepads, Unavailable> {
+            match &mut self.running {
+                Some(running) => Ok(running),
+                none => Ok(none.insert(Gamepads::start(self.stamp.clone(), self.announce.clone())?)),
+            }
+        }
+    }
+
+    fn refused(id: &str) -> PortError {
+        PortError::Refused { id: id.to_owned(), detail: "a gamepad is only listened to".to_owned() }
+    }
+
+    impl Backend for Pads {
+        fn name(&self) -> &'static str {
+            NAME
+        }
+
+        fn connect(&mut self) -> Result<(), Unavailable> {
+            self.running().map(|_| ())
+        }
+
+        fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
+            Ok(self.running()?.ports())
+        }
+
+        fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
+            self.running()?.open_input(id, lane)
+        }
+
+        fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
+            Err(refused(id))
+        }
+
+        fn create_input(&mut self, name: &str, _: EventSender) -> Result<Box<dyn Input>, PortError> {
+            Err(refused(name))
+        }
+
+        fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
+            Err(refused(name))
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Watches the desktop: whether there is a display, which window is in front, which programs run.
+//!
+//! Two threads, because both may block. Not here: X itself (`conductor_hosts::focus`), rules for
+//! windows (`conductor_core::focus`), and sending keys (`dispatch`).
+
+use super::wake::{Wake, Waker};
+use conductor_hosts::apps;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// How often running programs are listed while a condition needs them.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Ends its threads when dropped.
+pub(crate) struct Desktop {
+    apps: (Arc<Apps>, JoinHandle<()>),
+    #[cfg(feature = "desktop")]
+    focus: Option<focus::FocusWatch>,
+}
+
+/// State shared with the thread that lists programs.
+#[derive(Default)]
+struct Apps {
+    wanted: AtomicBool,
+    end: AtomicBool,
+}
+
+/// Switches the listing of programs on while a condition needs it. Cheap: the owner calls it.
+#[derive(Clone)]
+pub(crate) struct AppsWanted {
+    apps: Arc<Apps>,
+    thread: std::thread::Thread,
+}
+
+impl AppsWanted {
+    pub fn set(&self, wanted: bool) {
+        if self.apps.wanted.swap(wanted, Ordering::AcqRel) != wanted {
+            self.thread.unpark();
+        }
+    }
+}
+
+impl Desktop {
+    /// Without `display` no display is watched.
+    #[cfg_attr(not(feature = "desktop"), expect(unused_variables, reason = "this build knows no display"))]
+    pub fn start(display: Option<&str>, owner: &Waker) -> io::Result<Self> {
+        let apps: Arc<Apps> = Arc::default();
+        let (shared, waker) = (Arc::clone(&apps), owner.clone());
+        let thread = Builder::new().name("programs".into()).spawn(move || look_for_programs(&shared, &waker))?;
+        Ok(Desktop {
+            apps: (apps, thread),
+            #[cfg(feature = "desktop")]
+            focus: display.map(|display| focus::FocusWatch::open(display.to_owned(), owner.clone())).transpose()?,
+        })
+    }
+
+    pub fn apps_wanted(&self) -> AppsWanted {
+        AppsWanted { apps: Arc::clone(&self.apps.0), thread: self.apps.1.thread().clone() }
+    }
+
+    pub fn stop(self) {
+        let (apps, thread) = self.apps;
+        apps.end.store(true, Ordering::Release);
+        thread.thread().unpark();
+        // A thread that panicked has said so on stderr already.
+        let _ = thread.join();
+        #[cfg(feature = "desktop")]
+        if let Some(focus) = self.focus {
+            focus.close();
+        }
+    }
+}
+
+fn look_for_programs(apps: &Apps, owner: &Waker) {
+    let mut reported = BTreeSet::new();
+    while !apps.end.load(Ordering::Acquire) {
+        if !apps.wanted.load(Ordering::Acquire) {
+            std::thread::park();
+            continue;
+        }
+        let now = apps::running();
+        if now != reported {
+            reported.clone_from(&now);
+            owner.post(Wake::Programs(now));
+        }
+        std::thread::park_timeout(LOOK);
+    }
+}
+
+#[cfg(feature = "desktop")]
+mod focus {
+    use super::{Wake, Waker};
+    use conductor_hosts::focus::{Watcher, watch};
+    use std::io;
+    use std::ops::ControlFlow;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread::{Builder, Thread};
+    use std::time::Duration;
+
+    /// How often a missing display is looked for.
+    const RETRY: Duration = Duration::from_secs(2);
+
+    pub struct FocusWatch {
+        end: Arc<AtomicBool>,
+        thread: Thread,
+    }
+
+    impl FocusWatch {
+        pub fn open(display: String, owner: Waker) -> io::Result<Self> {
+            let end: Arc<AtomicBool> = Arc::default();
+            let ends = Arc::clone(&end);
+            let thread = Builder::new().name("focus".into()).spawn(move || run(&display, &owner, &ends))?;
+            Ok(FocusWatch { end, thread: thread.thread().clone() })
+        }
+
+        /// Does not wait for the thread: it may wait for an event of the X server, which no flag
+        /// ends. It ends at the next event and holds only its connection until then.
+        pub fn close(self) {
+            self.end.store(true, Ordering::Release);
+            self.thread.unpark();
+        }
+    }
+
+    fn run(display: &str, owner: &Waker, end: &AtomicBool) {
+        let over = || end.load(Ordering::Acquire);
+        while !over() {
+            let lost = match Watcher::open(Some(display)) {
+                Err(why) => why,
+                Ok(mut watcher) => {
+                    owner.post(Wake::Display(Ok(())));
+                    watch(&mut watcher, |window| {
+                        owner.post(Wake::Front(window));
+                        if over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    })
+                }
+            };
+            if !over() {
+                owner.post(Wake::Display(Err(lost.to_string())));
+                std::thread::park_timeout(RETRY);
+            }
+        }
+    }
+}
