@@ -272,7 +272,8 @@ impl Gateway {
                 self.log.info(format_args!("[{section}] has changed and takes effect {when}"));
             }
         }
-        // Send even if the paths did not change: the bindings of a new configuration have no values yet.
+        // Send even if the paths did not change: the bindings of a new configuration have no values
+        // yet.
         self.watched_live.send_replace(live_watch::watched(config));
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {
