@@ -1,9 +1,10 @@
-# Two commands are all a newcomer needs: `make run` and `make test`. Everything else is a part of them.
+# A newcomer needs two commands: `make run` and `make test`. The other targets are parts of them or
+# optional.
 
-# Where rustup puts its tools; a toolchain found earlier on PATH that is too old must not win.
+# rustup's folder comes first, so that an older toolchain elsewhere on PATH is not used.
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-# What a studio has: JACK, ALSA and X11 are Linux's, CoreMIDI is always there on macOS.
+# Backends: JACK, ALSA and X11 on Linux; CoreMIDI is always built on macOS.
 FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad,studio)
 
 .DEFAULT_GOAL := help
@@ -15,31 +16,34 @@ help: ## show this list
 run: tools ## install what is missing, build, and start the demo studio
 	cargo run --release --locked --package conductor --features $(FEATURES) -- up --demo
 
-test: test-tools ## install what is missing, and run every test
+test: test-tools ## install what the tests need, and run all of them
+	.ci/comments
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
 	.ci/test
 
-test-vm: tools ## ALSA sequencer and gamepads on a real kernel, in a virtual machine that needs no privileges
+test-vm: tools ## test the ALSA sequencer and gamepads on a real kernel, in an unprivileged virtual machine
 	@.ci/install .ci/packages.vm
 	crates/conductor-testkit/vm/test.sh
 
-check: tools ## formatting and lints only
+check: tools ## formatting, lints and dependencies only
+	.ci/comments
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
+	.ci/deny
 
-check-macos: tools ## lints of what runs on macOS, from any machine; nothing is linked or run
+check-macos: tools ## lints of the macOS code, on any machine; nothing is linked or run
 	.ci/check-macos
 
 build: tools ## build the release binary
 	cargo build --release --locked --package conductor --features $(FEATURES)
 
-bench: test-tools bench-tools ## memory, start and idle time; port to port over JACK; the engine and the lanes; calls through every door beside the bare SDK, Node and Python
+bench: test-tools bench-tools ## memory, start and idle time; JACK port to port; engine and workers; calls at every door, compared with the bare SDK, Node and Python
 	cargo bench --locked --package conductor --features studio --bench footprint
 	cargo bench --locked --package conductor --features studio --bench ports
 	cargo bench --locked --package conductor --features studio --bench plugins
 	cargo bench --locked --package conductor-core --bench engine -- --quick
-	cargo bench --locked --package conductor-set --bench beside
+	cargo bench --locked --package conductor-set --bench compared
 	cargo bench --locked --package conductor --features studio --bench lane --bench audit -- --quick
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio
 	crates/conductor-testkit/clients/install bench

@@ -1,5 +1,5 @@
-// Conductor's half in [v8]: works on patchers. A batch runs in one turn of the scheduler; when an item fails, what was done before it is
-// taken back and the whole batch is refused. Never run in a real Max yet; see README.md.
+// The part of the bridge in [v8]: edits patchers. A batch runs in one turn of the scheduler; when an item fails, the items before it
+// are rolled back and the whole batch is refused. Never run in a real Max yet; see README.md.
 "use strict";
 
 include("pack.js");
@@ -14,12 +14,12 @@ function Refused(code, message) {
   this.message = message;
 }
 
-// From conductor.js: a request waits in its dictionary.
+// Called by conductor.js; the request is in its dictionary.
 function request(number) {
   var asked = conductorUnpack(JSON.parse(new Dict("conductor_request_" + number).stringify()));
   var reply;
   try {
-    // One that came too late never happens, so that a caller who gave up can rely on it.
+    // A late request is never run, so that a caller who gave up can rely on it.
     if (Date.now() > asked.expires) throw new Refused("TIMEOUT", "the request came too late and was not run");
     var run = conductorOps[asked.op];
     if (!run) throw new Refused("UNSUPPORTED", "no operation " + asked.op);
@@ -48,7 +48,7 @@ function adopt(patcher) {
 
 function eachBox(patcher, work) {
   for (var box = patcher.firstobject; box; box = box.nextobject) {
-    // Our own plumbing is not part of anybody's patch.
+    // The bridge's own objects are not part of a patch.
     if (String(box.varname || "").indexOf("conductor_") !== 0) work(box);
   }
 }
@@ -59,13 +59,13 @@ function ownWindow(patcher) {
   return false;
 }
 
-// Cheap enough to be looked at twice a second.
+// Detects changes; cheap enough to be computed twice a second.
 function signature(patcher) {
-  var told = [];
+  var parts = [];
   eachBox(patcher, function (box) {
-    told.push(box.maxclass + box.rect.join() + (box.boxtext || ""));
+    parts.push(box.maxclass + box.rect.join() + (box.boxtext || ""));
   });
-  return told.join("|");
+  return parts.join("|");
 }
 
 function keyOf(held, box) {
@@ -94,7 +94,7 @@ function rows(held, patcher) {
   return found;
 }
 
-// The patcher an edit is about: that of the root, or of a box on the way down.
+// The patcher of an edit: the root, or the subpatcher at a path of boxes.
 function within(held, path) {
   var patcher = held.patcher;
   [].concat(path || []).forEach(function (key) {
@@ -105,16 +105,16 @@ function within(held, path) {
   return patcher;
 }
 
-function words(text) {
+function atoms(text) {
   return (text.match(/"[^"]*"|\S+/g) || []).map(function (word) {
     return word !== "" && !isNaN(Number(word)) ? Number(word) : word.replace(/^"(.*)"$/, "$1");
   });
 }
 
-// Each edit gives what takes it back.
+// Each edit returns a function that undoes it.
 var conductorEdits = {
   add: function (held, patcher, edit, created) {
-    var args = edit.maxclass === "newobj" ? words(edit.text) : [edit.maxclass];
+    var args = edit.maxclass === "newobj" ? atoms(edit.text) : [edit.maxclass];
     var box = patcher.newdefault.apply(patcher, [edit.rect[0], edit.rect[1]].concat(args));
     if (!box || box.maxclass === "jbogus") {
       if (box) patcher.remove(box);
@@ -124,7 +124,7 @@ var conductorEdits = {
     box.rect = [edit.rect[0], edit.rect[1], edit.rect[0] + edit.rect[2], edit.rect[1] + edit.rect[3]];
     if (edit.varname) box.varname = edit.varname;
     var key = keyOf(held, box);
-    // The caller may name the box before it is there.
+    // The caller may name a box that later items of the batch refer to.
     if (edit.as) held.boxes[edit.as] = box;
     created.push(key);
     return function () {
@@ -138,7 +138,7 @@ var conductorEdits = {
     patcher.remove(box);
     delete held.boxes[edit.key];
     return function () {
-      var args = old.maxclass === "newobj" ? words(old.text) : [old.maxclass];
+      var args = old.maxclass === "newobj" ? atoms(old.text) : [old.maxclass];
       var again = patcher.newdefault.apply(patcher, [old.rect[0], old.rect[1]].concat(args));
       again.rect = old.rect;
       if (old.varname) again.varname = old.varname;
@@ -186,7 +186,7 @@ var conductorEdits = {
     var names = box.getboxattrnames().concat(box.getattrnames());
     if (names.indexOf(edit.name) < 0) throw new Refused("BAD_INPUT", edit.key + " has no attribute " + edit.name);
     var old = box.getboxattr(edit.name);
-    // What it was before Conductor changed it: Max has no way to take an attribute away.
+    // The value before Conductor changed it, because Max cannot remove an attribute.
     var first = held.first[edit.key] || (held.first[edit.key] = {});
     if (!(edit.name in first)) first[edit.name] = old;
     box.setboxattr(edit.name, edit.value);
@@ -226,7 +226,7 @@ var conductorOps = {
   ping: function () {
     return {};
   },
-  // Every patcher window of Max, the front one first: the person's own and those that were opened from here.
+  // All patcher windows of Max, the front one first.
   list: function () {
     var found = [];
     for (var wind = max.frontpatcher && max.frontpatcher.wind; wind && found.length < 200; wind = wind.next) {
@@ -262,7 +262,7 @@ var conductorOps = {
   },
   apply: function (args) {
     var held = known(args.patcher);
-    look(args.patcher);
+    detectChange(args.patcher);
     if (args.at !== held.revision) throw new Refused("STALE_REFERENCE", "the patcher is at revision " + held.revision);
     var back = [];
     var created = [];
@@ -301,8 +301,8 @@ var conductorOps = {
   },
 };
 
-// Somebody else's edits are found by looking.
-function look(id) {
+// Finds edits by the person, by comparing signatures.
+function detectChange(id) {
   var held = conductor.patchers[id];
   var now = signature(held.patcher);
   if (now === held.signature) return;
@@ -312,7 +312,7 @@ function look(id) {
 }
 
 function poll() {
-  for (var id in conductor.patchers) look(id);
+  for (var id in conductor.patchers) detectChange(id);
 }
 
 var conductorPoll = new Task(poll, this);

@@ -1,6 +1,5 @@
-// Conductor's half in node.script: dials the daemon on this machine, makes sure that it is the daemon, and passes requests on to
-// conductor-v8.js.
-// JSON crosses between the two in named dictionaries. Never run in a real Max yet; see README.md.
+// The part of the bridge in node.script: connects to the daemon on this machine, checks its identity, and forwards requests to
+// conductor-v8.js. The two exchange JSON in named dictionaries. Never run in a real Max yet; see README.md.
 "use strict";
 
 const fs = require("fs");
@@ -11,9 +10,9 @@ const { dial } = require("./ws.js");
 const { pack, unpack } = require("./pack.js");
 
 const PROTOCOL = 2;
-const AGAIN_MS = 2000;
+const RETRY_MS = 2000;
 
-/** Port, token and secret: new at every start of the daemon, removed when it stops, readable by this person alone. */
+/** Port, token and secret: new at every start of the daemon, removed when it stops, readable by this user alone. */
 function address() {
   const home = process.argv[2] || process.env.CONDUCTOR_HOME || path.join(os.homedir(), ".conductor");
   return JSON.parse(fs.readFileSync(path.join(home, "state", "max-bridge.json"), "utf8"));
@@ -26,7 +25,7 @@ let turn = 0;
 async function request(asked) {
   turn += 1;
   const number = turn;
-  // The clock starts when the request arrives: whoever runs it later looks at it again.
+  // The deadline counts from the arrival of the request; conductor-v8.js checks it before it runs the request.
   const expires = Date.now() + (asked.deadline_ms || 5000);
   waiting.set(number, { id: asked.id, expires });
   await max.setDict(`conductor_request_${number}`, pack({ op: asked.op, args: asked.args || {}, expires }));
@@ -37,8 +36,8 @@ max.addHandler("reply", async (number) => {
   const asked = waiting.get(number);
   waiting.delete(number);
   if (!asked || !send) return;
-  const told = unpack(await max.getDict(`conductor_reply_${number}`));
-  send(JSON.stringify({ type: "reply", id: asked.id, ...told }));
+  const reply = unpack(await max.getDict(`conductor_reply_${number}`));
+  send(JSON.stringify({ type: "reply", id: asked.id, ...reply }));
 });
 
 max.addHandler("changed", (patcher, revision) => {
@@ -52,14 +51,14 @@ function start() {
     if (!where.token || !where.secret) throw new Error("it is of another version");
   } catch (fault) {
     max.post(`conductor: no daemon has left its address (${fault.message})`);
-    return setTimeout(start, AGAIN_MS);
+    return setTimeout(start, RETRY_MS);
   }
   dial(
     { host: "127.0.0.1", path: "/max", port: where.port, token: where.token, secret: where.secret },
     {
-      open(tell) {
-        send = tell;
-        tell(JSON.stringify({ type: "hello", protocol: PROTOCOL, max: process.env.MAX_VERSION || "unknown", bridge: "2" }));
+      open(sendText) {
+        send = sendText;
+        send(JSON.stringify({ type: "hello", protocol: PROTOCOL, max: process.env.MAX_VERSION || "unknown", bridge: "2" }));
       },
       text(text) {
         let asked;
@@ -74,7 +73,7 @@ function start() {
         send = null;
         waiting.clear();
         max.post(`conductor: ${reason}`);
-        setTimeout(start, AGAIN_MS);
+        setTimeout(start, RETRY_MS);
       },
     },
   );

@@ -1,5 +1,5 @@
-// Values on their way through a Max dictionary. A symbol of Max is cut at 32,767 characters, so a longer string crosses in pieces.
-// Also read by conductor-v8.js, which has `include` in place of `require`.
+// Packs values for a Max dictionary. Max truncates a symbol at 32,767 characters, so longer strings are split into pieces.
+// conductor-v8.js uses this file as well, with `include` in place of `require`.
 "use strict";
 
 var CONDUCTOR_PIECE = 30000;
@@ -24,7 +24,7 @@ function conductorPack(value) {
 function conductorUnpack(value) {
   if (Array.isArray(value)) return value.map(conductorUnpack);
   if (value !== null && typeof value === "object") {
-    // A dictionary gives a list of one as its only item.
+    // A dictionary returns a list of one item as the item itself.
     if ("$long" in value) return [].concat(value.$long).join("");
     var out = {};
     Object.keys(value).forEach(function (key) {

@@ -1,6 +1,6 @@
 // A small WebSocket client (RFC 6455) over Node's own http: the Node inside older Max versions has no WebSocket.
 // Text frames only; fragments are joined; a frame or message past 16 MB ends the connection.
-// Before the WebSocket, the daemon says its token and we say nothing; then both prove in their heads that they know the secret.
+// The daemon sends its token first. Then both prove in the HTTP headers of the upgrade that they know the secret.
 "use strict";
 
 const crypto = require("crypto");
@@ -17,14 +17,14 @@ function same(a, b) {
   return left.length === right.length && crypto.timingSafeEqual(left, right);
 }
 
-/** What only a holder of the secret can say of two numbers that were drawn for one connection. */
+/** Proves knowledge of the secret for the two random numbers of one connection. */
 function proof(secret, role, first, second) {
   return crypto.createHmac("sha256", secret).update(`${role} ${first} ${second}`).digest("hex");
 }
 
 /**
- * Dials and waits until the other end has shown the token, then calls `on.open(send, close)`, `on.text(text)` and once, at the end,
- * `on.close(reason)`. A listener without the token gets not one byte.
+ * Connects and waits until the other end has sent the token, then calls `on.open(send, close)`, `on.text(text)` and once, at the end,
+ * `on.close(reason)`. A listener without the token gets no byte.
  */
 function dial({ host, port, path, token, secret }, on) {
   let ended = false;
@@ -130,7 +130,7 @@ function frame(opcode, bytes) {
   return Buffer.concat([head, body]);
 }
 
-/** Takes bytes as they come, and calls back for every whole message. */
+/** Takes bytes as they arrive and calls back for every complete message. */
 function reader(on) {
   let held = Buffer.alloc(0);
   let parts = [];

@@ -1,7 +1,7 @@
-"""Conductor inside Ableton Live: a control surface that lets the Conductor daemon on this machine read and edit the open Set.
+"""A control surface of Ableton Live that lets the Conductor daemon on this machine read and edit the open Set.
 
-Choose "Conductor" under Settings > Link, Tempo & MIDI > Control Surface. Nothing listens beyond 127.0.0.1, and only a program that
-can read the token file in Conductor's home is let in.
+Choose "Conductor" under Settings > Link, Tempo & MIDI > Control Surface. It listens on 127.0.0.1 only, and accepts only a program
+that can read the token file in Conductor's home.
 """
 
 

@@ -1,7 +1,9 @@
-"""The way in: one client on 127.0.0.1, one JSON object per line. A token and a secret lie in a file that only this user can read.
+"""The socket for the daemon: one client on 127.0.0.1, one JSON object per line. A token and a secret are stored in a file that only
+this user can read.
 
-The script speaks first, with its token and a random number, so that a client can tell it from a program that took over its port. Then both
-prove with HMAC-SHA256 that they know the secret, which never crosses the connection. Nothing here waits: sockets are asked in each tick of Live's main thread. Not here: what a request means.
+The script sends first, its token and a random number, so that a client can detect a program that took over its port. Then both
+prove with HMAC-SHA256 that they know the secret, which is never sent. Nothing here waits: each tick of Live's main thread polls the
+sockets. Not here: what a request means.
 """
 
 import base64
@@ -25,7 +27,7 @@ def same(a, b):
 
 
 def proof(secret, role, first, second):
-    """What only a holder of the secret can say of two numbers that were drawn for one connection."""
+    """Proves knowledge of the secret for the two random numbers of one connection."""
     text = "%s %s %s" % (role, first, second)
     return hmac.new(secret.encode("utf-8"), text.encode("utf-8"), hashlib.sha256).hexdigest()
 
@@ -39,10 +41,10 @@ def line(message):
 
 
 def home():
-    """Where Conductor lives: what the installation wrote beside this file, else the usual place."""
-    told = os.path.join(os.path.dirname(os.path.abspath(__file__)), "home.txt")
+    """Conductor's home: the path that the installation wrote next to this file, else the default."""
+    written = os.path.join(os.path.dirname(os.path.abspath(__file__)), "home.txt")
     try:
-        with open(told, encoding="utf-8") as file:
+        with open(written, encoding="utf-8") as file:
             path = file.read().strip()
         if path:
             return path
@@ -54,7 +56,7 @@ def home():
 class Client(object):
     def __init__(self, connection, now):
         connection.setblocking(False)
-        # Small answers must not wait for the other end to acknowledge the one before.
+        # Small answers must not wait until the one before was acknowledged.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection = connection
         self.since = now
@@ -65,7 +67,7 @@ class Client(object):
         self._out = b""
 
     def lines(self):
-        """Whole lines that came. Raises ConnectionError when the other end is gone or talks nonsense."""
+        """Complete lines that have arrived. Raises ConnectionError when the client is gone."""
         while True:
             try:
                 data = self.connection.recv(65536)
@@ -101,7 +103,7 @@ class Client(object):
             try:
                 sent = self.connection.send(self._out[:65536])
             except (BlockingIOError, InterruptedError):
-                # One that never reads must not fill Live's memory.
+                # A client that does not read must not fill Live's memory.
                 if len(self._out) > 2 * LINE_OUT:
                     raise ConnectionError("the client does not read")
                 return
@@ -117,7 +119,7 @@ class Client(object):
 
 
 class Door(object):
-    """`answer(request)` gives the reply to one request, without its id."""
+    """Serves one client. `answer(request)` returns the reply to a request, without its id."""
 
     def __init__(self, answer, greeting, log, clock=time.monotonic):
         self._answer = answer
@@ -140,14 +142,14 @@ class Door(object):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         text = json.dumps({"port": self._listener.getsockname()[1], "token": self._token, "secret": self._secret, "pid": os.getpid(), "protocol": PROTOCOL})
         fresh = "%s.%d" % (self._file, os.getpid())
-        # Made with the narrow mode, never widened and narrowed again: nobody may read the token in between.
+        # Created with the final mode, so that the token is never readable by others.
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text + "\n")
         os.replace(fresh, self._file)
 
     def tick(self, budget):
-        """Lets in, reads, answers and sends, for about `budget` seconds; what is left waits for the next tick."""
+        """Accepts, reads, answers and sends for about `budget` seconds; the rest waits for the next tick."""
         until = self._clock() + budget
         self._accept()
         client = self._client
@@ -176,7 +178,7 @@ class Door(object):
                 if fault.errno not in AGAIN:
                     self._log("accept: %s" % fault)
                 return
-            # A client that closed its connection and came back before this tick is not a second one.
+            # A client that reconnected before this tick does not count as a second one.
             if self._client is not None:
                 try:
                     self._read()
@@ -217,8 +219,8 @@ class Door(object):
         reply["id"] = request.get("id")
         client.say(reply)
 
-    def tell(self, event):
-        """An event for the client, if there is one."""
+    def send_event(self, event):
+        """Sends an event to the client, if one is connected."""
         client = self._client
         if client is not None and client.greeted:
             try:

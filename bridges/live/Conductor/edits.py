@@ -1,8 +1,9 @@
-"""Edits of the Set. Names and fields are those of Conductor's `LiveEdit`; values were checked by the daemon.
+"""Edits of the Set. Names and fields are those of Conductor's `LiveEdit`; the daemon has checked the values.
 
-An edit looks before it writes: what can be refused is refused while nothing has changed. Not here: undo steps (`apply` in `surface`).
+An edit makes all its checks before it writes. Not here: undo steps (`apply` in `surface`).
 """
 
+from .path_ids import Refused, kinds, parse, wrong
 from .reads import (
     arranged,
     clip_info,
@@ -18,12 +19,11 @@ from .reads import (
     track_of,
     track_state,
 )
-from .words import Refused, kinds, parse, wrong
 
 
 class Done(object):
-    """What an edit did: its outcome, the ids it touched, its own entries in Live's undo list in addition to the shared one, and the
-    marks before and after of clips whose notes it wrote."""
+    """The result of an edit: its outcome, the ids it changed, its own entries in Live's undo list in addition to the shared one, and
+    the marks of clips before and after their notes were written."""
 
     def __init__(self, outcome, changed, apart=0, shared=True, warnings=(), marks=None):
         self.marks = marks or {}
@@ -50,7 +50,7 @@ def set_track_props(song, edit, _live):
     for key in ("mute", "solo", "arm"):
         if key in props:
             setattr(track, key, bool(props[key]))
-    # Live keeps a rename as an entry of its own, whatever step is open.
+    # Live always makes a separate undo entry for a rename.
     return Done(track_state(path, track), [path], apart=int(renamed), shared=len(props) > int(renamed))
 
 
@@ -67,8 +67,8 @@ def specification(live, note):
     )
 
 
-def again(live, found):
-    """A stored note as one that can be added."""
+def copy_of(live, found):
+    """A stored note in the form that can be added."""
     return live.Clip.MidiNoteSpecification(
         pitch=found.pitch,
         start_time=found.start_time,
@@ -85,26 +85,26 @@ def replace_notes(song, edit, live):
     path = edit["clipId"]
     clip = midi_clip_of(song, path)
     window = edit.get("window")
-    # Every pitch: without the span of 128 the highest key is missed.
+    # All pitches: a span of 127 would miss the highest key.
     region = (0, 128, -1e6, 2e6)
     if window:
         low, high = window.get("fromPitch", 0), window.get("toPitch", 127)
         region = (low, high - low + 1, float(window["fromBeat"]), float(window["toBeat"]) - float(window["fromBeat"]))
     new = tuple(specification(live, it) for it in edit["notes"])
     before = mark_of(clip.get_all_notes_extended())
-    old = tuple(again(live, it) for it in clip.get_notes_extended(*region))
+    old = tuple(copy_of(live, it) for it in clip.get_notes_extended(*region))
     clip.remove_notes_extended(*region)
     try:
         if new:
             clip.add_new_notes(new)
     except Exception as fault:
-        # Half of a replacement is worse than none.
+        # Roll back, so that no half of a replacement stays.
         clip.remove_notes_extended(*region)
         if old:
             clip.add_new_notes(old)
         raise Refused("SDK_REJECTED", "Live refused the notes (%s); the old ones were put back" % fault, path)
     stored = clip.get_all_notes_extended()
-    # Of two with one start only the later stays; one that runs into the next is cut.
+    # Live keeps only the later of two notes with the same start, and shortens a note that runs into the next.
     last = dict(((it.pitch, round(it.start_time, 4)), it.duration) for it in new)
     now = dict(((it.pitch, round(it.start_time, 4)), it.duration) for it in stored)
     adjusted = len(new) - sum(abs(now.get(place, -1) - length) < 1e-3 for place, length in last.items())
@@ -184,7 +184,7 @@ def set_clip_props(song, edit, _live):
         clip.muted = bool(props["muted"])
     if "color" in props:
         clip.color_index = int(props["color"])
-    # Live refuses a loop that ends before it begins even for a moment, so the end that moves away goes first.
+    # Live refuses a loop whose end is before its start, even for a moment, so the end that moves outwards is set first.
     ends = [("loop_end", end), ("loop_start", start)]
     if start < clip.loop_start:
         ends.reverse()
@@ -216,7 +216,7 @@ def delete_track(song, edit, _live):
     track_of(song, path)
     index, before = parse(path)[0][1], len(song.tracks)
     song.delete_track(index)
-    # A group takes what it holds with it, and those follow it.
+    # Deleting a group also deletes its tracks, which follow it.
     count = before - len(song.tracks)
     return Done({"deleted": ["track:%d" % (index + n) for n in range(count)], "shifted": True}, [path])
 

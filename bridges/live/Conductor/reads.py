@@ -1,11 +1,11 @@
-"""What the Set holds, in the shapes Conductor's tools give. Reads change nothing.
+"""Reads the Set, in the JSON shapes of Conductor's tools. Reads never change the Set.
 
-An attribute that does not apply to an object raises RuntimeError in Live; here that is WRONG_TYPE.
+In Live, an attribute that does not apply to an object raises RuntimeError; it is reported as WRONG_TYPE.
 """
 
 from itertools import islice
 
-from .words import Refused, at, kinds, parse, wrong
+from .path_ids import Refused, at, kinds, parse, wrong
 
 
 def kind_of(track):
@@ -21,13 +21,13 @@ def track_of(song, path):
 
 
 def owner_of(song, path):
-    """The track that carries a device chain."""
-    word, index = parse(path)[0]
-    if word == "track":
+    """The track that holds a device chain."""
+    kind, index = parse(path)[0]
+    if kind == "track":
         return at(song.tracks, index, path)
-    if word == "returntrack":
+    if kind == "returntrack":
         return at(song.return_tracks, index, path)
-    if word == "main":
+    if kind == "main":
         return song.master_track
     raise wrong(path, "a track with devices")
 
@@ -41,7 +41,7 @@ def slot_of(song, path):
 
 
 def arranged(track):
-    """Arrangement clips by start. A group, return or main track has none and says so with RuntimeError."""
+    """Arrangement clips by start. A group, return or main track has none and raises RuntimeError."""
     try:
         return sorted(track.arrangement_clips, key=lambda clip: clip.start_time)
     except (RuntimeError, AttributeError):
@@ -49,13 +49,13 @@ def arranged(track):
 
 
 def clip_of(song, path):
-    words = kinds(path)
-    if words == ["track", "clipslot", "clip"]:
+    segments = kinds(path)
+    if segments == ["track", "clipslot", "clip"]:
         _, slot = slot_of(song, path)
         if not slot.has_clip:
             raise Refused("STALE_REFERENCE", "%s: the slot is empty" % path, path)
         return slot.clip
-    if words == ["track", "clip"]:
+    if segments == ["track", "clip"]:
         parts = parse(path)
         return at(arranged(at(song.tracks, parts[0][1], path)), parts[1][1], path)
     raise wrong(path, "a clip (track:N/clipslot:M/clip or track:N/clip:M)")
@@ -69,8 +69,8 @@ def midi_clip_of(song, path):
 
 
 def param_of(song, path):
-    words, parts = kinds(path), parse(path)
-    chain = words[1:]
+    parts = parse(path)
+    chain = kinds(path)[1:]
     track = owner_of(song, path)
     if chain == ["device", "param"]:
         device = at(track.devices, parts[1][1], path)
@@ -93,7 +93,7 @@ def param(path, found, unit="live"):
         "min": float(found.min),
         "max": float(found.max),
         "isQuantized": bool(found.is_quantized),
-        # Live knows no default of a stepped parameter.
+        # Live has no default for a stepped parameter.
         "defaultValue": None if found.is_quantized else float(found.default_value),
         "value": float(found.value),
         "unit": unit,
@@ -200,7 +200,7 @@ def clip_info(path, clip):
 
 
 def clips(song, request):
-    """Every filled slot and every arrangement clip, and how many slots there are; the daemon fills in the empty ones."""
+    """All clips in slots and in the arrangement, and the number of slots; the daemon adds the empty ones."""
     path = request.get("trackId")
     track = track_of(song, path)
     found = []
@@ -241,7 +241,7 @@ def fields(found):
 
 
 def mark_of(found):
-    """Two lists of notes with the same mark are equal. Valid for as long as this script runs."""
+    """A hash of notes: equal lists have the same mark. Valid as long as this script runs."""
     return "%x" % (hash(tuple(sorted(map(fields, found)))) & 0xFFFFFFFFFFFFFFFF)
 
 
@@ -256,7 +256,7 @@ def mark(song, request):
 
 
 def midi_clips(song):
-    """Every MIDI clip with its id, in the order of tracks."""
+    """All MIDI clips with their ids, in the order of tracks."""
     for n, track in enumerate(song.tracks):
         for m, slot in enumerate(track.clip_slots):
             if slot.has_clip and slot.clip.is_midi_clip:
@@ -267,7 +267,7 @@ def midi_clips(song):
 
 
 def marks(song, request):
-    """The marks of the first clips. Bounded, because all of it is done in one tick of Live's main thread."""
+    """The marks of the first clips. Limited, because it runs in one tick of Live's main thread."""
     found, left = {}, int(request.get("notes", 0))
     for path, clip in islice(midi_clips(song), int(request.get("clips", 0))):
         held = clip.get_all_notes_extended()
@@ -299,7 +299,7 @@ def scenes(song, _request):
 
 
 def fingerprint(song, _request=None):
-    """What a revision is made of: tempo, track names and types, clip names per slot, arrangement starts, device names."""
+    """The input of a revision: tempo, track names and types, clip names per slot, arrangement starts, device names."""
     tracks = []
     for track in song.tracks:
         slots = [slot.clip.name if slot.has_clip else None for slot in track.clip_slots]
@@ -313,13 +313,13 @@ def playing(song):
 
 
 def slot_or_scene(song, path):
-    """What can be launched."""
-    words = kinds(path)
-    if words == ["scene"]:
+    """An object that can be launched."""
+    segments = kinds(path)
+    if segments == ["scene"]:
         return at(song.scenes, parse(path)[0][1], path)
-    if words == ["track", "clipslot", "clip"]:
+    if segments == ["track", "clipslot", "clip"]:
         clip_of(song, path)
-    if words[:2] == ["track", "clipslot"]:
+    if segments[:2] == ["track", "clipslot"]:
         return slot_of(song, path)[1]
     raise wrong(path, "a slot, a session clip or a scene")
 

@@ -1,4 +1,4 @@
-"""The control surface: one tick on Live's main thread that serves the daemon. Requests never run anywhere else."""
+"""The control surface: serves the daemon's requests in a tick of Live's main thread, and only there."""
 
 import Live
 from ableton.v2.control_surface import ControlSurface
@@ -6,8 +6,8 @@ from ableton.v2.control_surface import ControlSurface
 from . import reads
 from .door import PROTOCOL, Door
 from .edits import EDITS, version
+from .path_ids import Refused
 from .watch import Watch
-from .words import Refused
 
 TICK_MS = 10
 BUDGET_SECONDS = 0.008
@@ -54,19 +54,19 @@ class Conductor(ControlSurface):
         if not self._open:
             return
         try:
-            self._tell()
+            self._report_changes()
             self._door.tick(BUDGET_SECONDS)
         except Exception as fault:
-            # A script that raises here is switched off by Live.
+            # Live switches off a script that raises here.
             self._note("%s: %s" % (type(fault).__name__, fault))
 
-    def _tell(self):
-        """What somebody else changed since the last look."""
-        told, shifted = self._watch.look()
+    def _report_changes(self):
+        """Reports changes that were not made by the daemon."""
+        changes, shifted = self._watch.collect()
         if shifted:
-            told = [("structure", "main")] + told
-        for what, subject in told:
-            self._door.tell({"event": "changed", "what": what, "subject": subject, "epoch": self._watch.epoch})
+            changes = [("structure", "main")] + changes
+        for what, subject in changes:
+            self._door.send_event({"event": "changed", "what": what, "subject": subject, "epoch": self._watch.epoch})
 
     def _greeting(self):
         caps = ["insert_device"] if hasattr(Live.Track.Track, "insert_device") else []
@@ -74,8 +74,8 @@ class Conductor(ControlSurface):
 
     def _answer(self, request):
         try:
-            # Changes of the person up to this moment count before the request is judged.
-            self._tell()
+            # Changes by the person up to now come before the request.
+            self._report_changes()
             reply = self._run(request)
         except Refused as refused:
             reply = {"ok": False, "error": refused.wire()}
@@ -107,8 +107,8 @@ class Conductor(ControlSurface):
         return writes[op](request)
 
     def _ours(self, reply):
-        """Takes what our own write changed out of what is told as somebody else's."""
-        self._watch.look()
+        """Discards the changes of our own write, so that they are not reported as the person's."""
+        self._watch.collect()
         reply["result"]["fingerprint"] = reads.fingerprint(self.song)
         return reply
 
@@ -117,7 +117,7 @@ class Conductor(ControlSurface):
             if reads.mark(self.song, {"clipId": path})["mark"] != expected:
                 raise Refused("STALE_REFERENCE", "the notes of %s were changed meanwhile" % path, "expectRevision")
         done = []
-        # A step that somebody else left open would swallow ours.
+        # A step that another script left open would include ours.
         self.song.end_undo_step()
         self.song.begin_undo_step()
         try:
@@ -128,7 +128,7 @@ class Conductor(ControlSurface):
                 done.append(make(self.song, edit, Live))
         finally:
             self.song.end_undo_step()
-            self._watch.look()
+            self._watch.collect()
         steps = int(any(it.shared for it in done)) + sum(it.apart for it in done)
         result = {
             "outcomes": [it.outcome for it in done],

@@ -1,6 +1,6 @@
-"""What changed in the Set, by whomever: listeners that only take note, and one look per tick that tells what moved.
+"""Detects changes of the Set: listeners record them, and each tick collects what was recorded.
 
-`epoch` counts changes after which an id may name another object. An object that is added at the end of a list moves nothing.
+`epoch` counts changes after which an id may name another object. Adding an object at the end of a list does not count.
 """
 
 from .reads import arranged
@@ -32,7 +32,7 @@ def structure(song):
 
 
 def moved(old, new):
-    """Whether an id that named something names something else now, or nothing."""
+    """Whether an id that named an object now names another one, or none."""
     if isinstance(old, dict):
         return any(moved(old[key], new[key]) for key in old)
     if isinstance(old, list):
@@ -50,21 +50,21 @@ class Watch(object):
         self.song = song
         self.epoch = 1
         self._hooks = []
-        self._told = set()
+        self._changes = set()
         self._structural = False
         self._known = structure(song)
         self._hook()
 
     def _listen(self, found, name, what, subject):
         def callback():
-            self._told.add((what, subject))
+            self._changes.add((what, subject))
             if name in LISTS:
                 self._structural = True
 
         try:
             getattr(found, "add_%s_listener" % name)(callback)
         except (AttributeError, RuntimeError):
-            # Not every track has every list, and older versions of Live lack some.
+            # Some tracks and older versions of Live lack some lists.
             return
         self._hooks.append((found, name, callback))
 
@@ -86,23 +86,23 @@ class Watch(object):
             try:
                 getattr(found, "remove_%s_listener" % name)(callback)
             except Exception:
-                # The object may be gone, and its listeners with it.
+                # The object is gone, and its listeners with it.
                 pass
         self._hooks = []
 
-    def look(self):
-        """Takes what happened since the last look; counts the epoch when ids moved. Gives what to tell, and whether ids moved."""
-        told, self._told = self._told, set()
+    def collect(self):
+        """Returns the changes since the last call, and whether ids moved. Increments the epoch when they did."""
+        changes, self._changes = self._changes, set()
         if not self._structural:
-            return sorted(told), False
+            return sorted(changes), False
         self._structural = False
         now = structure(self.song)
         shifted = moved(self._known, now)
         if now != self._known:
-            # New objects want listeners, and indices in the old ones' ids may be wrong.
+            # New objects need listeners, and the ids of old ones may have other indices.
             self.unhook()
             self._hook()
         self._known = now
         if shifted:
             self.epoch += 1
-        return sorted(told), shifted
+        return sorted(changes), shifted

@@ -4,6 +4,7 @@
 //! Time stamps advance with every event and the probed rule changes with every lookup: a constant
 //! one would measure its own cache.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 

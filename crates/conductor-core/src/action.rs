@@ -1,13 +1,15 @@
-//! What happens when a gesture fires, as data. Actions are trees; the compiled tables hold each
-//! tree once and hand out its number.
+//! Actions as a configuration writes them. Actions are trees; the compiled tables hold each tree
+//! once.
 //!
-//! Not here: carrying an action out. Reflexes leave through `hands`, calls through the shell's
+//! Not here: carrying out actions. Reflexes leave through `engine`, calls through the gateway's
 //! pipeline.
 
-use crate::event::OscArg;
+use crate::event::{OscArg, wire_names};
 use serde_json::{Map, Value};
 
+/// The kinds of actions, with their fields.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names are those of the configuration")]
 pub enum Action {
     Keystroke(Keystroke),
     Text {
@@ -68,59 +70,28 @@ pub enum Action {
     },
 }
 
-impl Action {
-    /// Every wire name, in the order the documentation lists them.
-    pub const NAMES: &'static [&'static str] = &[
-        "Keystroke",
-        "Text",
-        "Launch",
-        "Shell",
-        "VolumeControl",
-        "ModeChange",
-        "SendMidi",
-        "MidiForward",
-        "Sequence",
-        "Delay",
-        "Repeat",
-        "Conditional",
-        "MouseClick",
-        "OscSend",
-        "CallTool",
-        "Plugin",
-    ];
+wire_names!(Action {
+    Keystroke "Keystroke", Text "Text", Launch "Launch", Shell "Shell", VolumeControl "VolumeControl",
+    ModeChange "ModeChange", SendMidi "SendMidi", MidiForward "MidiForward", Sequence "Sequence", Delay "Delay",
+    Repeat "Repeat", Conditional "Conditional", MouseClick "MouseClick", OscSend "OscSend", CallTool "CallTool",
+    Plugin "Plugin",
+});
 
-    pub fn name(&self) -> &'static str {
-        match self {
-            Action::Keystroke(_) => "Keystroke",
-            Action::Text { .. } => "Text",
-            Action::Launch { .. } => "Launch",
-            Action::Shell { .. } => "Shell",
-            Action::VolumeControl(_) => "VolumeControl",
-            Action::ModeChange { .. } => "ModeChange",
-            Action::SendMidi(_) => "SendMidi",
-            Action::MidiForward { .. } => "MidiForward",
-            Action::Sequence { .. } => "Sequence",
-            Action::Delay { .. } => "Delay",
-            Action::Repeat { .. } => "Repeat",
-            Action::Conditional { .. } => "Conditional",
-            Action::MouseClick { .. } => "MouseClick",
-            Action::OscSend { .. } => "OscSend",
-            Action::CallTool { .. } => "CallTool",
-            Action::Plugin { .. } => "Plugin",
-        }
-    }
-}
-
-/// In canonical form: modifiers in the order cmd, ctrl, alt, shift, then at most one key.
+/// A key with modifiers, in canonical form: modifiers in the order cmd, ctrl, alt, shift, then at
+/// most one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keystroke {
+    /// The modifiers, in canonical order.
     pub modifiers: Vec<Modifier>,
+    /// The key; absent for modifiers alone.
     pub key: Option<KeyName>,
-    /// Held until the trigger's release instead of pressed and released at once.
+    /// Held until the trigger's release; otherwise pressed and released at once.
     pub hold: bool,
 }
 
+/// A modifier key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Modifier {
     Cmd,
     Ctrl,
@@ -128,8 +99,9 @@ pub enum Modifier {
     Shift,
 }
 
-/// A key by the names of the specification. `Char` is a single printable character.
+/// A key by its name in the configuration. `Char` is a single printable character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum KeyName {
     Char(char),
     Space,
@@ -163,7 +135,9 @@ pub enum KeyName {
     NumLock,
 }
 
+/// A change of the system volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Volume {
     Up,
     Down,
@@ -173,14 +147,20 @@ pub enum Volume {
     Set(u8),
 }
 
+/// A MIDI message for a port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendMidi {
+    /// A device alias or the name of a port.
     pub port: String,
+    /// 0-15.
     pub channel: u8,
+    /// The message.
     pub message: MidiOut,
 }
 
+/// The MIDI messages that an action can send.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names are those of the configuration")]
 pub enum MidiOut {
     NoteOn {
         note: u8,
@@ -209,8 +189,9 @@ pub enum MidiOut {
     },
 }
 
-/// Where a sent velocity comes from.
+/// The source of a velocity to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Velocity {
     /// The trigger's velocity, else 100.
     Trigger,
@@ -222,14 +203,18 @@ pub enum Velocity {
     Curve(Curve),
 }
 
-/// `intensity` is 0..=1; at 0 every curve is the straight line.
+/// A response curve. `intensity` is 0..=1; at 0 every curve is a straight line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve {
+    /// The shape.
     pub kind: CurveKind,
+    /// 0..=1.
     pub intensity: f64,
 }
 
+/// The shape of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum CurveKind {
     Linear,
     Exponential,
@@ -237,23 +222,33 @@ pub enum CurveKind {
     Scurve,
 }
 
-/// Applied in the order curve or lut, scale, offset, invert, clamp. A note-on never leaves with
-/// velocity 0.
+/// Changes to a forwarded message, applied in the order curve or lut, scale, offset, invert, clamp.
+/// A note-on never gets velocity 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transform {
+    /// The new channel.
     pub channel: Option<u8>,
+    /// The new controller.
     pub cc: Option<u8>,
+    /// The new note; wins over `note_offset`.
     pub note: Option<u8>,
+    /// Semitones added to the note.
     pub note_offset: i8,
+    /// The response of velocity or value.
     pub curve: Option<Curve>,
     /// 128 values.
     pub lut: Option<Vec<u8>>,
+    /// The factor for velocity or value.
     pub velocity_scale: Option<f64>,
+    /// Added to velocity or value after scaling.
     pub velocity_offset: i8,
+    /// Whether the value is subtracted from 127.
     pub invert_value: bool,
 }
 
+/// A condition of an action.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names are those of the configuration")]
 pub enum Condition {
     Always,
     Never,
@@ -283,7 +278,9 @@ pub enum Condition {
     Not(Box<Condition>),
 }
 
+/// A mouse button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum MouseButton {
     Left,
     Right,

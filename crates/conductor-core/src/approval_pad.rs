@@ -1,13 +1,12 @@
-//! The pad that says yes: a person holds it, and the one question that waits is answered.
+//! The approval pad: a person holds it to answer the one question that waits.
 //!
-//! Everything here keeps a model from pressing it. The press must be a clean event of the
-//! configured device, which must be hardware; no tool and no mapping may have sent MIDI in the two
-//! seconds before the hold is over; what lights the pad must not count as its press. And the
-//! question at the end must be the one that was there at the beginning, because that is the one the
-//! person read.
+//! The rules keep a model from pressing it. The press must be a clean event of the configured
+//! device, which must be hardware. No tool and no mapping may have sent MIDI in the two seconds
+//! before the hold ends. The pad's own light does not count as a press. The question must stay the
+//! same during the hold, because it is the one the person read.
 //!
-//! Not here: which ports are hardware (the shell's `hosts`), the questions (`pending`), and giving
-//! the answer (the shell's `daemon`).
+//! Not here: which ports are hardware (`conductor-hosts`), the questions (`pending`), and giving
+//! the answer (the daemon's gateway).
 
 use crate::event::echo::Echo;
 use crate::event::{Body, DeviceSlot, Event, Micros, Taint};
@@ -15,20 +14,25 @@ use crate::mapping::table::Slots;
 use crate::policy::PadSettings;
 use uuid::Uuid;
 
-/// How long everything but the hand must have been silent.
+/// How long no MIDI may have been sent.
 pub const QUIET: Micros = Micros::from_ms(2000);
 
-/// Why a press of the pad answers nothing.
+/// Why a press of the pad does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotCounted {
-    #[error("its device is no hardware, so a program could press it")]
+    /// The device is not hardware.
+    #[error("its device is not hardware, so a program could press it")]
     NoHardware,
+    /// The event is tainted.
     #[error("no hand pressed it")]
     NoHand,
-    #[error("it only repeats what it was told to show")]
+    /// The press echoes the pad's own light.
+    #[error("it only echoes its own light")]
     OwnLight,
+    /// MIDI was sent too recently.
     #[error("a tool or a mapping sent MIDI within the last two seconds; wait a moment and hold it again")]
     NotQuiet,
+    /// No question waits, or more than one.
     #[error("there is not exactly one question or plan to answer")]
     NotOneQuestion,
 }
@@ -40,7 +44,7 @@ struct Hold {
     until: Micros,
 }
 
-/// The configured pad, in virtual time. Without one nothing is ever answered.
+/// The configured pad, in virtual time. Without a configured pad no question is answered.
 #[derive(Debug)]
 pub struct ApprovalPad {
     pad: Option<(DeviceSlot, PadSettings)>,
@@ -50,46 +54,50 @@ pub struct ApprovalPad {
 }
 
 impl ApprovalPad {
+    /// The pad of a configuration.
     pub fn new(settings: Option<&PadSettings>, slots: &mut Slots) -> Self {
         let pad = settings.map(|it| (slots.slot(&it.device), it.clone()));
         ApprovalPad { pad, hold: None, sent_at: None, lights: Echo::of_lights() }
     }
 
-    /// Another pad, or none. What is being held now was begun under other rules and ends.
+    /// Takes over another configuration. A running hold ends.
     pub fn reload(&mut self, settings: Option<&PadSettings>, slots: &mut Slots) {
         self.pad = settings.map(|it| (slots.slot(&it.device), it.clone()));
         self.hold = None;
     }
 
+    /// The device of the configured pad.
     pub fn device(&self) -> Option<DeviceSlot> {
         self.pad.as_ref().map(|it| it.0)
     }
 
+    /// The settings of the configured pad.
     pub fn settings(&self) -> Option<&PadSettings> {
         self.pad.as_ref().map(|it| &it.1)
     }
 
-    /// A tool or a mapping sent MIDI: whatever is pressed now may be its doing.
+    /// A tool or a mapping sent MIDI: a press may be its echo.
     pub fn sent(&mut self, now: Micros) {
         self.sent_at = Some(now);
         self.hold = None;
     }
 
-    /// The daemon showed something on a controller.
+    /// The daemon sent a light to a controller.
     pub fn lit(&mut self, port: DeviceSlot, message: &Body, now: Micros) {
         if self.device() == Some(port) {
             self.lights.note_sent(now, message);
         }
     }
 
+    /// A lost device ends its hold.
     pub fn device_lost(&mut self, device: DeviceSlot) {
         if self.device() == Some(device) {
             self.hold = None;
         }
     }
 
-    /// Hears an event. `question` is the only one that waits, if there is exactly one. The error is
-    /// for whoever wonders why a held pad did nothing.
+    /// Takes an event. `question` is the id of the question that waits, if there is exactly one.
+    /// The error says why a press does not count.
     pub fn hear(&mut self, event: &Event, is_hardware: bool, question: Option<Uuid>) -> Result<(), NotCounted> {
         let Some((_, settings)) = self.pad.as_ref().filter(|it| it.0 == event.device) else { return Ok(()) };
         if let Body::NoteOff { channel, note, .. } = event.body {
@@ -111,7 +119,7 @@ impl ApprovalPad {
         if self.lights.is_echo(event.at, &event.body) {
             return Err(NotCounted::OwnLight);
         }
-        // Judged at the press for the whole hold: what is sent during it ends it.
+        // Checked at the press for the whole hold; a message sent during the hold ends it.
         if self.sent_at.is_some_and(|sent| until.since(sent) <= QUIET.0) {
             return Err(NotCounted::NotQuiet);
         }
@@ -120,11 +128,13 @@ impl ApprovalPad {
         Ok(())
     }
 
+    /// When the hold is long enough.
     pub fn next_deadline(&self) -> Option<Micros> {
         self.hold.map(|it| it.until)
     }
 
-    /// The question that the hold has answered by `now`. `question` is the only one that waits now.
+    /// The question that the hold has answered by `now`. `question` is the id of the one that waits
+    /// now.
     pub fn advance(&mut self, now: Micros, question: Option<Uuid>) -> Option<Uuid> {
         let hold = self.hold?;
         if question != Some(hold.question) {
@@ -229,8 +239,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, an answer follows a press that alone satisfied every rule, and nothing
-        /// else happened since.
+        /// Every answer follows a press that satisfied every rule, with nothing in between.
         #[test]
         fn an_answer_needs_every_condition(ops in proptest::collection::vec((1u64..1500, op()), 1..60)) {
             let mut pad = pad();

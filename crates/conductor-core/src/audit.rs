@@ -1,9 +1,9 @@
-//! The audit log as bytes: what a record says, how it is chained to the one before, and who signed
-//! how far.
+//! The audit log as bytes: the content of a record, its chain to the previous one, and the
+//! signatures how far.
 //!
 //! Pure: time, ids and keys are parameters. Not here: files, the thread that syncs them, and
 //! queues; those are the shell's `audit_log`. The verifier hashes the bytes it is given and never
-//! writes a record anew, so a change of the encoder cannot hide an edit.
+//! encodes a record again, so a change of the encoder cannot hide an edit.
 
 pub mod checkpoint;
 pub mod line;

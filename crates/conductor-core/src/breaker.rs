@@ -1,26 +1,33 @@
-//! One circuit breaker: when a tool is off, who may probe it, and what closes it again.
+//! One circuit breaker: when it trips, which call probes, and when it closes again.
 //!
 //! Pure: time is a parameter, in milliseconds of a monotonic clock. Not here: the map from tool to
 //! breaker and the guard that releases a permit when a call panics or is cancelled; both belong to
 //! the pipeline. A permit is a plain value here so that every end of a call is one explicit
 //! [`Breaker::settle`].
 
+use crate::named_enum::named_enum;
 use std::collections::VecDeque;
 
-/// How failures are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// `failures` of them within `window_ms`, whatever succeeded between.
-    Window,
-    /// `failures` of them in a row, however long that took.
-    Consecutive,
+named_enum! {
+    /// How failures are counted.
+    pub enum Mode {
+        /// `failures` of them within `window_ms`; successes between them do not reset the count.
+        Window = "window",
+        /// `failures` of them in a row, over any time.
+        Consecutive = "consecutive",
+    }
 }
 
+/// `[circuit]`, for one tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
+    /// How failures are counted.
     pub mode: Mode,
+    /// Failures that trip the circuit.
     pub failures: u32,
+    /// Length of the window in milliseconds; only for [`Mode::Window`].
     pub window_ms: u64,
+    /// Milliseconds from tripping to the first probe.
     pub open_ms: u64,
     /// Good probes in a row that close the circuit.
     pub close_after: u32,
@@ -33,29 +40,32 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Tools with settings of their own: name, `failures`, `open_ms`.
+    pub(crate) const BUILT_IN: [(&str, u32, u64); 3] =
+        [("shell.exec", 3, 60_000), ("database.query", 10, 15_000), ("web.fetch", 5, 10_000)];
+
     /// The defaults of `[circuit.tools]`; every other tool has [`Settings::default`].
     pub fn default_for(tool: &str) -> Self {
-        let base = Self::default();
-        match tool {
-            "shell.exec" => Self { failures: 3, open_ms: 60_000, ..base },
-            "database.query" => Self { failures: 10, open_ms: 15_000, ..base },
-            "web.fetch" => Self { failures: 5, open_ms: 10_000, ..base },
-            _ => base,
-        }
+        let own = Self::BUILT_IN.iter().find(|(name, ..)| *name == tool);
+        own.map_or_else(Self::default, |&(_, failures, open_ms)| Self { failures, open_ms, ..Self::default() })
     }
 }
 
+/// Whether calls pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
+    /// Closed: every call passes.
     Passing,
+    /// Open: no call passes.
     Tripped,
+    /// Half open: one call at a time passes.
     Probing,
 }
 
 /// How a call that held a permit ended, as the breaker sees it: after its last attempt, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The call reached the tool and no counted code came back; a refusal by bad input is no
+    /// The call reached the tool and no counted code came back; a refusal by bad input is not a
     /// failure of the tool.
     Good,
     /// A code that counts; see [`crate::error::Code::counts_for_breaker`].
@@ -64,8 +74,8 @@ pub enum End {
     Cancelled,
 }
 
-/// Clearance to call the tool once. Must be handed back by [`Breaker::settle`], or a probe would
-/// stay taken for ever.
+/// Permission to call the tool once. Must be returned by [`Breaker::settle`], or a probe stays
+/// taken for ever.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an unsettled probe keeps the circuit open"]
 pub struct Permit {
@@ -74,6 +84,7 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// Whether the call probes a tripped circuit.
     pub const fn is_probe(&self) -> bool {
         self.probe
     }
@@ -82,26 +93,30 @@ impl Permit {
 /// The circuit is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open {
-    /// Until the next probe is admitted. While one is under way its end is unknown, so this is a
-    /// whole `open_ms`.
+    /// Milliseconds until the next probe is admitted; a whole `open_ms` while a probe runs.
     pub retry_after_ms: u64,
+    /// Counted failures.
     pub failures: u32,
 }
 
 /// What a settled call changed; the pipeline records and announces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
+    /// The state is the same.
     None,
+    /// The circuit has opened.
     Tripped,
+    /// The circuit has closed.
     Closed,
 }
 
+/// The circuit breaker of one tool.
 #[derive(Debug, Clone)]
 pub struct Breaker {
     settings: Settings,
     inner: Inner,
-    /// Grows whenever the circuit trips, closes or is reset: what a call says that began before
-    /// then is no news of the tool as it is now.
+    /// Incremented whenever the circuit trips, closes or is reset; results of calls that started
+    /// earlier are ignored.
     epoch: u64,
     failures_total: u64,
     trips_total: u64,
@@ -123,6 +138,7 @@ enum Inner {
 }
 
 impl Breaker {
+    /// A closed circuit.
     pub const fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -133,10 +149,12 @@ impl Breaker {
         }
     }
 
+    /// The settings in force.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
+    /// The state at `now_ms`.
     pub const fn state(&self) -> State {
         match self.inner {
             Inner::Passing { .. } => State::Passing,
@@ -145,16 +163,18 @@ impl Breaker {
         }
     }
 
+    /// Counted failures since the start.
     pub const fn failures_total(&self) -> u64 {
         self.failures_total
     }
 
+    /// How often it has tripped since the start.
     pub const fn trips_total(&self) -> u64 {
         self.trips_total
     }
 
-    /// Whether a call would be admitted now. Takes nothing: asked before a person is, so that no
-    /// approval is wasted on an open circuit.
+    /// Whether a call would be admitted now. Takes no permit. Checked before a person is asked, so
+    /// that no approval is wasted on an open circuit.
     pub fn peek(&self, now_ms: u64) -> Result<(), Open> {
         match &self.inner {
             Inner::Passing { .. } | Inner::Probing { taken: false, .. } => Ok(()),
@@ -249,7 +269,7 @@ impl Breaker {
         self.epoch += 1;
     }
 
-    /// New settings from a reloaded file; the state and what was counted stay.
+    /// New settings from a reloaded file; state and counts stay.
     pub fn reconfigure(&mut self, settings: Settings) {
         self.settings = settings;
     }

@@ -2,63 +2,88 @@
 //! search path and no wildcard.
 //!
 //! A slot fills exactly one word, and no value begins with `-`: a program must never take a value
-//! for an option. Not here: running anything, and whether a path lies under its root (the host of
+//! for an option. Not here: running anything, and whether a path is under its root (the host of
 //! commands asks the host of files).
 
 use crate::digest::Digest;
+use crate::named_enum::named_enum;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
+/// One allowed command.
 #[derive(Clone, Debug)]
 pub struct Template {
+    /// Name for calls and messages.
     pub name: String,
     /// Absolute.
     pub program: String,
-    /// Of the program's file; a changed file is not run.
+    /// Digest of the program's file; a changed file is not run.
     pub digest: Option<Digest>,
+    /// Arguments of the program, in order.
     pub words: Vec<Word>,
     /// Name of the root it runs in; absent is `/`.
     pub cwd: Option<String>,
+    /// Whether it asks before it runs.
     pub effect: CommandEffect,
+    /// Additional environment variables.
     pub env: BTreeMap<String, String>,
+    /// The program is killed after this many milliseconds.
     pub timeout_ms: u64,
+    /// Slots by name.
     pub slots: BTreeMap<String, Slot>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandEffect {
-    /// Runs without asking.
-    Read,
-    Write,
+named_enum! {
+    /// Whether a command asks before it runs.
+    pub enum CommandEffect {
+        /// Runs without asking.
+        Read = "read",
+        /// Asks, unless a rule for one mapping allows it.
+        Write = "write",
+    }
 }
 
+/// One argument of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
+    /// Always this text.
     Fixed(String),
+    /// The value of the slot with this name.
     Slot(String),
 }
 
+/// The type of a value that a caller fills in.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum Slot {
+    /// A whole number within these bounds.
     Integer { min: i64, max: i64 },
+    /// One of these texts.
     Enum(Vec<String>),
+    /// A path below the file root of this name.
     Path { root: String },
+    /// A text that matches as a whole.
     Text { pattern: Regex },
 }
 
 /// One word of a command line that is ready to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
+    /// The word itself.
     Text(String),
     /// Still to be looked up under its root.
     Path {
+        /// Name of the file root.
         root: String,
+        /// Path below the root.
         path: String,
     },
 }
 
+/// Why a command is not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum CommandError {
     #[error("there is no command \"{asked}\"; there are: {known}")]
     Unknown { asked: String, known: String },
@@ -68,7 +93,7 @@ pub enum CommandError {
     NoFit,
     #[error("\"{slot}\" is missing")]
     Missing { slot: String },
-    #[error("\"{slot}\" is no slot of \"{command}\"")]
+    #[error("\"{slot}\" is not a slot of \"{command}\"")]
     NoSuchSlot { command: String, slot: String },
     #[error("\"{slot}\" {why}")]
     Value { slot: String, why: String },
@@ -76,10 +101,10 @@ pub enum CommandError {
 
 const LONGEST_VALUE: usize = 4096;
 
-/// Programs that run what they are given, or carry it to another that does: interpreters and
-/// shells, wrappers that start programs, editors and pagers with a shell, build tools and package
-/// managers, loaders, schedulers, players that open pipes, and clients that send it elsewhere. None
-/// of them may have a `text` slot.
+/// Programs that execute their arguments or pass them to another program that does: interpreters
+/// and shells, wrappers that start programs, editors and pagers with a shell, build tools and
+/// package managers, loaders, schedulers, players that open pipes, and clients that send it
+/// elsewhere. None of them may have a `text` slot.
 const CARRIERS: &[&str] = &[
     // Shells, interpreters and their relatives.
     "ash awk bash bc bpython bun csh d8 dash dc deno elixir erl expect fish gawk ghci gp groovy guile hermes iex",
@@ -109,7 +134,7 @@ const CARRIERS: &[&str] = &[
     "ardour avconv bitwig carla chuck convert csound cvlc ecasound ffmpeg ffplay ffprobe ghostscript gimp gnuplot gs",
     "gst-launch inkscape latex libreoffice lilypond magick mogrify mplayer mpv mscore musescore pd pdflatex pdsend",
     "play purr-data reaper rec sclang scsynth soffice sonic-pi sox soxi supercollider tex tidal timidity vlc xelatex",
-    // Programs that hand it to another program, service or machine.
+    // Programs that pass it to another program, service or machine.
     "aria2c busctl curl darcs dbus-send defaults dialog dmenu fossil ftp gdbus gh gio git gnome-open gpg gpg2 hg http",
     "httpie jj kde-open lftp mail mailx mosh mutt nc ncat nmap open openssl rclone rlogin rsh rsync scp sendmail",
     "sensible-browser sftp socat ssh ssh-add ssh-agent ssh-copy-id ssh-keygen svn sxhkd tcpdump telnet wget whiptail",
@@ -119,7 +144,7 @@ const CARRIERS: &[&str] = &[
     "sqlite3 sqlplus tar unrar unzip xz zip",
 ];
 
-/// Whether a program runs what it is given. `python3.11` counts as `python3`.
+/// Whether a program executes its arguments. `python3.11` counts as `python3`.
 pub fn is_carrier(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
     let plain = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-');
@@ -176,8 +201,8 @@ impl Template {
         if text.len() > LONGEST_VALUE {
             return Err(wrong("is too long"));
         }
-        let slot = self.slots.get(name).ok_or_else(|| wrong("is no slot"))?;
-        // A whole number within its bounds is no option, even when it is negative.
+        let slot = self.slots.get(name).ok_or_else(|| wrong("is not a slot"))?;
+        // A whole number within its bounds is not an option, even when it is negative.
         if let Slot::Integer { min, max } = slot {
             let number: i64 = text.parse().map_err(|_| wrong("must be a whole number"))?;
             if !(*min..=*max).contains(&number) {
@@ -198,7 +223,7 @@ impl Template {
             Slot::Path { root } => Ok(Ready::Path { root: root.clone(), path: text }),
             Slot::Text { pattern } if pattern.is_match(&text) => Ok(Ready::Text(text)),
             Slot::Text { pattern } => Err(wrong(&format!("must fit {}", pattern.as_str()))),
-            Slot::Integer { .. } => Err(wrong("is no whole number")),
+            Slot::Integer { .. } => Err(wrong("is not a whole number")),
         }
     }
 

@@ -1,5 +1,5 @@
-//! `config.toml` as values. [`load`] gives what can run and every fault with its place: a fault in
-//! one item disables that item, only a fault of the file as a whole refuses it.
+//! `config.toml` as values. [`load`] returns the sound items and every fault with its place: a
+//! fault in one item disables that item, only a fault of the file as a whole refuses it.
 //!
 //! Not here: reading the file, watching it, or writing it back (the shell does; edits are made by
 //! `plan`).
@@ -40,87 +40,118 @@ pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, MOST_ROWS_AFFECTED, 
 
 use crate::action::{Action, Transform};
 use crate::mapping::{Continuous, Trigger};
+use crate::named_enum::named_enum;
 use crate::policy::Policy;
 use crate::policy::limits::{Limits, Retry};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a first run writes: a file that changes nothing and shows by examples what could be said.
+/// The file that a first run writes: it changes nothing and shows examples.
 pub const TUTORIAL: &str = include_str!("config/tutorial.toml");
 
 /// The whole file after reading. Items that had an error are present, so that indexes and names
 /// stay true, but carry no rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
+    /// Mode after a start; the first mode unless written.
     pub default_mode: String,
     /// Never empty.
     pub modes: Vec<Mode>,
+    /// Rows that hold in every mode.
     pub global: Rows,
+    /// `[[devices]]`.
     pub devices: Vec<Device>,
+    /// `[[routes]]`.
     pub routes: Vec<Route>,
+    /// `[[feedback]]`.
     pub feedback: Vec<Feedback>,
+    /// `[config]`.
     pub watch: Watch,
+    /// `[advanced_settings]`.
     pub advanced: Advanced,
+    /// `[performance]`.
     pub performance: Performance,
+    /// `[led]`.
     pub led: Led,
+    /// `[per_app_modes]`.
     pub per_app_modes: Option<PerAppModes>,
+    /// `[logging] level`.
     pub log_level: LogLevel,
     /// Absent when the section has a fault: the policy that was in force before stays.
     pub policy: Option<Policy>,
+    /// `[limits]`.
     pub limits: Limits,
+    /// `[circuit]`.
     pub circuit: Circuit,
+    /// `[retry]`.
     pub retry: Retry,
+    /// `[audit]`.
     pub audit: Audit,
+    /// `[http]`.
     pub http: Http,
+    /// `[mcp]`.
     pub mcp: Mcp,
+    /// `[live]`.
     pub live: Live,
+    /// `[patch]`.
     pub patch: Patch,
+    /// `[plugins]`.
     pub plugins: Plugins,
+    /// `[tools]`.
     pub tools: Tools,
+    /// `[secrets] key`.
     pub secrets: KeyRung,
 }
 
-/// `[live]`. Paths as written; `~/` is the person's own folder, a relative one lies in the home.
+/// `[live]`. Paths as written; `~/` is the person's own folder; a relative path is below the home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
+    /// Target of calls that name no Set.
     pub host: LiveHostChoice,
+    /// Set of the document host; empty for none.
     pub default_set: String,
+    /// Set that new Sets are copied from; empty for the built-in one.
     pub template_set: String,
+    /// Folders in which Sets may be opened.
     pub file_roots: Vec<String>,
+    /// Sets open at the same time.
     pub max_open: u32,
+    /// Largest unpacked Set in MiB.
     pub max_xml_mb: u32,
+    /// Undo steps kept per Set.
     pub undo_depth: u32,
+    /// Folder of rendered pictures.
     pub render_dir: String,
+    /// `[live.osc]`.
     pub osc: LiveOsc,
     /// `[live.script] timeout_ms`
     pub script_timeout_ms: u32,
 }
 
-/// `[live] host`: what calls mean that name no Set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LiveHostChoice {
-    /// The script in Live, then AbletonOSC, then `default_set`.
-    Auto,
-    Document,
-    AbletonOsc,
-    Script,
-}
-
-impl LiveHostChoice {
-    pub const NAMES: [(&'static str, LiveHostChoice); 4] = [
-        ("auto", LiveHostChoice::Auto),
-        ("document", LiveHostChoice::Document),
-        ("abletonosc", LiveHostChoice::AbletonOsc),
-        ("script", LiveHostChoice::Script),
-    ];
+named_enum! {
+    /// `[live] host`: the target of calls that name no Set.
+    pub enum LiveHostChoice {
+        /// The script in Live, then AbletonOSC, then `default_set`.
+        Auto = "auto",
+        /// Always `default_set`.
+        Document = "document",
+        /// The AbletonOSC script in Live.
+        AbletonOsc = "abletonosc",
+        /// Our own script in Live.
+        Script = "script",
+    }
 }
 
 /// `[live.osc]`. `host` is an address, not a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveOsc {
+    /// Address of the machine that runs Live.
     pub host: String,
+    /// UDP port of AbletonOSC.
     pub port: u16,
+    /// UDP port on which we receive replies.
     pub reply_port: u16,
+    /// Longest wait for a reply.
     pub timeout_ms: u32,
 }
 
@@ -147,19 +178,25 @@ impl Default for Live {
     }
 }
 
-/// `[patch]`. Paths as written; `~/` is the person's own folder, a relative one lies in `patches`
+/// `[patch]`. Paths as written; `~/` is the person's own folder; a relative path is below `patches`
 /// of the home.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
-    /// Beside `patches` of the home, which always counts.
+    /// Folders in addition to `patches` of the home.
     pub roots: Vec<String>,
     /// Opened at start.
     pub open: Vec<String>,
+    /// Patches open at the same time.
     pub max_open: u32,
+    /// Largest patch file in MiB.
     pub max_file_mb: u32,
+    /// Undo steps kept per patch.
     pub journal_steps: u32,
+    /// Memory of the undo steps of a patch in MiB.
     pub journal_mb: u32,
+    /// `[patch.pd]`.
     pub pd: Pd,
+    /// `[patch.max]`.
     pub max: MaxBridge,
 }
 
@@ -181,9 +218,13 @@ impl Default for Patch {
 /// `[patch.pd]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pd {
+    /// How Pd runs.
     pub mode: PdMode,
+    /// Program to start.
     pub command: String,
+    /// Longest sleep of Pd between two ticks.
     pub sleepgrain_ms: f64,
+    /// Audio of a Pd that the daemon starts.
     pub audio: PdAudio,
 }
 
@@ -193,52 +234,71 @@ impl Default for Pd {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PdMode {
-    Off,
-    /// We start it.
-    Spawn,
-    /// The person starts it, with our helper patch in it.
-    Attach,
+named_enum! {
+    /// How Pd runs.
+    pub enum PdMode {
+        /// No Pd.
+        Off = "off",
+        /// The daemon starts it.
+        Spawn = "spawn",
+        /// The person starts it, with our helper patch in it.
+        Attach = "attach",
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PdAudio {
-    Off,
-    /// Whatever Pd takes by itself.
-    Default,
-    Jack,
+named_enum! {
+    /// Audio of a Pd that the daemon starts.
+    pub enum PdAudio {
+        /// No audio.
+        Off = "off",
+        /// Pd's own choice.
+        Default = "default",
+        /// JACK.
+        Jack = "jack",
+    }
 }
 
 /// `[patch.max]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MaxBridge {
+    /// Whether the daemon listens for the bridge in Max.
     pub enabled: bool,
     /// 0 is a free one.
     pub port: u16,
 }
 
+/// One `[[modes]]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mode {
+    /// Unique name.
     pub name: String,
+    /// Colour of its lights, as written.
     pub color: Option<String>,
+    /// Its mappings and bindings.
     pub rows: Rows,
 }
 
+/// The rows of a mode.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
+    /// In the order of the file.
     pub mappings: Vec<Mapping>,
+    /// In the order of the file.
     pub continuous: Vec<ContinuousRow>,
 }
 
-/// A mapping as it stands in the file.
+/// A mapping of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mapping {
     /// As written, else made from mode and trigger; unique within its mode.
     pub id: String,
+    /// Whether the file has the id.
     pub id_is_written: bool,
+    /// For people.
     pub description: Option<String>,
+    /// Whether the row is active.
     pub enabled: bool,
+    /// Whether the event also goes to the routes.
     pub let_through: bool,
     /// Trigger and action as the file has them, so that `keys = ["cmd", "c"]` comes back as an
     /// array.
@@ -247,23 +307,34 @@ pub struct Mapping {
     pub rule: Option<Rule>,
 }
 
+/// A row as the file has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
+    /// The `trigger` as JSON.
     pub trigger: Value,
+    /// The `action` as JSON.
     pub action: Value,
 }
 
+/// A row that is ready to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
+    /// The gesture that fires it.
     pub trigger: Trigger,
+    /// The action that it runs.
     pub action: Action,
 }
 
+/// A continuous binding of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContinuousRow {
+    /// As written, else made from mode and source; unique within its mode.
     pub id: String,
+    /// Whether the file has the id.
     pub id_is_written: bool,
+    /// For people.
     pub description: Option<String>,
+    /// Whether the row is active.
     pub enabled: bool,
     /// The whole row as the file has it.
     pub written: Value,
@@ -271,15 +342,22 @@ pub struct ContinuousRow {
     pub binding: Option<Continuous>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+/// One `[[devices]]`. The default matches and opens nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Device {
+    /// Unique name in the file.
     pub alias: String,
+    /// For people.
     pub description: Option<String>,
+    /// A port that fits any of them belongs to the device.
     pub matchers: Vec<Matcher>,
+    /// How the device talks.
     pub protocol: Protocol,
+    /// Which of its ports are opened.
     pub direction: Direction,
     /// 0-15; empty means all.
     pub channels: Vec<u8>,
+    /// Whether the device is used.
     pub enabled: bool,
     /// Name of a port this daemon creates.
     pub virtual_port: Option<String>,
@@ -287,32 +365,50 @@ pub struct Device {
     pub loopback: bool,
     /// Address of an OSC listener.
     pub listen: Option<String>,
+    /// Whether `listen` may be an address that other machines can reach.
     pub allow_network: bool,
+    /// Whether its events may reach keys, programs and tools. OSC senders are not authenticated.
     pub allow_sensitive_actions: bool,
+    /// Whether a tool that sends to it asks a person first.
     pub ask_output: bool,
+    /// Whether our own output that comes back as input is dropped.
     pub echo_guard: bool,
-    /// Only hands feed its input, though any program could.
+    /// Its input counts as played by hand, though any program could feed it.
     pub trusted: bool,
+    /// Name of a controller template.
     pub template: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Protocol {
-    #[default]
-    Midi,
-    Gamepad,
-    Osc,
+named_enum! {
+    /// How a device talks.
+    #[derive(Default)]
+    pub enum Protocol {
+        /// MIDI ports.
+        #[default]
+        Midi = "Midi",
+        /// A game controller.
+        Gamepad = "Gamepad",
+        /// OSC over UDP.
+        Osc = "Osc",
+    }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Direction {
-    Input,
-    Output,
-    #[default]
-    Bidirectional,
+named_enum! {
+    /// Which ports of a device are opened.
+    #[derive(Default)]
+    pub enum Direction {
+        /// Only its input.
+        Input = "Input",
+        /// Only its output.
+        Output = "Output",
+        /// Both.
+        #[default]
+        Bidirectional = "Bidirectional",
+    }
 }
 
 impl Direction {
+    /// Whether input is opened.
     pub fn has_input(self) -> bool {
         match self {
             Direction::Input | Direction::Bidirectional => true,
@@ -320,6 +416,7 @@ impl Direction {
         }
     }
 
+    /// Whether output is opened.
     pub fn has_output(self) -> bool {
         match self {
             Direction::Output | Direction::Bidirectional => true,
@@ -328,99 +425,132 @@ impl Direction {
     }
 }
 
+/// One way to find the ports of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Matcher {
+    /// The whole name of the port.
     ExactName(String),
+    /// A part of the name.
     NameContains(String),
     /// Compiles in a linear-time engine; checked when read.
     NameRegex(String),
+    /// The system's id of the port.
     PlatformId(String),
+    /// The USB socket; Linux only.
     UsbTopology(String),
+    /// GUID of a gamepad model.
     ControllerGuid(String),
+    /// USB vendor and product.
     UsbIdentifier {
+        /// idVendor.
         vendor_id: u16,
+        /// idProduct.
         product_id: u16,
     },
+    /// Unique id of the port; macOS only.
     CoreMidiUniqueId(i64),
 }
 
+/// One `[[routes]]`: MIDI from one port to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
+    /// Device alias or port name.
     pub from: String,
+    /// Device alias or port name.
     pub to: String,
+    /// Messages that pass.
     pub filter: Filter,
+    /// Changes on the way.
     pub transform: Transform,
     /// Empty means every mode.
     pub modes: Vec<String>,
+    /// Whether the route is active.
     pub enabled: bool,
 }
 
 /// Absent and empty fields let everything pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
+    /// Lowest and highest note.
     pub note_range: Option<(u8, u8)>,
+    /// Lowest and highest controller.
     pub cc_range: Option<(u8, u8)>,
+    /// 0-15.
     pub channels: Vec<u8>,
+    /// Kinds of messages.
     pub message_types: Vec<MessageType>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MessageType {
-    NoteOn,
-    NoteOff,
-    Cc,
-    ProgramChange,
-    PitchBend,
-    Aftertouch,
-    PolyAftertouch,
-    SysEx,
-    Clock,
+named_enum! {
+    /// Kinds of MIDI messages that a filter can name.
+    #[expect(missing_docs, reason = "the names say it")]
+    pub enum MessageType {
+        NoteOn = "NoteOn",
+        NoteOff = "NoteOff",
+        Cc = "CC",
+        ProgramChange = "ProgramChange",
+        PitchBend = "PitchBend",
+        Aftertouch = "Aftertouch",
+        PolyAftertouch = "PolyAftertouch",
+        SysEx = "SysEx",
+        /// Clock, start, continue and stop.
+        Clock = "Clock",
+    }
 }
 
-impl MessageType {
-    pub const ALL: &'static [(&'static str, MessageType)] = &[
-        ("NoteOn", MessageType::NoteOn),
-        ("NoteOff", MessageType::NoteOff),
-        ("CC", MessageType::Cc),
-        ("ProgramChange", MessageType::ProgramChange),
-        ("PitchBend", MessageType::PitchBend),
-        ("Aftertouch", MessageType::Aftertouch),
-        ("PolyAftertouch", MessageType::PolyAftertouch),
-        ("SysEx", MessageType::SysEx),
-        ("Clock", MessageType::Clock),
-    ];
-}
-
+/// One `[[feedback]]`: a light or motor that shows a state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Feedback {
+    /// Alias of the device that is lit.
     pub device: String,
+    /// Message that lights it.
     pub out: FeedbackOut,
+    /// State that is shown.
     pub from: FeedbackFrom,
+    /// Value for on, 0-127.
     pub on: u8,
+    /// Value for off, 0-127.
     pub off: u8,
+    /// Values for the lowest and the highest state.
     pub range: (u8, u8),
 }
 
+/// Address of a light; channels are 0-15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum FeedbackOut {
+    /// A note, with the value as velocity.
     Note { channel: u8, note: u8 },
+    /// A controller.
     Cc { channel: u8, controller: u8 },
 }
 
+/// The state that a light shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum FeedbackFrom {
+    /// On while this mode is active.
     Mode(String),
+    /// On while the key of this mapping is held.
     Pressed { mapping: String },
+    /// The value of this continuous binding.
     Value { continuous: String },
+    /// The value of this parameter in Live.
     LiveParameter { path: String },
+    /// On while this device is present.
     Connected { device: String },
+    /// On while the performance lock is on.
     PerformanceLock,
+    /// On while a question waits for a person.
     PendingApprovals,
 }
 
+/// `[config]`: reloading of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch {
+    /// Whether a saved file is loaded automatically.
     pub watch: bool,
+    /// Quiet time after the last write before loading.
     pub debounce_ms: u32,
 }
 
@@ -433,18 +563,31 @@ impl Default for Watch {
 /// `[advanced_settings]`. A missing table means these values, not zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advanced {
+    /// Keys pressed within this time are a chord.
     pub chord_timeout_ms: u32,
+    /// The same while learning, when people press less exactly.
     pub chord_learn_timeout_ms: u32,
+    /// Longest time between two taps.
     pub double_tap_timeout_ms: u32,
+    /// A press is long after this time.
     pub hold_threshold_ms: u32,
+    /// Part of the way of a stick that is ignored, 0-0.9.
     pub stick_deadzone: f64,
+    /// Part of the way of a trigger that is ignored, 0-0.9.
     pub trigger_deadzone: f64,
+    /// Which ports are opened.
     pub listen_mode: ListenMode,
+    /// Most ports without a device that are opened.
     pub max_midi_ports: u16,
+    /// Events of one device per second; above it values are merged and the rest is dropped.
     pub max_events_per_sec: u32,
+    /// Which kinds of devices are opened.
     pub input_mode: InputMode,
+    /// How often a message may be sent on.
     pub max_route_depth: u8,
+    /// Events kept in the trace.
     pub trace_buffer_size: u32,
+    /// Time between two scans for ports.
     pub scan_interval_ms: u32,
 }
 
@@ -468,28 +611,43 @@ impl Default for Advanced {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ListenMode {
-    All,
-    Configured,
+named_enum! {
+    /// Which ports are opened.
+    pub enum ListenMode {
+        /// Also ports without a device, up to `max_midi_ports`.
+        All = "All",
+        /// Only the ports of configured devices.
+        Configured = "Configured",
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum InputMode {
-    MidiOnly,
-    GamepadOnly,
-    Both,
+named_enum! {
+    /// Which kinds of devices are opened.
+    pub enum InputMode {
+        /// No gamepads.
+        MidiOnly = "MidiOnly",
+        /// No MIDI.
+        GamepadOnly = "GamepadOnly",
+        /// Every device.
+        Both = "Both",
+    }
 }
 
+/// `[performance]`: protection on stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Performance {
+    /// Whether only a person may change what is on stage.
     pub lock: bool,
+    /// Ports that tools may send to while the lock is on.
     pub allow_output: Vec<String>,
 }
 
+/// `[led]`: the lights of controllers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Led {
+    /// Pattern of the lights.
     pub scheme: LedScheme,
+    /// 0-127.
     pub brightness: u8,
     /// Mode name to colour as written (`#rrggbb` or a palette word).
     pub mode_colors: BTreeMap<String, String>,
@@ -501,49 +659,63 @@ impl Default for Led {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LedScheme {
-    Off,
-    Static,
-    Breathing,
-    Pulse,
-    Rainbow,
-    Wave,
-    Sparkle,
-    Reactive,
-    Vumeter,
-    Spiral,
+named_enum! {
+    /// Pattern of the lights on a controller.
+    #[expect(missing_docs, reason = "the names say it")]
+    pub enum LedScheme {
+        Off = "off",
+        Static = "static",
+        Breathing = "breathing",
+        Pulse = "pulse",
+        Rainbow = "rainbow",
+        Wave = "wave",
+        Sparkle = "sparkle",
+        Reactive = "reactive",
+        Vumeter = "vumeter",
+        Spiral = "spiral",
+    }
 }
 
+/// `[per_app_modes]`: the focused window selects the mode.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PerAppModes {
+    /// Mode for every other window; absent keeps the mode.
     pub default: Option<String>,
     /// Window class to mode; classes compare without case.
     pub rules: BTreeMap<String, String>,
+    /// Tried in order, before `rules`.
     pub window_rules: Vec<WindowRule>,
+    /// Whether a mode chosen by hand ends when another window gets the focus.
     pub release_on_focus_change: bool,
 }
 
+/// One `[[per_app_modes.window_rules]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowRule {
+    /// Window class; compared without case.
     pub app: String,
     /// A glob.
     pub title: String,
+    /// Mode to switch to.
     pub mode: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum LogLevel {
-    Error,
-    Warn,
-    #[default]
-    Info,
-    Debug,
-    Trace,
+named_enum! {
+    /// Least severe message that is logged.
+    #[derive(Default)]
+    #[expect(missing_docs, reason = "the names say it")]
+    pub enum LogLevel {
+        Error = "error",
+        Warn = "warn",
+        #[default]
+        Info = "info",
+        Debug = "debug",
+        Trace = "trace",
+    }
 }
 
 impl Default for Config {
-    /// What runs when there is no file: one empty mode named `Default`.
+    /// The configuration without a file: one empty mode named `Default`.
     fn default() -> Self {
         Config {
             default_mode: "Default".into(),
@@ -577,10 +749,13 @@ impl Default for Config {
 /// One fault or remark about the file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
+    /// How much of the file it disables.
     pub severity: Severity,
+    /// The check that found it.
     pub class: Class,
+    /// One sentence without its end.
     pub message: String,
-    /// What to write instead, when we know.
+    /// A suggested correction.
     pub help: Option<String>,
     /// Where in the file, as a path such as `modes[0].mappings[2].trigger.note`; empty for the
     /// whole file. For the input of a tool, a JSON pointer such as `/trigger/note`; span, line and
@@ -590,45 +765,40 @@ pub struct Diagnostic {
     pub span: std::ops::Range<usize>,
     /// 1-based; columns count characters.
     pub line: u32,
+    /// 1-based, in characters.
     pub column: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    Warning,
-    /// The item is disabled, the rest runs.
-    Error,
-    /// The file as a whole is refused; the old configuration stays.
-    Fatal,
-}
-
-impl Severity {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-            Severity::Fatal => "fatal",
-        }
+named_enum! {
+    /// How much of the file a fault disables.
+    #[derive(PartialOrd, Ord)]
+    pub enum Severity {
+        /// Nothing.
+        Warning = "warning",
+        /// The item; the rest runs.
+        Error = "error",
+        /// The file as a whole; the old configuration stays.
+        Fatal = "fatal",
     }
 }
 
-/// Which check found it.
+/// The check that found a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Not TOML.
     Syntax,
     /// Refused by the JSON schema too.
     Shape,
-    /// Beyond what a schema can say.
+    /// A rule that no schema can express.
     Rule,
 }
 
-/// What the reader of a file is told about the world the file talks of. What is absent is not
-/// checked.
+/// Facts that the names in a file are checked against. Absent facts are not checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Surroundings<'a> {
+    /// Checks which matchers can match here.
     pub platform: Option<Platform>,
-    /// Exact names of the ports there are, besides the devices of the file.
+    /// Exact names of the ports present, in addition to the devices of the file.
     pub ports: Option<&'a BTreeSet<String>>,
     /// Every tool of the catalog.
     pub tools: Option<&'a BTreeSet<String>>,
@@ -636,9 +806,13 @@ pub struct Surroundings<'a> {
     pub plugins: Option<&'a BTreeMap<String, BTreeSet<String>>>,
 }
 
+/// The operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Platform {
+    /// Linux.
     Linux,
+    /// macOS.
     MacOs,
+    /// Windows.
     Windows,
 }

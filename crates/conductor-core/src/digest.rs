@@ -5,8 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::named_enum::serde_as_text;
 use hmac::{Hmac, KeyInit, Mac};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -23,17 +23,20 @@ pub const MAX_DEPTH: usize = 64;
 pub struct Digest([u8; 32]);
 
 impl Digest {
+    /// Length of the text form in bytes.
     pub const TEXT_LEN: usize = 71;
 
+    /// From the 32 bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
+    /// SHA-256 of the bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// HMAC-SHA256: only who has the key can make it.
+    /// HMAC-SHA256: it cannot be computed without the key.
     pub fn keyed(key: &[u8; 32], bytes: &[u8]) -> Self {
         let mut block = [0; 64];
         block[..32].copy_from_slice(key);
@@ -41,12 +44,13 @@ impl Digest {
         Self(mac.finalize().into_bytes().into())
     }
 
-    /// The digest of a value's canonical form: equal values give equal digests, whatever the order
-    /// of their keys.
+    /// The digest of a value's canonical form: equal values give equal digests, regardless of the
+    /// order of their keys.
     pub fn of_json(value: &Value) -> Result<Self, NotCanonical> {
         canonical(value).map(|bytes| Self::of(&bytes))
     }
 
+    /// The 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -59,6 +63,7 @@ impl Digest {
         out
     }
 
+    /// Reads the text form; `None` when it is not exact.
     pub fn from_text(text: &[u8]) -> Option<Self> {
         let hex = text.strip_prefix(b"sha256:")?;
         let mut bytes = [0; 32];
@@ -81,7 +86,7 @@ impl Digest {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// `out` is twice as long as `bytes`; what does not fit is left out.
+/// `out` must be twice as long as `bytes`; digits that do not fit are left out.
 pub(crate) fn write_hex(bytes: &[u8], out: &mut [u8]) {
     for (byte, pair) in bytes.iter().zip(out.chunks_exact_mut(2)) {
         pair[0] = HEX[usize::from(byte >> 4)];
@@ -114,6 +119,7 @@ impl fmt::Debug for Digest {
     }
 }
 
+/// The text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a digest: expected `sha256:` and 64 lower-case hex digits")]
 pub struct NotADigest;
@@ -126,23 +132,16 @@ impl FromStr for Digest {
     }
 }
 
-impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Digest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Digest);
 
 /// Why a value has no safe canonical form; `pointer` is the JSON pointer of the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum NotCanonical {
-    #[error("{pointer}: integers must lie within +-9007199254740991, got {given}; send larger ones as a string")]
+    /// JavaScript readers would round this integer.
+    #[error("{pointer}: integers must be within +-9007199254740991, got {given}; send larger ones as a string")]
     IntegerTooLarge { pointer: String, given: String },
+    /// The nesting exceeds [`MAX_DEPTH`].
     #[error("{pointer}: nested deeper than {MAX_DEPTH} levels")]
     TooDeep { pointer: String },
 }

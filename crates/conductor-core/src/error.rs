@@ -1,233 +1,126 @@
-//! The one error that leaves a tool, and what each door makes of its code.
+//! The error type of every tool, and its form at each door.
 //!
 //! Not here: JSON-RPC and MCP envelopes, which are the doors'. Errors of the pure modules are enums
-//! of their own; the pipeline turns them into a [`ToolError`] where it knows what the caller can do
-//! about them.
+//! of their own; the pipeline turns them into a [`ToolError`] with a hint for the caller.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::named_enum::named_enum;
 use crate::timestamp::Timestamp;
 
-/// Every code a caller can see. Closed: each door has an exhaustive match over it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Code {
-    BadInput,
-    NotFound,
-    StaleReference,
-    WrongType,
-    Unsupported,
-    SdkRejected,
-    HostOffline,
-    Timeout,
-    Denied,
-    ApprovalRequired,
-    PlanExpired,
-    PlanStale,
-    CircuitOpen,
-    RateLimited,
-    PinMismatch,
-    AuditUnavailable,
-    Busy,
-    Internal,
+/// Declares the codes: name, HTTP status, JSON-RPC number, word in the audit log, whether the
+/// circuit breaker counts it, default hint.
+macro_rules! codes {
+    ($($(#[$doc:meta])* $code:ident $name:literal $http:literal $number:literal $audit:ident $counts:literal $hint:literal;)+) => {
+        named_enum! {
+            /// Every code a caller can see. Closed: each door has an exhaustive match over it.
+            #[derive(PartialOrd, Ord)]
+            pub enum Code { $($(#[$doc])* $code = $name,)+ }
+        }
+
+        impl Code {
+            /// HTTP status, JSON-RPC number, word in the audit log, circuit breaker, hint.
+            const fn facts(self) -> (u16, i32, AuditResult, bool, &'static str) {
+                match self { $(Self::$code => ($http, $number, AuditResult::$audit, $counts, $hint)),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The arguments do not fit the tool.
+    BadInput "BAD_INPUT" 400 -32602 Invalid false
+        "Correct the arguments at the JSON pointers in `violations`, then call again.";
+    /// No object has this name or id.
+    NotFound "NOT_FOUND" 404 -32602 Error false
+        "Call the matching list tool and use a name or id from its answer.";
+    /// The object existed when the id was made and is gone.
+    StaleReference "STALE_REFERENCE" 404 -32602 Error false
+        "List the objects again and use a fresh id.";
+    /// The id names an object of another type.
+    WrongType "WRONG_TYPE" 400 -32602 Error false
+        "List the objects again and use an id of the type this tool takes.";
+    /// The host cannot do it at all.
+    Unsupported "UNSUPPORTED" 422 -32009 Error false
+        "Stop: this host cannot do it. Choose another tool or tell the person.";
+    /// The host refused this change.
+    SdkRejected "SDK_REJECTED" 422 -32008 Error false
+        "Repeat the call once; if it is refused again, make a simpler change.";
+    /// The program or device is not there.
+    HostOffline "HOST_OFFLINE" 503 -32008 Error false
+        "Ask the person to start the program or connect the device; it is picked up by itself. Then repeat the call.";
+    /// The host did not answer in time.
+    Timeout "TIMEOUT" 504 -32008 Timeout true
+        "Read the state before repeating: the work may have been done.";
+    /// A rule, a limit or a person refused the call.
+    Denied "DENIED" 403 -32006 Denied false
+        "Do not repeat the call; ask the person.";
+    /// The call waits for a person's yes.
+    ApprovalRequired "APPROVAL_REQUIRED" 202 -32006 Pending false
+        "A person must answer in the Conductor console or terminal. After a yes, repeat the identical call; it runs once.";
+    /// The plan is older than its time to live.
+    PlanExpired "PLAN_EXPIRED" 409 -32003 Rejected false
+        "Read the state and make a new plan.";
+    /// The state is not the one that the plan or the yes was made for.
+    PlanStale "PLAN_STALE" 409 -32005 Rejected false
+        "The state changed since the plan or the yes. Read it again and make a new plan.";
+    /// The circuit breaker of the tool is open.
+    CircuitOpen "CIRCUIT_OPEN" 503 -32010 CircuitOpen false
+        "Wait `retry_after_ms` and repeat the call, or use another tool.";
+    /// The caller made too many calls in a short time.
+    RateLimited "RATE_LIMITED" 429 -32007 RateLimited false
+        "Wait `retry_after_ms` and send fewer calls.";
+    /// The file of a plugin differs from the one a person enabled.
+    PinMismatch "PIN_MISMATCH" 409 -32012 Denied false
+        "The tool is not the one that was allowed. A person must look at it and enable it again.";
+    /// The audit log cannot be written.
+    AuditUnavailable "AUDIT_UNAVAILABLE" 503 -32013 Error false
+        "The audit log cannot be written, so no call is made. `effect` says whether this one had one. Tell the person.";
+    /// Too many calls run or too many questions are open.
+    Busy "BUSY" 503 -32011 RateLimited false
+        "Wait for running calls or open questions to finish, then repeat the call.";
+    /// An error of Conductor itself.
+    Internal "INTERNAL" 500 -32603 Error true
+        "Report it to the person. `effect` says whether the call changed something.";
 }
 
 impl Code {
-    pub const ALL: [Self; 18] = [
-        Self::BadInput,
-        Self::NotFound,
-        Self::StaleReference,
-        Self::WrongType,
-        Self::Unsupported,
-        Self::SdkRejected,
-        Self::HostOffline,
-        Self::Timeout,
-        Self::Denied,
-        Self::ApprovalRequired,
-        Self::PlanExpired,
-        Self::PlanStale,
-        Self::CircuitOpen,
-        Self::RateLimited,
-        Self::PinMismatch,
-        Self::AuditUnavailable,
-        Self::Busy,
-        Self::Internal,
-    ];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::BadInput => "BAD_INPUT",
-            Self::NotFound => "NOT_FOUND",
-            Self::StaleReference => "STALE_REFERENCE",
-            Self::WrongType => "WRONG_TYPE",
-            Self::Unsupported => "UNSUPPORTED",
-            Self::SdkRejected => "SDK_REJECTED",
-            Self::HostOffline => "HOST_OFFLINE",
-            Self::Timeout => "TIMEOUT",
-            Self::Denied => "DENIED",
-            Self::ApprovalRequired => "APPROVAL_REQUIRED",
-            Self::PlanExpired => "PLAN_EXPIRED",
-            Self::PlanStale => "PLAN_STALE",
-            Self::CircuitOpen => "CIRCUIT_OPEN",
-            Self::RateLimited => "RATE_LIMITED",
-            Self::PinMismatch => "PIN_MISMATCH",
-            Self::AuditUnavailable => "AUDIT_UNAVAILABLE",
-            Self::Busy => "BUSY",
-            Self::Internal => "INTERNAL",
-        }
-    }
-
-    /// What a model can do in its next turn, when the place that failed knows nothing better.
+    /// What a model can do in its next turn, when the place that failed has no better hint.
     pub const fn default_hint(self) -> &'static str {
-        match self {
-            Self::BadInput => "Correct the arguments at the JSON pointers in `violations`, then call again.",
-            Self::NotFound => "Call the matching list tool and use a name or id from its answer.",
-            Self::StaleReference => "List the objects again and use a fresh id.",
-            Self::WrongType => "List the objects again and use an id of the type this tool takes.",
-            Self::Unsupported => "Stop: this host cannot do it. Choose another tool or tell the person.",
-            Self::SdkRejected => "Repeat the call once; if it is refused again, make a simpler change.",
-            Self::HostOffline => {
-                "Ask the person to start the program or connect the device; it is picked up by itself. Then repeat the call."
-            }
-            Self::Timeout => "Read the state before repeating: the work may have been done.",
-            Self::Denied => "Do not repeat the call; ask the person.",
-            Self::ApprovalRequired => {
-                "A person must answer in the Conductor console or terminal. After a yes, repeat the identical call; it runs once."
-            }
-            Self::PlanExpired => "Read the state and make a new plan.",
-            Self::PlanStale => "The state changed since the plan or the yes. Read it again and make a new plan.",
-            Self::CircuitOpen => "Wait `retry_after_ms` and repeat the call, or use another tool.",
-            Self::RateLimited => "Wait `retry_after_ms` and send fewer calls.",
-            Self::PinMismatch => {
-                "The tool is not the one that was allowed. A person must look at it and enable it again."
-            }
-            Self::AuditUnavailable => {
-                "The audit log cannot be written, so no call is made. `effect` says whether this one had one. Tell the person."
-            }
-            Self::Busy => "Wait for running calls or open questions to finish, then repeat the call.",
-            Self::Internal => "Report it to the person. `effect` says whether the call changed something.",
-        }
+        self.facts().4
     }
 
-    /// Whether the circuit breaker counts it: only a host that hangs and a fault of our own. The
-    /// others are answers about the caller's world. They come at once and say what to do, so
-    /// switching the tool off would only hide them.
+    /// Whether the circuit breaker counts this failure: only a host that hangs and an error of our
+    /// own. The other codes come at once and say what to do, so switching the tool off would only
+    /// hide them.
     pub const fn counts_for_breaker(self) -> bool {
-        match self {
-            Self::Timeout | Self::Internal => true,
-            Self::HostOffline
-            | Self::BadInput
-            | Self::NotFound
-            | Self::StaleReference
-            | Self::WrongType
-            | Self::Unsupported
-            | Self::SdkRejected
-            | Self::Denied
-            | Self::ApprovalRequired
-            | Self::PlanExpired
-            | Self::PlanStale
-            | Self::CircuitOpen
-            | Self::RateLimited
-            | Self::PinMismatch
-            | Self::AuditUnavailable
-            | Self::Busy => false,
-        }
+        self.facts().3
     }
 
+    /// Status of an HTTP answer with this error.
     pub const fn http_status(self) -> u16 {
-        match self {
-            Self::BadInput | Self::WrongType => 400,
-            Self::NotFound | Self::StaleReference => 404,
-            Self::Unsupported | Self::SdkRejected => 422,
-            Self::HostOffline | Self::CircuitOpen | Self::AuditUnavailable | Self::Busy => 503,
-            Self::Timeout => 504,
-            Self::Denied => 403,
-            Self::ApprovalRequired => 202,
-            Self::PlanExpired | Self::PlanStale | Self::PinMismatch => 409,
-            Self::RateLimited => 429,
-            Self::Internal => 500,
-        }
+        self.facts().0
     }
 
-    /// The JSON-RPC number of the direct dialect. Numbers group; `data.code` tells apart.
+    /// The JSON-RPC number of the direct dialect. Several codes share a number; `data.code` is
+    /// exact.
     pub const fn direct_number(self, subject: Option<&Subject>) -> i32 {
-        match self {
-            Self::BadInput | Self::WrongType | Self::StaleReference => -32602,
-            Self::NotFound => match subject {
-                Some(Subject::Config(_)) => -32000,
-                Some(Subject::Mode(_)) => -32001,
-                Some(Subject::Device(_) | Subject::Port(_)) => -32002,
-                Some(Subject::Plan(_) | Subject::Approval(_)) => -32004,
-                Some(Subject::Host(_) | Subject::Tool(_) | Subject::Argument(_) | Subject::Other(_)) | None => -32602,
-            },
-            Self::HostOffline => match subject {
-                Some(Subject::Device(_) | Subject::Port(_)) => -32002,
-                Some(
-                    Subject::Config(_)
-                    | Subject::Mode(_)
-                    | Subject::Plan(_)
-                    | Subject::Approval(_)
-                    | Subject::Host(_)
-                    | Subject::Tool(_)
-                    | Subject::Argument(_)
-                    | Subject::Other(_),
-                )
-                | None => -32008,
-            },
-            Self::PlanExpired => -32003,
-            Self::PlanStale => -32005,
-            Self::ApprovalRequired | Self::Denied => -32006,
-            Self::RateLimited => -32007,
-            Self::SdkRejected | Self::Timeout => -32008,
-            Self::Unsupported => -32009,
-            Self::CircuitOpen => -32010,
-            Self::Busy => -32011,
-            Self::PinMismatch => -32012,
-            Self::AuditUnavailable => -32013,
-            Self::Internal => -32603,
+        match (self, subject) {
+            (Self::NotFound, Some(Subject::Config(_))) => -32000,
+            (Self::NotFound, Some(Subject::Mode(_))) => -32001,
+            (Self::NotFound | Self::HostOffline, Some(Subject::Device(_) | Subject::Port(_))) => -32002,
+            (Self::NotFound, Some(Subject::Plan(_) | Subject::Approval(_))) => -32004,
+            (code, _) => code.facts().1,
         }
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not one of the codes: {0:?}")]
-pub struct NotACode(pub String);
-
-impl FromStr for Code {
-    type Err = NotACode;
-
-    /// For codes that come from a plugin or a bridge.
-    fn from_str(text: &str) -> Result<Self, NotACode> {
-        Self::ALL
-            .into_iter()
-            .find(|code| code.as_str() == text)
-            .ok_or_else(|| NotACode(text.chars().take(64).collect()))
-    }
-}
-
-impl Serialize for Code {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for Code {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
 /// What an error is about. A string on the wire; the kind picks the number of the direct dialect.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant is the kind of the named object")]
 pub enum Subject {
     Config(String),
     Mode(String),
@@ -241,117 +134,130 @@ pub enum Subject {
     Other(String),
 }
 
+/// The name in a [`Subject`], shared or mutable as the subject is.
+macro_rules! subject_text {
+    ($subject:expr) => {
+        match $subject {
+            Self::Config(text)
+            | Self::Mode(text)
+            | Self::Device(text)
+            | Self::Port(text)
+            | Self::Plan(text)
+            | Self::Approval(text)
+            | Self::Host(text)
+            | Self::Tool(text)
+            | Self::Argument(text)
+            | Self::Other(text) => text,
+        }
+    };
+}
+
 impl Subject {
     fn text_mut(&mut self) -> &mut String {
-        match self {
-            Self::Config(text)
-            | Self::Mode(text)
-            | Self::Device(text)
-            | Self::Port(text)
-            | Self::Plan(text)
-            | Self::Approval(text)
-            | Self::Host(text)
-            | Self::Tool(text)
-            | Self::Argument(text)
-            | Self::Other(text) => text,
-        }
+        subject_text!(self)
     }
 
+    /// The name or id of the object.
     pub fn as_str(&self) -> &str {
-        match self {
-            Self::Config(text)
-            | Self::Mode(text)
-            | Self::Device(text)
-            | Self::Port(text)
-            | Self::Plan(text)
-            | Self::Approval(text)
-            | Self::Host(text)
-            | Self::Tool(text)
-            | Self::Argument(text)
-            | Self::Other(text) => text,
-        }
+        subject_text!(self)
     }
 }
 
-/// Whether a failed call changed something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect {
-    None,
-    Done,
-    Unknown,
-}
-
-impl Effect {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Done => "done",
-            Self::Unknown => "unknown",
-        }
+named_enum! {
+    /// Whether a failed call changed something.
+    pub enum Effect {
+        /// Nothing was changed.
+        None = "none",
+        /// The change was made.
+        Done = "done",
+        /// The call ended before the host confirmed or refused the change.
+        Unknown = "unknown",
     }
 }
 
-/// Who said no.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefusedBy {
-    Policy,
-    Person,
-    Limit,
+named_enum! {
+    /// Who refused a call.
+    pub enum RefusedBy {
+        /// A rule of `[policy]`.
+        Policy = "policy",
+        /// A person who answered the question.
+        Person = "person",
+        /// A limit on open questions.
+        Limit = "limit",
+    }
 }
 
-/// One fault of the arguments: where, and which constraint.
+/// One fault of the arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
+    /// JSON pointer into the arguments.
     pub path: String,
+    /// The violated constraint.
     pub message: String,
 }
 
-/// The open question a caller is told about. The id is inert: knowing it gives no power.
+/// The open question that an error reports. Knowing the id grants nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OpenQuestion {
+    /// UUID of the question.
     pub approval_id: String,
+    /// The id as eight digits for people.
     pub short: String,
+    /// The question ends at this time.
     pub expires_at: Timestamp,
+    /// The question in one line.
     pub summary: String,
 }
 
 /// The last failure behind an open circuit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cause {
+    /// Code of that failure.
     pub code: Code,
+    /// Message of that failure.
     pub message: String,
 }
 
 /// Members that only some codes have.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Extras {
+    /// Of `BAD_INPUT`.
     pub violations: Vec<Violation>,
+    /// Of `DENIED`.
     pub by: Option<RefusedBy>,
+    /// Of `APPROVAL_REQUIRED`.
     pub question: Option<OpenQuestion>,
+    /// Of `CIRCUIT_OPEN`.
     pub cause: Option<Cause>,
+    /// Of `NOT_FOUND`: similar names.
     pub did_you_mean: Vec<String>,
-    /// Members of one tool's own, such as the risk assessment of a SysEx message. They never
-    /// replace a member named above.
+    /// Members of a single tool, such as the risk assessment of a SysEx message. They never replace
+    /// a standard member.
     pub more: Map<String, Value>,
 }
 
 /// A failed call, as every door shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolError {
+    /// Closed set of codes.
     pub code: Code,
+    /// What failed, for people and models.
     pub message: String,
+    /// What the caller can do next.
     pub hint: String,
+    /// The object the error is about.
     pub subject: Option<Subject>,
     /// Present on every error of an effectful tool.
     pub effect: Option<Effect>,
+    /// A repeated call fails before this time.
     pub retry_after_ms: Option<u64>,
     // Boxed: errors travel in `Result`s far more often as absent than as present.
+    /// Members that only some codes have.
     pub extras: Box<Extras>,
 }
 
 impl ToolError {
+    /// An error with the default hint of its code.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -364,60 +270,70 @@ impl ToolError {
         }
     }
 
+    /// Replaces the default hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
     }
 
+    /// Sets the object the error is about.
     #[must_use]
     pub fn subject(mut self, subject: Subject) -> Self {
         self.subject = Some(subject);
         self
     }
 
+    /// Sets whether the call changed something.
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.effect = Some(effect);
         self
     }
 
+    /// Sets the time to wait before a repeated call.
     #[must_use]
     pub fn retry_after_ms(mut self, ms: u64) -> Self {
         self.retry_after_ms = Some(ms);
         self
     }
 
+    /// Sets who refused.
     #[must_use]
     pub fn by(mut self, by: RefusedBy) -> Self {
         self.extras.by = Some(by);
         self
     }
 
+    /// Sets the faults of the arguments.
     #[must_use]
     pub fn violations(mut self, violations: Vec<Violation>) -> Self {
         self.extras.violations = violations;
         self
     }
 
+    /// Sets the open question.
     #[must_use]
     pub fn question(mut self, question: OpenQuestion) -> Self {
         self.extras.question = Some(question);
         self
     }
 
+    /// Sets the last failure behind an open circuit.
     #[must_use]
     pub fn cause(mut self, code: Code, message: impl Into<String>) -> Self {
         self.extras.cause = Some(Cause { code, message: message.into() });
         self
     }
 
+    /// Sets similar names.
     #[must_use]
     pub fn did_you_mean(mut self, names: Vec<String>) -> Self {
         self.extras.did_you_mean = names;
         self
     }
 
+    /// Adds a member of a single tool.
     #[must_use]
     pub fn more(mut self, key: impl Into<String>, value: Value) -> Self {
         self.extras.more.insert(key.into(), value);
@@ -433,38 +349,27 @@ impl ToolError {
         wire.insert("message".into(), json!(self.message));
         wire.insert("hint".into(), json!(self.hint));
         wire.insert("subject".into(), json!(self.subject.as_ref().map(Subject::as_str)));
-        if let Some(ms) = self.retry_after_ms {
-            wire.insert("retry_after_ms".into(), json!(ms));
-        }
-        if let Some(cause) = cause {
-            wire.insert("cause".into(), json!(cause));
-        }
-        if let Some(effect) = self.effect {
-            wire.insert("effect".into(), json!(effect));
-        }
-        if !violations.is_empty() {
-            wire.insert("violations".into(), json!(violations));
-        }
-        if let Some(by) = by {
-            wire.insert("by".into(), json!(by));
-        }
-        if let Some(OpenQuestion { approval_id, short, expires_at, summary }) = question {
-            wire.insert("approval_id".into(), json!(approval_id));
-            wire.insert("short".into(), json!(short));
-            wire.insert("expires_at".into(), json!(expires_at));
-            wire.insert("summary".into(), json!(summary));
-        }
-        if !did_you_mean.is_empty() {
-            wire.insert("did_you_mean".into(), json!(did_you_mean));
-        }
+        let optional = [
+            ("retry_after_ms", self.retry_after_ms.map(|it| json!(it))),
+            ("cause", cause.as_ref().map(|it| json!(it))),
+            ("effect", self.effect.map(|it| json!(it))),
+            ("violations", (!violations.is_empty()).then(|| json!(violations))),
+            ("by", by.map(|it| json!(it))),
+            ("approval_id", question.as_ref().map(|it| json!(it.approval_id))),
+            ("short", question.as_ref().map(|it| json!(it.short))),
+            ("expires_at", question.as_ref().map(|it| json!(it.expires_at))),
+            ("summary", question.as_ref().map(|it| json!(it.summary))),
+            ("did_you_mean", (!did_you_mean.is_empty()).then(|| json!(did_you_mean))),
+        ];
+        wire.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         for (key, value) in more {
             wire.entry(key.clone()).or_insert_with(|| value.clone());
         }
         Value::Object(wire)
     }
 
-    /// Every text of this failure, for whoever must clean them. Values in `more` are not texts and
-    /// are left to the caller.
+    /// Visits every text of this error, so that secrets can be scrubbed. Values in `more` are left
+    /// to the caller.
     pub fn each_text(&mut self, mut look: impl FnMut(&mut String)) {
         let Extras { violations, by: _, question, cause, did_you_mean, more: _ } = &mut *self.extras;
         let subject = self.subject.as_mut().map(Subject::text_mut);
@@ -486,10 +391,12 @@ impl ToolError {
         format!("{}\nRecovery: {}", self.message, self.hint)
     }
 
+    /// How the call ended, for the audit log.
     pub fn audit_result(&self) -> AuditResult {
         AuditResult::of(self.code, self.subject.as_ref(), self.extras.by)
     }
 
+    /// The JSON-RPC number of the direct dialect.
     pub const fn direct_number(&self) -> i32 {
         self.code.direct_number(self.subject.as_ref())
     }
@@ -503,106 +410,41 @@ impl fmt::Display for ToolError {
 
 impl std::error::Error for ToolError {}
 
-/// The word an audit record has for the end of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AuditResult {
-    Ok,
-    Error,
-    Rejected,
-    Denied,
-    Timeout,
-    CircuitOpen,
-    RateLimited,
-    Invalid,
-    Pending,
-    Cancelled,
+named_enum! {
+    /// How a call ended, in the word of an audit record.
+    pub enum AuditResult {
+        /// The tool succeeded.
+        Ok = "ok",
+        /// The tool failed.
+        Error = "error",
+        /// A person refused, or the plan was too old.
+        Rejected = "rejected",
+        /// A rule, a limit or a pin refused.
+        Denied = "denied",
+        /// The host did not answer in time.
+        Timeout = "timeout",
+        /// The circuit breaker refused.
+        CircuitOpen = "circuit_open",
+        /// A limit on rate or concurrency refused.
+        RateLimited = "rate_limited",
+        /// The request itself was wrong.
+        Invalid = "invalid",
+        /// The call waits for a person.
+        Pending = "pending",
+        /// The caller cancelled.
+        Cancelled = "cancelled",
+    }
 }
 
 impl AuditResult {
-    pub const ALL: [Self; 10] = [
-        Self::Ok,
-        Self::Error,
-        Self::Rejected,
-        Self::Denied,
-        Self::Timeout,
-        Self::CircuitOpen,
-        Self::RateLimited,
-        Self::Invalid,
-        Self::Pending,
-        Self::Cancelled,
-    ];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Error => "error",
-            Self::Rejected => "rejected",
-            Self::Denied => "denied",
-            Self::Timeout => "timeout",
-            Self::CircuitOpen => "circuit_open",
-            Self::RateLimited => "rate_limited",
-            Self::Invalid => "invalid",
-            Self::Pending => "pending",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// A missing tool is the caller's fault in the request itself, a missing object one of the
-    /// state it asked about. A person's no is told apart from a rule's.
+    /// An unknown tool is an error of the request, another missing object an error of the state. A
+    /// person's refusal differs from a rule's.
     pub const fn of(code: Code, subject: Option<&Subject>, by: Option<RefusedBy>) -> Self {
-        match code {
-            Code::BadInput => Self::Invalid,
-            Code::NotFound => match subject {
-                Some(Subject::Tool(_)) => Self::Invalid,
-                Some(
-                    Subject::Config(_)
-                    | Subject::Mode(_)
-                    | Subject::Device(_)
-                    | Subject::Port(_)
-                    | Subject::Plan(_)
-                    | Subject::Approval(_)
-                    | Subject::Host(_)
-                    | Subject::Argument(_)
-                    | Subject::Other(_),
-                )
-                | None => Self::Error,
-            },
-            Code::Denied => match by {
-                Some(RefusedBy::Person) => Self::Rejected,
-                Some(RefusedBy::Policy | RefusedBy::Limit) | None => Self::Denied,
-            },
-            Code::StaleReference
-            | Code::WrongType
-            | Code::Unsupported
-            | Code::SdkRejected
-            | Code::HostOffline
-            | Code::AuditUnavailable
-            | Code::Internal => Self::Error,
-            Code::Timeout => Self::Timeout,
-            Code::ApprovalRequired => Self::Pending,
-            Code::PlanExpired | Code::PlanStale => Self::Rejected,
-            Code::CircuitOpen => Self::CircuitOpen,
-            Code::RateLimited | Code::Busy => Self::RateLimited,
-            Code::PinMismatch => Self::Denied,
+        match (code, subject, by) {
+            (Code::NotFound, Some(Subject::Tool(_)), _) => Self::Invalid,
+            (Code::Denied, _, Some(RefusedBy::Person)) => Self::Rejected,
+            (code, _, _) => code.facts().2,
         }
-    }
-}
-
-impl fmt::Display for AuditResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for AuditResult {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|result| result.as_str() == text).ok_or_else(|| {
-            let words: Vec<_> = Self::ALL.iter().map(|result| result.as_str()).collect();
-            format!("expected one of {}", words.join(" "))
-        })
     }
 }
 
@@ -610,8 +452,8 @@ impl FromStr for AuditResult {
 mod tests {
     use super::*;
 
-    /// The table of the pipeline's contract, in words: code, audit result, counts, HTTP status,
-    /// direct number without a subject.
+    /// The table of the pipeline's contract: code, audit result, counts, HTTP status, direct number
+    /// without a subject.
     const TABLE: &str = "\
         BAD_INPUT invalid no 400 -32602
         NOT_FOUND error no 404 -32602
@@ -635,8 +477,8 @@ mod tests {
     #[test]
     fn every_code_is_what_the_contract_says() {
         let lines: Vec<String> = Code::ALL
-            .into_iter()
-            .map(|code| {
+            .iter()
+            .map(|&code| {
                 let counts = if code.counts_for_breaker() { "yes" } else { "no" };
                 let result = ToolError::new(code, "").audit_result();
                 format!("{code} {result} {counts} {} {}", code.http_status(), code.direct_number(None))
@@ -649,12 +491,12 @@ mod tests {
     #[test]
     fn names_round_trip() {
         for code in Code::ALL {
-            assert_eq!(code.as_str().parse(), Ok(code));
+            assert_eq!(code.as_str().parse().as_ref(), Ok(code));
             assert!(!code.default_hint().is_empty());
         }
         assert!("NOPE".parse::<Code>().is_err());
         for result in AuditResult::ALL {
-            assert_eq!(result.as_str().parse(), Ok(result));
+            assert_eq!(result.as_str().parse().as_ref(), Ok(result));
             assert_eq!(json!(result), json!(result.as_str()));
         }
     }

@@ -1,6 +1,6 @@
-//! What a device said. One closed set of event bodies for MIDI, gamepads and OSC.
+//! Events of devices: one closed set of bodies for MIDI, gamepads and OSC.
 //!
-//! Not here: reading devices (the shell's `hosts`), and what a press means (`gesture`).
+//! Not here: reading devices (`conductor-hosts`), and the meaning of a press (`gesture`).
 
 pub mod assemble;
 pub mod echo;
@@ -12,50 +12,53 @@ pub mod script;
 use std::fmt;
 use std::sync::Arc;
 
-/// Microseconds of a monotonic clock; the zero point is the daemon's start, or the beginning of a
-/// simulation.
+/// Microseconds of a monotonic clock; zero is the start of the daemon or of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(pub u64);
 
 impl Micros {
+    /// From milliseconds.
     pub const fn from_ms(ms: u64) -> Self {
         Micros(ms.saturating_mul(1000))
     }
 
+    /// This many milliseconds later.
     pub const fn plus_ms(self, ms: u32) -> Self {
         Micros(self.0.saturating_add(ms as u64 * 1000))
     }
 
+    /// This many microseconds later.
     pub const fn plus_us(self, us: u64) -> Self {
         Micros(self.0.saturating_add(us))
     }
 
+    /// Microseconds since an earlier time; 0 if it is later.
     pub const fn since(self, earlier: Micros) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// A device as the running daemon numbers it. Slots are handed out by the shell and stay the same
-/// while the device table lives.
+/// The number of a device in the running daemon; see `mapping::table::Slots`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceSlot(pub u16);
 
-/// Whether a hand made this event. Anything but `Clean` may not reach keys, programs, commands or
-/// tools. In order of severity: what several events cause together has the worst taint among them.
+/// Whether a hand caused an event. Only `Clean` events may reach keys, programs, commands or tools.
+/// In order of severity: events that act together have the worst taint among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Taint {
+    /// Caused by a hand.
     #[default]
     Clean,
     /// Arrived over UDP, whose senders are not authenticated.
     Network,
-    /// Arrived at a port that any program can feed, on a device that is not `trusted`.
+    /// Arrived at a port that any program can write to, on a device that is not `trusted`.
     Virtual,
-    /// Caused by a tool or sent by us without a hand: a model must not press an approved pad.
+    /// Caused by a tool, or sent by us without a hand: a model must not press an approved pad.
     Tool,
 }
 
 impl Taint {
-    /// Why an action that needs a hand was held back.
+    /// The reason why an action that needs a hand did not run.
     pub const fn reason(self) -> &'static str {
         match self {
             Taint::Clean => "",
@@ -65,132 +68,167 @@ impl Taint {
     }
 }
 
-/// What travels with a message wherever it can come back within this process.
+/// The origin of a message, carried along wherever it can come back within this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
+    /// Whether a hand caused it.
     pub taint: Taint,
-    /// How often it was sent on; capped, so that a ring of routes, mappings and bindings ends.
+    /// How often it was sent on; limited, so that a loop of routes, mappings and bindings ends.
     pub hops: u8,
 }
 
 impl Trail {
-    /// Of what both caused together.
+    /// The trail of what both caused together.
     #[must_use]
     pub fn and(self, other: Trail) -> Self {
         Trail { taint: self.taint.max(other.taint), hops: self.hops.max(other.hops) }
     }
 
-    /// Of what is sent because of it.
+    /// The trail of a message sent because of it.
     #[must_use]
     pub const fn further(self) -> Self {
         Trail { taint: self.taint, hops: self.hops.saturating_add(1) }
     }
 }
 
-/// Not sent on by anybody yet.
+/// The trail of a message that was not sent on yet.
 impl From<Taint> for Trail {
     fn from(taint: Taint) -> Self {
         Trail { taint, hops: 0 }
     }
 }
 
+/// An event of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
+    /// The time stamp.
     pub at: Micros,
+    /// The device that sent it.
     pub device: DeviceSlot,
+    /// Whether a hand caused it.
     pub taint: Taint,
     /// See [`Trail`].
     pub hops: u8,
+    /// The content.
     pub body: Body,
 }
 
 impl Event {
+    /// Taint and hops together.
     pub const fn trail(&self) -> Trail {
         Trail { taint: self.taint, hops: self.hops }
     }
 }
 
-/// Channels are 0-15, notes, controllers and values 0-127, pitch bend 0-16383 with its centre at
-/// 8192.
+/// The content of an event. Channels are 0-15, notes, controllers and values 0-127, pitch bend
+/// 0-16383 with its centre at 8192.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields are those of MIDI")]
 pub enum Body {
     /// Velocity is 1-127: a note-on with velocity 0 is decoded as `NoteOff`.
-    NoteOn {
-        channel: u8,
-        note: u8,
-        velocity: u8,
-    },
-    NoteOff {
-        channel: u8,
-        note: u8,
-        velocity: u8,
-    },
-    PolyPressure {
-        channel: u8,
-        note: u8,
-        pressure: u8,
-    },
-    Cc {
-        channel: u8,
-        controller: u8,
-        value: u8,
-    },
-    Program {
-        channel: u8,
-        program: u8,
-    },
-    ChannelPressure {
-        channel: u8,
-        pressure: u8,
-    },
-    PitchBend {
-        channel: u8,
-        value: u16,
-    },
+    NoteOn { channel: u8, note: u8, velocity: u8 },
+    /// The release of a key.
+    NoteOff { channel: u8, note: u8, velocity: u8 },
+    /// Pressure of one key.
+    PolyPressure { channel: u8, note: u8, pressure: u8 },
+    /// A controller.
+    Cc { channel: u8, controller: u8, value: u8 },
+    /// A program change.
+    Program { channel: u8, program: u8 },
+    /// Pressure of a channel.
+    ChannelPressure { channel: u8, pressure: u8 },
+    /// Pitch bend.
+    PitchBend { channel: u8, value: u16 },
     /// The bytes between F0 and F7.
     SysEx(Arc<[u8]>),
     /// Transport, for routes and trace only.
     RealTime(RealTime),
     /// MTC quarter frame, song position, song select, tune request; for routes and trace only.
-    Common {
-        status: u8,
-        data: [u8; 2],
-    },
+    Common { status: u8, data: [u8; 2] },
+    /// A gamepad button went down.
     ButtonDown(Button),
+    /// A gamepad button went up.
     ButtonUp(Button),
     /// -1..=1; right and up are positive.
-    Axis {
-        axis: Axis,
-        value: f32,
-    },
+    Axis { axis: Axis, value: f32 },
     /// 0..=1.
-    Trigger {
-        side: Side,
-        value: f32,
-    },
+    Trigger { side: Side, value: f32 },
+    /// An OSC message.
     Osc(Arc<OscMessage>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RealTime {
-    Clock,
-    Start,
-    Continue,
-    Stop,
-}
-
+/// An OSC message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OscMessage {
+    /// The address.
     pub address: String,
+    /// The arguments.
     pub args: Vec<OscArg>,
 }
 
+/// An argument of an OSC message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OscArg {
+    /// A whole number.
     Int(i32),
+    /// A floating-point number.
     Float(f32),
+    /// A text.
     Text(String),
+    /// True or false.
     Bool(bool),
+}
+
+/// Gives the variants of an enum their wire names.
+macro_rules! wire_names {
+    ($enum:ident { $($variant:ident $wire:literal),+ $(,)? }) => {
+        impl $enum {
+            /// Every wire name, in the order in which the documentation lists them.
+            pub const NAMES: &'static [&'static str] = &[$($wire),+];
+
+            /// The wire name.
+            pub const fn name(&self) -> &'static str {
+                match self { $($enum::$variant { .. } => $wire),+ }
+            }
+        }
+    };
+}
+pub(crate) use wire_names;
+
+wire_names!(Body {
+    NoteOn "NoteOn", NoteOff "NoteOff", PolyPressure "PolyAftertouch", Cc "CC", Program "ProgramChange",
+    ChannelPressure "Aftertouch", PitchBend "PitchBend", SysEx "SysEx", RealTime "RealTime", Common "Common",
+    ButtonDown "ButtonDown", ButtonUp "ButtonUp", Axis "Axis", Trigger "Trigger", Osc "Osc",
+});
+
+impl Body {
+    /// The channel of a channel message.
+    pub const fn channel(&self) -> Option<u8> {
+        if let Body::NoteOn { channel, .. }
+        | Body::NoteOff { channel, .. }
+        | Body::PolyPressure { channel, .. }
+        | Body::Cc { channel, .. }
+        | Body::Program { channel, .. }
+        | Body::ChannelPressure { channel, .. }
+        | Body::PitchBend { channel, .. } = self
+        {
+            Some(*channel)
+        } else {
+            None
+        }
+    }
+}
+
+impl OscArg {
+    /// The argument as a number; texts have none.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            OscArg::Int(value) => Some(f64::from(*value)),
+            OscArg::Float(value) => Some(f64::from(*value)),
+            OscArg::Bool(value) => Some(f64::from(u8::from(*value))),
+            OscArg::Text(_) => None,
+        }
+    }
 }
 
 /// Declares a small enum whose members have a wire number and a wire name, and nothing else.
@@ -198,23 +236,34 @@ macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $id:literal $wire:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "the names say it")]
         pub enum $name { $($variant),+ }
 
         impl $name {
+            /// Every member.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
+            /// The wire number.
             pub const fn id(self) -> u8 {
                 match self { $($name::$variant => $id),+ }
             }
 
+            /// Its index among the members.
+            pub const fn index(self) -> usize {
+                self as usize
+            }
+
+            /// The wire name.
             pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => $wire),+ }
             }
 
+            /// The member with this wire number.
             pub fn from_id(id: i64) -> Option<Self> {
                 Self::ALL.iter().copied().find(|it| i64::from(it.id()) == id)
             }
 
+            /// The member with this wire name.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|it| it.name() == name)
             }
@@ -229,7 +278,7 @@ macro_rules! numbered {
 }
 
 numbered!(
-    /// Gamepad buttons by position, not by the letter a maker prints on them.
+    /// Gamepad buttons by position, not by their printed letters.
     Button {
         South = 128 "south", East = 129 "east", West = 130 "west", North = 131 "north",
         DpadUp = 132 "dpad_up", DpadDown = 133 "dpad_down", DpadLeft = 134 "dpad_left", DpadRight = 135 "dpad_right",
@@ -239,6 +288,24 @@ numbered!(
     }
 );
 
-numbered!(Axis { LeftX = 128 "left_x", LeftY = 129 "left_y", RightX = 130 "right_x", RightY = 131 "right_y" });
+numbered!(
+    /// Axes of the sticks of a gamepad.
+    Axis { LeftX = 128 "left_x", LeftY = 129 "left_y", RightX = 130 "right_x", RightY = 131 "right_y" }
+);
 
-numbered!(Side { Left = 132 "left", Right = 133 "right" });
+impl Axis {
+    /// Index of the horizontal axis of its stick; the vertical one follows.
+    pub const fn stick(self) -> usize {
+        self.index() & !1
+    }
+}
+
+numbered!(
+    /// The triggers of a gamepad.
+    Side { Left = 132 "left", Right = 133 "right" }
+);
+
+numbered!(
+    /// Transport messages, by their status byte.
+    RealTime { Clock = 0xF8 "clock", Start = 0xFA "start", Continue = 0xFB "continue", Stop = 0xFC "stop" }
+);

@@ -1,11 +1,11 @@
-//! What a controller shows: feedback rows and LED schemes become messages to its lights, rings and
-//! motor faders.
+//! Feedback: rows and LED schemes become messages to the lights, rings and motor faders of
+//! controllers.
 //!
-//! State decides, not history: every control has a value it should show and the value it shows.
-//! Where they differ a message is due, at most [`PER_SECOND`] on one port, and what cannot go now
-//! goes later with the value of that time. So the last value always arrives.
+//! Every control has a wanted and a shown value. Where they differ a message is due, at most
+//! [`PER_SECOND`] per port; a message that must wait is sent later with the value of that time. So
+//! the last value always arrives.
 //!
-//! Not here: ports and sending (the shell), what a mapping is (`mapping`), the picture of a scheme
+//! Not here: sending (the daemon's `owner`), mappings (`mapping`), and the picture of a scheme
 //! (`feedback::led`).
 
 pub mod led;
@@ -20,61 +20,71 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Messages to one port in any second.
 pub const PER_SECOND: usize = 50;
 const SECOND_US: u64 = 1_000_000;
-/// What arrives from a control this soon after we moved it is its own motor, not a hand.
+/// An event from a control this soon after we moved it comes from its motor, not from a hand.
 const MOTOR_MS: u32 = 50;
-/// While a hand moves a control nothing is sent to it: a fader must not pull against the finger,
-/// nor be taken for its own echo.
+/// While a hand moves a control nothing is sent to it: a fader must not pull against the finger or
+/// be taken for its own echo.
 const HAND_MS: u32 = 150;
-/// A press is shown at least this long, or nobody would see it.
+/// A press is shown at least this long, so that it is visible.
 const FLASH_MS: u32 = 100;
 /// Ten frames a second.
 const FRAME_US: u64 = 100_000;
-/// What one scheme message costs in time, so that a moving picture leaves a fifth of the port to
-/// feedback rows.
+/// The time that one message of a scheme costs, so that a moving picture leaves a fifth of the port
+/// to feedback rows.
 const PAINT_US: u64 = 25_000;
-/// How much unused time a port saves up for a burst of paint.
+/// The most unused time that a port saves for a burst of scheme messages.
 const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 
-/// A message for the output of a device. No hand made it: where the port leads back to us it must
-/// not arrive as a clean event.
+/// A message for the output of a device. It is not caused by a hand: if the port leads back to us,
+/// it must not arrive as a clean event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
+    /// The device.
     pub port: DeviceSlot,
+    /// The message.
     pub message: Body,
-    /// Of what changed it: a hand's press, or a tool's doing.
+    /// The taint of the event that changed it.
     pub by: Taint,
 }
 
-/// Something that feedback may show.
+/// A state that feedback can show.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the fields say it")]
 pub enum Fact<'a> {
+    /// The current mode.
     Mode(&'a str),
-    /// A mapping of this id went down or came up.
-    Pressed {
-        mapping: &'a str,
-        down: bool,
-    },
+    /// A mapping of this id was pressed or released.
+    Pressed { mapping: &'a str, down: bool },
     /// 0..=1.
-    Value {
-        continuous: &'a str,
-        value: f64,
-    },
+    Value { continuous: &'a str, value: f64 },
     /// 0..=1.
-    LiveParameter {
-        path: &'a str,
-        value: f64,
-    },
-    Connected {
-        device: &'a str,
-        connected: bool,
-    },
+    LiveParameter { path: &'a str, value: f64 },
+    /// Whether a device is connected.
+    Connected { device: &'a str, connected: bool },
+    /// Whether the performance lock is on.
     PerformanceLock(bool),
+    /// How many questions wait.
     PendingApprovals(usize),
+}
+
+impl Fact<'_> {
+    fn concerns(&self, from: &FeedbackFrom) -> bool {
+        match (self, from) {
+            (Fact::Mode(_), FeedbackFrom::Mode(_)) => true,
+            (Fact::Pressed { mapping, .. }, FeedbackFrom::Pressed { mapping: shown }) => mapping == shown,
+            (Fact::Value { continuous, .. }, FeedbackFrom::Value { continuous: shown }) => continuous == shown,
+            (Fact::LiveParameter { path, .. }, FeedbackFrom::LiveParameter { path: shown }) => path == shown,
+            (Fact::Connected { device, .. }, FeedbackFrom::Connected { device: shown }) => device == shown,
+            (Fact::PerformanceLock(_), FeedbackFrom::PerformanceLock) => true,
+            (Fact::PendingApprovals(_), FeedbackFrom::PendingApprovals) => true,
+            (_, _) => false,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum State {
-    /// A value nobody has told yet is not shown.
+    /// Not known yet, and not shown.
     Unknown,
     Switch(bool),
     Press {
@@ -88,19 +98,19 @@ enum State {
 struct Row {
     spec: RowSpec,
     state: State,
-    /// Of what was shown here last. A press that fades is still the doing of what pressed.
+    /// The taint of the event that changed it last. A press that fades keeps its taint.
     by: Taint,
-    /// The state changed and its control has not been notified yet.
-    stirred: bool,
+    /// The state changed and its control has not been updated yet.
+    dirty: bool,
 }
 
 impl Row {
-    /// A press that is over goes out at its own time, without a change of state.
+    /// A released press goes out at its own time, without a change of state.
     fn fades(&self, now: Micros) -> bool {
         matches!(self.state, State::Press { held: false, shown_until } if shown_until <= now)
     }
 
-    /// What this row shows, and whether it is on. A value is on as soon as it is known.
+    /// The value of this row, and whether it is on. A value is on as soon as it is known.
     fn shows(&self, now: Micros) -> Option<(u8, bool)> {
         let switch = |on: bool| if on { (self.spec.on, true) } else { (self.spec.off, false) };
         match &self.state {
@@ -144,16 +154,16 @@ impl Address {
 
 #[derive(Clone, Debug, Default)]
 struct Control {
-    /// Rows that show something here, in file order; without any the scheme paints it.
+    /// The rows of this control, in file order; without any the scheme paints it.
     rows: Vec<usize>,
-    /// Shows a value, so it may be a fader with a motor. A button that is lit by its own controller
-    /// is not: its release must count.
+    /// Shows a value, so it may be a fader with a motor. A button that its own controller lights is
+    /// not: its release must count.
     moves: bool,
     wanted: Option<u8>,
     shown: Option<u8>,
-    /// The worst taint of what changed `wanted` since it was last sent.
+    /// The worst taint of the changes since it was last sent.
     by: Taint,
-    /// Since when, in order, it waits to be sent; keeps the queue fair.
+    /// Its place in the queue of controls to send.
     waiting: u64,
     sent_at: Option<Micros>,
     hand_until: Option<Micros>,
@@ -169,14 +179,14 @@ impl Control {
 struct Port {
     /// The times of the last messages, the oldest first; never more than [`PER_SECOND`].
     sent: VecDeque<Micros>,
-    /// From when on paint has been paid for.
+    /// The time up to which scheme messages have used their share.
     paid_until: Micros,
 }
 
 impl Port {
     fn next_free(&self) -> Option<Micros> {
         let oldest = self.sent.front().filter(|_| self.sent.len() >= PER_SECOND)?;
-        Some(Micros(oldest.0.saturating_add(SECOND_US)))
+        Some(oldest.plus_us(SECOND_US))
     }
 
     fn may_send(&self, now: Micros) -> bool {
@@ -184,7 +194,7 @@ impl Port {
     }
 
     fn paint_free(&self) -> Micros {
-        Micros(self.paid_until.0.saturating_add(PAINT_US))
+        self.paid_until.plus_us(PAINT_US)
     }
 
     fn note(&mut self, now: Micros, paint: bool) {
@@ -205,7 +215,7 @@ pub struct Feedback {
     rows: Vec<Row>,
     controls: BTreeMap<Address, Control>,
     ports: BTreeMap<DeviceSlot, Port>,
-    /// Outputs that are open, used or not: a reload may begin to use one.
+    /// Open outputs, used or not: a reload may begin to use one.
     open: BTreeSet<DeviceSlot>,
     surfaces: Vec<Surface>,
     hits: Vec<Hit>,
@@ -218,14 +228,15 @@ pub struct Feedback {
     order: u64,
     /// The picture was painted up to this frame.
     painted: Option<u64>,
-    /// Of what changes the next picture besides hits.
+    /// The taint of changes to the next picture, apart from hits.
     painted_by: Taint,
-    /// Something may be due before the next deadline.
-    stirred: bool,
+    /// Something changed, so a message may be due now.
+    dirty: bool,
     next: Option<Micros>,
 }
 
 impl Feedback {
+    /// Feedback for a configuration.
     pub fn new(config: &Config, slots: &mut Slots) -> Self {
         let mut feedback = Feedback {
             rows: Vec::new(),
@@ -243,15 +254,15 @@ impl Feedback {
             order: 0,
             painted: None,
             painted_by: Taint::Clean,
-            stirred: true,
+            dirty: true,
             next: None,
         };
         feedback.read(config, slots);
         feedback
     }
 
-    /// Takes over another configuration: every control is told again, and lights that nobody wants
-    /// any more go out.
+    /// Takes over another configuration: every control is sent again, and lights that are no longer
+    /// used go out.
     pub fn reload(&mut self, config: &Config, slots: &mut Slots) {
         let lit: Vec<Address> = self.lit().collect();
         self.read(config, slots);
@@ -264,7 +275,7 @@ impl Feedback {
         self.refresh(None);
     }
 
-    /// Lights we switched on. A fader is not among them: taking away its row must not pull it down.
+    /// Lights that are on. Faders are left out: removing a row must not move its fader.
     fn lit(&self) -> impl Iterator<Item = Address> + '_ {
         let lit = |it: &(&Address, &Control)| !it.0.cc && it.1.shown.is_some_and(|value| value > 0);
         self.controls.iter().filter(lit).map(|it| *it.0)
@@ -279,10 +290,10 @@ impl Feedback {
             let control = self.controls.entry(Address::of(port, spec.out)).or_default();
             control.rows.push(self.rows.len());
             control.moves |= matches!(spec.from, FeedbackFrom::Value { .. } | FeedbackFrom::LiveParameter { .. });
-            // What is still shown of the same source is still true.
+            // The state of the same source is still valid.
             let known = before.iter().find(|it| it.spec.from == spec.from).map(|it| it.state.clone());
             let state = known.unwrap_or_else(|| self.first_state(&spec.from));
-            self.rows.push(Row { spec: spec.clone(), state, by: Taint::Clean, stirred: false });
+            self.rows.push(Row { spec: spec.clone(), state, by: Taint::Clean, dirty: false });
         }
         self.led = config.led.clone();
         self.mode_colors = config
@@ -293,24 +304,14 @@ impl Feedback {
                 Some((mode.name.clone(), color.clone()))
             })
             .collect();
-        self.surfaces = match self.led.scheme {
-            LedScheme::Off => Vec::new(),
-            LedScheme::Static
-            | LedScheme::Breathing
-            | LedScheme::Pulse
-            | LedScheme::Rainbow
-            | LedScheme::Wave
-            | LedScheme::Sparkle
-            | LedScheme::Reactive
-            | LedScheme::Vumeter
-            | LedScheme::Spiral => led::surfaces(config, slots),
-        };
+        let is_off = self.led.scheme == LedScheme::Off;
+        self.surfaces = if is_off { Vec::new() } else { led::surfaces(config, slots) };
         self.hits.clear();
         for surface in &self.surfaces {
             self.ports.entry(surface.port).or_default();
         }
         self.painted = None;
-        self.stirred = true;
+        self.dirty = true;
     }
 
     fn first_state(&self, from: &FeedbackFrom) -> State {
@@ -324,7 +325,7 @@ impl Feedback {
         }
     }
 
-    /// The output of a port opened or closed. What has just come back shows nothing we know of.
+    /// The output of a port opened or closed. The state of a newly opened port is unknown.
     pub fn port_open(&mut self, port: DeviceSlot, open: bool) {
         if open {
             self.open.insert(port)
@@ -339,7 +340,7 @@ impl Feedback {
         self.ports.contains_key(&port)
     }
 
-    /// Every control, of one port or of all, is told anew.
+    /// Marks every control, of one port or of all, to be sent again.
     fn refresh(&mut self, port: Option<DeviceSlot>) {
         for (address, control) in &mut self.controls {
             if port.is_none_or(|it| it == address.port) {
@@ -347,10 +348,10 @@ impl Feedback {
             }
         }
         self.painted = None;
-        self.stirred = true;
+        self.dirty = true;
     }
 
-    /// Something that may be shown changed; `by` is the taint of what changed it.
+    /// A state changed; `by` is the taint of the change.
     pub fn changed(&mut self, fact: Fact<'_>, by: Taint, now: Micros) {
         match fact {
             Fact::Mode(mode) => {
@@ -370,64 +371,44 @@ impl Feedback {
             Fact::Pressed { .. } | Fact::Value { .. } | Fact::LiveParameter { .. } => {}
         }
         self.set_states(|row| {
-            let state = match (&row.spec.from, fact) {
-                (FeedbackFrom::Mode(wanted), Fact::Mode(mode)) => State::Switch(wanted == mode),
-                (FeedbackFrom::Pressed { mapping: wanted }, Fact::Pressed { mapping, down }) if wanted == mapping => {
+            if !fact.concerns(&row.spec.from) {
+                return None;
+            }
+            let state = match fact {
+                Fact::Pressed { down, .. } => {
                     let State::Press { shown_until, .. } = row.state else { return None };
                     let shown_until = if down { now.plus_ms(FLASH_MS) } else { shown_until };
                     State::Press { held: down, shown_until }
                 }
-                (FeedbackFrom::Value { continuous: wanted }, Fact::Value { continuous, value })
-                    if wanted == continuous && value.is_finite() =>
-                {
-                    State::Value(value)
-                }
-                (FeedbackFrom::LiveParameter { path: wanted }, Fact::LiveParameter { path, value })
-                    if wanted == path && value.is_finite() =>
-                {
-                    State::Value(value)
-                }
-                (FeedbackFrom::Connected { device: wanted }, Fact::Connected { device, connected })
-                    if wanted == device =>
-                {
-                    State::Switch(connected)
-                }
-                (FeedbackFrom::PerformanceLock, Fact::PerformanceLock(on)) => State::Switch(on),
-                (FeedbackFrom::PendingApprovals, Fact::PendingApprovals(count)) => State::Switch(count > 0),
-                (
-                    FeedbackFrom::Mode(_)
-                    | FeedbackFrom::Pressed { .. }
-                    | FeedbackFrom::Value { .. }
-                    | FeedbackFrom::LiveParameter { .. }
-                    | FeedbackFrom::Connected { .. }
-                    | FeedbackFrom::PerformanceLock
-                    | FeedbackFrom::PendingApprovals,
-                    _,
-                ) => return None,
+                Fact::Value { value, .. } | Fact::LiveParameter { value, .. } if !value.is_finite() => return None,
+                Fact::Value { value, .. } | Fact::LiveParameter { value, .. } => State::Value(value),
+                Fact::Mode(mode) => State::Switch(row.spec.from == FeedbackFrom::Mode(mode.to_owned())),
+                Fact::Connected { connected: on, .. } | Fact::PerformanceLock(on) => State::Switch(on),
+                Fact::PendingApprovals(count) => State::Switch(count > 0),
             };
             Some((state, by))
         });
     }
 
-    /// Gives rows another state, where there is one.
+    /// Changes the state of rows where `of` gives another one.
     fn set_states(&mut self, of: impl Fn(&Row) -> Option<(State, Taint)>) {
         for row in &mut self.rows {
             if let Some((state, by)) = of(row).filter(|it| it.0 != row.state) {
                 (row.state, row.by) = (state, by);
-                (row.stirred, self.stirred) = (true, true);
+                (row.dirty, self.dirty) = (true, true);
             }
         }
     }
 
-    /// Reads what the engine shows of itself: its mode, pressed mappings, and values of bindings.
-    pub fn look(&mut self, hands: &mut Engine, now: Micros) {
-        if self.mode != **hands.mode().1 {
-            let mode = std::sync::Arc::clone(hands.mode().1);
-            self.changed(Fact::Mode(&mode), hands.mode_by(), now);
+    /// Reads the engine: its mode, pressed mappings, and values of bindings.
+    pub fn read_engine(&mut self, engine: &mut Engine, now: Micros) {
+        if self.mode != **engine.mode().1 {
+            let mode = std::sync::Arc::clone(engine.mode().1);
+            self.changed(Fact::Mode(&mode), engine.mode_by(), now);
         }
         let mut fired: Vec<(String, Taint)> = Vec::new();
         let rows = &self.rows;
-        hands.take_fired(|id, by| {
+        engine.take_fired(|id, by| {
             if rows.iter().any(|it| matches!(&it.spec.from, FeedbackFrom::Pressed { mapping } if mapping == id)) {
                 fired.push((id.to_owned(), by));
             }
@@ -435,27 +416,20 @@ impl Feedback {
         for (mapping, by) in &fired {
             self.changed(Fact::Pressed { mapping, down: true }, *by, now);
         }
-        self.set_states(|row| match (&row.spec.from, &row.state) {
-            (FeedbackFrom::Pressed { mapping }, State::Press { shown_until, .. }) => {
-                Some((State::Press { held: hands.is_pressed(mapping), shown_until: *shown_until }, row.by))
+        self.set_states(|row| {
+            if let FeedbackFrom::Pressed { mapping } = &row.spec.from
+                && let State::Press { shown_until, .. } = row.state
+            {
+                Some((State::Press { held: engine.is_pressed(mapping), shown_until }, row.by))
+            } else if let FeedbackFrom::Value { continuous } = &row.spec.from {
+                engine.binding_value(continuous).map(|it| (State::Value(it.0), it.1))
+            } else {
+                None
             }
-            (FeedbackFrom::Value { continuous }, _) => {
-                hands.binding_value(continuous).map(|it| (State::Value(it.0), it.1))
-            }
-            (
-                FeedbackFrom::Mode(_)
-                | FeedbackFrom::Pressed { .. }
-                | FeedbackFrom::LiveParameter { .. }
-                | FeedbackFrom::Connected { .. }
-                | FeedbackFrom::PerformanceLock
-                | FeedbackFrom::PendingApprovals,
-                _,
-            ) => None,
         });
     }
 
-    /// A light did not leave: the control shows something else, and is told again when the port has
-    /// room.
+    /// A light could not be sent: its control is sent again when the port has room.
     pub fn not_sent(&mut self, light: &Light) {
         let number = |cc, channel, number| Address { port: light.port, cc, channel, number };
         let address = if let Body::Cc { channel, controller, .. } = light.message {
@@ -467,12 +441,12 @@ impl Feedback {
         };
         if let Some(control) = self.controls.get_mut(&address) {
             control.shown = None;
-            self.stirred = true;
+            self.dirty = true;
         }
     }
 
-    /// Hears an event before the hands do. False: it is the motor of a fader that we moved, and no
-    /// input.
+    /// Takes an event before the engine does. False: the event comes from the motor of a fader that
+    /// we moved.
     pub fn hear(&mut self, event: &Event) -> bool {
         if !self.ports.contains_key(&event.device) {
             return true;
@@ -484,9 +458,9 @@ impl Feedback {
                 return false;
             }
             control.hand_until = Some(event.at.plus_ms(HAND_MS));
-            // Where the hand left it we do not know; a relative knob does not even say.
+            // The position of the control is unknown now; a relative knob does not even send one.
             control.shown = None;
-            self.stirred = true;
+            self.dirty = true;
         } else if let Body::NoteOn { channel, note, velocity } = event.body
             && self.surfaces.iter().any(|it| it.port == event.device)
         {
@@ -495,39 +469,39 @@ impl Feedback {
                 self.hits.push(Hit { port: event.device, channel, note, velocity, at: event.at, by: event.taint });
             }
             self.painted = None;
-            self.stirred = true;
+            self.dirty = true;
         }
         true
     }
 
+    /// When [`Feedback::advance`] must be called at the latest.
     pub fn next_deadline(&self) -> Option<Micros> {
-        if self.stirred { Some(Micros(0)) } else { self.next }
+        if self.dirty { Some(Micros(0)) } else { self.next }
     }
 
-    /// Everything that may be sent by `now`. Costs nothing while nothing has changed and nothing is
-    /// due.
+    /// Gives the messages that may be sent by `now`. Costs nothing while nothing is due.
     pub fn advance(&mut self, now: Micros, out: &mut Vec<Light>) {
-        if !self.stirred && self.next.is_none_or(|it| now < it) {
+        if !self.dirty && self.next.is_none_or(|it| now < it) {
             return;
         }
-        self.stirred = false;
+        self.dirty = false;
         self.want(now);
         self.paint(now);
         self.send(now, out);
         self.next = self.deadline(now);
     }
 
-    /// What rows want: the first one in the file that is on, else the first that has something to
-    /// show.
+    /// Sets the wanted value of each control: from the first row that is on, else from the first
+    /// with a value.
     fn want(&mut self, now: Micros) {
         for control in self.controls.values_mut() {
             let shows = || control.rows.iter().filter_map(|it| self.rows.get(*it)).filter_map(|it| it.shows(now));
             let Some((value, _)) = shows().find(|it| it.1).or_else(|| shows().next()) else { continue };
             let rows = control.rows.iter().filter_map(|it| self.rows.get(*it));
-            let by = rows.filter(|it| it.stirred || it.fades(now)).map(|it| it.by).max().unwrap_or_default();
+            let by = rows.filter(|it| it.dirty || it.fades(now)).map(|it| it.by).max().unwrap_or_default();
             want(control, value, by, &mut self.order);
         }
-        self.rows.iter_mut().for_each(|it| it.stirred = false);
+        self.rows.iter_mut().for_each(|it| it.dirty = false);
     }
 
     fn paint(&mut self, now: Micros) {
@@ -539,11 +513,11 @@ impl Feedback {
         self.hits.retain(|it| now < it.at.plus_ms(led::MEMORY_MS));
         let color = self.mode_colors.get(&self.mode).map(String::as_str);
         let by = self.hits.iter().map(|it| it.by).max().unwrap_or_default().max(std::mem::take(&mut self.painted_by));
-        // A hit that falls into a frame is seen in that frame, so the frame is painted as of now.
+        // A hit is visible in its own frame, so the frame is painted for the current time.
         for surface in &self.surfaces {
             for (pad, value) in led::frame(&self.led, surface, color, &self.hits, now) {
                 let at = |channel: u8| Address { port: surface.port, cc: false, channel, number: pad.note };
-                // A row may speak to the pad on either of its channels; the light is the same.
+                // A row may address the pad on either of its channels; the light is the same.
                 let is_row = |it: u8| self.controls.get(&at(it)).is_some_and(|it| !it.rows.is_empty());
                 if !is_row(pad.channel) && !is_row(pad.light_channel) {
                     want(self.controls.entry(at(pad.light_channel)).or_default(), value, by, &mut self.order);
@@ -553,7 +527,7 @@ impl Feedback {
     }
 
     fn send(&mut self, now: Micros, out: &mut Vec<Light>) {
-        // Rows before paint, and within each the one that waits longest.
+        // Rows come before scheme messages; in each group the longest waiting comes first.
         let mut due: Vec<(bool, u64, Address)> = self
             .controls
             .iter()

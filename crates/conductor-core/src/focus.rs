@@ -1,40 +1,44 @@
-//! Per-app modes: which mode the window in front asks for, unless a person chose one.
+//! Per-app modes: the mode that the window in front asks for, unless a person chose one.
 //!
 //! Precedence: a mode chosen by hand, then window rules in file order, then app rules, then the
-//! default. Where nobody can tell what is in front, the rules rest and the mode stays.
+//! default. Where the window in front is unknown, the rules do nothing and the mode stays.
 //!
-//! Not here: finding out what is in front (the shell's `hosts::focus`), and switching modes
-//! (`hands`).
+//! Not here: watching windows (`conductor_hosts::focus`), and switching modes (`engine`).
 
 use crate::config::PerAppModes;
 
-/// What is in front.
+/// The window in front.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Tells windows apart, so that a new title is not taken for a new window.
+    /// Identifies the window, so that a new title is not taken for a new window.
     pub id: u64,
     /// The window's class, or the program's name where there are no classes.
     pub app: String,
+    /// The window's title.
     pub title: String,
 }
 
-/// Why a mode is wanted.
+/// The rule that chose a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
+    /// A rule for the window's title.
     WindowRule,
+    /// A rule for the program.
     AppRule,
+    /// The default of the rules.
     Default,
 }
 
 /// A mode the rules ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
+    /// The name of the mode.
     pub mode: String,
+    /// The rule that chose it.
     pub because: Because,
 }
 
-/// The rules of one configuration with what is known of focus and hand. Without rules nothing is
-/// ever wished for.
+/// The rules of one configuration and the state of focus and hold. Without rules no mode is chosen.
 #[derive(Clone, Debug, Default)]
 pub struct Focus {
     rules: Option<PerAppModes>,
@@ -45,16 +49,18 @@ pub struct Focus {
 }
 
 impl Focus {
+    /// The rules of a configuration, without a window yet.
     pub fn new(rules: Option<PerAppModes>) -> Self {
         Focus { rules, ..Focus::default() }
     }
 
-    /// Other rules, the same window. A hold stays: the person did not let go by editing a file.
+    /// Replaces the rules. A hold stays.
     pub fn reload(&mut self, rules: Option<PerAppModes>) -> Option<Wish> {
         self.rules = rules;
         self.wish()
     }
 
+    /// The window in front, if it is known.
     pub fn window(&self) -> Option<&Window> {
         self.window.as_ref()
     }
@@ -69,15 +75,14 @@ impl Focus {
         self.held = true;
     }
 
-    /// `conductor mode set --auto`: the rules act again, at once.
+    /// `conductor mode set --auto`: ends a hold, so that the rules act at once.
     pub fn release(&mut self) -> Option<Wish> {
         self.held = false;
         self.wish()
     }
 
-    /// Another window came to the front, the one in front changed its title, or nobody can tell any
-    /// more. Only another window ends a hold: a title changes by itself, and not knowing is no sign
-    /// that the person went elsewhere.
+    /// Another window came to the front, the title changed, or the window became unknown. Only
+    /// another window ends a hold.
     pub fn focused(&mut self, window: Option<Window>) -> Option<Wish> {
         if self.window == window {
             return None;
@@ -85,7 +90,7 @@ impl Focus {
         let arrived = window.as_ref().map(|it| it.id);
         if arrived.is_some() && arrived != self.last {
             let releases = self.rules.as_ref().is_some_and(|it| it.release_on_focus_change);
-            // The first window ever seen is where the person was all along.
+            // The first window seen is not a change.
             if releases && self.last.is_some() {
                 self.held = false;
             }
@@ -95,7 +100,7 @@ impl Focus {
         self.wish()
     }
 
-    /// What the rules ask for now; nothing while a hold lasts or the window is unknown.
+    /// The mode that the rules choose now; nothing during a hold or while the window is unknown.
     pub fn wish(&self) -> Option<Wish> {
         let (rules, window) = (self.rules.as_ref()?, self.window.as_ref()?);
         if self.held {
@@ -114,18 +119,18 @@ impl Focus {
     }
 }
 
-/// Classes compare without case.
+/// Compares classes without case.
 fn same(a: &str, b: &str) -> bool {
     a.to_lowercase() == b.to_lowercase()
 }
 
-/// `*` stands for any number of characters, `?` for one; everything else for itself, without case,
-/// as people remember titles. Linear in the title times the stars.
+/// Matches a title without case: `*` is any number of characters, `?` is one. Linear in the title
+/// times the stars.
 fn glob(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let text: Vec<char> = text.to_lowercase().chars().collect();
     let (mut at, mut read) = (0, 0);
-    // Where the last star was, and how much of the text it has taken so far.
+    // The last star, and how much of the text it has matched so far.
     let mut star: Option<(usize, usize)> = None;
     while let Some(c) = text.get(read) {
         match (pattern.get(at), star) {
@@ -188,7 +193,7 @@ mod tests {
         assert_eq!(at(window(2, "Firefox", "Mail")), Some(("Web".into(), Because::AppRule)));
         assert_eq!(at(window(3, "xterm", "sh")), Some(("Default".into(), Because::Default)));
         assert_eq!(at(window(3, "xterm", "sh")), None, "nothing changed");
-        assert_eq!(at(None), None, "nobody knows: the rules rest");
+        assert_eq!(at(None), None, "unknown: the rules do nothing");
     }
 
     #[test]
@@ -231,7 +236,7 @@ mod tests {
         ]
     }
 
-    /// A title rule as a regular expression: another way to say the same.
+    /// A title rule as a regular expression, to compare with.
     fn as_regex(glob: &str) -> regex::Regex {
         let inner: String = glob
             .chars()

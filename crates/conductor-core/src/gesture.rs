@@ -1,26 +1,27 @@
-//! What a hand meant: presses become taps, holds, double taps and chords.
+//! Gestures: presses become taps, long presses, double taps and chords.
 //!
-//! A pure state machine over keys. Every press passes the chord stage (if its key belongs to a
-//! reachable chord) and then the tap stage. Time comes in with events and deadlines only, so the
-//! outcome depends on time stamps, never on when somebody looked.
+//! A pure state machine over keys. A press passes the chord stage (`chord`) if its key belongs to a
+//! reachable chord, then the tap stage. Time comes in with events and deadlines only, so the
+//! outcome depends on time stamps and not on when the owner polled.
 //!
-//! Not here: values that are not keys (`engine::thresholds`), and what happens when something was
-//! found (`hands`).
+//! Not here: values that are not keys (`engine::thresholds`), and the actions of gestures
+//! (`engine`).
+
+mod chord;
 
 use crate::event::{Body, Button, DeviceSlot, Event, Micros, Taint, Trail};
 use crate::mapping::table::{ALL_CHANNELS, Entry, Kind, ModeIndex, RowId, Tables};
 use crate::mapping::{Fire, TriggerKind};
 use crate::timer::{TimerKey, Timers};
+use chord::ChordWindow;
 
-/// Sixteen channels of notes, and one lane of gamepad buttons.
-const LANES: usize = 17;
-const BUTTON_LANE: u8 = 16;
+/// Sixteen channels of notes, and one more for gamepad buttons.
+const CHANNELS: usize = 17;
+const BUTTONS: u8 = 16;
 const KEYS_PER_DEVICE: usize = 16 * 128 + 19;
-/// A chord has at most this many members, so a flood of notes cannot grow a window.
-const MAX_MEMBERS: usize = 16;
 const NONE: u32 = u32::MAX;
 
-/// One physical press, from key down until nothing about it is open any more.
+/// Identifies a physical press, from key down until nothing of it is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PressId {
     index: u32,
@@ -30,108 +31,92 @@ pub struct PressId {
 /// A key of one device: a note on a channel, or a button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRef {
+    /// The device.
     pub device: DeviceSlot,
-    lane: u8,
+    /// 0-15 for the channel of a note; [`BUTTONS`] for buttons.
+    channel_index: u8,
     /// As in the tables: notes 0-127, buttons from 128.
     pub number: u8,
 }
 
 impl KeyRef {
     fn of(event: &Event) -> Option<Self> {
-        let (lane, number) = match &event.body {
-            Body::NoteOn { channel, note, .. } | Body::NoteOff { channel, note, .. } => (*channel & 15, *note & 127),
-            Body::ButtonDown(button) | Body::ButtonUp(button) => (BUTTON_LANE, button.id()),
-            Body::PolyPressure { .. }
-            | Body::Cc { .. }
-            | Body::Program { .. }
-            | Body::ChannelPressure { .. }
-            | Body::PitchBend { .. }
-            | Body::SysEx(_)
-            | Body::RealTime(_)
-            | Body::Common { .. }
-            | Body::Axis { .. }
-            | Body::Trigger { .. }
-            | Body::Osc(_) => return None,
-        };
-        Some(KeyRef { device: event.device, lane, number })
+        let (channel_index, number) =
+            if let Body::NoteOn { channel, note, .. } | Body::NoteOff { channel, note, .. } = &event.body {
+                (*channel & 15, *note & 127)
+            } else if let Body::ButtonDown(button) | Body::ButtonUp(button) = &event.body {
+                (BUTTONS, button.id())
+            } else {
+                return None;
+            };
+        Some(KeyRef { device: event.device, channel_index, number })
     }
 
     fn index(self) -> usize {
-        if self.lane == BUTTON_LANE {
+        if self.channel_index == BUTTONS {
             16 * 128 + usize::from(self.number - 128)
         } else {
-            usize::from(self.lane) * 128 + usize::from(self.number)
+            usize::from(self.channel_index) * 128 + usize::from(self.number)
         }
     }
 
-    /// The channel as the tables ask for it; buttons have none and match every mask.
+    /// The channel as a mask for the tables; buttons have no channel and match every mask.
     pub fn channels(self) -> u16 {
-        if self.lane == BUTTON_LANE { ALL_CHANNELS } else { 1 << self.lane }
+        if self.channel_index == BUTTONS { ALL_CHANNELS } else { 1 << self.channel_index }
     }
 
+    /// The channel of a note; buttons have none.
     pub fn channel(self) -> Option<u8> {
-        (self.lane != BUTTON_LANE).then_some(self.lane)
+        (self.channel_index != BUTTONS).then_some(self.channel_index)
     }
 }
 
-/// What was found, in the order it happened.
+/// A recognised gesture or its state, in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are named by their types")]
 pub enum GestureEvent {
-    /// A press mapping fires.
-    Press {
-        tap: PressInfo,
-        row: RowId,
-    },
-    Release {
-        tap: PressInfo,
-        row: RowId,
-    },
-    Long {
-        tap: PressInfo,
-        row: RowId,
-    },
-    Double {
-        tap: PressInfo,
-        row: RowId,
-    },
-    Chord {
-        tap: PressInfo,
-        row: RowId,
-    },
+    /// A press, long press, double tap or chord fires its rule.
+    Fired { press: PressInfo, row: RowId },
+    /// A rule for the release of a key fires.
+    Released { press: PressInfo, row: RowId },
     /// The press waits: more than one gesture is still possible.
-    Deferred {
-        tap: PressInfo,
-    },
-    /// Nothing is mapped to what this press turned out to be.
-    Unmatched {
-        tap: PressInfo,
-    },
-    /// The key came up; what was held for this press ends now.
-    Up {
-        tap: PressInfo,
-    },
-    /// The press was taken back by a reload or the loss of its device.
-    Cancelled {
-        tap: PressInfo,
-    },
+    Deferred { press: PressInfo },
+    /// No rule matches what this press turned out to be.
+    Unmatched { press: PressInfo },
+    /// The key came up: everything held for this press ends.
+    Up { press: PressInfo },
+    /// A reload or the loss of its device cancelled the press.
+    Cancelled { press: PressInfo },
 }
 
-/// A press as it was when something was found; the press itself may be over by the time somebody
-/// reads this.
+/// A press at the time of a gesture event; the press itself may have ended since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PressInfo {
+    /// The press.
     pub id: PressId,
+    /// The key.
     pub key: KeyRef,
+    /// When the key went down.
     pub at: Micros,
+    /// 1-127; 127 for buttons.
     pub velocity: u8,
+    /// The mode at the time of the press.
     pub mode: ModeIndex,
+    /// The joined taint of its events.
     pub taint: Taint,
+    /// The most hops of its events.
     pub hops: u8,
     /// Whether an `Up` is still to come.
     pub held: bool,
 }
 
 impl PressInfo {
+    /// The event that pressed the key, rebuilt from the press.
+    pub fn event(&self) -> Event {
+        Event { at: self.at, device: self.key.device, taint: self.taint, hops: self.hops, body: self.body() }
+    }
+
+    /// The body of the event that pressed the key.
     pub fn body(&self) -> Body {
         let number = self.key.number;
         match (self.key.channel(), Button::from_id(i64::from(number))) {
@@ -142,56 +127,61 @@ impl PressInfo {
     }
 }
 
-/// The deadlines of this stage.
+/// The deadlines of the gesture stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are named by their types")]
 pub enum Deadline {
-    Chord { device: DeviceSlot, lane: u8 },
+    /// The chord window of a device and channel closes.
+    Chord { device: DeviceSlot, channel_index: u8 },
+    /// A long press reaches the threshold of this rule.
     Long { press: PressId, row: RowId },
+    /// The time for a second tap is over.
     Double { press: PressId },
 }
 
-/// What is known of a press. Kept until the key is up and nothing is pending.
+/// A press, kept until its key is up and nothing is pending.
 #[derive(Clone, Debug)]
 struct Press {
     serial: u32,
     key: KeyRef,
     at: Micros,
-    /// Of every event that had a part in what this press becomes.
+    /// The joined trail of every event that took part.
     trail: Trail,
     velocity: u8,
-    /// The mode the press was made in; its tables decide to the end.
+    /// The mode at the time of the press; its tables decide until the end.
     mode: ModeIndex,
     up: bool,
     stage: Stage,
-    /// Of a chord: the press whose release ends what the chord holds.
+    /// For a member of a chord: the press whose release ends what the chord holds.
     chord_owner: Option<PressId>,
-    /// The tap before this one, still waiting for its double, while this one is in the chord stage.
+    /// While this press is in the chord stage: the tap before it that still waits for its double
+    /// tap.
     earlier: Option<u32>,
     press_row: Option<RowId>,
     release_row: Option<RowId>,
     longs: Vec<TimerKey>,
     double: Option<(TimerKey, Micros)>,
-    /// A long press threshold was reached.
+    /// The threshold of a long press was reached.
     held_long: bool,
-    /// The longest reached threshold among rows that fire on release.
+    /// The rule with the longest threshold reached, among rules that fire on release.
     long_on_release: Option<RowId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Chord,
-    /// Long press or double tap are possible.
+    /// A long press or a double tap is still possible.
     Waiting,
-    /// The press mapping fired, or there is none: only the release is left.
+    /// The press fired or no rule matches it: only the release is left.
     Settled,
-    /// Went to a long press, a double tap or a chord; the release fires nothing.
+    /// Became a long press, a double tap or a chord; the release fires nothing.
     Taken,
 }
 
 struct Keys {
-    /// The press that owns each key.
+    /// The press of each key.
     current: Box<[u32; KEYS_PER_DEVICE]>,
-    windows: Box<[ChordWindow; LANES]>,
+    windows: Box<[ChordWindow; CHANNELS]>,
 }
 
 impl Default for Keys {
@@ -203,26 +193,7 @@ impl Default for Keys {
     }
 }
 
-#[derive(Default)]
-struct ChordWindow {
-    members: Vec<u32>,
-    candidates: Vec<RowId>,
-    opened: Micros,
-    mode: ModeIndex,
-    timer: Option<TimerKey>,
-}
-
-impl ChordWindow {
-    /// Nothing waits in it any more, and nothing will come due for it.
-    fn clear<T>(&mut self, timers: &mut Timers<T>) {
-        self.members.clear();
-        self.candidates.clear();
-        if let Some(timer) = self.timer.take() {
-            timers.cancel(timer);
-        }
-    }
-}
-
+/// The state of all keys of all devices.
 #[derive(Default)]
 pub struct Gestures {
     presses: Vec<Option<Press>>,
@@ -231,12 +202,17 @@ pub struct Gestures {
     devices: Vec<Option<Keys>>,
 }
 
-/// The tables and the clockwork a step needs; passed down so that the state machine owns neither.
+/// The tables and timers that a step needs; the state machine owns neither.
 pub struct GestureCx<'a, T> {
+    /// The compiled configuration.
     pub tables: &'a Tables,
+    /// The current mode.
     pub mode: ModeIndex,
+    /// The current time.
     pub now: Micros,
+    /// Where deadlines are set.
     pub timers: &'a mut Timers<T>,
+    /// Where gesture events are put.
     pub found: &'a mut Vec<GestureEvent>,
 }
 
@@ -260,113 +236,112 @@ impl Gestures {
         self.presses.iter().flatten().filter(|it| it.stage == Stage::Chord).count()
     }
 
+    /// Presses that are not decided yet.
     pub fn pending(&self) -> usize {
         self.presses.iter().flatten().filter(|it| matches!(it.stage, Stage::Chord | Stage::Waiting)).count()
     }
 
-    /// Takes a key event; anything else is not for this stage and gives `false`.
-    pub fn feed<T: From<Deadline>>(&mut self, event: &Event, around: &mut GestureCx<'_, T>) -> bool {
+    /// Takes a key event. Returns `false` for any other event.
+    pub fn feed<T: From<Deadline>>(&mut self, event: &Event, cx: &mut GestureCx<'_, T>) -> bool {
         let Some(key) = KeyRef::of(event) else { return false };
         if let Body::NoteOn { velocity, .. } = &event.body {
-            self.down(key, event, *velocity, around);
+            self.down(key, event, *velocity, cx);
         } else if let Body::ButtonDown(_) = &event.body {
-            self.down(key, event, 127, around);
+            self.down(key, event, 127, cx);
         } else {
-            self.up(key, event.trail(), around);
+            self.up(key, event.trail(), cx);
         }
         true
     }
 
-    pub fn deadline<T: From<Deadline>>(&mut self, deadline: Deadline, around: &mut GestureCx<'_, T>) {
+    /// A deadline of a gesture is due.
+    pub fn deadline<T: From<Deadline>>(&mut self, deadline: Deadline, cx: &mut GestureCx<'_, T>) {
         match deadline {
-            Deadline::Chord { device, lane } => self.chord_deadline(device, lane, around),
-            Deadline::Long { press, row } => self.long_deadline(press, row, around),
-            Deadline::Double { press } => self.double_deadline(press, around),
+            Deadline::Chord { device, channel_index } => self.chord_deadline(device, channel_index, cx),
+            Deadline::Long { press, row } => self.long_deadline(press, row, cx),
+            Deadline::Double { press } => self.double_deadline(press, cx),
         }
     }
 
-    /// A reload: pending gestures are taken back, held keys stay known so that their release still
+    /// Cancels pending gestures, for a reload. Held keys stay known, so that their release still
     /// ends what they hold.
-    pub fn cancel_pending<T>(&mut self, around: &mut GestureCx<'_, T>) {
+    pub fn cancel_pending<T>(&mut self, cx: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
-            self.take_back(index, around);
+            self.take_back(index, cx);
         }
         for window in self.devices.iter_mut().flatten().flat_map(|it| it.windows.iter_mut()) {
-            window.clear(around.timers);
+            window.clear(cx.timers);
         }
     }
 
-    /// The device is gone or muted: everything it pressed is taken back and comes up.
-    pub fn drop_device<T>(&mut self, device: DeviceSlot, around: &mut GestureCx<'_, T>) {
+    /// Cancels and releases everything a device has pressed: it is gone or muted.
+    pub fn drop_device<T>(&mut self, device: DeviceSlot, cx: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
             let Some(press) = self.presses[index as usize].as_ref().filter(|it| it.key.device == device) else {
                 continue;
             };
-            let tap = press.tap(index);
-            self.take_back(index, around);
-            if self.press(tap.id).is_some() {
-                // No hand lets go here.
-                around.found.push(GestureEvent::Up { tap: PressInfo { taint: Taint::Tool, ..tap } });
+            let info = press.info(index);
+            self.take_back(index, cx);
+            if self.press(info.id).is_some() {
+                // Not a hand's release.
+                cx.found.push(GestureEvent::Up { press: PressInfo { taint: Taint::Tool, ..info } });
                 self.forget(index);
             }
         }
         if let Some(keys) = self.devices.get_mut(usize::from(device.0)).and_then(Option::as_mut) {
             for window in keys.windows.iter_mut() {
-                window.clear(around.timers);
+                window.clear(cx.timers);
             }
         }
     }
 
-    fn take_back<T>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
+    fn take_back<T>(&mut self, index: u32, cx: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_mut() else { return };
-        let tap = press.tap(index);
+        let info = press.info(index);
         let was_pending = matches!(press.stage, Stage::Chord | Stage::Waiting);
-        for timer in press.longs.drain(..).chain(press.double.take().map(|it| it.0)) {
-            around.timers.cancel(timer);
-        }
+        press.cancel_timers(cx.timers);
         press.stage = Stage::Taken;
         press.earlier = None;
         press.long_on_release = None;
         let gone = press.up;
         if was_pending {
-            around.found.push(GestureEvent::Cancelled { tap });
+            cx.found.push(GestureEvent::Cancelled { press: info });
         }
         if gone {
             self.forget(index);
         }
     }
 
-    // Down.
-
-    fn down<T: From<Deadline>>(&mut self, key: KeyRef, event: &Event, velocity: u8, around: &mut GestureCx<'_, T>) {
-        // A second note-on without a note-off between: some controllers never send one. The key
-        // went up in between, unseen.
+    fn down<T: From<Deadline>>(&mut self, key: KeyRef, event: &Event, velocity: u8, cx: &mut GestureCx<'_, T>) {
+        // A second note-on without a note-off: some controllers never send one. Treat the key as
+        // released in between.
         if self.current(key).is_some_and(|index| self.presses[index as usize].as_ref().is_some_and(|it| !it.up)) {
-            self.up(key, event.trail(), around);
+            self.up(key, event.trail(), cx);
         }
         let earlier = self.current(key);
-        let index = self.store(key, event, velocity, around.mode);
+        let index = self.store(key, event, velocity, cx.mode);
         let earlier = earlier.filter(|first| {
-            self.presses[*first as usize].as_ref().is_some_and(|it| it.double.is_some() && it.mode == around.mode)
+            self.presses[*first as usize].as_ref().is_some_and(|it| it.double.is_some() && it.mode == cx.mode)
         });
-        let table = around.tables.device(around.mode, key.device);
+        let table = cx.tables.device(cx.mode, key.device);
         let in_chord =
             table.rules(Kind::Chord, usize::from(key.number)).iter().any(|it| it.channels & key.channels() != 0);
         if in_chord {
-            // Whether this is the second half of a double tap is decided when the chord stage lets
-            // go of it.
+            // Whether this is the second tap of a double tap is decided after the chord stage.
             if let Some(first) = earlier
                 && let Some(press) = self.presses[first as usize].as_mut()
                 && let Some((timer, _)) = press.double
             {
-                around.timers.cancel(timer);
-                self.presses[index as usize].as_mut().expect("just stored").earlier = Some(first);
+                cx.timers.cancel(timer);
+                if let Some(second) = self.presses[index as usize].as_mut() {
+                    second.earlier = Some(first);
+                }
             }
-            self.chord_press(index, around);
+            self.chord_press(index, cx);
         } else {
             match earlier {
-                Some(first) => self.second_tap(first, index, around),
-                None => self.tap(index, around),
+                Some(first) => self.second_tap(first, index, cx),
+                None => self.tap_stage(index, cx),
             }
         }
     }
@@ -432,182 +407,11 @@ impl Gestures {
         PressId { index, serial: self.presses[index as usize].as_ref().map_or(0, |it| it.serial) }
     }
 
-    // Chord stage.
-
-    fn chord_press<T: From<Deadline>>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
-        let Some(press) = self.presses[index as usize].as_mut() else { return };
-        press.stage = Stage::Chord;
-        let (key, at, mode) = (press.key, press.at, press.mode);
-        let lane = usize::from(key.lane);
-        if self.keys(key.device).windows[lane].members.is_empty() {
-            return self.open_window(index, around);
-        }
-        if self.keys(key.device).windows[lane].mode != mode {
-            self.close_window(key.device, key.lane, None, around);
-            return self.open_window(index, around);
-        }
-        let window = &mut self.keys(key.device).windows[lane];
-        let opened = window.opened;
-        let remaining: Vec<RowId> = window
-            .candidates
-            .iter()
-            .copied()
-            .filter(|row| {
-                let row = around.tables.row(row.0);
-                at < opened.plus_ms(row.time_ms) && row.chord.contains(&key.number)
-            })
-            .collect();
-        if remaining.is_empty() || window.members.len() + 1 >= MAX_MEMBERS {
-            return self.close_window(key.device, key.lane, Some(index), around);
-        }
-        window.members.push(index);
-        window.candidates = remaining;
-        self.settle_window(key.device, key.lane, around);
-    }
-
-    fn open_window<T: From<Deadline>>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
-        let Some(press) = self.presses[index as usize].as_ref() else { return };
-        let (key, at, mode, tap) = (press.key, press.at, press.mode, press.tap(index));
-        let table = around.tables.device(mode, key.device);
-        let candidates =
-            matching(table.rules(Kind::Chord, usize::from(key.number)), key).map(|it| RowId(it.id)).collect();
-        let window = &mut self.keys(key.device).windows[usize::from(key.lane)];
-        window.members.push(index);
-        window.candidates = candidates;
-        window.opened = at;
-        window.mode = mode;
-        around.found.push(GestureEvent::Deferred { tap });
-        self.settle_window(key.device, key.lane, around);
-    }
-
-    /// Fires when the pressed keys are a chord and nothing larger is possible any more, else waits
-    /// for the next deadline.
-    fn settle_window<T: From<Deadline>>(&mut self, device: DeviceSlot, lane: u8, around: &mut GestureCx<'_, T>) {
-        let window = &mut self.keys(device).windows[usize::from(lane)];
-        if let Some(timer) = window.timer.take() {
-            around.timers.cancel(timer);
-        }
-        let pressed = window.members.len();
-        let larger = window.candidates.iter().any(|row| around.tables.row(row.0).chord.len() > pressed);
-        if !larger {
-            return self.close_window(device, lane, None, around);
-        }
-        let opened = window.opened;
-        let next = window.candidates.iter().map(|row| opened.plus_ms(around.tables.row(row.0).time_ms)).min();
-        if let Some(next) = next {
-            window.timer = Some(around.timers.set(next, Deadline::Chord { device, lane }.into()));
-        }
-    }
-
-    fn chord_deadline<T: From<Deadline>>(&mut self, device: DeviceSlot, lane: u8, around: &mut GestureCx<'_, T>) {
-        let now = around.now;
-        let window = &mut self.keys(device).windows[usize::from(lane)];
-        window.timer = None;
-        let opened = window.opened;
-        window.candidates.retain(|row| now < opened.plus_ms(around.tables.row(row.0).time_ms));
-        self.settle_window(device, lane, around);
-    }
-
-    /// Ends the window. The largest chord inside the pressed set fires; the others go on to the tap
-    /// stage in the order of their presses. `last` is the press that left no candidate: it may
-    /// complete a chord, else it begins a window of its own.
-    fn close_window<T: From<Deadline>>(
-        &mut self,
-        device: DeviceSlot,
-        lane: u8,
-        last: Option<u32>,
-        around: &mut GestureCx<'_, T>,
-    ) {
-        let window = &mut self.keys(device).windows[usize::from(lane)];
-        if let Some(timer) = window.timer.take() {
-            around.timers.cancel(timer);
-        }
-        window.candidates.clear();
-        let mut members = std::mem::take(&mut window.members);
-        let mode = window.mode;
-        members.extend(last);
-        let chord = self.largest_chord(device, mode, &members, around.tables);
-        let owner = chord.and_then(|row| {
-            let keys = &around.tables.row(row.0).chord;
-            members.iter().rev().copied().find(|it| self.number(*it).is_some_and(|number| keys.contains(&number)))
-        });
-        if let (Some(row), Some(at)) = (chord, owner) {
-            let keys = &around.tables.row(row.0).chord;
-            let owner = self.id(at);
-            let parts = members.iter().filter_map(|it| self.presses[*it as usize].as_ref());
-            let trail = parts
-                .filter(|it| keys.contains(&it.key.number))
-                .fold(Trail::default(), |trail, it| trail.and(it.trail));
-            let Some(press) = self.presses[at as usize].as_mut() else { return };
-            press.trail = trail;
-            let tap = press.tap(at);
-            for index in &members {
-                let Some(press) = self.presses[*index as usize].as_mut() else { continue };
-                if keys.contains(&press.key.number) {
-                    press.stage = Stage::Taken;
-                    press.chord_owner = Some(owner);
-                    if let Some(first) = press.earlier.take() {
-                        self.resume_double(first, around);
-                    }
-                }
-            }
-            around.found.push(GestureEvent::Chord { tap, row });
-        }
-        for index in members {
-            if self.presses[index as usize].as_ref().is_none_or(|it| it.stage != Stage::Chord) {
-                continue;
-            }
-            if last == Some(index) {
-                self.open_window(index, around);
-                continue;
-            }
-            let earlier = self.presses[index as usize].as_mut().and_then(|it| it.earlier.take());
-            match earlier {
-                Some(first) => self.second_tap(first, index, around),
-                None => self.tap(index, around),
-            }
-        }
-    }
-
-    fn number(&self, index: u32) -> Option<u8> {
-        self.presses[index as usize].as_ref().map(|it| it.key.number)
-    }
-
-    /// The largest chord whose keys are all among the members and were pressed within its own time;
-    /// ties go by precedence.
-    fn largest_chord(&self, device: DeviceSlot, mode: ModeIndex, members: &[u32], tables: &Tables) -> Option<RowId> {
-        let table = tables.device(mode, device);
-        let presses: Vec<&Press> = members.iter().filter_map(|it| self.presses[*it as usize].as_ref()).collect();
-        let mut best: Option<RowId> = None;
-        for press in &presses {
-            for entry in matching(table.rules(Kind::Chord, usize::from(press.key.number)), press.key) {
-                let row = tables.row(entry.id);
-                let times =
-                    || row.chord.iter().map(|key| presses.iter().find(|it| it.key.number == *key).map(|it| it.at));
-                // `None` sorts first: a missing key makes the minimum `None`.
-                let (Some(first), Some(last)) = (times().min().flatten(), times().max().flatten()) else { continue };
-                if last >= first.plus_ms(row.time_ms) {
-                    continue;
-                }
-                let better = best.is_none_or(|best| {
-                    let held = tables.row(best.0);
-                    (row.chord.len(), std::cmp::Reverse(row.rank)) > (held.chord.len(), std::cmp::Reverse(held.rank))
-                });
-                if better {
-                    best = Some(RowId(entry.id));
-                }
-            }
-        }
-        best
-    }
-
-    // PressInfo stage.
-
-    fn tap<T: From<Deadline>>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
+    fn tap_stage<T: From<Deadline>>(&mut self, index: u32, cx: &mut GestureCx<'_, T>) {
         let id = self.id(index);
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         let (key, number) = (press.key, usize::from(press.key.number));
-        let table = around.tables.device(press.mode, key.device);
+        let table = cx.tables.device(press.mode, key.device);
         let velocity = u16::from(press.velocity);
         press.press_row = table.first(Kind::Press, number, key.channels(), velocity).map(RowId);
         press.release_row = table.first(Kind::Release, number, key.channels(), velocity).map(RowId);
@@ -615,89 +419,83 @@ impl Gestures {
         let longs = matching(table.rules(Kind::Long, number), key);
         let mut times: Vec<(u32, Fire)> = Vec::new();
         for entry in longs {
-            let row = around.tables.row(entry.id);
+            let row = cx.tables.row(entry.id);
             let TriggerKind::LongPress { fire, .. } = row.trigger.kind else { continue };
-            // Rules come in order of precedence: of two with the same time the first wins.
+            // Rules are in order of precedence: of two with the same time the first wins.
             if times.contains(&(row.time_ms, fire)) {
                 continue;
             }
             times.push((row.time_ms, fire));
             let deadline = Deadline::Long { press: id, row: RowId(entry.id) };
-            press.longs.push(around.timers.set(press.at.plus_ms(row.time_ms), deadline.into()));
+            press.longs.push(cx.timers.set(press.at.plus_ms(row.time_ms), deadline.into()));
         }
-        let double = matching(table.rules(Kind::Double, number), key).map(|it| around.tables.row(it.id).time_ms).max();
+        let double = matching(table.rules(Kind::Double, number), key).map(|it| cx.tables.row(it.id).time_ms).max();
         if let Some(time_ms) = double {
             let end = press.at.plus_ms(time_ms);
-            press.double = Some((around.timers.set(end, Deadline::Double { press: id }.into()), end));
+            press.double = Some((cx.timers.set(end, Deadline::Double { press: id }.into()), end));
         }
 
         if press.longs.is_empty() && press.double.is_none() {
             press.stage = Stage::Settled;
             match (press.press_row, press.release_row) {
-                (Some(row), _) => around.found.push(GestureEvent::Press { tap: press.tap(index), row }),
+                (Some(row), _) => cx.found.push(GestureEvent::Fired { press: press.info(index), row }),
                 (None, Some(_)) => {}
-                (None, None) => around.found.push(GestureEvent::Unmatched { tap: press.tap(index) }),
+                (None, None) => cx.found.push(GestureEvent::Unmatched { press: press.info(index) }),
             }
             return;
         }
         press.stage = Stage::Waiting;
-        match press.press_row.filter(|row| is_eager(around.tables, *row)) {
+        match press.press_row.filter(|row| is_eager(cx.tables, *row)) {
             Some(row) => {
                 press.press_row = None;
-                around.found.push(GestureEvent::Press { tap: press.tap(index), row });
+                cx.found.push(GestureEvent::Fired { press: press.info(index), row });
             }
-            None => around.found.push(GestureEvent::Deferred { tap: press.tap(index) }),
+            None => cx.found.push(GestureEvent::Deferred { press: press.info(index) }),
         }
     }
 
-    fn second_tap<T: From<Deadline>>(&mut self, first: u32, second: u32, around: &mut GestureCx<'_, T>) {
+    fn second_tap<T: From<Deadline>>(&mut self, first: u32, second: u32, cx: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[second as usize].as_ref() else { return };
         let at = press.at;
         let (key, mode) = (press.key, press.mode);
-        let table = around.tables.device(mode, key.device);
+        let table = cx.tables.device(mode, key.device);
         let gap = self.presses[first as usize].as_ref().map_or(u64::MAX, |it| at.since(it.at));
         let row = matching(table.rules(Kind::Double, usize::from(key.number)), key)
-            .find(|it| gap < u64::from(around.tables.row(it.id).time_ms) * 1000)
+            .find(|it| gap < u64::from(cx.tables.row(it.id).time_ms) * 1000)
             .map(|it| RowId(it.id));
         match row {
             Some(row) => {
-                self.cancel_timers(first, around);
-                let earlier = self.presses[first as usize].as_ref().map_or(Trail::default(), |it| it.trail);
+                let earlier = self.presses[first as usize].as_mut().map_or(Trail::default(), |it| {
+                    it.cancel_timers(cx.timers);
+                    it.trail
+                });
                 self.forget(first);
-                // `forget` frees the key only if the first press still owned it; the second one
-                // does by now.
+                // `forget` frees the key only if the first press still owns it; the second owns it
+                // now.
                 if let Some(press) = self.presses[second as usize].as_mut() {
                     press.stage = Stage::Taken;
                     press.trail = press.trail.and(earlier);
-                    around.found.push(GestureEvent::Double { tap: press.tap(second), row });
+                    cx.found.push(GestureEvent::Fired { press: press.info(second), row });
                 }
             }
             None => {
-                self.resume_double(first, around);
-                self.tap(second, around);
+                self.resume_double(first, cx);
+                self.tap_stage(second, cx);
             }
         }
     }
 
-    /// The press that might have been a second tap went elsewhere; the first one waits out the rest
-    /// of its window.
-    fn resume_double<T: From<Deadline>>(&mut self, first: u32, around: &mut GestureCx<'_, T>) {
+    /// The second press became something else; the first waits for the rest of its window.
+    fn resume_double<T: From<Deadline>>(&mut self, first: u32, cx: &mut GestureCx<'_, T>) {
         let id = self.id(first);
         let Some(press) = self.presses[first as usize].as_mut() else { return };
         if let Some((timer, end)) = press.double {
-            around.timers.cancel(timer);
-            press.double = Some((around.timers.set(end, Deadline::Double { press: id }.into()), end));
+            cx.timers.cancel(timer);
+            press.double = Some((cx.timers.set(end, Deadline::Double { press: id }.into()), end));
         }
     }
 
-    fn cancel_timers<T>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
-        let Some(press) = self.presses[index as usize].as_mut() else { return };
-        for timer in press.longs.drain(..).chain(press.double.take().map(|it| it.0)) {
-            around.timers.cancel(timer);
-        }
-    }
-
-    fn long_deadline<T: From<Deadline>>(&mut self, id: PressId, row: RowId, around: &mut GestureCx<'_, T>) {
+    fn long_deadline<T: From<Deadline>>(&mut self, id: PressId, row: RowId, cx: &mut GestureCx<'_, T>) {
         if self.press(id).is_none() {
             return;
         }
@@ -706,61 +504,59 @@ impl Gestures {
         press.press_row = None;
         press.release_row = None;
         if let Some((timer, _)) = press.double.take() {
-            around.timers.cancel(timer);
+            cx.timers.cancel(timer);
         }
-        let TriggerKind::LongPress { fire, .. } = around.tables.row(row.0).trigger.kind else { return };
+        let TriggerKind::LongPress { fire, .. } = cx.tables.row(row.0).trigger.kind else { return };
         match fire {
-            Fire::Threshold => around.found.push(GestureEvent::Long { tap: press.tap(id.index), row }),
+            Fire::Threshold => cx.found.push(GestureEvent::Fired { press: press.info(id.index), row }),
             Fire::Release => press.long_on_release = Some(row),
         }
     }
 
-    fn double_deadline<T>(&mut self, id: PressId, around: &mut GestureCx<'_, T>) {
+    fn double_deadline<T>(&mut self, id: PressId, cx: &mut GestureCx<'_, T>) {
         if self.press(id).is_none() {
             return;
         }
         let Some(press) = self.presses[id.index as usize].as_mut() else { return };
         press.double = None;
         if press.up {
-            self.resolve_as_press(id.index, around);
+            self.resolve_as_press(id.index, cx);
             self.forget(id.index);
         } else if press.longs.is_empty() {
-            self.resolve_as_press(id.index, around);
+            self.resolve_as_press(id.index, cx);
         }
     }
 
-    /// Neither long nor double: the press is what it looked like at first.
-    fn resolve_as_press<T>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
+    /// Resolves a press that became neither a long press nor a double tap.
+    fn resolve_as_press<T>(&mut self, index: u32, cx: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         let eager_fired = press.press_row.is_none();
         press.stage = Stage::Settled;
-        let table = around.tables.device(press.mode, press.key.device);
+        let table = cx.tables.device(press.mode, press.key.device);
         let had_press = table
             .first(Kind::Press, usize::from(press.key.number), press.key.channels(), u16::from(press.velocity))
             .is_some();
         match press.press_row.take() {
-            Some(row) => around.found.push(GestureEvent::Press { tap: press.tap(index), row }),
+            Some(row) => cx.found.push(GestureEvent::Fired { press: press.info(index), row }),
             None if eager_fired && had_press => {}
             None if press.release_row.is_some() => {}
-            None => around.found.push(GestureEvent::Unmatched { tap: press.tap(index) }),
+            None => cx.found.push(GestureEvent::Unmatched { press: press.info(index) }),
         }
         if press.up
             && let Some(row) = press.release_row.take()
         {
-            around.found.push(GestureEvent::Release { tap: press.tap(index), row });
+            cx.found.push(GestureEvent::Released { press: press.info(index), row });
         }
     }
 
-    // Up.
-
-    fn up<T: From<Deadline>>(&mut self, key: KeyRef, trail: Trail, around: &mut GestureCx<'_, T>) {
+    fn up<T: From<Deadline>>(&mut self, key: KeyRef, trail: Trail, cx: &mut GestureCx<'_, T>) {
         let Some(index) = self.current(key) else { return };
-        // The release decides with the press what fires, so its taint counts too.
+        // The release takes part in the decision, so its taint counts too.
         if let Some(press) = self.presses[index as usize].as_mut() {
             press.trail = press.trail.and(trail);
         }
         if self.presses[index as usize].as_ref().is_some_and(|it| it.stage == Stage::Chord) {
-            self.close_window(key.device, key.lane, None, around);
+            self.close_window(key.device, key.channel_index, None, cx);
         }
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         if press.up {
@@ -769,46 +565,46 @@ impl Gestures {
         press.up = true;
         match press.stage {
             Stage::Taken => {
-                let owner = press.chord_owner.filter(|it| *it != press.tap(index).id);
-                around.found.push(GestureEvent::Up { tap: press.tap(index) });
+                let owner = press.chord_owner.filter(|it| *it != press.info(index).id);
+                cx.found.push(GestureEvent::Up { press: press.info(index) });
                 let taint = press.trail.taint;
-                if let Some(owner) = owner.and_then(|it| Some(self.press(it)?.tap(it.index))) {
+                if let Some(owner) = owner.and_then(|it| Some(self.press(it)?.info(it.index))) {
                     // The first key to come up ends the chord.
-                    around.found.push(GestureEvent::Up { tap: PressInfo { taint: owner.taint.max(taint), ..owner } });
+                    cx.found.push(GestureEvent::Up { press: PressInfo { taint: owner.taint.max(taint), ..owner } });
                 }
                 self.forget(index);
             }
             Stage::Settled | Stage::Chord => {
                 let release = press.release_row.take();
-                around.found.push(GestureEvent::Up { tap: press.tap(index) });
+                cx.found.push(GestureEvent::Up { press: press.info(index) });
                 if let Some(row) = release {
-                    around.found.push(GestureEvent::Release { tap: press.tap(index), row });
+                    cx.found.push(GestureEvent::Released { press: press.info(index), row });
                 }
                 self.forget(index);
             }
             Stage::Waiting => {
                 for timer in press.longs.drain(..) {
-                    around.timers.cancel(timer);
+                    cx.timers.cancel(timer);
                 }
                 if press.held_long {
                     let long = press.long_on_release.take();
                     if let Some(row) = long {
-                        around.found.push(GestureEvent::Long { tap: press.tap(index), row });
+                        cx.found.push(GestureEvent::Fired { press: press.info(index), row });
                     }
-                    around.found.push(GestureEvent::Up { tap: press.tap(index) });
+                    cx.found.push(GestureEvent::Up { press: press.info(index) });
                     self.forget(index);
                 } else if press.double.is_some() {
-                    around.found.push(GestureEvent::Up { tap: press.tap(index) });
+                    cx.found.push(GestureEvent::Up { press: press.info(index) });
                 } else {
-                    // What fires now is held until the `Up` right behind it.
+                    // Fire the press, then release it immediately.
                     press.up = false;
                     let release = press.release_row;
-                    self.resolve_as_press(index, around);
+                    self.resolve_as_press(index, cx);
                     if let Some(press) = self.presses[index as usize].as_mut() {
                         press.up = true;
-                        around.found.push(GestureEvent::Up { tap: press.tap(index) });
+                        cx.found.push(GestureEvent::Up { press: press.info(index) });
                         if let Some(row) = release {
-                            around.found.push(GestureEvent::Release { tap: press.tap(index), row });
+                            cx.found.push(GestureEvent::Released { press: press.info(index), row });
                         }
                     }
                     self.forget(index);
@@ -832,7 +628,13 @@ fn is_eager(tables: &Tables, row: RowId) -> bool {
 }
 
 impl Press {
-    fn tap(&self, index: u32) -> PressInfo {
+    fn cancel_timers<T>(&mut self, timers: &mut Timers<T>) {
+        for timer in self.longs.drain(..).chain(self.double.take().map(|it| it.0)) {
+            timers.cancel(timer);
+        }
+    }
+
+    fn info(&self, index: u32) -> PressInfo {
         PressInfo {
             id: PressId { index, serial: self.serial },
             key: self.key,

@@ -1,10 +1,11 @@
-//! Learn: what a person played between start and stop, and which triggers would fire on it again.
+//! Learn sessions: record what a person plays between start and stop, and suggest triggers that
+//! would fire on it.
 //!
-//! A session has a number and an end. Whether an event is taken depends on its own time stamp,
-//! never on when a timer was looked at.
+//! A session has a number and an end. Whether an event is recorded depends on its own time stamp,
+//! not on when a timer ran.
 //!
-//! Not here: holding actions back (`hands`, told by [`Learn::holds_back`]), clocks, and which
-//! devices are listened to.
+//! Not here: holding actions back (`engine`, by [`Learn::holds_back`]), clocks, and which devices
+//! are open.
 
 mod keys;
 mod suggest;
@@ -16,36 +17,44 @@ use crate::config::Advanced;
 use crate::event::{Body, DeviceSlot, Event, Micros, OscArg};
 use crate::mapping::table::Slots;
 use crate::timestamp::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Of a longer session the newest events are kept: the gesture that was meant is the last one
-/// played.
+/// The most events of a session. The newest are kept: the intended gesture is the last one played.
 pub const MAX_EVENTS: usize = 512;
 
-/// Numbers sessions, so that what was set for one cannot end another.
+/// Identifies a session, so that the timer of one cannot end another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
-/// An event with the time on the wall when it came.
+/// A recorded event with its wall-clock time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Captured {
+    /// The time stamp.
     pub at: Micros,
+    /// The wall-clock time.
     pub wall: Timestamp,
+    /// The device.
     pub device: DeviceSlot,
+    /// The content.
     pub body: Body,
 }
 
+/// The answer to a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
+    /// The session.
     pub session: SessionId,
+    /// Whether a running session was extended.
     pub was_already_active: bool,
+    /// When the session expires.
     pub expires_at: Timestamp,
     /// The same moment on the monotonic clock; [`Learn::expire`] is due then.
     pub deadline: Micros,
 }
 
 impl Started {
+    /// The wire form.
     pub fn to_json(self) -> Value {
         json!({
             "status": "learning",
@@ -63,18 +72,21 @@ struct Session {
     since: Timestamp,
     expires_at: Timestamp,
     let_through: bool,
-    /// Connections that asked for it; it ends with the last of them.
+    /// Connections that started or extended it; it ends with the last of them.
     clients: BTreeSet<u64>,
-    /// It ended by itself; the events wait for the stop.
+    /// It has expired; its events wait for the stop.
     over: bool,
     events: VecDeque<Captured>,
 }
 
-/// A session that listens.
+/// A running session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
+    /// When it started.
     pub since: Timestamp,
+    /// When it expires.
     pub until: Timestamp,
+    /// Whether mapped actions still run.
     pub let_through: bool,
 }
 
@@ -85,17 +97,18 @@ pub struct Learn {
     session: Option<Session>,
 }
 
-/// What a stop gives back.
+/// The result of a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Learned {
+    /// The recorded events.
     pub events: Vec<Captured>,
-    /// The session had ended by itself before it was stopped.
+    /// The session had expired before it was stopped.
     pub expired: bool,
 }
 
 impl Learn {
-    /// Starts a session, or extends the one that runs. A session whose time ran out is not
-    /// extended: its events make way. `client` is the connection that asks, if it has one.
+    /// Starts a session, or extends the running one. An expired session is replaced. `client` is
+    /// the calling connection, if there is one.
     pub fn start(
         &mut self,
         timeout_ms: u32,
@@ -107,7 +120,7 @@ impl Learn {
         self.advance(now);
         let (deadline, expires_at) = (now.plus_ms(timeout_ms), wall.plus_millis(u64::from(timeout_ms)));
         if let Some(session) = self.session.as_mut().filter(|it| !it.over) {
-            // An extension never shortens what another caller was promised.
+            // An extension never shortens the time of another caller.
             if deadline > session.deadline {
                 session.deadline = deadline;
                 session.expires_at = expires_at;
@@ -131,8 +144,8 @@ impl Learn {
         self.session.insert(session).started(false)
     }
 
-    /// Takes an event that came in time. Transport and SysEx are not taken: no trigger can be made
-    /// of them.
+    /// Records an event that came in time. Transport and SysEx are left out: no trigger matches
+    /// them.
     pub fn feed(&mut self, event: &Event, wall: Timestamp) {
         let Some(session) = self.session.as_mut().filter(|it| !it.over && event.at < it.deadline) else { return };
         if matches!(event.body, Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. }) {
@@ -144,32 +157,31 @@ impl Learn {
         session.events.push_back(Captured { at: event.at, wall, device: event.device, body: event.body.clone() });
     }
 
-    /// When the running session ends by itself.
+    /// When the running session expires.
     pub fn next_deadline(&self) -> Option<Micros> {
         self.session.as_ref().filter(|it| !it.over).map(|it| it.deadline)
     }
 
-    /// The timer set for a session went off. It ends that session only, and only if nobody extended
-    /// it. Tells whether it ended.
+    /// The timer of a session is due. Ends that session only, and only if it was not extended.
+    /// Returns whether it ended.
     pub fn expire(&mut self, session: SessionId, now: Micros) -> bool {
         self.session.as_ref().is_some_and(|it| it.id == session) && self.advance(now)
     }
 
-    /// Ends the session that was due by `now`; true if there was one.
+    /// Ends the session if it is due by `now`; true if there was one.
     pub fn advance(&mut self, now: Micros) -> bool {
         let due = self.session.as_mut().filter(|it| !it.over && it.deadline <= now);
         due.map(|it| it.over = true).is_some()
     }
 
-    /// Ends the session that runs: a panic, another mode, or the performance lock wants the hands
-    /// back.
+    /// Ends the running session, for a panic, a mode change or the performance lock.
     pub fn end(&mut self) {
         if let Some(session) = &mut self.session {
             session.over = true;
         }
     }
 
-    /// A connection is gone. The session it began ends, unless another connection asked for it too.
+    /// A connection ended. Its session ends, unless another connection uses it too.
     pub fn client_gone(&mut self, client: u64) {
         if let Some(session) = &mut self.session
             && session.clients.remove(&client)
@@ -179,24 +191,25 @@ impl Learn {
         }
     }
 
-    /// Since when a session listens, until when, and whether mapped actions go on meanwhile.
+    /// The running session, if there is one.
     pub fn running(&self) -> Option<Running> {
         let session = self.session.as_ref().filter(|it| !it.over)?;
         Some(Running { since: session.since, until: session.expires_at, let_through: session.let_through })
     }
 
-    /// Ends the session and hands over what it heard; nothing when there was none.
+    /// Ends the session and gives its events; none when there was no session.
     pub fn stop(&mut self, now: Micros) -> Learned {
         self.advance(now);
         let Some(session) = self.session.take() else { return Learned::default() };
         Learned { events: session.events.into(), expired: session.over }
     }
 
+    /// The running session.
     pub fn session(&self) -> Option<SessionId> {
         self.session.as_ref().filter(|it| !it.over).map(|it| it.id)
     }
 
-    /// Whether actions rest while this session listens: the value for `Engine::set_learning`.
+    /// Whether actions are held back during this session: the value for `Engine::set_learning`.
     pub fn holds_back(&self) -> bool {
         self.session.as_ref().is_some_and(|it| !it.over && !it.let_through)
     }
@@ -223,84 +236,32 @@ impl Learned {
 
 impl Captured {
     /// `{type, note?, velocity?, cc?, value?, button?, address?, channel?, device_id, timestamp}`.
-    /// A gamepad's axis or trigger is named under `button`, and a program's number stands under
-    /// `value`.
+    /// The axis or trigger of a gamepad is in `button`, the number of a program in `value`.
     pub fn to_json(&self, slots: &Slots) -> Value {
-        let mut wire = Map::new();
-        let mut put = |key: &str, value: Value| wire.insert(key.to_owned(), value);
-        match &self.body {
-            Body::NoteOn { channel, note, velocity } => {
-                put("type", json!("NoteOn"));
-                put("note", json!(note));
-                put("velocity", json!(velocity));
-                put("channel", json!(channel));
+        let fields: Vec<(&str, Value)> = match &self.body {
+            Body::NoteOn { note, velocity, .. } | Body::NoteOff { note, velocity, .. } => {
+                vec![("note", json!(note)), ("velocity", json!(velocity))]
             }
-            Body::NoteOff { channel, note, velocity } => {
-                put("type", json!("NoteOff"));
-                put("note", json!(note));
-                put("velocity", json!(velocity));
-                put("channel", json!(channel));
+            Body::PolyPressure { note, pressure, .. } => vec![("note", json!(note)), ("value", json!(pressure))],
+            Body::Cc { controller, value, .. } => vec![("cc", json!(controller)), ("value", json!(value))],
+            Body::Program { program: value, .. } | Body::ChannelPressure { pressure: value, .. } => {
+                vec![("value", json!(value))]
             }
-            Body::PolyPressure { channel, note, pressure } => {
-                put("type", json!("PolyAftertouch"));
-                put("note", json!(note));
-                put("value", json!(pressure));
-                put("channel", json!(channel));
-            }
-            Body::Cc { channel, controller, value } => {
-                put("type", json!("CC"));
-                put("cc", json!(controller));
-                put("value", json!(value));
-                put("channel", json!(channel));
-            }
-            Body::Program { channel, program } => {
-                put("type", json!("ProgramChange"));
-                put("value", json!(program));
-                put("channel", json!(channel));
-            }
-            Body::ChannelPressure { channel, pressure } => {
-                put("type", json!("Aftertouch"));
-                put("value", json!(pressure));
-                put("channel", json!(channel));
-            }
-            Body::PitchBend { channel, value } => {
-                put("type", json!("PitchBend"));
-                put("value", json!(value));
-                put("channel", json!(channel));
-            }
-            Body::ButtonDown(button) => {
-                put("type", json!("ButtonDown"));
-                put("button", json!(button.name()));
-            }
-            Body::ButtonUp(button) => {
-                put("type", json!("ButtonUp"));
-                put("button", json!(button.name()));
-            }
-            Body::Axis { axis, value } => {
-                put("type", json!("Axis"));
-                put("button", json!(axis.name()));
-                put("value", json!(value));
-            }
-            Body::Trigger { side, value } => {
-                put("type", json!("Trigger"));
-                put("button", json!(side.name()));
-                put("value", json!(value));
-            }
+            Body::PitchBend { value, .. } => vec![("value", json!(value))],
+            Body::ButtonDown(button) | Body::ButtonUp(button) => vec![("button", json!(button.name()))],
+            Body::Axis { axis, value } => vec![("button", json!(axis.name())), ("value", json!(value))],
+            Body::Trigger { side, value } => vec![("button", json!(side.name())), ("value", json!(value))],
             Body::Osc(message) => {
-                put("type", json!("Osc"));
-                put("address", json!(message.address));
-                if let Some(value) = message.args.first() {
-                    put("value", osc_value(value));
-                }
+                let value = message.args.first().map(|it| ("value", osc_value(it)));
+                std::iter::once(("address", json!(message.address))).chain(value).collect()
             }
             // Never captured.
-            Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => {
-                put("type", json!("System"));
-            }
-        }
-        put("device_id", json!(slots.name(self.device)));
-        put("timestamp", json!(self.wall));
-        Value::Object(wire)
+            Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => Vec::new(),
+        };
+        let channel = self.body.channel().map(|it| ("channel", json!(it)));
+        let rest = [("device_id", json!(slots.name(self.device))), ("timestamp", json!(self.wall))];
+        let all = std::iter::once(("type", json!(self.body.name()))).chain(fields).chain(channel).chain(rest);
+        Value::Object(all.map(|(key, value)| (key.to_owned(), value)).collect())
     }
 }
 

@@ -1,11 +1,15 @@
-//! The pure heart of Conductor: what a controller said ([`event`]), what the hand meant
-//! ([`gesture`]), what the musician wants then ([`mapping`], [`action`]), and the file that says so
-//! ([`config`]). Around them: what a hand played while learning ([`learn`]), what a controller
-//! shows ([`feedback`]), which window asks for which mode ([`focus`]), the pad that answers a
-//! question ([`approval_pad`]), and controllers people own ([`templates`]).
+//! The pure core of Conductor: events of controllers ([`event`]), gestures ([`gesture`]), mappings
+//! from gestures to actions ([`mapping`], [`action`]), and the configuration file ([`config`]).
+//! Around them: learning a control by playing it ([`learn`]), lights and motors ([`feedback`]),
+//! modes that follow the focused window ([`focus`]), the pad that approves ([`approval_pad`]), and
+//! templates of known controllers ([`templates`]). For the pipeline: plans and approvals ([`plan`],
+//! [`pending`]), policy ([`policy`], [`breaker`]), audit records ([`audit`]) and errors
+//! ([`error`]).
 //!
 //! Not here: I/O, clocks, threads, randomness. Time and ids are parameters, so a simulation, a test
 //! and the daemon run the same code.
+
+#![forbid(unsafe_code)]
 
 pub mod action;
 pub mod approval_pad;
@@ -22,6 +26,7 @@ pub mod focus;
 pub mod gesture;
 pub mod learn;
 pub mod mapping;
+pub mod named_enum;
 pub mod pending;
 pub mod plan;
 pub mod policy;

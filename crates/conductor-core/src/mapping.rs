@@ -1,23 +1,29 @@
-//! Which gesture leads to which action: triggers, continuous bindings, and the rows of a mode.
+//! Triggers, continuous bindings and targets as a configuration writes them.
 //!
 //! Not here: how a trigger is recognised (`gesture`), what an action does (`action`), how rows are
 //! read from a file (`config`).
 
+mod compile;
 pub mod table;
 
 use crate::action::{Action, Curve};
-use crate::event::{Axis, Button, Side};
+use crate::event::{Axis, Button, Side, wire_names};
 
-/// What must happen for an action to fire. `device` is an alias, absent for any; `channel` is 0-15,
-/// absent for any.
+/// The event that fires an action. `device` is an alias, absent for any device; `channel` is 0-15,
+/// absent for any channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trigger {
+    /// The alias of the device.
     pub device: Option<String>,
+    /// The MIDI channel.
     pub channel: Option<u8>,
+    /// The kind of trigger.
     pub kind: TriggerKind,
 }
 
+/// The kinds of triggers, with their fields.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names are those of the configuration")]
 pub enum TriggerKind {
     Note {
         note: u8,
@@ -87,7 +93,7 @@ pub enum TriggerKind {
         hysteresis: f64,
         repeat_ms: Option<u32>,
     },
-    /// The trigger's travel reads as 0-127; the gate's window begins at `threshold`.
+    /// The travel reads as 0-127; the gate's window begins at `threshold`.
     GamepadTrigger {
         side: Side,
         threshold: u8,
@@ -99,130 +105,129 @@ pub enum TriggerKind {
     },
 }
 
-impl TriggerKind {
-    /// Every wire name, in the order the documentation lists them.
-    pub const NAMES: &'static [&'static str] = &[
-        "Note",
-        "CC",
-        "VelocityRange",
-        "LongPress",
-        "DoubleTap",
-        "NoteChord",
-        "EncoderTurn",
-        "Aftertouch",
-        "PolyAftertouch",
-        "PitchBend",
-        "ProgramChange",
-        "GamepadButton",
-        "GamepadButtonChord",
-        "GamepadAnalogStick",
-        "GamepadTrigger",
-        "Osc",
-    ];
+wire_names!(TriggerKind {
+    Note "Note", Cc "CC", VelocityRange "VelocityRange", LongPress "LongPress", DoubleTap "DoubleTap",
+    NoteChord "NoteChord", EncoderTurn "EncoderTurn", Aftertouch "Aftertouch", PolyAftertouch "PolyAftertouch",
+    PitchBend "PitchBend", ProgramChange "ProgramChange", GamepadButton "GamepadButton",
+    GamepadButtonChord "GamepadButtonChord", GamepadAnalogStick "GamepadAnalogStick",
+    GamepadTrigger "GamepadTrigger", Osc "Osc",
+});
 
-    pub fn name(&self) -> &'static str {
-        match self {
-            TriggerKind::Note { .. } => "Note",
-            TriggerKind::Cc { .. } => "CC",
-            TriggerKind::VelocityRange { .. } => "VelocityRange",
-            TriggerKind::LongPress { .. } => "LongPress",
-            TriggerKind::DoubleTap { .. } => "DoubleTap",
-            TriggerKind::NoteChord { .. } => "NoteChord",
-            TriggerKind::EncoderTurn { .. } => "EncoderTurn",
-            TriggerKind::Aftertouch { .. } => "Aftertouch",
-            TriggerKind::PolyAftertouch { .. } => "PolyAftertouch",
-            TriggerKind::PitchBend { .. } => "PitchBend",
-            TriggerKind::ProgramChange { .. } => "ProgramChange",
-            TriggerKind::GamepadButton { .. } => "GamepadButton",
-            TriggerKind::GamepadButtonChord { .. } => "GamepadButtonChord",
-            TriggerKind::GamepadAnalogStick { .. } => "GamepadAnalogStick",
-            TriggerKind::GamepadTrigger { .. } => "GamepadTrigger",
-            TriggerKind::Osc { .. } => "Osc",
-        }
-    }
-}
-
-/// Inclusive at both ends.
+/// A range of values, inclusive at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Window {
+    /// The lowest value.
     pub min: u16,
+    /// The highest value.
     pub max: u16,
 }
 
 impl Window {
+    /// The velocities of a press.
     pub const VELOCITY: Window = Window { min: 1, max: 127 };
+    /// The values of a controller or of pressure.
+    pub const SEVEN_BIT: Window = Window { min: 0, max: 127 };
+    /// The values of pitch bend.
+    pub const FOURTEEN_BIT: Window = Window { min: 0, max: 16383 };
 
+    /// Whether the value is inside.
     pub fn contains(self, value: u16) -> bool {
         self.min <= value && value <= self.max
     }
 
+    /// The distance between both ends.
     pub fn width(self) -> u16 {
         self.max.saturating_sub(self.min)
     }
 }
 
-/// One velocity zone: it owns the velocities above the zone before it, up to and including `max`.
+/// One velocity zone: the velocities above the previous zone, up to and including `max`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zone {
+    /// The highest velocity of the zone.
     pub max: u8,
+    /// The action of the zone.
     pub action: Action,
 }
 
+/// Which part of a press fires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum On {
+    /// The press.
     #[default]
     Press,
+    /// The release.
     Release,
+    /// Press and release.
     Both,
 }
 
+/// When a long press fires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fire {
+    /// When the duration is reached.
     #[default]
     Threshold,
+    /// At the release after the duration.
     Release,
 }
 
+/// A note or a button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
+    /// A note.
     Note(u8),
+    /// A gamepad button.
     Button(Button),
 }
 
+/// Which changes of a value fire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Edge {
+    /// Every value inside the window.
     Level,
+    /// Entering the window.
     Rising,
+    /// Leaving the window.
     Falling,
+    /// Every change inside the window.
     Change,
 }
 
-/// How a stream of values becomes single firings. `window` absent means all values.
+/// How a stream of values becomes single firings. Without `window` all values count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gate {
+    /// The values that count.
     pub window: Option<Window>,
     /// Absent: `Rising` with a window, `Change` without.
     pub edge: Option<Edge>,
     /// In units of the value. Absent: 0, for gamepad triggers 8.
     pub hysteresis: Option<f64>,
+    /// The least time between two firings.
     pub throttle_ms: Option<u32>,
 }
 
-/// `Clockwise` and `positive` are the same for a stick.
+/// A direction of an encoder or a stick; `Clockwise` is positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Turn {
+    /// Clockwise or positive.
     Clockwise,
+    /// Counter-clockwise or negative.
     CounterClockwise,
 }
 
+/// How an encoder sends its ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Encoder {
+    /// The encoding of ticks.
     pub mode: EncoderMode,
     /// 0..=1.
     pub acceleration: f64,
 }
 
+/// The encodings of encoder ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are those of the configuration")]
 pub enum EncoderMode {
     Absolute,
     TwosComplement,
@@ -235,37 +240,53 @@ pub enum EncoderMode {
     },
 }
 
+/// A test of one OSC argument.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OscTest {
+    /// The index of the argument.
     pub index: u8,
+    /// The lowest number.
     pub min: Option<f64>,
+    /// The highest number.
     pub max: Option<f64>,
+    /// The exact value.
     pub equals: Option<Scalar>,
 }
 
+/// A value that an OSC argument is compared with.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Scalar {
     Number(f64),
     Text(String),
     Bool(bool),
 }
 
-/// A knob that drives values: source, glue, targets.
+/// A continuous binding: source, glue, targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Continuous {
+    /// The control.
     pub source: Source,
+    /// The stages in between.
     pub glue: Glue,
+    /// The targets.
     pub targets: Vec<Target>,
 }
 
+/// The control that drives a binding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
+    /// The alias of the device; absent for any.
     pub device: Option<String>,
+    /// The MIDI channel; absent for any.
     pub channel: Option<u8>,
+    /// The kind of source.
     pub kind: SourceKind,
 }
 
+/// The kinds of sources, with their fields.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names are those of the configuration")]
 pub enum SourceKind {
     Cc {
         cc: u8,
@@ -284,7 +305,7 @@ pub enum SourceKind {
     PolyAftertouch {
         note: u8,
     },
-    /// `step` is the part of the whole range that one detent moves.
+    /// `step` is the share of the whole range that one detent moves.
     Encoder {
         cc: u8,
         encoder: Encoder,
@@ -302,31 +323,26 @@ pub enum SourceKind {
     },
 }
 
-impl SourceKind {
-    pub const NAMES: &'static [&'static str] = &[
-        "CC",
-        "CC14",
-        "NRPN",
-        "RPN",
-        "PitchBend",
-        "Aftertouch",
-        "PolyAftertouch",
-        "Encoder",
-        "GamepadAnalogStick",
-        "GamepadTrigger",
-        "Osc",
-    ];
-}
+wire_names!(SourceKind {
+    Cc "CC", Cc14 "CC14", Nrpn "NRPN", Rpn "RPN", PitchBend "PitchBend", Aftertouch "Aftertouch",
+    PolyAftertouch "PolyAftertouch", Encoder "Encoder", GamepadAnalogStick "GamepadAnalogStick",
+    GamepadTrigger "GamepadTrigger", Osc "Osc",
+});
 
 /// The stages between a source and its targets; see `continuous` for their order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Glue {
     /// In raw units of the source.
     pub input: Option<(f64, f64)>,
+    /// The share of the range that is ignored, 0..=1.
     pub deadzone: f64,
+    /// Whether the dead zone is in the centre.
     pub center: bool,
+    /// Whether the value is reversed.
     pub invert: bool,
+    /// The response.
     pub shape: Shape,
+    /// The number of steps, if the value is stepped.
     pub steps: Option<u16>,
     /// In units of the target.
     pub output: Option<(f64, f64)>,
@@ -334,28 +350,39 @@ pub struct Glue {
     pub hysteresis: f64,
     /// Absent: 5 for MIDI and OSC, 20 for Live and patches.
     pub throttle_ms: Option<u32>,
+    /// How the knob takes over the target.
     pub takeover: Takeover,
 }
 
+/// The response of a binding.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Shape {
+    /// A straight line.
     #[default]
     Straight,
+    /// A curve.
     Curve(Curve),
     /// Points 0..=1, evenly spaced, interpolated linearly.
     Lut(Vec<f64>),
 }
 
+/// How a knob takes over a target that is elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Takeover {
+    /// The target jumps to the knob.
     #[default]
     Off,
+    /// The knob takes over when it passes the target.
     Pickup,
+    /// The knob moves the target in proportion to the remaining range.
     Scale,
+    /// The target moves towards the knob.
     CatchUp,
 }
 
+/// Where the values of a binding go.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names are those of the configuration")]
 pub enum Target {
     Cc { port: String, channel: u8, controller: u8 },
     Cc14 { port: String, channel: u8, controller: u8 },
@@ -369,6 +396,21 @@ pub enum Target {
 }
 
 impl Target {
-    pub const NAMES: &'static [&'static str] =
-        &["CC", "CC14", "NRPN", "RPN", "PitchBend", "Aftertouch", "OscFloat", "LiveParameter", "PatchAttribute"];
+    /// The port and the channel of a MIDI target.
+    pub fn midi(&self) -> Option<(&str, u8)> {
+        match self {
+            Target::Cc { port, channel, .. }
+            | Target::Cc14 { port, channel, .. }
+            | Target::Nrpn { port, channel, .. }
+            | Target::Rpn { port, channel, .. }
+            | Target::PitchBend { port, channel }
+            | Target::Aftertouch { port, channel } => Some((port, *channel)),
+            Target::OscFloat { .. } | Target::LiveParameter { .. } | Target::PatchAttribute { .. } => None,
+        }
+    }
 }
+
+wire_names!(Target {
+    Cc "CC", Cc14 "CC14", Nrpn "NRPN", Rpn "RPN", PitchBend "PitchBend", Aftertouch "Aftertouch",
+    OscFloat "OscFloat", LiveParameter "LiveParameter", PatchAttribute "PatchAttribute",
+});

@@ -1,9 +1,8 @@
 //! Plans and approvals: one store, one record type, one state machine.
 //!
-//! Pure: time and ids are parameters. A change is first made here and then written by the shell's
-//! `pending_store`, which takes it back ([`Pending::roll_back`]) when the disk refuses. Not here:
-//! who waits for an answer and how they are told, what a plan does when it is applied, and the
-//! bytes that lie beside it.
+//! Pure: time and ids are parameters. A change is made here first and then written by
+//! `pending_store`, which calls [`Pending::roll_back`] when the disk fails. Not here: notifying
+//! waiting callers, applying a plan, and the files stored with it.
 
 pub mod record;
 
@@ -33,29 +32,39 @@ const KEPT_PLANS: usize = 100;
 /// disk within a week.
 const KEPT_ENDED: usize = 500;
 
-/// What the call looks like now. A yes holds only for the state it was given on.
+/// The present state of a call. A yes holds only for the state it was given on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Present {
+    /// Digest of the tool.
     pub pin: Digest,
+    /// Version of the policy in force.
     pub policy_version: Digest,
-    /// Hash of what the call would change, where the tool has one.
+    /// Hash of the state the call would change, where the tool has one.
     pub state: Option<Digest>,
 }
 
 /// A call that policy says a person must answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
+    /// The caller.
     pub principal: Principal,
+    /// Full name of the tool.
     pub tool: String,
+    /// Tier of the tool.
     pub tier: Tier,
+    /// Digest of the arguments.
     pub args_hash: Digest,
+    /// The state that a yes is bound to.
     pub present: Present,
+    /// One line for the approver.
     pub summary: String,
+    /// Details for the approver.
     pub facts: Vec<Fact>,
+    /// Weakest channel whose yes counts.
     pub floor: Floor,
     /// The tool comes from a plugin: its pin ends a standing grant. An upgrade of ours does not.
     pub from_plugin: bool,
-    /// The event behind the call came from the network: no grant is used, whoever gave it.
+    /// The event behind the call came from the network: no grant applies.
     pub tainted: bool,
 }
 
@@ -68,46 +77,60 @@ pub struct NewIds {
     pub short: u64,
 }
 
-/// What the store says to an [`Ask`].
+/// The store's answer to an [`Ask`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     /// One use was taken; the call may go on.
     Run {
+        /// The record that allowed the call.
         id: Uuid,
+        /// The person who said yes.
         by: String,
+        /// The channel of the yes.
         channel: AnsweredBy,
     },
-    /// There was a yes, for something that has changed since. It is spent; the next call asks
-    /// afresh.
+    /// There was a yes, but its state has changed since. It is spent; the next call asks again.
     Stale {
+        /// The spent record.
         id: Uuid,
+        /// The part that has changed.
         what: Changed,
     },
-    /// A person said no to the same call a moment ago; nobody is asked.
+    /// A person denied the same call a moment ago, so no new question is made.
     Denied {
+        /// The denied record.
         id: Uuid,
+        /// Rest of the cooldown.
         retry_after_ms: u64,
     },
     /// The same call is being asked already.
     Joined {
+        /// The open record.
         id: Uuid,
     },
     /// A new question: announce it.
     Created {
+        /// The new record.
         id: Uuid,
     },
+    /// A limit refused a new question.
     Limited(Limited),
 }
 
+/// The part of the state that changed after a yes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
     /// Answered with `PIN_MISMATCH`; the others with `PLAN_STALE`.
     Pin,
+    /// The policy.
     Policy,
+    /// The state that the call would change.
     State,
 }
 
+/// The limit that refused a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum Limited {
     /// Too many open questions and plans of this principal.
     Principal,
@@ -120,10 +143,15 @@ pub enum Limited {
 /// A person's yes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Yes {
+    /// Principal of the person.
     pub by: String,
+    /// The channel of the answer.
     pub channel: Channel,
+    /// Calls that it allows, 1 to [`MAX_USES`].
     pub uses: u32,
+    /// How long it allows them; at most [`MAX_GRANT_MS`].
     pub for_ms: Option<u64>,
+    /// Whether other arguments are allowed too.
     pub any_args: bool,
     /// Of the tool.
     pub grantable: bool,
@@ -140,6 +168,7 @@ impl Yes {
 
 /// Why a decision does not count.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum Refused {
     #[error("there is no such plan or approval")]
     NotFound,
@@ -155,7 +184,7 @@ pub enum Refused {
     Channel(Floor),
     #[error("each call of this tool must be answered by itself")]
     NotGrantable,
-    #[error("uses must lie within 1..{MAX_USES}, and the time within 24 h")]
+    #[error("uses must be within 1..{MAX_USES}, and the time within 24 h")]
     TooWide,
     #[error("a {0} cannot be decided this way")]
     Kind(Kind),
@@ -170,46 +199,61 @@ pub enum Refused {
 /// Everything of a plan but its ids and times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewPlan {
+    /// The caller.
     pub principal: Principal,
+    /// Full name of the tool.
     pub tool: String,
+    /// Digest of the arguments.
     pub args_hash: Digest,
+    /// Digest of the tool.
     pub pin: Digest,
+    /// Version of the policy in force.
     pub policy_version: Digest,
+    /// One line for the approver.
     pub summary: String,
+    /// Details for the approver.
     pub facts: Vec<Fact>,
+    /// The changes as the tool shows them.
     pub changes: Vec<serde_json::Value>,
+    /// Diff of the file.
     pub diff_preview: String,
+    /// Digest of the file before.
     pub base_state_hash: Digest,
+    /// Digest of the file after.
     pub result_state_hash: Digest,
+    /// Warnings for the approver.
     pub warnings: Vec<String>,
+    /// Weakest channel whose yes counts.
     pub floor: Floor,
 }
 
+/// The store of plans, questions, edits and standing grants.
 #[derive(Debug, Default)]
 pub struct Pending {
     records: BTreeMap<Uuid, Record>,
-    /// Records that have not ended. A week of ended ones must not cost a call anything.
+    /// Records that have not ended, so that a call does not scan a week of ended ones.
     open: HashSet<Uuid>,
-    /// Records that a call of this principal and tool could still meet: pending, allowed, standing,
-    /// or denied a moment ago.
+    /// Records that can decide a call of this principal and tool: pending, allowed, standing, or
+    /// denied a moment ago.
     live: HashMap<(Principal, String), Vec<Uuid>>,
-    /// Records a call is held open for; not written, since a waiter does not outlive the daemon.
+    /// Records that a call waits for; not written, since no call outlives the daemon.
     waited_for: HashSet<Uuid>,
     asks: Rates,
-    /// Milliseconds that never step, as the shell last reported them; none where only the wall
-    /// clock is known.
+    /// Monotonic milliseconds, as last reported; none where only the wall clock is known.
     steady_ms: Option<u64>,
-    /// When open records end, and when refused ones were refused, in those milliseconds. Not
-    /// written: across a restart only the wall clock is left.
+    /// When open records end and when denied ones were denied, on the monotonic clock. Not written,
+    /// because the clock restarts with the machine.
     steady: HashMap<Uuid, u64>,
-    /// What each record was before the change that is not written yet.
+    /// Each record as it was before the unwritten change.
     before: BTreeMap<Uuid, Option<Record>>,
 }
 
-/// What the shell must write.
+/// Changes that must be written to disk.
 #[derive(Debug, Default, PartialEq)]
 pub struct Changes {
+    /// Records to write.
     pub written: Vec<Record>,
+    /// Records to delete.
     pub removed: Vec<Uuid>,
 }
 
@@ -244,15 +288,17 @@ impl Pending {
         self.open.iter().filter_map(|id| self.records.get(id))
     }
 
-    /// Questions and plans that nobody has answered.
+    /// Open questions and plans.
     pub fn waiting(&self) -> impl Iterator<Item = &Record> {
         self.open_records().filter(|record| record.state == State::Pending)
     }
 
+    /// The record with this id.
     pub fn get(&self, id: Uuid) -> Option<&Record> {
         self.records.get(&id)
     }
 
+    /// Every record, by id.
     pub fn iter(&self) -> impl Iterator<Item = &Record> {
         self.records.values()
     }
@@ -264,7 +310,7 @@ impl Pending {
         }
         let short: Short = text.parse().map_err(|_| Refused::NotFound)?;
         let mut found = self.records.values().filter(|record| record.short == short);
-        // One that is open goes before ended ones of an older day.
+        // An open record wins over ended ones.
         match (found.next(), found.next()) {
             (Some(record), None) => Ok(record.id),
             (None, _) => Err(Refused::NotFound),
@@ -279,7 +325,7 @@ impl Pending {
         }
     }
 
-    /// What is not written yet.
+    /// Changes that are not written yet.
     pub fn changes(&self) -> Changes {
         let mut changes = Changes::default();
         for id in self.before.keys() {
@@ -302,7 +348,7 @@ impl Pending {
         record.is_over(now) || (!record.state.has_ended() && run_out())
     }
 
-    /// Gives open records that have no end on the steady clock one: after a start, and for new
+    /// Sets the end on the monotonic clock for open records without one: after a start, and for new
     /// ones. At most their whole life, however far in the future the wall clock was when they were
     /// made.
     fn note_ends(&mut self, now: Timestamp) {
@@ -319,14 +365,14 @@ impl Pending {
         self.steady.extend(fresh);
     }
 
-    /// Milliseconds since a person said no, on whichever clock they are more.
+    /// Milliseconds since a person said no, on the clock that shows more.
     fn since_refused(&self, record: &Record, now: Timestamp) -> u64 {
         let at = record.decided.as_ref().map_or(record.created_at, |decided| decided.at);
         let steady = self.steady.get(&record.id).zip(self.steady_ms).map(|(at, now)| now.saturating_sub(*at));
         now.millis_since(at).max(steady.unwrap_or(0))
     }
 
-    /// The changes are on the disk.
+    /// Call after the changes are on the disk.
     pub fn commit(&mut self) {
         self.before.clear();
     }
@@ -548,6 +594,7 @@ impl Pending {
         }
     }
 
+    /// Records a yes.
     pub fn allow(&mut self, id: Uuid, yes: &Yes, now: Timestamp) -> Result<(), Refused> {
         let record = self.in_state(id, State::Pending, now)?;
         if record.kind != Kind::Call {
@@ -598,6 +645,7 @@ impl Pending {
         Ok(())
     }
 
+    /// Stores a new plan.
     pub fn create_plan(
         &mut self,
         plan: NewPlan,
@@ -629,7 +677,7 @@ impl Pending {
         Ok(id)
     }
 
-    /// Takes a plan for applying: whoever gets `Ok` is the only one. If the write then fails,
+    /// Claims a plan for applying; only one caller gets `Ok`. If the write then fails,
     /// [`Pending::fail_apply`].
     pub fn apply(
         &mut self,
@@ -688,7 +736,7 @@ impl Pending {
         self.insert(record)
     }
 
-    /// An applied plan or edit was taken back.
+    /// Marks an applied plan or edit as rolled back.
     pub fn undo(&mut self, id: Uuid, now: Timestamp) -> Result<(), Refused> {
         let record = self.in_state(id, State::Used, now)?;
         match record.kind {
@@ -771,7 +819,7 @@ impl Pending {
         });
     }
 
-    /// Forgets what ended a week ago, except the last applied plans.
+    /// Removes records that ended a week ago, except the last applied plans.
     pub fn clean_up(&mut self, now: Timestamp) -> Vec<Uuid> {
         self.expire(now);
         let mut applied: Vec<(Timestamp, Uuid)> = self

@@ -1,9 +1,7 @@
-//! Changes to `config.toml` as values: what a plan would write, shown as a diff, and how to take it
-//! back.
+//! Changes to `config.toml` as values: the text a plan writes, its diff, and its undo.
 //!
-//! Every byte that a change does not concern stays: remarks, order, newline style, byte order mark.
-//! Not here: time, plan ids, approvals and the file itself. A draft is made from bytes and is
-//! bytes; the shell keeps and applies it.
+//! Every other byte stays: comments, order, newline style, byte order mark. Not here: time, plan
+//! ids, approvals and the file itself. A draft consists of bytes; the daemon stores and applies it.
 
 mod change;
 pub mod describe;
@@ -23,33 +21,54 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What would be written, and what a person is shown before it is.
+/// The text to write, and the preview a person sees first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
+    /// The whole file after the plan.
     pub result: Vec<u8>,
+    /// Digest of the file before.
     pub base_state_hash: String,
+    /// Digest of the file after.
     pub result_state_hash: String,
     /// See [`diff`].
     pub diff_preview: String,
+    /// One line per change.
     pub changes: Vec<ChangeRow>,
-    /// What the result is warned of and the base was not.
+    /// Warnings of the result that the base does not have.
     pub warnings: Vec<String>,
 }
 
-/// One line of a plan. An index is where the row stands in the result, or stood before it was
-/// deleted.
+/// One line of a plan. An index is the position of the row in the result, or before it was deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeRow {
+    /// One of [`Change::NAMES`].
     pub change_type: &'static str,
+    /// One sentence for people.
     pub description: String,
+    /// Mode of the row.
     pub mode: Option<String>,
+    /// Position of the row.
     pub index: Option<usize>,
+    /// Id of the row.
     pub mapping_id: Option<String>,
+    /// Alias of the device.
     pub alias: Option<String>,
 }
 
 impl ChangeRow {
-    /// What is done to which item, in one line. The description says how.
+    fn of_row(description: String, mode: &str, index: usize, id: impl Into<String>) -> Self {
+        Self {
+            description,
+            mode: Some(mode.to_owned()),
+            index: Some(index),
+            mapping_id: Some(id.into()),
+            ..Self::default()
+        }
+    }
+}
+
+impl ChangeRow {
+    /// The kind of change and its item, in one line.
     pub fn summary(&self) -> String {
         let quoted = |name: &Option<String>| name.as_ref().map(|it| format!(" \"{it}\"")).unwrap_or_default();
         let trigger = self.description.strip_prefix("Add ").and_then(|it| it.split(" -> ").next());
@@ -80,15 +99,18 @@ impl ChangeRow {
     }
 }
 
-/// What a device template brings into a plan.
+/// The part of a controller template that a plan writes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
+    /// For people.
     pub description: Option<String>,
     /// As the `Matcher` schema has them; may be empty.
     pub matchers: Vec<Value>,
 }
 
+/// Why a plan cannot be made.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum PlanError {
     /// The file as it is cannot be read, so nothing can be planned on it.
     Unreadable { diagnostics: Vec<Diagnostic> },
@@ -106,12 +128,18 @@ pub enum PlanError {
     Stale { item: String },
 }
 
+/// The kind of a missing object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
+    /// A mode.
     Mode,
+    /// A mapping.
     Mapping,
+    /// A continuous binding.
     Continuous,
+    /// A device.
     Device,
+    /// A controller template.
     Template,
 }
 
@@ -129,11 +157,11 @@ impl fmt::Display for Subject {
 
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told =
+        let summaries =
             |diagnostics: &[Diagnostic]| diagnostics.iter().map(Diagnostic::summary).collect::<Vec<_>>().join("; ");
         match self {
             PlanError::Unreadable { diagnostics } => {
-                write!(f, "the configuration cannot be read: {}", told(diagnostics))
+                write!(f, "the configuration cannot be read: {}", summaries(diagnostics))
             }
             PlanError::NotFound { subject, name, known } if known.is_empty() => {
                 write!(f, "there is no {subject} \"{name}\"; there are none at all")
@@ -149,7 +177,9 @@ impl fmt::Display for PlanError {
             }
             PlanError::Taken { subject, name } => write!(f, "there is already a {subject} \"{name}\""),
             PlanError::Refused { message } => f.write_str(message),
-            PlanError::WouldBreak { diagnostics } => write!(f, "the result would not be sound: {}", told(diagnostics)),
+            PlanError::WouldBreak { diagnostics } => {
+                write!(f, "the result would not be sound: {}", summaries(diagnostics))
+            }
             PlanError::Stale { item } => write!(f, "{item} has changed since the plan was applied"),
         }
     }
@@ -157,7 +187,7 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// `sha256:` and 64 hex digits over the raw bytes, so that even an edited remark makes a plan
+/// `sha256:` and 64 hex digits over the raw bytes, so that even an edited comment makes a plan
 /// stale.
 pub fn state_hash(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
@@ -169,11 +199,11 @@ pub fn state_hash(bytes: &[u8]) -> String {
 pub fn draft(
     base: &[u8],
     changes: &[Change],
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     templates: &dyn Fn(&str) -> Option<Template>,
 ) -> Result<Draft, PlanError> {
     let base_text = text_of(base)?;
-    let mut editor = Editor::new(base_text, around)?;
+    let mut editor = Editor::new(base_text, surroundings)?;
     let before = Known::of(editor.view());
     let rows = changes.iter().map(|change| editor.apply(change, templates)).collect::<Result<Vec<_>, _>>()?;
     let (result, after) = editor.into_result();
@@ -187,10 +217,10 @@ pub fn draft_plugin(
     name: &str,
     members: &serde_json::Map<String, Value>,
     description: String,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
 ) -> Result<Draft, PlanError> {
     let base_text = text_of(base)?;
-    let mut editor = Editor::new(base_text, around)?;
+    let mut editor = Editor::new(base_text, surroundings)?;
     let before = Known::of(editor.view());
     editor.set_plugin(name, members)?;
     let (result, after) = editor.into_result();
@@ -198,7 +228,7 @@ pub fn draft_plugin(
     finish(base_text, &before, &result, &after, vec![row])
 }
 
-/// What was told of a text before it was changed.
+/// The diagnostics of a text before the change.
 struct Known {
     diagnostics: Vec<Diagnostic>,
     waits: Vec<timing_report::WaitNote>,
@@ -233,8 +263,8 @@ fn finish(base: &str, before: &Known, result: &str, after: &View, changes: Vec<C
     })
 }
 
-/// What is told of the result and was not told of the base. Numbers in messages are passed over:
-/// rows move, faults stay the same.
+/// Diagnostics of the result that the base does not have. Numbers in messages are ignored: rows
+/// move, faults stay the same.
 fn news<'d>(before: &[Diagnostic], after: &'d [Diagnostic], wanted: fn(&Diagnostic) -> bool) -> Vec<&'d Diagnostic> {
     let blur = |it: &Diagnostic| it.message.chars().filter(|it| !it.is_ascii_digit()).collect::<String>();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();

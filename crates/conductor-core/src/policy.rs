@@ -1,108 +1,78 @@
-//! What may run, what must be asked first, and how much of it: tiers, rules, floors and limits.
+//! Decides whether a call runs, asks a person or is refused: tiers, rules, floors and limits.
 //!
-//! Pure. Not here: reading `config.toml` (its lowering builds these plain structs), the questions
-//! themselves (`pending`) and the circuit (`breaker`).
+//! Not here: reading `config.toml` (`config` builds these structs), open questions (`pending`) and
+//! the circuit breaker (`breaker`).
 
 pub mod limits;
 mod version;
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::digest::{Digest, NotCanonical};
+use crate::named_enum::named_enum;
 use crate::principal::Principal;
 
-/// How far a tool's effects reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Tier {
-    ReadOnly,
-    /// Changes state of the daemon or a document that we can undo.
-    Stateful,
-    /// Changes the configuration, by way of a plan only.
-    ConfigChange,
-    /// Every effect outside the daemon's own undoable state: devices, files, processes, databases,
-    /// network.
-    #[serde(rename = "HardwareIO")]
-    HardwareIo,
-}
-
-impl Tier {
-    pub const ALL: [Self; 4] = [Self::ReadOnly, Self::Stateful, Self::ConfigChange, Self::HardwareIo];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadOnly => "ReadOnly",
-            Self::Stateful => "Stateful",
-            Self::ConfigChange => "ConfigChange",
-            Self::HardwareIo => "HardwareIO",
-        }
+named_enum! {
+    /// How far a tool's effects reach.
+    #[derive(PartialOrd, Ord)]
+    pub enum Tier {
+        /// Changes nothing.
+        ReadOnly = "ReadOnly",
+        /// Changes state of the daemon or a document that we can undo.
+        Stateful = "Stateful",
+        /// Changes the configuration, by way of a plan only.
+        ConfigChange = "ConfigChange",
+        /// Has an effect outside the daemon's own undoable state: devices, files, processes,
+        /// databases, network.
+        HardwareIo = "HardwareIO",
     }
 }
 
-impl fmt::Display for Tier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+named_enum! {
+    /// The answer of a policy to a call.
+    pub enum Decision {
+        /// The call runs.
+        Allow = "allow",
+        /// A person is asked first.
+        Ask = "ask",
+        /// The call is refused.
+        Deny = "deny",
+        /// The handler stores a plan and changes nothing else; a person applies it.
+        Plan = "plan",
     }
 }
 
-impl FromStr for Tier {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|tier| tier.as_str() == text)
-            .ok_or_else(|| "expected ReadOnly, Stateful, ConfigChange or HardwareIO".to_owned())
+named_enum! {
+    /// The weakest kind of channel whose yes counts.
+    #[derive(PartialOrd, Ord)]
+    pub enum Floor {
+        /// The AI client's own dialog is enough.
+        Client = "client",
+        /// A terminal, the console or the pad of this machine.
+        Local = "local",
+        /// Only the held pad.
+        Pad = "pad",
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    Allow,
-    Ask,
-    Deny,
-    /// The handler stores a plan and changes nothing else; a person applies it.
-    Plan,
-}
-
-/// The weakest kind of channel whose yes counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Floor {
-    /// The AI client's own dialog is enough.
-    Client,
-    /// A terminal, the console or the pad of this machine.
-    Local,
-    /// Only the held pad.
-    Pad,
-}
-
-/// The way a person's answer came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Channel {
-    Cli,
-    Terminal,
-    Console,
-    Client,
-    Pad,
+named_enum! {
+    /// The channel a person's answer came through.
+    pub enum Channel {
+        /// A command of the `conductor` program.
+        Cli = "cli",
+        /// The question in the terminal that runs the daemon.
+        Terminal = "terminal",
+        /// The web console.
+        Console = "console",
+        /// The AI client's own dialog.
+        Client = "client",
+        /// The held pad.
+        Pad = "pad",
+    }
 }
 
 impl Channel {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cli => "cli",
-            Self::Terminal => "terminal",
-            Self::Console => "console",
-            Self::Client => "client",
-            Self::Pad => "pad",
-        }
-    }
-
+    /// Whether a yes through this channel counts under `floor`.
     pub const fn satisfies(self, floor: Floor) -> bool {
         match floor {
             Floor::Client => true,
@@ -121,11 +91,14 @@ impl Channel {
 /// An exact name, or a prefix when written with a final `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
+    /// The whole name.
     Exact(String),
+    /// Every name that begins with it.
     Prefix(String),
 }
 
 impl Pattern {
+    /// Reads `name` or `prefix*`.
     pub fn parse(text: &str) -> Self {
         match text.strip_suffix('*') {
             Some(prefix) => Self::Prefix(prefix.to_owned()),
@@ -133,6 +106,7 @@ impl Pattern {
         }
     }
 
+    /// Whether the pattern covers `text`.
     pub fn matches(&self, text: &str) -> bool {
         match self {
             Self::Exact(name) => name == text,
@@ -147,16 +121,19 @@ impl Pattern {
     }
 }
 
-/// One `[[policy.rules]]`. What is absent matches everything.
+/// One `[[policy.rules]]`. An absent field matches everything.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rule {
+    /// Full name of the tool.
     pub tool: Option<Pattern>,
+    /// Text of the principal.
     pub principal: Option<Pattern>,
+    /// Tier of the tool.
     pub tier: Option<Tier>,
     /// JSON pointer into the arguments, and the exact value there. The arguments count as they are
     /// written and in their normal forms (root and path of a file, name of a command, host of an
-    /// address), so that another spelling of a call meets the same rule. A rule that allows counts
-    /// the first form only: the others may say less than the call does.
+    /// address), so that another spelling of a call meets the same rule. An `allow` rule looks at
+    /// the first form only, since the others may leave details out.
     pub args: Vec<(String, Value)>,
     /// Absent: the tool's default, which lets a rule raise the channel alone.
     pub decision: Option<Decision>,
@@ -167,11 +144,12 @@ pub struct Rule {
 /// A floor under the rules, which the tool states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AskFloor {
+    /// Rules decide alone.
     #[default]
     None,
     /// No rule lets it run unasked: SysEx can rewrite a device's firmware.
     Always,
-    /// Only a rule that names one exact `mapping:` principal does: a command with `effect =
+    /// Only a rule for one exact `mapping:` principal lets it run unasked: a command with `effect =
     /// "write"`.
     UnlessMapping,
     /// No rule, no grant and no client's dialog answers for a call that the tool itself says must
@@ -183,41 +161,56 @@ pub enum AskFloor {
 /// What policy must know about a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
+    /// Full name of the tool.
     pub tool: &'a str,
+    /// Tier of the tool.
     pub tier: Tier,
+    /// The caller.
     pub principal: &'a Principal,
+    /// The arguments as written.
     pub args: &'a Value,
     /// The normal forms of the arguments; see [`Rule::args`]. Each replaces members of `args`.
     pub forms: &'a [Value],
+    /// Whether the tool asks by default.
     pub requires_approval: Option<bool>,
     /// The tool's own decision by its arguments, where it has one.
     pub by_args: Option<ByArgs>,
+    /// The tool's own floor.
     pub ask_floor: AskFloor,
 }
 
+/// A decision that a tool bases on the arguments of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByArgs {
+    /// The call runs without asking.
     Allow,
+    /// A person is asked.
     Ask,
-    /// The arguments decide nothing: the flag and the tier do.
+    /// The arguments decide nothing; the tool's flag and its tier do.
     Usual,
 }
 
+/// The answer of a policy with the channel it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
+    /// The decision.
     pub decision: Decision,
     /// The rule that decided, counted from 0 in file order; absent when a default did.
     pub rule: Option<usize>,
-    /// Which channels may answer, should the decision be `Ask`, or the plan be applied.
+    /// Weakest channel that may answer the question or apply the plan.
     pub floor: Floor,
 }
 
 /// `[policy] default`: one decision per tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierDefaults {
+    /// Of [`Tier::ReadOnly`].
     pub read_only: Decision,
+    /// Of [`Tier::Stateful`].
     pub stateful: Decision,
+    /// Of [`Tier::ConfigChange`].
     pub config_change: Decision,
+    /// Of [`Tier::HardwareIo`].
     pub hardware_io: Decision,
 }
 
@@ -233,6 +226,7 @@ impl Default for TierDefaults {
 }
 
 impl TierDefaults {
+    /// The decision of a tier.
     pub const fn of(&self, tier: Tier) -> Decision {
         match tier {
             Tier::ReadOnly => self.read_only,
@@ -246,9 +240,13 @@ impl TierDefaults {
 /// `[policy.approval.pad]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PadSettings {
+    /// Alias of the controller.
     pub device: String,
+    /// Note of the pad, 0-127.
     pub note: u8,
+    /// How long the pad must be held.
     pub hold_ms: u64,
+    /// Tiers that the pad can approve.
     pub tiers: Vec<Tier>,
 }
 
@@ -263,7 +261,9 @@ pub struct ApprovalSettings {
     pub client_tiers: Vec<Tier>,
     /// An identical call this soon after a no is refused without asking.
     pub cooldown_ms: u64,
+    /// Whether answers from processes that an AI client started are refused.
     pub refuse_descendants: bool,
+    /// The pad that approves; absent for none.
     pub pad: Option<PadSettings>,
 }
 
@@ -280,16 +280,21 @@ impl Default for ApprovalSettings {
     }
 }
 
+/// `[policy]`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Policy {
+    /// Decisions for calls without a rule.
     pub default: TierDefaults,
+    /// In the order of the file.
     pub rules: Vec<Rule>,
+    /// `[policy.approval]`.
     pub approval: ApprovalSettings,
 }
 
-/// A rule or default that would not do what it seems to say. A policy with faults must not replace
-/// a good one.
+/// A rule or default that would not do what it says. A policy with faults must not replace a good
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum PolicyError {
     #[error(
         "rule {rule} allows a client by the name it gives itself ({principal}); that name is only a claim. End the principal at the \
@@ -304,11 +309,12 @@ pub enum PolicyError {
         "the default of ConfigChange must be `plan` or `deny`: configuration changes only by a plan that a person applies"
     )]
     DefaultWithoutPlan,
-    #[error("rule {rule}: {pointer:?} is no JSON pointer; it must be empty or begin with `/`")]
+    #[error("rule {rule}: {pointer:?} is not a JSON pointer; it must be empty or begin with `/`")]
     NoPointer { rule: usize, pointer: String },
 }
 
 impl Policy {
+    /// Rules and defaults that contradict themselves.
     pub fn faults(&self) -> Vec<PolicyError> {
         let mut faults = Vec::new();
         for (index, rule) in self.rules.iter().enumerate() {
@@ -342,6 +348,7 @@ impl Policy {
         faults
     }
 
+    /// Decides one call.
     pub fn decide(&self, subject: &Subject<'_>) -> Verdict {
         let principal = subject.principal.to_string();
         let found = self.rules.iter().enumerate().find(|(_, rule)| rule.matches(subject, &principal));
@@ -370,8 +377,7 @@ impl Policy {
 
     fn default_decision(&self, subject: &Subject<'_>) -> Decision {
         let by_tier = self.default.of(subject.tier);
-        // A person who denies a whole tier means every tool of it, also one that would ask or allow
-        // by itself.
+        // A denied tier denies every tool of it, also one that would ask or allow by itself.
         if by_tier == Decision::Deny {
             return Decision::Deny;
         }
@@ -601,7 +607,7 @@ mod tests {
         let asked = edit(ByArgs::Ask).verdict(&open);
         assert_eq!((asked.decision, asked.floor), (Decision::Ask, Floor::Local));
         assert_eq!(edit(ByArgs::Usual).under(&open), Decision::Allow);
-        // A person who wants to be asked about the whole tier still is.
+        // A tier that asks still asks.
         let default = TierDefaults { stateful: Decision::Ask, ..TierDefaults::default() };
         let careful = Policy { default, approval, ..Policy::default() };
         let usual = edit(ByArgs::Usual).verdict(&careful);
@@ -673,8 +679,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the rules say, a ConfigChange call never runs by itself and a SysEx call never
-        /// runs unasked.
+        /// Under every set of rules, a ConfigChange call only plans and a SysEx call always asks.
         #[test]
         fn no_rule_passes_a_floor(
             decisions in prop::collection::vec(prop_oneof![Just(Decision::Allow), Just(Decision::Ask), Just(Decision::Deny), Just(Decision::Plan)], 0..5),

@@ -1,4 +1,4 @@
-//! Who makes a call.
+//! The principal of a call.
 //!
 //! Not here: the proof. A door makes a principal after it has checked the peer's uid or token; the
 //! text alone proves nothing.
@@ -6,49 +6,62 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::named_enum::serde_as_text;
 
-/// The one who makes a call or a decision. `Display` is its text in the audit log, in rules and in
-/// approvals.
+/// The caller of a tool or the author of a decision. `Display` is its text in the audit log, in
+/// rules and in approvals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Principal {
-    /// A human at a terminal or the console: the only one who may decide, apply, undo, enable, set
+    /// A human at a terminal or the console. Only a person may decide, apply, undo, enable, set
     /// secrets or reset a circuit.
     Person {
+        /// User id of the peer.
         uid: u32,
     },
     /// `conductor call`, over the control socket.
     Cli {
+        /// User id of the peer.
         uid: u32,
     },
-    /// An MCP client. `client` is only what it calls itself.
+    /// An MCP client. `client` is the name it declares, unverified.
     Socket {
+        /// User id of the peer.
         uid: u32,
+        /// The declared name, in safe characters.
         client: String,
     },
+    /// A client of the HTTP listener.
     Http {
+        /// Name of its token.
         token: String,
     },
     /// The daemon itself, for an action under a pad.
     Mapping {
+        /// Mode of the mapping.
         mode: String,
+        /// Id of the mapping.
         id: String,
     },
+    /// A plugin that calls a tool.
     Plugin {
+        /// Name of the plugin.
         name: String,
     },
+    /// A webhook that calls a tool.
     Webhook {
+        /// Name of the webhook.
         name: String,
     },
 }
 
 impl Principal {
-    /// A client of the line socket, under the name it declared, lowered to what a rule or a log
-    /// line can safely hold.
+    /// A client of the line socket, under the name it declared, reduced to characters that are safe
+    /// in a rule or a log line.
     pub fn socket(uid: u32, declared: &str) -> Self {
         Self::Socket { uid, client: client_name(declared) }
     }
 
+    /// Whether it may decide for a person.
     pub const fn is_person(&self) -> bool {
         matches!(self, Self::Person { .. })
     }
@@ -76,6 +89,7 @@ impl fmt::Display for Principal {
     }
 }
 
+/// The text is not a principal; it is cut to 64 characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a principal such as person:1000 or socket:1000/client: {0:?}")]
 pub struct NotAPrincipal(pub String);
@@ -111,17 +125,7 @@ impl FromStr for Principal {
     }
 }
 
-impl Serialize for Principal {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Principal {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Principal);
 
 #[cfg(test)]
 mod tests {

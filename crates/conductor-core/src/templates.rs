@@ -1,8 +1,8 @@
-//! Templates of controllers people own: how to find one, what its controls are called, and the
-//! colours of its lights. Data, not code: one file each in `templates/`, with the document of the
-//! maker that every number in it comes from.
+//! Templates of known controllers: how to find one, the names of its controls, and the colours of
+//! its lights. Data, not code: one file each in `templates/`, with the document of the maker that
+//! every number in it comes from.
 //!
-//! Not here: which port a matcher finds (the shell), and the row a plan writes (`plan`, from
+//! Not here: the port that a matcher finds (the daemon), and the row a plan writes (`plan`, from
 //! [`Template::devices_row`]).
 
 use crate::config::{Matcher, Protocol, input};
@@ -28,56 +28,74 @@ const FILES: [&str; 9] = [
 /// A file that does not load is left out; a test loads each of them.
 static ALL: LazyLock<Vec<Template>> = LazyLock::new(|| FILES.iter().filter_map(|it| load(it).ok()).collect());
 
+/// A known controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
+    /// Name in the configuration.
     pub name: String,
+    /// For people.
     pub description: String,
+    /// How the controller talks.
     pub protocol: Protocol,
+    /// How its ports are found.
     pub matchers: Vec<Matcher>,
     /// The documents its numbers come from.
     pub sources: Vec<String>,
+    /// Its controls.
     pub controls: Vec<Control>,
+    /// Its lights; absent for none.
     pub light: Option<Light>,
     /// As the file has them.
     written_matchers: Value,
 }
 
+/// One control of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
+    /// Unique within the template.
     pub name: String,
-    /// What it is to a hand: `pad`, `button`, `fader`, `knob`, `encoder`, `wheel`, `pedal`, `stick`
-    /// or `trigger`.
+    /// Its kind: `pad`, `button`, `fader`, `knob`, `encoder`, `wheel`, `pedal`, `stick` or
+    /// `trigger`.
     pub kind: String,
+    /// The message it sends.
     pub address: Address,
     /// A scheme may light it.
     pub lit: bool,
 }
 
-/// What a control sends. The channel is not part of it: most controllers let their owner choose
-/// one.
+/// The message of a control, without its channel: most controllers let their owner choose one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
+    /// A note.
     Note(u8),
+    /// A controller number.
     Cc(u8),
+    /// Pitch bend of a channel.
     Bend,
+    /// A gamepad button.
     Button(Button),
+    /// A gamepad axis.
     Axis(Axis),
+    /// A gamepad trigger.
     Trigger(Side),
 }
 
-/// How lit controls are addressed. They stand row by row, from the bottom left.
+/// How lit controls are addressed: row by row, from the bottom left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
+    /// Controls in a row.
     pub columns: usize,
     /// The channel on which pads say that they were hit.
     pub input_channel: u8,
-    /// The channel on which they are told what to show.
+    /// The channel of the messages that light them.
     pub channel: u8,
+    /// Velocities by colour word.
     pub palette: Palette,
 }
 
 /// Why a template file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum TemplateError {
     #[error("not a template: {0}")]
     Form(String),
@@ -95,7 +113,7 @@ struct File {
     name: String,
     description: String,
     #[serde(default)]
-    protocol: Option<String>,
+    protocol: Protocol,
     matchers: Vec<Value>,
     #[serde(default)]
     sources: Vec<String>,
@@ -136,15 +154,17 @@ struct LightRow {
 
 const KINDS: &[&str] = &["pad", "button", "fader", "knob", "encoder", "wheel", "pedal", "stick", "trigger"];
 
+/// Every built-in template.
 pub fn all() -> &'static [Template] {
     &ALL
 }
 
+/// The template of this name.
 pub fn find(name: &str) -> Option<&'static Template> {
     ALL.iter().find(|it| it.name == name)
 }
 
-/// What `template = "…"` may say.
+/// The values of `template = "…"`.
 pub fn names() -> BTreeSet<String> {
     ALL.iter().map(|it| it.name.clone()).collect()
 }
@@ -157,12 +177,6 @@ pub fn list() -> Value {
 /// Reads one template file.
 pub fn load(text: &str) -> Result<Template, TemplateError> {
     let file: File = toml::from_str(text).map_err(|fault| TemplateError::Form(fault.to_string()))?;
-    let protocol = match file.protocol.as_deref() {
-        None | Some("Midi") => Protocol::Midi,
-        Some("Gamepad") => Protocol::Gamepad,
-        Some("Osc") => Protocol::Osc,
-        Some(other) => return Err(TemplateError::Form(format!("there is no protocol \"{other}\""))),
-    };
     let mut matchers = Vec::new();
     for (index, written) in file.matchers.iter().enumerate() {
         let matcher = input::matcher(written, "").map_err(|faults| TemplateError::Matcher {
@@ -192,7 +206,7 @@ pub fn load(text: &str) -> Result<Template, TemplateError> {
     Ok(Template {
         name: file.name,
         description: file.description,
-        protocol,
+        protocol: file.protocol,
         written_matchers: Value::Array(file.matchers),
         matchers,
         sources: file.sources,
@@ -212,7 +226,7 @@ fn light(row: LightRow) -> Result<Light, TemplateError> {
     let colors: Vec<(&str, &[u8])> = row.palette.iter().map(|(word, levels)| (word.as_str(), &levels[..])).collect();
     let palette = Palette::of(&colors);
     if palette.colors.len() != colors.len() {
-        return fault("a colour of the palette is no colour word");
+        return fault("a colour of the palette is not a colour word");
     }
     let palette = if colors.is_empty() { Palette::default() } else { palette };
     Ok(Light { columns: row.columns, input_channel: row.input_channel, channel: row.channel, palette })
@@ -220,7 +234,7 @@ fn light(row: LightRow) -> Result<Light, TemplateError> {
 
 fn expand(row: &ControlRow, out: &mut Vec<Control>) -> Result<(), &'static str> {
     if !KINDS.contains(&row.kind.as_str()) {
-        return Err("its kind is not one of those a hand knows");
+        return Err("its kind is unknown");
     }
     let mut addresses: Vec<Address> = Vec::new();
     let count = row.count.unwrap_or(1);

@@ -1,13 +1,14 @@
-//! Deadlines in virtual time. Equal times keep the order in which they were set, so a run is the
-//! same however often it is polled.
+//! Deadlines in virtual time. Deadlines of the same time keep the order in which they were set, so
+//! the result does not depend on polling.
 
 use crate::event::Micros;
 use std::collections::BTreeMap;
 
-/// Names one deadline, to take it back.
+/// Identifies a deadline, to cancel it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerKey(Micros, u64);
 
+/// A set of deadlines.
 #[derive(Clone, Debug)]
 pub struct Timers<T> {
     due: BTreeMap<TimerKey, T>,
@@ -21,6 +22,7 @@ impl<T> Default for Timers<T> {
 }
 
 impl<T> Timers<T> {
+    /// Sets a deadline.
     pub fn set(&mut self, at: Micros, what: T) -> TimerKey {
         self.order += 1;
         let key = TimerKey(at, self.order);
@@ -28,29 +30,34 @@ impl<T> Timers<T> {
         key
     }
 
+    /// Cancels a deadline, if it is still set.
     pub fn cancel(&mut self, key: TimerKey) {
         self.due.remove(&key);
     }
 
+    /// The time of the earliest deadline.
     pub fn next(&self) -> Option<Micros> {
         self.due.first_key_value().map(|(key, _)| key.0)
     }
 
-    /// The earliest deadline that is not after `now`.
+    /// Removes the earliest deadline that is not after `now`.
     pub fn pop(&mut self, now: Micros) -> Option<(Micros, T)> {
         let first = self.due.first_entry().filter(|it| it.key().0 <= now)?;
         let at = first.key().0;
         Some((at, first.remove()))
     }
 
+    /// How many deadlines are set.
     pub fn len(&self) -> usize {
         self.due.len()
     }
 
+    /// Whether no deadline is set.
     pub fn is_empty(&self) -> bool {
         self.due.is_empty()
     }
 
+    /// Cancels the deadlines that `keep` rejects.
     pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         self.due.retain(|_, what| keep(what));
     }

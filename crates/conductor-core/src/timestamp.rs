@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::named_enum::serde_as_text;
 
 /// Milliseconds since 1970-01-01T00:00:00Z. Always written as `2026-01-02T03:04:05.678Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -22,16 +22,18 @@ impl Timestamp {
         Self(if ms > LAST_MS { LAST_MS } else { ms })
     }
 
+    /// Milliseconds since 1970-01-01T00:00:00Z.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
+    /// At most the last millisecond of the year 9999.
     #[must_use]
     pub const fn plus_millis(self, ms: u64) -> Self {
         Self::from_millis(self.0.saturating_add(ms))
     }
 
-    /// Zero when `earlier` is in fact later: wall clocks step back.
+    /// Zero when `earlier` is later: wall clocks can step back.
     pub const fn millis_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -90,6 +92,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// The text is not a time; it is cut to 64 characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a UTC time such as 2026-01-02T03:04:05Z: {0:?}")]
 pub struct NotATime(pub String);
@@ -141,17 +144,7 @@ fn parse(text: &[u8]) -> Option<Timestamp> {
     Some(Timestamp(days * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + ms))
 }
 
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Timestamp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Timestamp);
 
 #[cfg(test)]
 mod tests {

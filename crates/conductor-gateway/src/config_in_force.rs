@@ -1,7 +1,7 @@
 //! The configuration in force: its values, the file it was read from, and the parts of the file
 //! that wait for a person.
 //!
-//! Not here: reading the file and deciding what of it comes into force (the daemon does both).
+//! Not here: reading the file and deciding which parts take effect (both in the daemon).
 
 use conductor_core::config::held::Held;
 use conductor_core::config::{Config, Device, Diagnostic};
@@ -12,15 +12,13 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The configuration in force and where it came from.
+/// The configuration in force and its source.
 #[derive(Debug)]
 pub struct ConfigInForce {
     pub config: Arc<Config>,
-    /// The bytes of the file it was read from; absent for the built-in empty mode. Held parts of
-    /// them are not in force.
+    /// The text of the file; absent for the built-in empty mode. Held parts of it are not in force.
     pub text: Option<Arc<str>>,
-    /// Over the raw bytes; of zero bytes when there is no file, which is what a first plan starts
-    /// from.
+    /// Hash of the raw bytes; without a file, of zero bytes, which a first plan starts from.
     pub hash: Digest,
     /// Faults that disabled single items, and warnings.
     pub diagnostics: Vec<Diagnostic>,
@@ -31,16 +29,16 @@ pub struct ConfigInForce {
     pub mark: Option<Mark>,
 }
 
-/// What of the file is not in force until a person accepts it.
+/// The parts of the file that are not in force until a person accepts them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     pub held: Held,
     pub since: Option<Timestamp>,
-    /// From what is in force to what the file says.
+    /// Difference from the configuration in force to the file.
     pub difference: Arc<str>,
-    /// Why nothing that was accepted earlier is in force.
+    /// Why the configuration that was accepted earlier is not in force.
     pub closed: Option<Arc<str>>,
-    /// Rows that type keys or text and came into force without a person.
+    /// Rows that type keys or text and took effect without a person.
     pub typing: Vec<String>,
 }
 
@@ -51,7 +49,7 @@ impl Waiting {
 }
 
 impl ConfigInForce {
-    /// What runs when there is no file that can be read: one empty mode.
+    /// The configuration without a readable file: one empty mode.
     pub fn built_in(extra: &[Device], loaded_at: Timestamp) -> Self {
         let mut config = Config::default();
         add_devices(&mut config, extra);
@@ -84,7 +82,7 @@ impl ConfigInForce {
     }
 }
 
-/// Who holds the key of the MAC.
+/// The holder of the MAC key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Holder {
@@ -94,7 +92,7 @@ pub enum Holder {
     Vault,
 }
 
-/// What the audit log says about a record.
+/// The mark of an accepted configuration in the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     pub id: Uuid,
@@ -103,8 +101,7 @@ pub struct Mark {
     pub key: Holder,
 }
 
-/// Devices that belong to this run and not to the file; where the file has the alias, the file
-/// rules.
+/// Adds devices of this run that are not in the file. An alias of the file has priority.
 pub fn add_devices(config: &mut Config, extra: &[Device]) {
     for device in extra {
         if config.devices.iter().all(|it| it.alias != device.alias) {

@@ -6,6 +6,7 @@
 
 pub mod audit_log;
 pub mod config_in_force;
+pub mod histogram;
 pub mod owner_handle;
 pub mod pending_store;
 pub mod pipeline;

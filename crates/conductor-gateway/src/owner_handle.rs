@@ -1,8 +1,8 @@
-//! How everyone else speaks to the owner: one message, one answer. Cheap to clone, safe from any
-//! thread or task.
+//! The handle to the owner of the studio: one request, one reply. Cheap to clone, and usable from
+//! any thread or task.
 //!
-//! Not here: what the owner does with a message (`run`). Reading the configuration in force and the
-//! mode needs no message; see [`Handle::serving`] and [`Handle::modes`].
+//! Reading the configuration in force and the mode needs no request; see [`OwnerHandle::serving`]
+//! and [`OwnerHandle::modes`]. Not here: how the owner handles a request (`owner` in the daemon).
 
 use crate::config_in_force::ConfigInForce;
 use crate::report::{
@@ -21,20 +21,20 @@ use tokio::sync::{mpsc as async_mpsc, oneshot};
 
 pub type Reply<T> = oneshot::Sender<T>;
 
-/// A question or an order. Each carries where its answer goes.
+/// A request to the owner, with the channel for its reply.
 pub enum Request {
-    /// Answered once the devices have been looked at.
+    /// Answered after the first scan of devices.
     Ready(Reply<()>),
     Status(Reply<Status>),
-    /// Answered once what was posted before it has been taken.
+    /// Answered when all earlier requests have been handled.
     Settled(Reply<()>),
     SwitchMode {
         mode: String,
-        /// Of whoever asks.
+        /// The taint of the caller.
         by: Taint,
         reply: Reply<Result<Switched, ToolError>>,
     },
-    /// Let the rules for windows choose the mode again.
+    /// Lets the window rules choose the mode again.
     AutoMode(Reply<Result<Switched, ToolError>>),
     Devices(Reply<Devices>),
     Bindings(Reply<Bindings>),
@@ -45,7 +45,7 @@ pub enum Request {
     },
     ScanPorts(Reply<Scanned>),
     Send(Outgoing),
-    /// The connection is gone; the notes it left on are released and what it learns ends.
+    /// A connection has ended: its notes are released and its MIDI learn ends.
     ToolGone {
         connection: u64,
     },
@@ -62,7 +62,7 @@ pub enum Request {
         records: async_mpsc::Sender<TraceRecord>,
         reply: Reply<()>,
     },
-    /// How a device stands now, for `explain`.
+    /// The present state of a device, for `explain`.
     Standing {
         device: Option<String>,
         reply: Reply<Result<Standing, ToolError>>,
@@ -70,7 +70,7 @@ pub enum Request {
     LearnStart {
         timeout_ms: u32,
         let_through: bool,
-        /// The connection with which it ends.
+        /// The connection whose end stops learning.
         client: Option<u64>,
         reply: Reply<Result<Value, ToolError>>,
     },
@@ -84,15 +84,15 @@ pub enum Request {
     },
 }
 
-/// Who sends bytes to a port: what a tool sent never counts as a hand.
+/// The sender of bytes to a port. Bytes from a tool never count as played by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentBy {
     Person,
-    /// A person's own call: it counts as played, and its notes are released like a tool's.
+    /// A person's own call: it counts as played by hand, and its notes are released like a tool's.
     Hand {
         connection: u64,
     },
-    /// Notes it leaves on are released when its connection ends; see [`Handle::tool_gone`].
+    /// Notes it leaves on are released when its connection ends; see [`OwnerHandle::tool_gone`].
     Tool {
         connection: u64,
     },
@@ -105,7 +105,7 @@ pub struct Outgoing {
     pub reply: Reply<Result<usize, ToolError>>,
 }
 
-/// Which trace records are wanted; absent fields let everything pass.
+/// Filter for trace records; an absent field accepts all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub limit: Option<usize>,
@@ -119,17 +119,17 @@ pub struct Wanted {
 pub struct Traced {
     pub records: Vec<TraceRecord>,
     pub next_seq: u64,
-    /// Records between `since_seq` and the first given one that the ring had to forget.
+    /// Records after `since_seq` that were overwritten.
     pub lost: u64,
 }
 
-/// What an explanation must know besides the configuration.
+/// The state that an explanation needs in addition to the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     pub mode: String,
     pub muted: bool,
     pub absent: bool,
-    /// Of everything the device says.
+    /// The taint of all events of the device.
     pub taint: Taint,
 }
 
@@ -147,13 +147,13 @@ pub enum ConfigRequest {
         after: String,
         reply: ConfigReply,
     },
-    /// The key of the secrets came, changed or went.
+    /// The key of the secrets was added, changed or removed.
     KeyChanged,
 }
 
 pub type ConfigReply = Reply<Result<Reloaded, ToolError>>;
 
-/// Where requests go. A thread that has ended drops them, and with them their replies.
+/// Receives requests. A thread that has ended drops them with their reply channels.
 pub trait Inbox: Send + Sync {
     fn request(&self, request: Request);
     fn config_request(&self, request: ConfigRequest);
@@ -171,7 +171,7 @@ impl OwnerHandle {
         OwnerHandle { inbox, in_force, modes }
     }
 
-    /// The configuration in force, without asking anyone.
+    /// The configuration in force, without a request.
     pub fn serving(&self) -> Arc<ConfigInForce> {
         self.in_force.load_full()
     }
@@ -190,8 +190,8 @@ impl OwnerHandle {
         self.ask(Request::Status).await
     }
 
-    /// The modes and which one is active, without asking anyone. Whoever switched or reloaded
-    /// through this handle finds it done here.
+    /// All modes and the active one, without a request. A switch or reload through this handle is
+    /// visible here when it has returned.
     pub fn modes(&self) -> Arc<Modes> {
         self.modes.load_full()
     }
@@ -200,12 +200,12 @@ impl OwnerHandle {
         self.switch_mode_by(mode, Taint::Clean).await
     }
 
-    /// `by` is the taint of whoever asks: lights that change with the mode have it too.
+    /// `by` is the taint of the caller; lights that change with the mode get it too.
     pub async fn switch_mode_by(&self, mode: String, by: Taint) -> Result<Switched, ToolError> {
         self.ask(|reply| Request::SwitchMode { mode, by, reply }).await?
     }
 
-    /// Ends the hold of a mode that was chosen by hand.
+    /// Ends the hold of a manually chosen mode.
     pub async fn auto_mode(&self) -> Result<Switched, ToolError> {
         self.ask(Request::AutoMode).await?
     }
@@ -226,7 +226,7 @@ impl OwnerHandle {
         self.ask(Request::ScanPorts).await
     }
 
-    /// Sends whole MIDI messages to a device alias or an exact port name, all or none. Gives how
+    /// Sends whole MIDI messages to a device alias or an exact port name, all or none. Returns how
     /// many were sent.
     pub async fn send(&self, port: String, messages: Vec<Vec<u8>>, by: SentBy) -> Result<usize, ToolError> {
         self.ask(|reply| Request::Send(Outgoing { port, messages, by, reply })).await?
@@ -236,8 +236,8 @@ impl OwnerHandle {
         self.inbox.request(Request::ToolGone { connection });
     }
 
-    /// Every message that leaves at `port` from now on, until the receiver is dropped. A listener
-    /// that falls behind loses messages; the studio does not wait for it.
+    /// Receives every message that is sent to `port` from now on. A receiver that falls behind
+    /// loses messages; the studio does not wait for it.
     pub async fn listen(&self, port: String) -> Result<async_mpsc::Receiver<Vec<u8>>, ToolError> {
         let (heard, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
         self.ask(|reply| Request::Listen { port, heard, reply }).await??;
@@ -248,15 +248,16 @@ impl OwnerHandle {
         self.ask(|reply| Request::Trace { wanted, reply }).await
     }
 
-    /// Trace records as they are made, with the same rule for slow receivers as [`Handle::listen`].
+    /// Receives trace records as they are made; a slow receiver loses some, as in
+    /// [`OwnerHandle::listen`].
     pub async fn monitor(&self) -> Result<async_mpsc::Receiver<TraceRecord>, ToolError> {
         let (records, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
         self.ask(|reply| Request::Monitor { records, reply }).await?;
         Ok(receiver)
     }
 
-    /// Which mapping an event (one script token) would fire now, and why not another. `mode` and
-    /// `device` are the current mode and any device when absent.
+    /// Explains which mapping an event (one script token) would fire now, and why not another.
+    /// `mode` defaults to the current mode, `device` to any device.
     pub async fn explain(
         &self,
         event: &str,
@@ -275,13 +276,13 @@ impl OwnerHandle {
         Ok(explain(&serving.config, &body, &Asked { mode, device, muted, absent, taint }))
     }
 
-    /// Returns at a time of the daemon's clock.
+    /// Returns at the given time of the daemon's clock.
     pub async fn at(&self, time: Micros) -> Result<(), ToolError> {
         self.ask(|reply| Request::At(time, reply)).await
     }
 
-    /// Listens to the hands instead of acting on them, for a time. It ends with the connection of
-    /// `client`, if it has one.
+    /// Starts MIDI learn for a limited time: played events are collected instead of mapped. It ends
+    /// with the connection of `client`, if there is one.
     pub async fn learn_start(
         &self,
         timeout_ms: u32,
@@ -291,7 +292,7 @@ impl OwnerHandle {
         self.ask(|reply| Request::LearnStart { timeout_ms, let_through, client, reply }).await?
     }
 
-    /// What was played since, and which triggers would fire on it.
+    /// Stops MIDI learn. Returns the played events and triggers that would fire on them.
     pub async fn learn_stop(&self) -> Result<Value, ToolError> {
         self.ask(Request::LearnStop).await
     }
@@ -304,30 +305,30 @@ impl OwnerHandle {
         self.ask(|reply| Request::SetPerformanceLock { on, reply }).await
     }
 
-    /// Reads the file now, whether or not a change was seen. What it brought is in force when this
-    /// returns.
+    /// Reads the file now, even if no change was seen. Its result is in force when this returns.
     pub async fn reload(&self) -> Result<Reloaded, ToolError> {
-        self.order_file(ConfigRequest::Reload).await
+        self.request_file(ConfigRequest::Reload).await
     }
 
-    /// A person's word: the whole file comes into force, if its hash still is `hash`. Callers have
-    /// recognised the person.
+    /// Puts the whole file into force, if its hash is still `hash`. The caller has checked that a
+    /// person asks.
     pub async fn accept_config(&self, hash: Option<Digest>) -> Result<Reloaded, ToolError> {
-        self.order_file(|reply| ConfigRequest::Accept { hash, reply }).await
+        self.request_file(|reply| ConfigRequest::Accept { hash, reply }).await
     }
 
-    /// A person applied a plan that turned the file from the first text into the second: that
-    /// change comes into force.
+    /// Puts the change of an applied plan into force, which turned the file from `before` into
+    /// `after`.
     pub async fn plan_applied(&self, before: String, after: String) -> Result<Reloaded, ToolError> {
-        self.order_file(|reply| ConfigRequest::Applied { before, after, reply }).await
+        self.request_file(|reply| ConfigRequest::Applied { before, after, reply }).await
     }
 
-    /// The key of the secrets came, changed or went: what is accepted is signed again.
+    /// Signs the accepted configuration again, because the key of the secrets was added, changed or
+    /// removed.
     pub fn key_changed(&self) {
         self.inbox.config_request(ConfigRequest::KeyChanged);
     }
 
-    async fn order_file(&self, order: impl FnOnce(ConfigReply) -> ConfigRequest) -> Result<Reloaded, ToolError> {
+    async fn request_file(&self, order: impl FnOnce(ConfigReply) -> ConfigRequest) -> Result<Reloaded, ToolError> {
         let (reply, answer) = oneshot::channel();
         self.inbox.config_request(order(reply));
         let reloaded = answer.await.map_err(|_| stopping())??;
@@ -347,13 +348,13 @@ pub fn one_event(token: &str) -> Result<Body, ToolError> {
     let bad = |why: String| ToolError::new(Code::BadInput, why).subject(Subject::Argument("event".into()));
     match script::parse_token(token).map_err(|fault| bad(fault.to_string()))? {
         Step::Event(body) => Ok(body),
-        Step::Device(_) | Step::Mode(_) | Step::Advance(_) => {
-            Err(bad(format!("'{token}' is no event; give one such as on:36@100, and the device and mode beside it")))
-        }
+        Step::Device(_) | Step::Mode(_) | Step::Advance(_) => Err(bad(format!(
+            "'{token}' is not an event; give one such as on:36@100, and device and mode as separate arguments"
+        ))),
     }
 }
 
-/// Messages a listener may be behind before it loses some.
+/// Messages that may wait for a slow listener.
 const LISTENER_BACKLOG: usize = 1024;
 
 fn stopping() -> ToolError {

@@ -1,12 +1,12 @@
 //! The files behind plans and approvals: one per record, in `state/plans`.
 //!
-//! A change is made in memory under the one lock, written, and only then seen by anyone else; when
-//! the disk refuses, it is taken back. So a use of a yes is on the disk before its call runs, and
-//! no restart brings it back. Not here: the rules, which are `conductor_core::pending`. Each change
-//! costs two syncs: call it from a thread that may block.
+//! A change is made in memory under one lock and written before other callers see it; when the
+//! write fails, it is rolled back. So the use of an approval is on the disk before its call runs,
+//! and a restart cannot make it usable again. Each change costs two syncs: call it from a thread
+//! that may block. Not here: the rules (`conductor_core::pending`).
 //!
-//! A yes counts after a restart only with its seal, a MAC over the record: an AI client with file
-//! tools of its own could otherwise write one.
+//! After a restart an approval is valid only with its seal, a MAC over the record: an AI client
+//! with file tools of its own could otherwise write one.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::convert::Infallible;
@@ -24,18 +24,18 @@ use uuid::Uuid;
 use crate::audit_log::files::{Files, WHOLE, replace};
 use conductor_hosts::system::Clock;
 
-/// Bytes that lie beside a plan or an edit, for applying and undoing it.
+/// Files that belong to a record: bytes for applying and undoing it, full facts, and its seal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beside {
+pub enum Attachment {
     Before,
     After,
-    /// Every fact of a question whole, until it ends.
+    /// The full facts of a question, until it ends.
     Full,
-    /// The MAC over a record that holds a yes.
+    /// The MAC over an allowed record.
     Seal,
 }
 
-impl Beside {
+impl Attachment {
     fn name(self, id: Uuid) -> String {
         match self {
             Self::Before => format!("{id}.before"),
@@ -46,14 +46,14 @@ impl Beside {
     }
 }
 
-/// A file that was not loaded; it is left where it is.
+/// A file that was not loaded. It stays where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     pub name: String,
     pub why: String,
 }
 
-/// What waits for a person, as far as a light or a pad must know it.
+/// The questions that wait for a person, for lights and pads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waiting {
     pub count: usize,
@@ -85,7 +85,7 @@ impl std::fmt::Debug for PendingStore {
 }
 
 impl PendingStore {
-    /// `key` seals every yes.
+    /// `key` seals every approval.
     pub fn open(home: &Path, files: Arc<dyn Files>, key: [u8; 32]) -> io::Result<(Self, Vec<Skipped>)> {
         let dir = home.join("state").join("plans");
         files.make_dir(&dir)?;
@@ -100,8 +100,7 @@ impl PendingStore {
                     let why = "holds a yes without its seal, which does not count".to_owned();
                     skipped.push(Skipped { name, why });
                 }
-                // A record under another name would be written twice, and one of the two would be
-                // stale.
+                // A record under another name would be written twice, and one copy would be stale.
                 Ok(record) if record.id.to_string() == stem => records.push(record),
                 Ok(record) => skipped.push(Skipped { name, why: format!("holds the record {}", record.id) }),
                 Err(why) => skipped.push(Skipped { name, why: why.to_string() }),
@@ -113,19 +112,20 @@ impl PendingStore {
         Ok((store, skipped))
     }
 
-    /// The clock whose monotonic time ends questions and plans in addition to the time on the wall.
+    /// Sets the clock whose monotonic time also expires questions and plans, in addition to wall
+    /// time.
     pub fn run_on(&self, clock: &Arc<dyn Clock>) {
         let _ = self.clock.set(Arc::clone(clock));
     }
 
-    // A change that panicked was not committed, so it is rolled back here.
+    // Rolls back a change that panicked before its commit.
     fn lock(&self) -> MutexGuard<'_, Pending> {
         let mut pending = self.pending.lock();
         pending.roll_back();
         pending
     }
 
-    /// What waits now, and every change of it.
+    /// The waiting questions now, and every change of them.
     pub fn watch(&self) -> watch::Receiver<Waiting> {
         self.waiting.subscribe()
     }
@@ -134,7 +134,7 @@ impl PendingStore {
         look(&self.lock())
     }
 
-    /// Makes a change, and returns when it is on the disk. On an error nothing has changed.
+    /// Makes a change and returns when it is on the disk. On an error nothing has changed.
     pub fn change<T>(&self, change: impl FnOnce(&mut Pending) -> T) -> io::Result<T> {
         let done = self.change_with(&[], |pending| Ok::<_, Infallible>((Uuid::nil(), change(pending))))?;
         Ok(match done {
@@ -142,11 +142,11 @@ impl PendingStore {
         })
     }
 
-    /// The same for a record that needs bytes. They are written when the change was not refused,
-    /// and before the record: a plan that can be found can be applied.
+    /// Like [`PendingStore::change`], for a record with attachments. They are written before the
+    /// record, so that a plan that can be found can be applied; a refused change writes none.
     pub fn change_with<T, E>(
         &self,
-        bytes: &[(Beside, &[u8])],
+        bytes: &[(Attachment, &[u8])],
         change: impl FnOnce(&mut Pending) -> Result<(Uuid, T), E>,
     ) -> io::Result<Result<T, E>> {
         let mut pending = self.lock();
@@ -156,7 +156,9 @@ impl PendingStore {
         let result = change(&mut pending);
         let changes = pending.changes();
         let put = || match &result {
-            Ok((id, _)) => bytes.iter().try_for_each(|(beside, bytes)| self.put_bytes(*id, *beside, bytes)),
+            Ok((id, _)) => {
+                bytes.iter().try_for_each(|(attachment, bytes)| self.write_attachment(*id, *attachment, bytes))
+            }
             Err(_) => Ok(()),
         };
         match put().and_then(|()| self.write(&changes)) {
@@ -164,13 +166,13 @@ impl PendingStore {
                 pending.commit();
                 let now = Waiting::of(&pending);
                 self.waiting.send_if_modified(|it| std::mem::replace(it, now) != now);
-                self.drop_bytes(&changes);
+                self.drop_attachments(&changes);
                 Ok(result.map(|(_, value)| value))
             }
             Err(error) => {
                 pending.roll_back();
-                // Some of the files may have been replaced already. A second failure leaves the
-                // newer one, which has fewer uses or less time than the one in memory.
+                // Some files may have been replaced already. If restoring one fails too, the newer
+                // record stays, which allows fewer uses or less time than the one in memory.
                 let ids = changes.written.iter().map(|record| record.id).chain(changes.removed.iter().copied());
                 for id in ids {
                     match pending.get(id) {
@@ -179,25 +181,25 @@ impl PendingStore {
                     }
                 }
                 if let (Ok((id, _)), false) = (&result, bytes.is_empty()) {
-                    self.remove_bytes(*id);
+                    self.remove_attachments(*id);
                 }
                 Err(error)
             }
         }
     }
 
-    /// Only what is open can be applied or shown, and only what was applied can be undone; the
-    /// bytes of all other records are removed, so that a flood of them does not fill the disk.
-    fn drop_bytes(&self, changes: &Changes) {
+    /// Removes attachments that are no longer needed: open records can be applied or shown, and
+    /// applied ones undone. A flood of others must not fill the disk.
+    fn drop_attachments(&self, changes: &Changes) {
         let useless = |it: &&Record| it.state.has_ended() && (it.kind == Kind::Call || it.state != State::Used);
         let ended = changes.written.iter().filter(useless).map(|it| it.id);
-        ended.chain(changes.removed.iter().copied()).for_each(|id| self.remove_bytes(id));
+        ended.chain(changes.removed.iter().copied()).for_each(|id| self.remove_attachments(id));
     }
 
-    /// Best effort: what stays is removed with its record, or at the next start.
-    fn remove_bytes(&self, id: Uuid) {
-        for beside in [Beside::Before, Beside::After, Beside::Full, Beside::Seal] {
-            let _ = self.remove(&beside.name(id));
+    /// Best effort: leftovers are removed with the record, or at the next start.
+    fn remove_attachments(&self, id: Uuid) {
+        for attachment in [Attachment::Before, Attachment::After, Attachment::Full, Attachment::Seal] {
+            let _ = self.remove(&attachment.name(id));
         }
     }
 
@@ -215,8 +217,8 @@ impl PendingStore {
     fn write_one(&self, record: &Record) -> io::Result<()> {
         let bytes = record.to_json();
         if record.state == State::Allowed {
-            // Before the record: a crash in between loses a yes at the most.
-            self.put_bytes(record.id, Beside::Seal, seal(&self.key, &bytes).as_bytes())?;
+            // Before the record: a crash in between loses at most the approval.
+            self.write_attachment(record.id, Attachment::Seal, seal(&self.key, &bytes).as_bytes())?;
         }
         replace(&*self.files, &self.dir, &format!("{}.json", record.id), &bytes)
     }
@@ -228,20 +230,19 @@ impl PendingStore {
         }
     }
 
-    fn put_bytes(&self, id: Uuid, beside: Beside, bytes: &[u8]) -> io::Result<()> {
-        replace(&*self.files, &self.dir, &beside.name(id), bytes)
+    fn write_attachment(&self, id: Uuid, attachment: Attachment, bytes: &[u8]) -> io::Result<()> {
+        replace(&*self.files, &self.dir, &attachment.name(id), bytes)
     }
 
-    pub fn bytes(&self, id: Uuid, beside: Beside) -> io::Result<Vec<u8>> {
-        self.files.read_at(&self.dir.join(beside.name(id)), 0, WHOLE)
+    pub fn bytes(&self, id: Uuid, attachment: Attachment) -> io::Result<Vec<u8>> {
+        self.files.read_at(&self.dir.join(attachment.name(id)), 0, WHOLE)
     }
 
-    /// Forgets ended records of more than a week ago, bytes without a record, and what crashes left
-    /// half written.
+    /// Removes records that ended more than a week ago, attachments without a record, and temporary
+    /// files of crashes.
     pub fn clean_up(&self, now: Timestamp) -> io::Result<Vec<Uuid>> {
         let gone = self.change(|pending| pending.clean_up(now))?;
-        // Under the lock, under which every file is written: a name that is half written or unknown
-        // is left from an earlier run.
+        // Files are written under this lock, so a temporary or unknown file is from an earlier run.
         let pending = self.lock();
         let known = |name: &str| {
             let stem = [".before", ".after", ".full", ".seal"].iter().find_map(|ending| name.strip_suffix(ending));
@@ -261,7 +262,7 @@ fn seal(key: &[u8; 32], record: &[u8]) -> String {
 }
 
 fn is_sealed(files: &dyn Files, dir: &Path, key: &[u8; 32], id: Uuid, record: &[u8]) -> bool {
-    let found = files.read_at(&dir.join(Beside::Seal.name(id)), 0, WHOLE);
+    let found = files.read_at(&dir.join(Attachment::Seal.name(id)), 0, WHOLE);
     found.is_ok_and(|it| it.ct_eq(seal(key, record).as_bytes()).into())
 }
 
@@ -324,12 +325,12 @@ mod tests {
         assert_eq!((states(&store), skipped.len()), (vec![], 1));
         // Neither with a guessed seal, nor with the seal of another record or another home.
         for guess in ["", "sha256:", &seal(&[8; 32], &forged.to_json()), &seal(&[7; 32], &waits)] {
-            replace(&files, dir, &Beside::Seal.name(forged.id), guess.as_bytes()).expect("written");
+            replace(&files, dir, &Attachment::Seal.name(forged.id), guess.as_bytes()).expect("written");
             assert_eq!(states(&reopened([7; 32]).0), [], "{guess}");
         }
         // The control: the right one counts.
         let right = seal(&[7; 32], &forged.to_json());
-        replace(&files, dir, &Beside::Seal.name(forged.id), right.as_bytes()).expect("written");
+        replace(&files, dir, &Attachment::Seal.name(forged.id), right.as_bytes()).expect("written");
         assert_eq!(states(&reopened([7; 32]).0), [State::Allowed]);
     }
 
@@ -390,9 +391,9 @@ mod tests {
         let store = open(&files);
         put(&store, 1, 0).expect("written");
         let id = Uuid::from_u128(1);
-        store.put_bytes(id, Beside::Before, b"old").expect("written");
-        store.put_bytes(Uuid::from_u128(7), Beside::After, b"unowned").expect("written");
-        assert_eq!(store.bytes(id, Beside::Before).expect("there"), b"old");
+        store.write_attachment(id, Attachment::Before, b"old").expect("written");
+        store.write_attachment(Uuid::from_u128(7), Attachment::After, b"unowned").expect("written");
+        assert_eq!(store.bytes(id, Attachment::Before).expect("there"), b"old");
         let plans = Path::new("home/state/plans");
         let temp = files.create(&plans.join(".x.json.new")).expect("created");
         temp.append(b"half").expect("written");

@@ -1,10 +1,10 @@
-//! The one way through for every tool call, from every door.
+//! The pipeline that every tool call takes, from every door.
 //!
-//! Two guarantees live in types: a handler cannot run without a [`Clearance`](gate::Clearance),
-//! which only the gate makes after every check and a durable intent; a [`Reply`] is built only from
-//! a [`Recorded`], which exists only once the outcome was handed to the audit log.
+//! Types enforce two guarantees. A handler cannot run without a [`Clearance`](gate::Clearance),
+//! which only the gate makes, after every check and a durable intent. A [`Reply`] is built only
+//! from a [`Recorded`], which exists only after the audit log has received the outcome.
 //!
-//! Not here: what a tool does, how a call arrived, or what its reply looks like on a wire.
+//! Not here: the work of a tool, how a call arrived, and the wire format of its reply.
 
 pub mod approval;
 pub mod call;
@@ -29,8 +29,7 @@ pub use record::{CallRecord, Recorded};
 use crate::studio::Studio;
 use crate::tools::catalog::{Target, Tool};
 
-/// The stations of a call, in the only order there is. A door has done the first two when it makes
-/// a [`Call`].
+/// The steps of a call, in order. A door does the first two before it makes a [`Call`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Receive,
@@ -68,7 +67,7 @@ impl Step {
 
 pub type Steps = Vec<Step>;
 
-/// Why a call goes no further.
+/// Why a call ends before its handler has succeeded. Not every stop is a failure.
 #[derive(Debug)]
 pub enum Stop {
     Refused(ToolError),
@@ -104,39 +103,39 @@ pub async fn run_detached(studio: &Arc<Studio>, call: Call) -> Reply {
     match tokio::spawn(async move { run(&studio, call).await }).await {
         Ok(reply) => reply,
         Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-        // The runtime is going away and nobody is left to answer.
+        // The runtime is shutting down.
         Err(_) => std::future::pending().await,
     }
 }
 
-async fn attempt(studio: &Arc<Studio>, call: &Call, paper: &mut CallRecord) -> Result<Output, Stop> {
-    let tool = paper.at(Step::Resolve, |paper| resolve(studio, call, paper))?;
-    paper.at(Step::Validate, |paper| validate(studio, &tool, call, paper))?;
-    let target = aim(studio, &tool, call).await;
-    let verdict = paper.at(Step::Policy, |paper| {
-        keep_secrets(studio, &tool, paper)?;
+async fn attempt(studio: &Arc<Studio>, call: &Call, record: &mut CallRecord) -> Result<Output, Stop> {
+    let tool = record.at(Step::Resolve, |record| resolve(studio, call, record))?;
+    record.at(Step::Validate, |record| validate(studio, &tool, call, record))?;
+    let target = resolve_target(studio, &tool, call).await;
+    let verdict = record.at(Step::Policy, |record| {
+        refuse_secrets(studio, &tool, record)?;
         decide(studio, &tool, call, &target)
     })?;
-    let mut slot = paper.at(Step::RateLimit, |_| limits::admit(studio, &tool, call))?;
-    paper.at(Step::CircuitPeek, |_| circuit::peek(studio, &tool, &target))?;
-    paper.pass(Step::Approval);
-    let consent = approval::answer(studio, &tool, call, &target, &verdict, &mut slot, paper).await?;
-    paper.pass(Step::Recheck);
-    let permit = gate::recheck(studio, &tool, call, &target, &consent, paper).await?;
-    paper.pass(Step::Intent);
-    let gate = gate::open(studio, &tool, call, permit, paper).await?;
-    paper.pass(Step::Handler);
-    record::started(studio, call, paper);
-    handler::run(studio, call, gate, paper).await
+    let mut slot = record.at(Step::RateLimit, |_| limits::admit(studio, &tool, call))?;
+    record.at(Step::CircuitPeek, |_| circuit::peek(studio, &tool, &target))?;
+    record.pass(Step::Approval);
+    let consent = approval::answer(studio, &tool, call, &target, &verdict, &mut slot, record).await?;
+    record.pass(Step::Recheck);
+    let permit = gate::recheck(studio, &tool, call, &target, &consent, record).await?;
+    record.pass(Step::Intent);
+    let gate = gate::open(studio, &tool, call, permit, record).await?;
+    record.pass(Step::Handler);
+    record::started(studio, call, record);
+    handler::run(studio, call, gate, record).await
 }
 
-/// Step 3. The definition found here is kept for the whole call, whatever a plugin does meanwhile.
-fn resolve(studio: &Studio, call: &Call, paper: &mut CallRecord) -> Result<Arc<Tool>, Stop> {
+/// Step 3. The call keeps this definition even if its plugin is reloaded.
+fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<Tool>, Stop> {
     let catalog = studio.catalog();
     let found = catalog.get(&call.tool).filter(|tool| {
-        // Hidden tools are for people and pads; to everyone else they do not exist.
-        let meant = matches!(call.principal, Principal::Person { .. } | Principal::Mapping { .. });
-        (!tool.hidden || meant) && call.toolset.has(tool)
+        // Hidden tools exist only for people and pads.
+        let sees_hidden = matches!(call.principal, Principal::Person { .. } | Principal::Mapping { .. });
+        (!tool.hidden || sees_hidden) && call.toolset.has(tool)
     });
     let Some(tool) = found else {
         let asked: String = call.tool.chars().take(64).collect();
@@ -152,15 +151,15 @@ fn resolve(studio: &Studio, call: &Call, paper: &mut CallRecord) -> Result<Arc<T
             .did_you_mean(near)
             .into());
     };
-    paper.tool = Some(Arc::clone(tool));
+    record.tool = Some(Arc::clone(tool));
     if let Some(reason) = studio.pin_fault(tool) {
         return Err(ToolError::new(Code::PinMismatch, reason).subject(Subject::Tool(tool.name.to_string())).into());
     }
     Ok(Arc::clone(tool))
 }
 
-/// Step 4, before any code of the tool, its summary and state hash included.
-fn validate(studio: &Studio, tool: &Tool, call: &Call, paper: &mut CallRecord) -> Result<(), Stop> {
+/// Step 4, before any code of the tool runs, including its summary and state hash.
+fn validate(studio: &Studio, tool: &Tool, call: &Call, record: &mut CallRecord) -> Result<(), Stop> {
     let violations = match digest::canonical(&call.arguments) {
         Err(fault) => vec![Violation { path: String::new(), message: fault.to_string() }],
         Ok(canonical) => {
@@ -173,7 +172,7 @@ fn validate(studio: &Studio, tool: &Tool, call: &Call, paper: &mut CallRecord) -
             } else {
                 violations(tool, &call.arguments)
             };
-            paper.arguments = Some(canonical);
+            record.arguments = Some(canonical);
             violations
         }
     };
@@ -190,30 +189,30 @@ fn validate(studio: &Studio, tool: &Tool, call: &Call, paper: &mut CallRecord) -
         .into())
 }
 
-/// What the schema forbids. Where the tool can say it better, in its words.
+/// The violations that the tool's own check finds, else those of the schema.
 fn violations(tool: &Tool, arguments: &serde_json::Value) -> Vec<Violation> {
     let by_schema = tool.validator.violations(arguments);
-    let told = tool.check.as_ref().map(|check| check(arguments)).unwrap_or_default();
-    if told.is_empty() { by_schema } else { told }
+    let by_tool = tool.check.as_ref().map(|check| check(arguments)).unwrap_or_default();
+    if by_tool.is_empty() { by_schema } else { by_tool }
 }
 
-/// Part of step 5. What a tool with an effect is given may be in a file, a device or on the way to
-/// another machine when it ends, where nobody scrubs. A tool that only reads may be asked with a
-/// secret: what it answers is scrubbed.
-fn keep_secrets(studio: &Studio, tool: &Tool, paper: &CallRecord) -> Result<(), Stop> {
-    let told = paper.arguments.as_ref().is_some_and(|arguments| studio.scrubber.finds(arguments));
-    if !told || !is_effectful(tool) {
+/// Part of step 5: refuses arguments with a stored secret for tools with an effect, which could
+/// write it to a file, a device or another machine. The answers of tools that only read are
+/// scrubbed.
+fn refuse_secrets(studio: &Studio, tool: &Tool, record: &CallRecord) -> Result<(), Stop> {
+    let has_secret = record.arguments.as_ref().is_some_and(|arguments| studio.scrubber.finds(arguments));
+    if !has_secret || !is_effectful(tool) {
         return Ok(());
     }
     Err(ToolError::new(Code::Denied, format!("{}: the arguments hold a stored secret", tool.name))
-        .hint("Clearance the secret out; where a configuration or a plugin wants it, it is named as secret:NAME.")
+        .hint("Leave the secret out. A configuration or a plugin names it as secret:NAME.")
         .subject(Subject::Tool(tool.name.to_string()))
         .by(RefusedBy::Policy)
         .into())
 }
 
-/// What the call acts on, for policy, the question and the breaker alike.
-async fn aim(studio: &Arc<Studio>, tool: &Tool, call: &Call) -> Target {
+/// What the call acts on, for policy, the question and the circuit breaker.
+async fn resolve_target(studio: &Arc<Studio>, tool: &Tool, call: &Call) -> Target {
     match &tool.target {
         Some(target) => target(studio, call).await,
         None => Target::default(),
@@ -233,7 +232,7 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<
         by_args: target.by_args.or_else(|| tool.decide.as_ref().map(|decide| decide(studio, &call.arguments))),
         ask_floor: tool.ask_floor,
     });
-    // Silence is neither refused nor asked about.
+    // Panic is never refused and never needs approval.
     if tool.always {
         return Ok(Verdict { decision: Decision::Allow, ..verdict });
     }
@@ -250,8 +249,8 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<
     }
 }
 
-/// Whether the tool changes something: what its errors say about `effect`, and whether an intent is
-/// written first.
+/// Whether the tool may change something. Then an intent is written first, and its errors have an
+/// `effect`.
 pub fn is_effectful(tool: &Tool) -> bool {
     tool.tier != Tier::ReadOnly
 }

@@ -1,14 +1,13 @@
-//! What the owner tells about itself, in the words of the wire. Every door and the command line
-//! show these same values.
+//! Reports of the owner, as they are serialised. Every door and the command line show these values.
 //!
-//! Not here: how the values are found (`run`), or how they look on a terminal (`cli`).
+//! Not here: how the owner collects the values, and how a terminal shows them (`cli`).
 
 use conductor_core::config::{Config, ContinuousRow, InputMode, Mapping, Rows};
 use conductor_core::timestamp::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Where the daemon is in its life.
+/// The state of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Lifecycle {
     /// Nothing has been opened yet.
@@ -16,13 +15,13 @@ pub enum Lifecycle {
     /// The configuration is read, ports are being opened.
     Starting,
     Running,
-    /// A changed file has been seen and is not in force yet.
+    /// A changed file was seen and is not in force yet.
     Reloading,
-    /// No configuration could be read since the start; the built-in empty mode serves.
+    /// No configuration could be read since the start; the built-in empty mode is in force.
     Degraded,
-    /// Devices the configuration names are absent, and were present before.
+    /// Devices of the configuration were present before and are absent now.
     Reconnecting,
-    /// What is sounding or held is being released.
+    /// Sounding notes and held keys are being released.
     Stopping,
     Stopped,
 }
@@ -31,10 +30,10 @@ pub enum Lifecycle {
 pub struct Status {
     pub daemon_running: bool,
     pub lifecycle_state: Lifecycle,
-    /// At least one input is open, muted or not. One that the file disables is not opened.
+    /// At least one input is open, muted or not. A disabled input is not opened.
     pub connected: bool,
     pub device_connected: bool,
-    /// The first connected device in the order of the file, else the first without an alias.
+    /// The first connected device in file order, else the first without an alias.
     pub device: Option<DeviceNow>,
     pub uptime_secs: u64,
     pub input_mode: &'static str,
@@ -46,7 +45,7 @@ pub struct Status {
     pub backends: Vec<BackendNow>,
     pub config: ConfigNow,
     pub performance_lock: bool,
-    /// Somebody learns: mapped actions rest meanwhile.
+    /// MIDI learn is running: mapped actions are suspended.
     pub learning: Option<LearningNow>,
     pub pid: u32,
 }
@@ -55,15 +54,15 @@ pub struct Status {
 pub struct LearningNow {
     pub since: Timestamp,
     pub until: Timestamp,
-    /// Mapped actions go on meanwhile.
+    /// Mapped actions run during MIDI learn.
     pub let_through: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceNow {
-    /// Of its port, as the platform says it.
+    /// The name of its port on this platform.
     pub name: String,
-    /// As the file calls it; absent for a port without an alias.
+    /// Its alias in the file; absent for a port without one.
     pub alias: Option<String>,
     /// Index among the MIDI inputs, the gamepads or the OSC listeners, in the order of enumeration.
     pub port: usize,
@@ -84,7 +83,7 @@ pub struct Statistics {
 pub struct BackendNow {
     pub name: String,
     pub state: BackendState,
-    /// Why it is not ready, with its cure.
+    /// Why it is not ready, and how to fix that.
     pub reason: Option<String>,
 }
 
@@ -97,23 +96,23 @@ pub enum BackendState {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConfigNow {
-    /// Of the bytes in force; absent when no file is.
+    /// Hash of the file in force; absent without one.
     pub hash: Option<String>,
     pub loaded_at: Timestamp,
     /// Why the newest file is not in force.
     pub error: Option<String>,
-    /// Rows an error in the file disabled.
+    /// Rows that an error in the file disabled.
     pub disabled_mappings: usize,
     /// Errors in the file; each disables an item.
     pub faults: usize,
-    /// The first of them, one line each.
+    /// The first errors, one line each.
     pub fault_lines: Vec<String>,
     /// Parts of the file that are not in force until a person accepts them.
     pub held: Vec<String>,
     pub held_since: Option<Timestamp>,
-    /// Why closed defaults serve instead of what was accepted.
+    /// Why closed defaults are in force instead of the accepted configuration.
     pub closed: Option<String>,
-    /// Mappings that type keys or text and came into force without a person, as `mode/id`.
+    /// Mappings that type keys or text and took effect without a person, as `mode/id`.
     pub unprotected: Vec<String>,
 }
 
@@ -209,7 +208,7 @@ impl ContinuousNow {
     fn of(index: usize, row: &ContinuousRow) -> Self {
         let mut written = row.written.clone();
         if let Value::Object(members) = &mut written {
-            // Named beside it already.
+            // These are members of their own already.
             for key in ["id", "description", "enabled"] {
                 members.shift_remove(key);
             }
@@ -224,7 +223,7 @@ impl ContinuousNow {
     }
 }
 
-/// Names of what the last scan found.
+/// Names of the ports and devices that the last scan found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Devices {
     pub midi_inputs: Vec<String>,
@@ -256,8 +255,8 @@ pub struct BindingNow {
     pub is_configured: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Any program can feed its input, and the file does not say `trusted`: what it says is not a
-    /// hand's.
+    /// Any program can feed its input and the file does not say `trusted`, so its events do not
+    /// count as played by hand.
     pub tainted: bool,
 }
 
@@ -299,7 +298,7 @@ pub struct Panicked {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reloaded {
     pub hash: Option<String>,
-    /// False when the file equals what serves already.
+    /// False when the file equals the configuration in force.
     pub changed: bool,
     /// Faults that disabled single rows, one line each.
     pub faults: Vec<String>,

@@ -1,11 +1,10 @@
-//! Secrets by name: sealed in `secrets/vault.json`, opened in memory, handed out to hosts that need
-//! them and to nobody else.
+//! Secrets by name: sealed in `secrets/vault.json`, opened in memory, and given only to the hosts
+//! that need them.
 //!
-//! Each value is sealed with AES-256-GCM under a random key; name, version and allowed hosts are
-//! authenticated with it, so that two ciphertexts cannot change places and a host cannot be added
-//! by hand. Who holds the key is `[secrets] key` and never changes by itself: when that holder
-//! cannot be reached, secrets are locked and the daemon runs without them. Not here: who may set or
-//! remove one.
+//! Each value is sealed with AES-256-GCM under a random key. Name, version and allowed hosts are
+//! authenticated with it, so that nobody can swap two ciphertexts or add a host. `[secrets] key`
+//! names the holder of the key and never changes by itself: while the holder cannot be reached,
+//! secrets are locked and the daemon runs without them. Not here: who may set or remove a secret.
 
 mod keys;
 mod scrub;
@@ -17,7 +16,7 @@ pub use scrub::{Scrubber, on_panic};
 use conductor_core::config::KeyRung;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::system::Ids;
 use keys::Key;
 use parking_lot::{Mutex, MutexGuard};
@@ -37,12 +36,12 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// For the one place that needs it. What is made of it must not be stored, logged or returned.
+    /// The value, for the one place that needs it. It must not be stored, logged or returned.
     pub fn expose(&self) -> &str {
         self.value.expose_secret()
     }
 
-    /// The hosts it may be sent to; empty when it is for no host.
+    /// The hosts that it may be sent to; empty for none.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
@@ -53,14 +52,14 @@ pub struct Listed {
     pub name: String,
     pub version: u64,
     pub hosts: Vec<String>,
-    /// Why its value cannot be had, though the others can.
+    /// Why its value cannot be opened.
     pub fault: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub rung: KeyRung,
-    /// Who holds the key, or why nobody can be asked.
+    /// The holder of the key, or why it cannot be reached.
     pub sentence: String,
     pub open: bool,
     pub count: usize,
@@ -74,7 +73,9 @@ pub enum SecretError {
     Unknown(String),
     #[error("the secret \"{name}\" cannot be opened: {why}")]
     Damaged { name: String, why: String },
-    #[error("\"{0}\" is no name of a secret: it begins with a-z or 0-9 and holds a-z, 0-9, `.`, `_`, `-`, at most 64")]
+    #[error(
+        "\"{0}\" is not a name of a secret: it begins with a-z or 0-9 and holds a-z, 0-9, `.`, `_`, `-`, at most 64"
+    )]
     BadName(String),
     #[error("a secret must not be empty, nor longer than 65536 bytes")]
     BadValue,
@@ -105,26 +106,31 @@ impl From<SecretError> for ToolError {
 
 /// A key derived from the one that secrets are sealed with.
 pub enum MacKey {
-    /// Nothing is sealed here, so there is no key to derive it from.
+    /// The vault is empty, so there is no key to derive from.
     NoSecrets,
     Key([u8; 32]),
     Locked(String),
 }
 
-/// A key of this home that is a file and nothing more, `secrets/NAME`; made when there is none.
+/// A key of this home in the plain file `secrets/NAME`, which is created if absent.
 pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> {
     let folder = home.join("secrets");
     if let Some(key) = std::fs::read(folder.join(name)).ok().and_then(|it| <[u8; 32]>::try_from(it).ok()) {
         return Ok(key);
     }
-    match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
-        Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => return Err(fault),
-        Ok(()) | Err(_) => {}
-    }
+    make_private(&folder)?;
     let mut key = [0; 32];
     ids.fill(&mut key);
-    atomic_file::replace(&RealDisk, &folder.join(name), &key, 0o600, &ids.v4().to_string())?;
+    atomic_file::replace(&folder.join(name), &key, 0o600, &ids.v4().to_string())?;
     Ok(key)
+}
+
+/// Creates a folder that only its owner can read; an existing one stays as it is.
+fn make_private(folder: &Path) -> io::Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => Err(fault),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Every secret of a home.
@@ -133,14 +139,14 @@ pub struct Secrets {
     ids: Arc<dyn Ids>,
     scrubber: Arc<Scrubber>,
     folder: std::path::PathBuf,
-    // One lock: opening may take seconds, and whoever asks meanwhile wants the answer it will give.
+    // One lock: opening may take seconds, and concurrent callers wait for its result.
     state: Mutex<State>,
 }
 
 struct State {
     rung: KeyRung,
     open: Option<Open>,
-    /// Why it is not open.
+    /// Why the vault is not open.
     reason: String,
 }
 
@@ -151,7 +157,7 @@ struct Open {
 }
 
 impl Secrets {
-    /// Opens nothing yet: see [`Secrets::open_now`].
+    /// Does not open the vault; see [`Secrets::open_now`].
     pub fn new(
         home: &Path,
         rung: KeyRung,
@@ -171,7 +177,7 @@ impl Secrets {
         self.state.lock()
     }
 
-    /// Another holder by configuration. What was open is forgotten.
+    /// Sets the holder of the key. A new holder closes the vault.
     pub fn configure(&self, rung: KeyRung) {
         let mut state = self.state();
         if state.rung != rung {
@@ -179,30 +185,27 @@ impl Secrets {
         }
     }
 
-    /// Asks the holder of the key; may block for seconds. From then on no value leaves through a
-    /// sink.
+    /// Opens the vault; may block for seconds. From then on the scrubber knows all values.
     pub fn open_now(&self) -> Result<(), SecretError> {
-        self.opened(&mut self.state(), Make::Nothing).map(|_| ())
+        self.opened(&mut self.state(), MissingKey::Fail).map(|_| ())
     }
 
-    /// As [`Secrets::open_now`], unless there is nothing to open.
+    /// Opens the vault unless it is empty.
     pub fn open_if_any(&self) -> Result<(), SecretError> {
-        match Vault::read(&self.folder) {
-            Ok(None) => Ok(()),
-            Ok(Some(vault)) if vault.listed().next().is_none() => Ok(()),
-            Ok(Some(_)) | Err(_) => self.open_now(),
-        }
+        if self.is_empty() { Ok(()) } else { self.open_now() }
     }
 
-    /// For what must be provably ours. May block: the key's holder is asked when secrets are still
-    /// locked.
+    /// Whether the vault holds nothing; false when it cannot be read.
+    fn is_empty(&self) -> bool {
+        Vault::read(&self.folder).is_ok_and(|vault| vault.is_none_or(|vault| vault.listed().next().is_none()))
+    }
+
+    /// The key that signs accepted configurations. May block: a locked vault is opened first.
     pub fn mac_key(&self) -> MacKey {
-        match Vault::read(&self.folder) {
-            Ok(None) => return MacKey::NoSecrets,
-            Ok(Some(vault)) if vault.listed().next().is_none() => return MacKey::NoSecrets,
-            Ok(Some(_)) | Err(_) => {}
+        if self.is_empty() {
+            return MacKey::NoSecrets;
         }
-        match self.opened(&mut self.state(), Make::Nothing) {
+        match self.opened(&mut self.state(), MissingKey::Fail) {
             Ok(open) => {
                 MacKey::Key(*Digest::keyed(open.key.expose(), b"conductor accepted configuration/1").as_bytes())
             }
@@ -210,15 +213,14 @@ impl Secrets {
         }
     }
 
-    /// Leaves a sign in the keychain that this home is not new, where the keychain holds the key.
-    /// May block.
+    /// Notes in the keychain that this home is not new, if the keychain holds the key. May block.
     pub fn remember_home(&self) {
         if self.state().rung == KeyRung::Keychain {
             self.holders.remember(&self.home_tag());
         }
     }
 
-    /// Whether the keychain knows this home, whatever is left of its files. May block.
+    /// Whether the keychain knows this home, even if its files are gone. May block.
     pub fn knows_home(&self) -> bool {
         self.holders.remembers(&self.home_tag())
     }
@@ -229,15 +231,15 @@ impl Secrets {
         format!("home {}", Digest::of(home.as_os_str().as_encoded_bytes()))
     }
 
-    /// What a person typed when the daemon started; it counts from now on.
+    /// Uses the passphrase that a person typed when the daemon started.
     pub fn give_passphrase(&self, passphrase: SecretString) {
         self.holders.take_passphrase(passphrase);
         self.state().open = None;
     }
 
-    fn opened<'s>(&self, state: &'s mut State, make: Make) -> Result<&'s mut Open, SecretError> {
+    fn opened<'s>(&self, state: &'s mut State, missing: MissingKey) -> Result<&'s mut Open, SecretError> {
         if state.open.is_none() {
-            match self.unlock(state.rung, make) {
+            match self.unlock(state.rung, missing) {
                 Ok(open) => {
                     self.scrubber
                         .learn(open.values.iter().filter_map(|(name, it)| Some((name, it.as_ref().ok()?.expose()))));
@@ -252,7 +254,7 @@ impl Secrets {
         state.open.as_mut().ok_or_else(|| SecretError::Locked(state.reason.clone()))
     }
 
-    fn unlock(&self, rung: KeyRung, make: Make) -> Result<Open, String> {
+    fn unlock(&self, rung: KeyRung, missing: MissingKey) -> Result<Open, String> {
         let vault = match Vault::read(&self.folder) {
             Ok(Some(vault)) => vault,
             Ok(None) => Vault::new(self.ids.v4(), &*self.ids),
@@ -268,11 +270,11 @@ impl Secrets {
         };
         let key = match found.and_then(|it| keys.get(it)) {
             Some(key) => key.clone(),
-            // Nothing is sealed yet: whatever key there is will do, else a new one.
-            None => match (keys.first(), make) {
+            // Nothing is sealed yet: use any existing key, else create one.
+            None => match (keys.first(), missing) {
                 (Some(key), _) => key.clone(),
-                (None, Make::Nothing) => return Err(keys::absent_phrase(rung).to_owned()),
-                (None, Make::Key { allow_file }) => {
+                (None, MissingKey::Fail) => return Err(keys::absent_phrase(rung).to_owned()),
+                (None, MissingKey::Create { allow_file }) => {
                     if rung == KeyRung::File && !allow_file {
                         return Err(keys::absent_phrase(rung).to_owned());
                     }
@@ -286,10 +288,10 @@ impl Secrets {
         Ok(Open { key, vault, values })
     }
 
-    /// May block: the key's holder is asked when secrets are still locked.
+    /// May block: a locked vault is opened first.
     pub fn get(&self, name: &str) -> Result<Secret, SecretError> {
         let mut state = self.state();
-        let open = self.opened(&mut state, Make::Nothing)?;
+        let open = self.opened(&mut state, MissingKey::Fail)?;
         match open.values.get(name) {
             Some(Ok(secret)) => Ok(secret.clone()),
             Some(Err(why)) => Err(SecretError::Damaged { name: name.to_owned(), why: why.clone() }),
@@ -299,10 +301,10 @@ impl Secrets {
 
     pub fn list(&self) -> Result<Vec<Listed>, SecretError> {
         let mut state = self.state();
-        let _ = self.opened(&mut state, Make::Nothing);
+        let _ = self.opened(&mut state, MissingKey::Fail);
         let vault = match &state.open {
             Some(open) => open.vault.clone(),
-            // Names are no secrets: they are told though the values cannot be had.
+            // Names are not secret and are listed even while the vault is locked.
             None => Vault::read(&self.folder).ok().flatten().unwrap_or_else(|| Vault::new(self.ids.v4(), &*self.ids)),
         };
         let fault = |name: &str| match &state.open {
@@ -315,26 +317,20 @@ impl Secrets {
             .collect())
     }
 
-    /// Asks the holder afresh, so that the sentence is true now.
+    /// Checks the holder again, so that the report is current.
     pub fn status(&self) -> Status {
         let mut state = self.state();
         let rung = state.rung;
-        let count = |vault: &Vault| vault.listed().count();
-        let usable = self.holders.probe(rung);
-        if let Err(reason) = usable {
-            let count = Vault::read(&self.folder).ok().flatten().as_ref().map_or(0, count);
-            return Status { rung, sentence: format!("locked: {reason}"), open: false, count };
-        }
-        match self.opened(&mut state, Make::Nothing) {
-            Ok(open) => {
-                Status { rung, sentence: keys::sentence(rung).to_owned(), open: true, count: count(&open.vault) }
+        let reason = match self.holders.probe(rung).map(|()| self.opened(&mut state, MissingKey::Fail)) {
+            Ok(Ok(open)) => {
+                let (sentence, count) = (keys::sentence(rung).to_owned(), open.vault.listed().count());
+                return Status { rung, sentence, open: true, count };
             }
-            Err(_) => {
-                let count = Vault::read(&self.folder).ok().flatten().as_ref().map_or(0, count);
-                let reason = state.reason.clone();
-                Status { rung, sentence: format!("locked: {reason}"), open: false, count }
-            }
-        }
+            Ok(Err(_)) => state.reason.clone(),
+            Err(reason) => reason,
+        };
+        let count = Vault::read(&self.folder).ok().flatten().map_or(0, |vault| vault.listed().count());
+        Status { rung, sentence: format!("locked: {reason}"), open: false, count }
     }
 
     pub fn set(&self, name: &str, value: &str, hosts: Vec<String>, allow_file: bool) -> Result<u64, SecretError> {
@@ -345,8 +341,8 @@ impl Secrets {
             return Err(SecretError::BadValue);
         }
         let mut state = self.state();
-        let open = self.opened(&mut state, Make::Key { allow_file })?;
-        // Known to the scrubber before it is written anywhere.
+        let open = self.opened(&mut state, MissingKey::Create { allow_file })?;
+        // The scrubber must know the value before it is written.
         self.scrubber.learn([(name, value)]);
         let mut vault = open.vault.clone();
         let version = vault.put(&open.key, name, value, hosts.clone(), &*self.ids).map_err(SecretError::from)?;
@@ -356,10 +352,10 @@ impl Secrets {
         Ok(version)
     }
 
-    /// The scrubber goes on knowing the value: it may still be in somebody's memory.
+    /// The scrubber keeps the value: it may still be in a client's memory.
     pub fn remove(&self, name: &str) -> Result<(), SecretError> {
         let mut state = self.state();
-        let open = self.opened(&mut state, Make::Nothing)?;
+        let open = self.opened(&mut state, MissingKey::Fail)?;
         let mut vault = open.vault.clone();
         if !vault.remove(name) {
             return Err(SecretError::Unknown(name.to_owned()));
@@ -370,12 +366,12 @@ impl Secrets {
         Ok(())
     }
 
-    /// A new key, and every secret sealed with it: all or none. The holder has both keys until the
-    /// vault is written, so that a crash in between loses nothing.
+    /// Seals every secret with a new key: all or none. The holder keeps both keys until the vault
+    /// is written, so that a crash loses nothing.
     pub fn rotate(&self) -> Result<usize, SecretError> {
         let mut state = self.state();
         let rung = state.rung;
-        let open = self.opened(&mut state, Make::Nothing)?;
+        let open = self.opened(&mut state, MissingKey::Fail)?;
         if let Some((name, why)) = open.values.iter().find_map(|(name, it)| Some((name, it.as_ref().err()?))) {
             return Err(SecretError::Damaged { name: name.clone(), why: why.clone() });
         }
@@ -400,16 +396,17 @@ impl Secrets {
         vault.write(&self.folder, &self.ids.v4().to_string()).map_err(SecretError::Io)?;
         let old = std::mem::replace(&mut open.key, key);
         open.vault = vault;
-        // The vault no longer needs the old key; one that cannot be removed is only untidy.
+        // The vault no longer needs the old key, so a failure to remove it is harmless.
         let _ = self.holders.forget(rung, &place, &old.id());
         Ok(count)
     }
 }
 
+/// What to do when there is no key yet.
 #[derive(Clone, Copy)]
-enum Make {
-    Nothing,
-    Key { allow_file: bool },
+enum MissingKey {
+    Fail,
+    Create { allow_file: bool },
 }
 
 impl From<VaultError> for SecretError {

@@ -1,23 +1,22 @@
-//! What a call may need, in one place: time, ids, the catalog, policy, limits, breakers, the audit
-//! log and the hub of changes.
+//! Everything a call may need: time, ids, the catalog, policy, limits, circuit breakers, the audit
+//! log and events.
 //!
 //! Built once by the daemon, and by the testkit in a temporary home. Not here: devices, documents
 //! and configuration, which the daemon's loop owns.
 
-pub mod hub;
+pub mod events;
 pub mod meters;
-pub mod news;
 
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use conductor_core::breaker;
 use conductor_core::digest::Digest;
-use conductor_core::error::AuditResult;
 use conductor_core::event::Micros;
+use conductor_core::pending::NewIds;
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Retry};
 use conductor_core::timestamp::Timestamp;
@@ -32,9 +31,9 @@ use crate::pipeline::record::AuditSink;
 use crate::secrets::Scrubber;
 use crate::tools::catalog::{Catalog, Tool};
 use conductor_hosts::system::{Clock, Ids};
-use hub::{Change, Hub};
+use events::{Change, Events};
 
-/// Waiting, on the same clock as [`Clock::now`]. A test moves both by hand.
+/// Sleeps on the same clock as [`Clock::now`]. A test advances both itself.
 pub trait Sleeper: Send + Sync {
     fn until(&self, at: Micros) -> BoxFuture<'static, ()>;
 }
@@ -56,7 +55,7 @@ impl Sleeper for RealSleeper {
     }
 }
 
-/// The policy in force and its digest: an approval given under one version is stale under another.
+/// The policy in force and its digest. An approval that was given under another version is stale.
 pub struct PolicyInForce {
     pub policy: Policy,
     pub version: Digest,
@@ -90,7 +89,7 @@ impl Default for McpSettings {
     }
 }
 
-/// What a reload may change.
+/// Settings that a reload can change.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     pub limits: Limits,
@@ -116,30 +115,26 @@ pub struct Studio {
     pub ids: Arc<dyn Ids>,
     pub home: PathBuf,
     pub audit: Arc<dyn AuditSink>,
-    /// Where questions lie until a person answers.
-    pub desk: ApprovalQueue,
-    /// One plan is applied at a time; a second apply sees what the first one made.
+    pub approvals: ApprovalQueue,
+    /// Held while a plan is applied, so that a second one sees the result of the first.
     pub applying: tokio::sync::Mutex<()>,
     pub traffic: Traffic,
     pub circuits: Circuits,
-    pub hub: Hub,
-    /// Knows every open secret; whatever leaves the studio passes it.
+    /// Knows every open secret; everything that leaves the studio passes it.
     pub scrubber: Arc<Scrubber>,
     catalog: ArcSwap<Catalog>,
     catalog_editor: Mutex<()>,
     policy: ArcSwap<PolicyInForce>,
     settings: ArcSwap<Settings>,
-    /// Plugins whose code is no longer what a person enabled, by plugin name.
+    /// Why a plugin's code is not the code that a person enabled, by plugin name.
     pin_faults: ArcSwap<BTreeMap<String, String>>,
     pub meters: meters::Meters,
-    /// Shared: the keeper of the log tells of its checkpoints, and holds no studio.
-    pub news: Arc<news::Newsroom>,
-    counts: Mutex<HashMap<(String, AuditResult), u64>>,
-    /// Whoever must know that a connection is over.
-    farewell: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
+    /// Shared with the audit log, which sends checkpoints and holds no studio.
+    pub events: Arc<Events>,
+    on_connection_end: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
 }
 
-/// What a studio is made of.
+/// The parts that [`Studio::new`] needs.
 pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub sleeper: Arc<dyn Sleeper>,
@@ -159,14 +154,13 @@ impl Studio {
         pending.run_on(&clock);
         Arc::new(Self {
             circuits: Circuits::new(Arc::clone(&clock)),
-            hub: Hub::default(),
             scrubber,
             clock,
             sleeper,
             ids,
             home,
             audit,
-            desk: ApprovalQueue::new(pending),
+            approvals: ApprovalQueue::new(pending),
             applying: tokio::sync::Mutex::default(),
             traffic: Traffic::default(),
             catalog: ArcSwap::from_pointee(catalog),
@@ -175,20 +169,20 @@ impl Studio {
             settings: ArcSwap::from_pointee(settings),
             pin_faults: ArcSwap::default(),
             meters: meters::Meters::default(),
-            news: Arc::default(),
-            counts: Mutex::default(),
-            farewell: OnceLock::new(),
+            events: Arc::default(),
+            on_connection_end: OnceLock::new(),
         })
     }
 
-    /// Sets who is told when a connection ends; notes that its calls left on are released then.
-    pub fn on_connection_end(&self, tell: impl Fn(ConnId) + Send + Sync + 'static) {
-        let _ = self.farewell.set(Box::new(tell));
+    /// Sets the callback for the end of a connection, which releases the notes that its calls left
+    /// on.
+    pub fn on_connection_end(&self, callback: impl Fn(ConnId) + Send + Sync + 'static) {
+        let _ = self.on_connection_end.set(Box::new(callback));
     }
 
     pub fn connection_ended(&self, conn: ConnId) {
-        if let Some(tell) = self.farewell.get() {
-            tell(conn);
+        if let Some(callback) = self.on_connection_end.get() {
+            callback(conn);
         }
     }
 
@@ -205,10 +199,10 @@ impl Studio {
         self.catalog.load_full()
     }
 
-    /// Edits a copy and swaps it in; running calls keep the definitions they were resolved to.
-    /// Whoever listens to the hub is told which lists differ.
+    /// Edits a copy and swaps it in. Running calls keep the definitions they were resolved to.
+    /// Sends an event for each list that differs.
     pub fn edit_catalog<T>(&self, edit: impl FnOnce(&mut Catalog) -> T) -> T {
-        // One editor at a time: two that copied the same catalog would lose one edit.
+        // Two editors of the same copy would lose one edit.
         let _one = self.catalog_editor.lock();
         let old = self.catalog();
         let mut new = old.copy();
@@ -217,7 +211,7 @@ impl Studio {
         self.catalog.store(Arc::new(new));
         for (differs, change) in differs.into_iter().zip([Change::Tools, Change::Resources, Change::Prompts]) {
             if differs {
-                self.hub.tell(change);
+                self.events.changed(change);
             }
         }
         result
@@ -251,22 +245,17 @@ impl Studio {
         }
     }
 
+    /// Ids for a new question, plan or edit.
+    pub fn new_ids(&self) -> NewIds {
+        let mut bits = [0; 8];
+        self.ids.fill(&mut bits);
+        NewIds { id: self.ids.v4(), short: u64::from_le_bytes(bits) }
+    }
+
     /// Uniform over all of `u32`, for retry delays.
     pub fn jitter(&self) -> u32 {
         let mut bytes = [0; 4];
         self.ids.fill(&mut bytes);
         u32::from_le_bytes(bytes)
-    }
-
-    pub fn count(&self, tool: Option<&Tool>, result: AuditResult, micros: u64) {
-        let name = tool.map_or("_unknown", |tool| tool.name.as_ref());
-        self.meters.call(name, result, micros);
-        let mut counts = self.counts.lock();
-        *counts.entry((name.to_owned(), result)).or_default() += 1;
-    }
-
-    /// Calls by tool and result since the start; a name that is no tool counts as `_unknown`.
-    pub fn counts(&self) -> HashMap<(String, AuditResult), u64> {
-        self.counts.lock().clone()
     }
 }

@@ -1,20 +1,19 @@
-//! Which programs run, by name, for the condition `AppRunning`.
+//! The names of running programs, for the condition `AppRunning`.
 //!
-//! Not here: which window is in front (`focus`), and how often anyone looks (the daemon's
-//! `desktop`).
+//! Not here: which window has the focus (`focus`), and how often the list is read
+//! (`owner::desktop`).
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Names of everything that runs now. Elsewhere than on Linux nobody can tell yet, and the set is
-/// empty.
+/// The names of all running programs. Empty on systems other than Linux.
 pub fn running() -> BTreeSet<String> {
     names(Path::new("/proc"))
 }
 
-/// The kernel cuts its own name of a process at 15 letters, and a script goes by its interpreter's;
-/// so both the kernel's name and the last part of what was started count.
+/// The kernel truncates its name of a process to 15 characters, and names a script after its
+/// interpreter. Therefore both the kernel's name and the file name of the program are listed.
 fn names(proc: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(proc).into_iter().flatten().flatten() {
@@ -22,7 +21,7 @@ fn names(proc: &Path) -> BTreeSet<String> {
         if !is_process {
             continue;
         }
-        // A process that ended meanwhile has neither file.
+        // Both files are missing when the process has just ended.
         let known = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let first = command.split(|it| *it == 0).next().unwrap_or_default();

@@ -1,19 +1,18 @@
-//! Replaces a file whole or not at all: a temporary file beside it, synced, renamed over it, the
-//! directory synced.
+//! Reads and atomically replaces a file of our own at any path, following links.
 //!
-//! Also reads one without ever waiting for it. Not here: deciding whether the file may be replaced.
-//! [`replace_if`] only asks once more, right before the rename.
+//! Not here: files that a caller names (`rooted`).
 
-use rustix::fs::{Mode, OFlags};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use crate::rooted::{self, RootedError, RootedFile, Step};
+use rustix::fs::OFlags;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
-/// The bytes of a regular file, through links. A fifo or a device is refused instead of waited for.
+/// Reads a regular file. A pipe or a device is an error instead of a read that blocks.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let mut file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file"));
     }
@@ -22,147 +21,62 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The steps on disk, so that a test can fail each of them.
-pub trait Disk {
-    fn write(&self, path: &Path, bytes: &[u8], mode: u32) -> io::Result<()>;
-    fn sync(&self, path: &Path) -> io::Result<()>;
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    fn remove(&self, path: &Path) -> io::Result<()>;
-    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+/// Writes `bytes` to `path`. An existing file keeps its mode; a new file gets `mode`. The target of
+/// a link is replaced, not the link.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32, unique: &str) -> io::Result<()> {
+    replace_if(path, bytes, mode, unique, || Ok(()))
 }
 
-pub struct RealDisk;
-
-impl Disk for RealDisk {
-    fn write(&self, path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-        // The process's mask may have taken bits away.
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
-        file.write_all(bytes)
-    }
-
-    fn sync(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
-    }
-}
-
-/// Writes `bytes` to `path`. A file that exists keeps its mode bits; a new one gets `mode`. A link
-/// is followed: its target is replaced.
-pub fn replace(disk: &impl Disk, path: &Path, bytes: &[u8], mode: u32, unique: &str) -> io::Result<()> {
-    replace_if(disk, path, bytes, mode, unique, || Ok(()))
-}
-
-/// As [`replace`], with a last look right before the rename.
+/// Like [`replace`], unless `check` fails right before the rename.
 pub fn replace_if(
-    disk: &impl Disk,
     path: &Path,
     bytes: &[u8],
     mode: u32,
     unique: &str,
-    still: impl FnOnce() -> io::Result<()>,
+    mut check: impl FnMut() -> io::Result<()>,
 ) -> io::Result<()> {
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mode = fs::metadata(&target).map_or(mode, |it| it.permissions().mode() & 0o7777);
-    let dir = target.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
-    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    swap(disk, &dir.join(format!(".{name}.{unique}.new")), &target, bytes, mode, still)
+    replace_in_steps(path, bytes, mode, unique, &mut |step| if step == Step::LastLook { check() } else { Ok(()) })
 }
 
-/// Gives `bytes` the name `target`. Until the rename they are in `temporary`, of the same folder
-/// and nobody else's.
-pub fn swap(
-    disk: &impl Disk,
-    temporary: &Path,
-    target: &Path,
+fn replace_in_steps(
+    path: &Path,
     bytes: &[u8],
     mode: u32,
-    still: impl FnOnce() -> io::Result<()>,
+    unique: &str,
+    before: &mut dyn FnMut(Step) -> io::Result<()>,
 ) -> io::Result<()> {
-    let written = disk
-        .write(temporary, bytes, mode)
-        .and_then(|()| disk.sync(temporary))
-        .and_then(|()| still())
-        .and_then(|()| disk.rename(temporary, target));
-    if let Err(fault) = written {
-        // Whatever went wrong, the old file stands; a leftover of ours does not.
-        let _ = disk.remove(temporary);
-        return Err(fault);
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) | None => Path::new("."),
+    };
+    let file = RootedFile::new(rooted::open_root(folder)?, target.file_name().unwrap_or_default());
+    match file.replace(bytes, mode, unique, &mut |step| before(step).map_err(RootedError::Io)) {
+        Ok(_) => Ok(()),
+        Err(RootedError::Io(error)) => Err(error),
+        Err(other) => Err(io::Error::other(other)),
     }
-    disk.sync_dir(target.parent().unwrap_or(Path::new(".")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
-
-    /// Fails at the nth step, after doing half of it where half can be done.
-    struct Failing {
-        left: Cell<u32>,
-    }
-
-    impl Failing {
-        fn step(&self) -> bool {
-            let left = self.left.get();
-            self.left.set(left.saturating_sub(1));
-            left == 0
-        }
-    }
-
-    impl Disk for Failing {
-        fn write(&self, path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-            if self.step() {
-                RealDisk.write(path, &bytes[..bytes.len() / 2], mode)?;
-                return Err(io::Error::from(io::ErrorKind::StorageFull));
-            }
-            RealDisk.write(path, bytes, mode)
-        }
-
-        fn sync(&self, path: &Path) -> io::Result<()> {
-            if self.step() { Err(io::Error::other("sync")) } else { RealDisk.sync(path) }
-        }
-
-        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-            if self.step() { Err(io::Error::other("rename")) } else { RealDisk.rename(from, to) }
-        }
-
-        fn remove(&self, path: &Path) -> io::Result<()> {
-            RealDisk.remove(path)
-        }
-
-        fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-            if self.step() { Err(io::Error::other("sync of the directory")) } else { RealDisk.sync_dir(dir) }
-        }
-    }
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_fault_at_any_step_leaves_the_old_or_the_new_bytes() {
-        for step in 0..5 {
+        for stop in Step::ALL.map(Some).into_iter().chain([None]) {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("config.toml");
             fs::write(&path, "old bytes").unwrap();
-            let result = replace(&Failing { left: Cell::new(step) }, &path, b"new and longer bytes", 0o600, "x");
+            let mut before = |step| if stop == Some(step) { Err(io::Error::other("pulled plug")) } else { Ok(()) };
+            let result = replace_in_steps(&path, b"new and longer bytes", 0o600, "x", &mut before);
             let now = fs::read(&path).unwrap();
-            assert_eq!(result.is_ok(), step == 4, "step {step}");
-            assert!(now == b"old bytes" || now == b"new and longer bytes", "step {step}: {now:?}");
-            assert_eq!(
-                now == b"old bytes",
-                step < 3,
-                "step {step}: only the sync of the directory comes after the rename"
-            );
-            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "step {step}: no leftovers");
+            assert_eq!(result.is_ok(), stop.is_none(), "{stop:?}");
+            let renamed = matches!(stop, None | Some(Step::SyncFolder));
+            let wanted: &[u8] = if renamed { b"new and longer bytes" } else { b"old bytes" };
+            assert_eq!(now, wanted, "{stop:?}: only the sync of the folder comes after the rename");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{stop:?}: no leftovers");
         }
     }
 
@@ -174,7 +88,7 @@ mod tests {
         fs::write(&real, "old").unwrap();
         fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        replace(&RealDisk, &link, b"new", 0o600, "x").unwrap();
+        replace(&link, b"new", 0o600, "x").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&real).unwrap(), b"new");
         assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o7777, 0o640);
@@ -186,7 +100,7 @@ mod tests {
         let path = dir.path().join("a");
         fs::write(&path, "old").unwrap();
         let no = || Err(io::Error::other("it changed"));
-        assert!(replace_if(&RealDisk, &path, b"new", 0o600, "x", no).is_err());
+        assert!(replace_if(&path, b"new", 0o600, "x", no).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
     }
 
@@ -194,7 +108,7 @@ mod tests {
     fn only_a_regular_file_is_read() {
         let home = tempfile::tempdir().unwrap();
         let fifo = home.path().join("fifo");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
         assert!(read(&fifo).is_err());
         assert!(read(home.path()).is_err());
         assert!(read(Path::new("/dev/zero")).is_err());

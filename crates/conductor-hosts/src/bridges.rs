@@ -1,42 +1,49 @@
-//! How the daemon and what runs inside another program recognise each other: a private file with a
+//! Authenticates the daemon and our bridge inside another program, with a private file that has a
 //! port, a token and a secret.
 //!
-//! Who listens writes the file, new at every start, and removes it when it stops. It speaks first,
-//! with the token; who dials says nothing before that. Then both prove that they know the secret.
-//! So a program that took over a port that was left behind learns nothing. Not here: what is said
-//! afterwards.
+//! The listener writes the file at every start and removes it when it stops. The listener sends the
+//! token first; the dialling side sends nothing before that. Then both prove that they know the
+//! secret. So a program that took over an abandoned port learns nothing. Not here: the protocol
+//! after that.
 
-use crate::atomic_file::{self, RealDisk};
-use crate::system::{Ids, RandomIds};
+use crate::atomic_file;
+use crate::patch::console::{Level, Source, Voice};
+use crate::system::{Clock, Ids, RandomIds};
 use hmac::{Hmac, KeyInit, Mac};
+use parking_lot::{Mutex, MutexGuard};
 use sha2::Sha256;
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::Builder;
+use std::time::Duration;
 use subtle::ConstantTimeEq;
+
+/// How long a program that connects may take to prove that it is our bridge.
+const HELLO: Duration = Duration::from_secs(2);
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// 256 random bits. Starts with a letter, because Pd takes some hexadecimal numbers for floats.
 pub fn secret() -> String {
     let mut bytes = [0; 32];
     RandomIds.fill(&mut bytes);
-    bytes.iter().fold(String::from("t"), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("t{}", hex(&bytes))
 }
 
-/// What only a holder of the secret can say of two numbers that were drawn for one connection.
+/// Proves to the peer that we know the secret, for two numbers drawn for one connection.
 pub fn proof(secret: &str, role: &str, first: &str, second: &str) -> String {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
     let mut keyed = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key");
     keyed.update(format!("{role} {first} {second}").as_bytes());
-    keyed.finalize().into_bytes().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex(&keyed.finalize().into_bytes())
 }
 
 /// Compares in constant time.
@@ -44,15 +51,15 @@ pub fn same(a: &str, b: &str) -> bool {
     a.as_bytes().ct_eq(b.as_bytes()).into()
 }
 
-/// A file of the state folder, for its person alone.
+/// Writes a file of the state folder that only its owner can read.
 pub fn write_private(file: &Path, bytes: &[u8], ids: &dyn Ids) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    atomic_file::replace(&RealDisk, file, bytes, 0o600, &ids.v4().simple().to_string())
+    atomic_file::replace(file, bytes, 0o600, &ids.v4().simple().to_string())
 }
 
-/// The file that says where the daemon listens. It is gone when this is.
+/// The file with the daemon's address; removed on drop.
 pub struct AddressFile {
     path: PathBuf,
     text: String,
@@ -64,7 +71,7 @@ impl AddressFile {
         Ok(AddressFile { path, text })
     }
 
-    /// Leaves a file alone that is not the one written here.
+    /// Removes the file unless another daemon has replaced it.
     pub fn remove(&self) {
         if fs::read_to_string(&self.path).is_ok_and(|it| it == self.text) {
             let _ = fs::remove_file(&self.path);
@@ -78,8 +85,95 @@ impl Drop for AddressFile {
     }
 }
 
-/// Whether the other end of a loopback connection belongs to our user, by the kernel's own table.
-/// Where there is no such table, everything on this machine counts.
+/// The bridge in a running program: its newest connection, and the patches that the program shows.
+pub struct Bridge<L, R> {
+    state: Arc<Mutex<BridgeState<L, R>>>,
+    address: AddressFile,
+}
+
+pub struct BridgeState<L, R> {
+    pub line: Option<L>,
+    pub roots: BTreeMap<String, R>,
+    /// Counts the names that we give to new things.
+    pub count: u64,
+}
+
+impl<L: Send + 'static, R: Send + 'static> Bridge<L, R> {
+    /// Accepts connections on a thread of its own. `greet` checks one and returns it with a line
+    /// for the console; with `fresh`, a new connection drops the patches of an older one.
+    pub fn listen(
+        listener: TcpListener,
+        address: AddressFile,
+        (program, fresh): (&'static str, bool),
+        voice: Voice,
+        greet: impl Fn(TcpStream) -> Result<(L, String), String> + Send + 'static,
+    ) -> io::Result<Self> {
+        let state = Arc::new(Mutex::new(BridgeState { line: None, roots: BTreeMap::new(), count: 0 }));
+        let (shared, ours) = (Arc::downgrade(&state), listener.local_addr()?);
+        Builder::new().name(format!("{program} bridge")).spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let Some(state) = shared.upgrade() else { return };
+                let greeted = check_peer(&socket, ours).and_then(|()| greet(socket));
+                let (level, text) = match greeted {
+                    // The newest connection counts: the person may have restarted the program.
+                    Ok((line, text)) => {
+                        let mut state = state.lock();
+                        if fresh {
+                            state.roots.clear();
+                        }
+                        state.line = Some(line);
+                        (Level::Info, text)
+                    }
+                    Err(why) => (
+                        Level::Warning,
+                        format!("a program that connected to the port of {program}'s bridge was refused: {why}"),
+                    ),
+                };
+                voice.say(Source::Conductor, level, None, None, text);
+            }
+        })?;
+        Ok(Bridge { state, address })
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, BridgeState<L, R>> {
+        self.state.lock()
+    }
+
+    /// Stops accepting our bridge and drops its connection.
+    pub fn stop(&self) {
+        self.address.remove();
+        self.state().line = None;
+    }
+}
+
+/// Another user who dialled could show the token to the bridge later, on a port that we left.
+fn check_peer(socket: &TcpStream, ours: SocketAddr) -> Result<(), String> {
+    let fail = |fault: io::Error| fault.to_string();
+    if !is_mine(socket.peer_addr().map_err(fail)?, ours) {
+        return Err("it belongs to another user".to_owned());
+    }
+    socket.set_read_timeout(Some(HELLO)).map_err(fail)?;
+    socket.set_nodelay(true).map_err(fail)
+}
+
+/// Waits for the first message that `pick` takes; other messages are dropped.
+pub fn receive<T, U>(
+    heard: &Receiver<T>,
+    clock: &dyn Clock,
+    limit_us: u64,
+    pick: impl Fn(T) -> Option<U>,
+) -> Result<U, RecvTimeoutError> {
+    let until = clock.now().plus_us(limit_us);
+    loop {
+        let left = until.0.saturating_sub(clock.now().0);
+        if let Some(found) = pick(heard.recv_timeout(Duration::from_micros(left))?) {
+            return Ok(found);
+        }
+    }
+}
+
+/// Whether the peer of a loopback connection belongs to our user, by the kernel's connection table.
+/// Always true where there is no such table.
 pub fn is_mine(peer: SocketAddr, ours: SocketAddr) -> bool {
     if !cfg!(target_os = "linux") {
         return true;

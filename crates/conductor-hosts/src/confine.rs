@@ -1,4 +1,4 @@
-//! Landlock and seccomp, in the pieces that the plugin sandbox and the Pd sandbox share.
+//! Landlock and seccomp helpers that the plugin sandbox and the Pd sandbox share.
 //!
 //! Not here: what each of them allows.
 
@@ -35,7 +35,7 @@ pub fn forbid_paths() -> io::Result<Ruleset> {
         .map_err(io::Error::other)
 }
 
-/// The same, and every TCP port.
+/// Like [`forbid_paths`], and forbids every TCP port.
 pub fn forbid_paths_and_ports() -> io::Result<Ruleset> {
     forbid_paths()?.handle_access(AccessNet::from_all(ABI::V6)).map_err(io::Error::other)
 }

@@ -1,8 +1,8 @@
-//! Databases: an embedded one of the studio's own, and those a person named. One statement per
-//! call, parameters bound.
+//! Databases: the studio's own embedded one, and those that a person configured. One statement per
+//! call, with bound parameters.
 //!
-//! That a read reads is enforced by the database, never by looking at the text. Not here: whether a
-//! person must be asked.
+//! The database enforces that a query only reads; the text of a statement is never inspected for
+//! that. Not here: whether a person must be asked.
 
 mod functions;
 mod postgres;
@@ -24,24 +24,36 @@ use tokio_util::sync::CancellationToken;
 pub const OWN: &str = "studio";
 /// Longest cell, in bytes.
 const CELL: usize = 64 * 1024;
-/// An answer stays below what the pipeline sends.
+/// Longest answer, below the limit of the pipeline.
 const ANSWER: usize = 900_000;
-/// Beyond these a number is no longer exact in JSON.
+/// Larger numbers are not exact in JSON.
 const EXACT: i64 = 1 << 53;
 
 pub struct Databases {
-    own: Arc<sqlite::Sqlite>,
-    named: ArcSwap<Vec<(config::Database, Engine)>>,
+    own: Arc<Database>,
+    /// Without the own database if a person gave its name to another one.
+    all: ArcSwap<Vec<Arc<Database>>>,
     user_home: Option<PathBuf>,
     tls: rustls::ClientConfig,
 }
 
-enum Engine {
-    Sqlite(Arc<sqlite::Sqlite>),
-    Postgres(Box<postgres::Postgres>),
+struct Database {
+    name: String,
+    engine: Engine,
+    /// Its file, or its address without the password.
+    place: String,
+    /// The name of the secret that holds the password.
+    password: Option<String>,
+    max_rows_affected: u64,
 }
 
-/// What bounds one statement.
+#[derive(Clone)]
+enum Engine {
+    Sqlite(Arc<sqlite::Sqlite>),
+    Postgres(Arc<postgres::Postgres>),
+}
+
+/// The time limit of one statement.
 pub struct Bounds {
     pub clock: Arc<dyn Clock>,
     pub deadline: Micros,
@@ -56,7 +68,7 @@ impl Bounds {
 
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// Name, and type where the database knows one.
+    /// Name and, if the database knows it, type.
     pub columns: Vec<(String, Option<String>)>,
     pub rows: Vec<Vec<Value>>,
     pub truncated: bool,
@@ -109,9 +121,9 @@ pub enum DatabaseError {
 }
 
 impl From<DatabaseError> for ToolError {
-    fn from(fault: DatabaseError) -> Self {
-        let text = fault.to_string();
-        match fault {
+    fn from(error: DatabaseError) -> Self {
+        let text = error.to_string();
+        match error {
             DatabaseError::Unknown { asked, .. } => ToolError::new(Code::NotFound, text)
                 .hint("Name one of these, or leave database out for the studio's own.")
                 .subject(Subject::Other(asked)),
@@ -137,88 +149,70 @@ impl From<DatabaseError> for ToolError {
 
 impl Databases {
     pub fn new(home: &Path, user_home: Option<PathBuf>, tls: rustls::ClientConfig) -> Arc<Self> {
-        let own = Arc::new(sqlite::Sqlite::new(home.join("state").join("studio.db"), true));
-        Arc::new(Databases { own, named: ArcSwap::default(), user_home, tls })
+        let file = home.join("state").join("studio.db");
+        let own = Arc::new(Database {
+            name: OWN.into(),
+            place: file.display().to_string(),
+            engine: Engine::Sqlite(Arc::new(sqlite::Sqlite::new(file, true))),
+            password: None,
+            max_rows_affected: config::MOST_ROWS_AFFECTED,
+        });
+        Arc::new(Databases { all: ArcSwap::from_pointee(vec![Arc::clone(&own)]), own, user_home, tls })
     }
 
     pub fn configure(&self, rows: &[config::Database]) {
         let named = rows.iter().map(|row| {
-            let engine = match &row.place {
+            let (engine, place) = match &row.place {
                 DatabasePlace::Sqlite { file } => {
                     let home = self.user_home.as_deref().unwrap_or(Path::new("/"));
                     let file = file.strip_prefix("~/").map_or_else(|| PathBuf::from(file), |rest| home.join(rest));
-                    Engine::Sqlite(Arc::new(sqlite::Sqlite::new(file, false)))
+                    let place = file.display().to_string();
+                    (Engine::Sqlite(Arc::new(sqlite::Sqlite::new(file, false))), place)
                 }
                 DatabasePlace::Postgres { url } => {
-                    Engine::Postgres(Box::new(postgres::Postgres::new(url, self.tls.clone())))
+                    let engine = Engine::Postgres(Arc::new(postgres::Postgres::new(url, self.tls.clone())));
+                    (engine, without_password(url))
                 }
             };
-            (row.clone(), engine)
+            Arc::new(Database {
+                name: row.name.clone(),
+                engine,
+                place,
+                password: row.password.clone(),
+                max_rows_affected: row.max_rows_affected,
+            })
         });
-        self.named.store(Arc::new(named.collect()));
+        let own = (!rows.iter().any(|row| row.name == OWN)).then(|| Arc::clone(&self.own));
+        self.all.store(Arc::new(own.into_iter().chain(named).collect()));
     }
 
-    /// The secret that holds the password of a database, if it has one.
+    /// The name of the secret that holds a database's password, if it has one.
     pub fn password_of(&self, name: Option<&str>) -> Option<String> {
-        let named = self.named.load();
-        named.iter().find(|(row, _)| Some(row.name.as_str()) == name).and_then(|(row, _)| row.password.clone())
+        self.find(name).ok()?.password.clone()
     }
 
-    fn find<T>(
-        &self,
-        name: Option<&str>,
-        own: impl FnOnce(&Arc<sqlite::Sqlite>) -> T,
-        other: impl FnOnce(&config::Database, &Engine) -> T,
-    ) -> Result<T, DatabaseError> {
+    /// The studio's own database without a name.
+    fn find(&self, name: Option<&str>) -> Result<Arc<Database>, DatabaseError> {
         let name = name.unwrap_or(OWN);
-        let named = self.named.load();
-        if let Some((row, engine)) = named.iter().find(|(row, _)| row.name == name) {
-            return Ok(other(row, engine));
-        }
-        if name == OWN {
-            return Ok(own(&self.own));
-        }
-        let known = std::iter::once(OWN).chain(named.iter().map(|(row, _)| row.name.as_str()));
-        Err(DatabaseError::Unknown { asked: name.to_owned(), known: known.collect::<Vec<_>>().join(", ") })
+        let all = self.all.load();
+        all.iter().find(|it| it.name == name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+            DatabaseError::Unknown { asked: name.to_owned(), known: known.join(", ") }
+        })
     }
 
     /// Where a database is, for a person: its file, or its address without the password.
     pub fn place(&self, name: &str) -> Result<String, DatabaseError> {
-        self.find(
-            Some(name),
-            |own| own.path().display().to_string(),
-            |row, engine| match (engine, &row.place) {
-                (Engine::Sqlite(it), _) => it.path().display().to_string(),
-                (Engine::Postgres(_), DatabasePlace::Postgres { url }) => address(url),
-                (Engine::Postgres(_), DatabasePlace::Sqlite { .. }) => String::new(),
-            },
-        )
+        Ok(self.find(Some(name))?.place.clone())
     }
 
-    /// Every name of the database at this place.
+    /// All names of the database at this place.
     pub fn names_at(&self, place: &str) -> Vec<String> {
-        let named = self.named.load();
-        let all = std::iter::once(OWN).chain(named.iter().map(|(row, _)| row.name.as_str()));
-        all.filter(|it| self.place(it).is_ok_and(|it| it == place)).map(str::to_owned).collect()
+        self.all.load().iter().filter(|it| it.place == place).map(|it| it.name.clone()).collect()
     }
 
     pub fn is_postgres(&self, name: &str) -> bool {
-        self.find(Some(name), |_| false, |_, engine| matches!(engine, Engine::Postgres(_))).unwrap_or(false)
-    }
-
-    /// Where the work is done, with what it needs.
-    fn engine(&self, name: Option<&str>) -> Result<(Work, u64), DatabaseError> {
-        self.find(
-            name,
-            |own| (Work::Sqlite(Arc::clone(own)), config::MOST_ROWS_AFFECTED),
-            |row, engine| {
-                let work = match engine {
-                    Engine::Sqlite(it) => Work::Sqlite(Arc::clone(it)),
-                    Engine::Postgres(it) => Work::Postgres(it.clone()),
-                };
-                (work, row.max_rows_affected)
-            },
-        )
+        self.find(Some(name)).is_ok_and(|it| matches!(it.engine, Engine::Postgres(_)))
     }
 
     pub async fn query(
@@ -230,9 +224,9 @@ impl Databases {
         password: Option<&str>,
         bounds: Bounds,
     ) -> Result<Rows, DatabaseError> {
-        match self.engine(name)?.0 {
-            Work::Sqlite(it) => in_turn(it, bounds, move |it, bounds| it.query(&sql, &params, limit, bounds)).await,
-            Work::Postgres(it) => it.query(&sql, &params, limit, password, &bounds).await,
+        match self.find(name)?.engine.clone() {
+            Engine::Sqlite(it) => in_turn(it, bounds, move |it, bounds| it.query(&sql, &params, limit, bounds)).await,
+            Engine::Postgres(it) => it.query(&sql, &params, limit, password, &bounds).await,
         }
     }
 
@@ -244,10 +238,11 @@ impl Databases {
         password: Option<&str>,
         bounds: Bounds,
     ) -> Result<Changed, DatabaseError> {
-        let (work, most) = self.engine(name)?;
-        match work {
-            Work::Sqlite(it) => in_turn(it, bounds, move |it, bounds| it.execute(&sql, &params, most, bounds)).await,
-            Work::Postgres(it) => it.execute(&sql, &params, most, password, &bounds).await,
+        let database = self.find(name)?;
+        let most = database.max_rows_affected;
+        match database.engine.clone() {
+            Engine::Sqlite(it) => in_turn(it, bounds, move |it, bounds| it.execute(&sql, &params, most, bounds)).await,
+            Engine::Postgres(it) => it.execute(&sql, &params, most, password, &bounds).await,
         }
     }
 
@@ -258,20 +253,15 @@ impl Databases {
         password: Option<&str>,
         bounds: Bounds,
     ) -> Result<Vec<Table>, DatabaseError> {
-        match self.engine(name)?.0 {
-            Work::Sqlite(it) => in_turn(it, bounds, move |it, _| it.schema(table.as_deref())).await,
-            Work::Postgres(it) => it.schema(table.as_deref(), password, &bounds).await,
+        match self.find(name)?.engine.clone() {
+            Engine::Sqlite(it) => in_turn(it, bounds, move |it, _| it.schema(table.as_deref())).await,
+            Engine::Postgres(it) => it.schema(table.as_deref(), password, &bounds).await,
         }
     }
 }
 
-enum Work {
-    Sqlite(Arc<sqlite::Sqlite>),
-    Postgres(Box<postgres::Postgres>),
-}
-
-/// Runs on a thread for what waits, when the statements before it are done. The turn is held to the
-/// end of the work, also when nobody waits for it any more.
+/// Runs on a blocking thread, after the statements before it. The turn is held to the end of the
+/// work, even if the caller has given up.
 async fn in_turn<T: Send + 'static>(
     database: Arc<sqlite::Sqlite>,
     bounds: Bounds,
@@ -282,7 +272,7 @@ async fn in_turn<T: Send + 'static>(
         () = bounds.cancel.cancelled() => return Err(DatabaseError::Late),
     };
     let work = move || {
-        // It is never closed.
+        // The semaphore is never closed.
         let _turn = turn;
         work(&database, &bounds)
     };
@@ -299,11 +289,10 @@ fn text(text: &str) -> Value {
     Value::String(conductor_core::text::cut(text, CELL))
 }
 
-/// An address without its password.
-fn address(url: &str) -> String {
+fn without_password(url: &str) -> String {
     match reqwest::Url::parse(url) {
         Ok(mut url) => {
-            // An address that cannot have a password has none.
+            // This fails only for an address that cannot contain a password.
             let _ = url.set_password(None);
             url.to_string()
         }

@@ -1,7 +1,7 @@
-//! The desktop in front of the person: keys, text, mouse and system volume.
+//! Keys, text, mouse and system volume of the desktop.
 //!
-//! Not here: when a key is pressed (`conductor_core::engine`) and the queue before it (the daemon's
-//! lanes).
+//! Not here: when a key is pressed (`conductor_core::engine`), and the queue of jobs
+//! (`owner::worker`).
 
 #[cfg(feature = "desktop")]
 pub mod keys;
@@ -11,7 +11,7 @@ use conductor_core::action::{Keystroke, MouseButton, Volume};
 use conductor_core::engine::Stroke;
 use std::sync::Arc;
 
-/// One thing to do, in the order it was asked for.
+/// One job of the desktop; jobs are done in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Job {
     Key { keys: Arc<Keystroke>, stroke: Stroke },
@@ -19,7 +19,7 @@ pub enum Job {
     Click { button: MouseButton, at: Option<(i32, i32)> },
 }
 
-/// Keys, text and mouse of one machine. Lives on its lane's thread.
+/// Keys, text and mouse of one machine. Used by one worker thread.
 pub trait Desktop: Send {
     fn carry_out(&mut self, job: &Job) -> Result<(), Unavailable>;
 }
@@ -28,12 +28,12 @@ pub trait Mixer: Send {
     fn carry_out(&mut self, volume: Volume) -> Result<(), Unavailable>;
 }
 
-/// Why it could not be done, in words for `status`.
+/// Why a job could not be done, for `status`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);
 
-/// What stands in where a machine has no desktop we can drive. Every job fails and says so.
+/// For a machine without a supported desktop. Every job fails with the reason.
 pub struct Headless {
     pub reason: String,
 }

@@ -1,34 +1,29 @@
-//! Files under folders that a person granted, and under no others.
+//! Files under the folders that `[tools.filesystem] roots` grants, and under no others.
 //!
-//! A root is an open handle of its folder. A path is resolved by the kernel from that handle and
-//! may not leave it: not by `..`, not by a link, not by a link that is swapped in while we look.
-//! There is no string prefix to compare and nothing is resolved first and opened later. Not here:
-//! who may ask, whether a person agreed, and what is kept for an undo.
+//! A root is an open handle of its folder, and every path is resolved from that handle
+//! ([`crate::rooted`]). Links that stay inside the root are followed. Not here: who may ask,
+//! whether a person agreed, and what is kept for an undo.
 
-mod beneath;
 mod find;
 
-pub use find::{Entry, Found, Kind, Listing, Match, Query, glob};
+pub use crate::rooted::Kind;
+pub use find::{Entry, Found, Listing, Match, Query, glob};
 
+use crate::rooted::{self, File, Metadata, RootedError, RootedFile, Stamp, Step, expand_home, touches_home};
 use arc_swap::ArcSwap;
+use cap_std::fs::{Dir, MetadataExt as _};
 use conductor_core::config::FileRoot;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use parking_lot::{Condvar, Mutex};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode};
-use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The largest file whose old content is kept, hashed or compared.
 pub const MOST_KEPT: u64 = 64 << 20;
-/// Bytes of old contents that are in memory at once; whoever needs more waits.
+/// Bytes of old contents that may be in memory at once; a caller that needs more waits.
 const MOST_HELD: u64 = 4 * MOST_KEPT;
 
 /// One granted folder, held open.
@@ -37,17 +32,17 @@ pub struct Root {
     pub name: String,
     pub path: PathBuf,
     pub write: bool,
-    folder: OwnedFd,
+    folder: Dir,
 }
 
-/// The roots in force.
+/// The granted folders.
 pub struct Files {
     home: PathBuf,
     user_home: Option<PathBuf>,
     roots: ArcSwap<Vec<Arc<Root>>>,
 }
 
-/// A place under a root; nothing need be there.
+/// A path under a root; nothing need exist there.
 #[derive(Clone, Debug)]
 pub struct Place {
     root: Arc<Root>,
@@ -132,7 +127,7 @@ impl From<FileError> for ToolError {
     }
 }
 
-/// What a stretch of a file holds, and of which file.
+/// A part of a file, with facts about the whole file.
 #[derive(Debug)]
 pub struct Slice {
     pub bytes: Vec<u8>,
@@ -142,7 +137,7 @@ pub struct Slice {
     pub hash: Option<Digest>,
 }
 
-/// A file as it was found: what an undo needs, and what tells whether it has changed since.
+/// A file as it was found, for an undo and to detect later changes.
 #[derive(Debug)]
 pub struct Present {
     pub bytes: Vec<u8>,
@@ -151,7 +146,7 @@ pub struct Present {
     _held: Held,
 }
 
-/// A part of [`MOST_HELD`]. One piece of work holds one at most, so waiting for another ends.
+/// A share of [`MOST_HELD`]. Each call holds at most one, so waiting cannot deadlock.
 #[derive(Debug)]
 struct Held(u64);
 
@@ -176,21 +171,12 @@ impl Drop for Held {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    changed: (i64, i64),
-}
-
 impl Files {
     pub fn new(home: &Path, user_home: Option<PathBuf>) -> Arc<Self> {
         Arc::new(Files { home: home.to_owned(), user_home, roots: ArcSwap::default() })
     }
 
-    /// Opens the roots of a configuration. A root that cannot be had is told and left out; the
-    /// others count.
+    /// Opens the roots of a configuration. A root that cannot be opened is reported and left out.
     pub fn configure(&self, rows: &[FileRoot]) -> Vec<String> {
         let mut faults = Vec::new();
         let mut roots = Vec::with_capacity(rows.len());
@@ -205,23 +191,15 @@ impl Files {
     }
 
     fn open_root(&self, row: &FileRoot) -> Result<Root, String> {
-        let path = match (row.path.strip_prefix("~/"), &self.user_home) {
-            (Some(rest), Some(home)) => home.join(rest),
-            (Some(_), None) => return Err("the folder of the person is not known".to_owned()),
-            (None, _) => PathBuf::from(&row.path),
-        };
+        let path = expand_home(&row.path, self.user_home.as_deref()).ok_or("the folder of the person is not known")?;
         if !path.is_absolute() {
-            return Err(format!("{} is no absolute path", path.display()));
+            return Err(format!("{} is not an absolute path", path.display()));
         }
         let path = std::fs::canonicalize(&path).map_err(|fault| format!("{}: {fault}", path.display()))?;
-        let home = std::fs::canonicalize(&self.home).unwrap_or_else(|_| self.home.clone());
-        // Secrets, the audit log and the configuration lie in the home.
-        if path.starts_with(&home) || home.starts_with(&path) {
-            return Err(format!("{} lies in the Conductor home or contains it", path.display()));
+        if touches_home(&self.home, &path) {
+            return Err(format!("{} is in the Conductor home or contains it", path.display()));
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(&path, flags, Mode::empty())
-            .map_err(|fault| format!("{}: {}", path.display(), io::Error::from(fault)))?;
+        let folder = rooted::open_root(&path).map_err(|fault| format!("{}: {fault}", path.display()))?;
         Ok(Root { name: row.name.clone(), path, write: row.write, folder })
     }
 
@@ -229,8 +207,8 @@ impl Files {
         self.roots.load_full()
     }
 
-    /// The place that a path means in the root of that name, or in the first; an absolute path in
-    /// the root it lies under.
+    /// Resolves a path in the named root, or in the first one; an absolute path in the root that
+    /// contains it.
     pub fn place(&self, root: Option<&str>, path: &str) -> Result<Place, FileError> {
         let roots = self.roots();
         let first = roots.first().ok_or(FileError::NoRoots)?;
@@ -246,41 +224,27 @@ impl Files {
             None => None,
         };
         let given = Path::new(path);
+        let outside = || FileError::Outside { path: path.to_owned() };
+        let plain = |inside: &Path| rooted::plain(inside).ok_or_else(outside);
         if !given.is_absolute() {
-            return Ok(Place { root: Arc::clone(named.unwrap_or(first)), inside: plain(given, path)? });
+            return Ok(Place { root: Arc::clone(named.unwrap_or(first)), inside: plain(given)? });
         }
         let under = roots
             .iter()
             .filter(|it| named.is_none_or(|named| Arc::ptr_eq(it, named)))
             .find_map(|it| given.strip_prefix(&it.path).ok().map(|rest| (it, rest)));
-        let (root, rest) = under.ok_or_else(|| FileError::Outside { path: path.to_owned() })?;
-        Ok(Place { root: Arc::clone(root), inside: plain(rest, path)? })
+        let (root, rest) = under.ok_or_else(outside)?;
+        Ok(Place { root: Arc::clone(root), inside: plain(rest)? })
     }
-}
-
-/// Going up is refused even where it would stay inside: nobody needs it, and a reader of the log
-/// should not have to think.
-fn plain(path: &Path, shown: &str) -> Result<PathBuf, FileError> {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::Normal(name) => out.push(name),
-            Component::CurDir => {}
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
-                return Err(FileError::Outside { path: shown.to_owned() });
-            }
-        }
-    }
-    Ok(out)
 }
 
 impl Place {
-    /// As the person would write it.
+    /// The path as the person would write it.
     pub fn path(&self) -> PathBuf {
         if self.inside.as_os_str().is_empty() { self.root.path.clone() } else { self.root.path.join(&self.inside) }
     }
 
-    /// Relative to the root; `.` for the root itself.
+    /// The path relative to the root; `.` for the root itself.
     pub fn inside(&self) -> String {
         if self.inside.as_os_str().is_empty() { ".".to_owned() } else { self.inside.to_string_lossy().into_owned() }
     }
@@ -289,13 +253,10 @@ impl Place {
         &self.root
     }
 
-    /// The path as the kernel has it, links on the way followed. Where nothing is there yet, that
-    /// of the folder, and the last name.
+    /// The path with links resolved. Where nothing exists yet, the resolved folder and the last
+    /// name.
     pub fn real(&self) -> PathBuf {
-        let look = |inside: &Path| {
-            let found = beneath::open(&self.root.folder, inside, beneath::LOOK, Mode::empty()).ok()?;
-            path_of(&found)
-        };
+        let look = |inside: &Path| rooted::real_path(&self.root.folder, inside).ok();
         look(&self.inside)
             .or_else(|| Some(look(self.inside.parent()?)?.join(self.inside.file_name()?)))
             .unwrap_or_else(|| self.path())
@@ -305,62 +266,75 @@ impl Place {
         self.path().to_string_lossy().into_owned()
     }
 
-    fn fault(&self, errno: Errno) -> FileError {
+    fn error(&self, error: RootedError) -> FileError {
         let path = self.shown();
-        match errno {
-            // Whether something outside exists is not told.
-            Errno::XDEV | Errno::LOOP => FileError::Outside { path },
-            Errno::NOENT | Errno::NOTDIR => FileError::Missing { path },
-            Errno::NOTEMPTY | Errno::EXIST => FileError::NotEmpty { path },
-            Errno::ISDIR => FileError::WrongKind { path, what: "a folder", wanted: "a file" },
-            errno => FileError::Io { path, fault: errno.into() },
+        let wrong = |what| FileError::WrongKind { path: self.shown(), what, wanted: "a file" };
+        match error {
+            // The answer does not reveal whether something outside exists.
+            RootedError::Outside => FileError::Outside { path },
+            RootedError::Missing | RootedError::NotAFolder => FileError::Missing { path },
+            RootedError::NotEmpty | RootedError::Exists => FileError::NotEmpty { path },
+            RootedError::WrongKind(Kind::Folder) => wrong("a folder"),
+            RootedError::WrongKind(Kind::File | Kind::Link | Kind::Other) => wrong("a device, pipe or socket"),
+            RootedError::TooLarge(limit) => FileError::TooLarge { path, limit },
+            RootedError::Changed => FileError::Changed { path, found: self.hash_now() },
+            RootedError::Io(fault) => FileError::Io { path, fault },
         }
     }
 
     fn io(&self, fault: io::Error) -> FileError {
-        FileError::Io { path: self.shown(), fault }
+        self.error(fault.into())
     }
 
-    fn open_file(&self) -> Result<File, FileError> {
-        // Not blocking: a pipe of that name would hold the call until somebody writes.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = beneath::open(&self.root.folder, &self.inside, flags, Mode::empty()).map_err(|it| self.fault(it))?;
-        let file = File::from(file);
-        let metadata = file.metadata().map_err(|it| self.io(it))?;
-        if !metadata.is_file() {
-            let what = if metadata.is_dir() { "a folder" } else { "a device, pipe or socket" };
-            return Err(FileError::WrongKind { path: self.shown(), what, wanted: "a file" });
-        }
-        Ok(file)
+    fn open_file(&self) -> Result<(File, Metadata), FileError> {
+        rooted::open_file(&self.root.folder, &self.inside).map_err(|it| self.error(it))
     }
 
-    fn open_folder(&self, inside: &Path) -> Result<OwnedFd, FileError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        beneath::open(&self.root.folder, inside, flags, Mode::empty()).map_err(|it| self.fault(it))
+    fn open_folder(&self, inside: &Path) -> Result<Dir, FileError> {
+        rooted::open_folder(&self.root.folder, inside).map_err(|it| self.io(it))
     }
 
-    /// The folder that holds this place, and the last name.
-    fn parent(&self, create: bool) -> Result<(OwnedFd, &OsStr), FileError> {
+    /// This place as a name in its open folder.
+    fn file(&self, create_folders: bool) -> Result<RootedFile, FileError> {
         let name = self.inside.file_name().ok_or_else(|| FileError::WrongKind {
             path: self.shown(),
             what: "the root itself",
             wanted: "something in it",
         })?;
         let folders = self.inside.parent().unwrap_or(Path::new(""));
-        if create {
-            beneath::make_folders(&self.root.folder, folders).map_err(|it| self.fault(it))?;
+        if create_folders {
+            rooted::make_folders(&self.root.folder, folders).map_err(|it| self.io(it))?;
         }
-        Ok((self.open_folder(folders)?, name))
+        Ok(RootedFile::new(self.open_folder(folders)?, name))
+    }
+
+    /// Opens [`Place::file`]. None when nothing exists.
+    fn open_last(&self) -> Result<Option<(File, Metadata)>, FileError> {
+        match self.file(false).and_then(|file| file.open().map_err(|it| self.error(it))) {
+            Ok(opened) => Ok(Some(opened)),
+            Err(FileError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn hash_now(&self) -> String {
+        match self.open_last() {
+            Ok(None) => "absent".to_owned(),
+            Ok(Some((file, _))) => {
+                self.hash(file).ok().flatten().map_or_else(|| "not known".to_owned(), |it| it.to_string())
+            }
+            Err(_) => "not known".to_owned(),
+        }
     }
 
     pub fn writable(&self) -> Result<(), FileError> {
         if self.root.write { Ok(()) } else { Err(FileError::ReadOnly { root: self.root.name.clone() }) }
     }
 
-    /// The hash is made in small pieces: a read of one byte holds one byte.
+    /// Reads a part of the file. The hash is computed in small pieces, so a read of one byte holds
+    /// one byte.
     pub fn read(&self, offset: u64, limit: u64) -> Result<Slice, FileError> {
-        let mut file = self.open_file()?;
-        let metadata = file.metadata().map_err(|it| self.io(it))?;
+        let (mut file, metadata) = self.open_file()?;
         let size = metadata.len();
         file.seek(SeekFrom::Start(offset)).map_err(|it| self.io(it))?;
         let mut bytes = Vec::new();
@@ -371,10 +345,10 @@ impl Place {
             file.seek(SeekFrom::Start(0)).map_err(|it| self.io(it))?;
             self.hash(file)?
         };
-        Ok(Slice { bytes, size, modified_ms: modified_ms(&metadata), hash })
+        Ok(Slice { bytes, size, modified_ms: rooted::modified_ms(&metadata), hash })
     }
 
-    /// Of the whole file; none above [`MOST_KEPT`].
+    /// Hash of the whole file; none above [`MOST_KEPT`].
     fn hash(&self, mut file: File) -> Result<Option<Digest>, FileError> {
         if file.metadata().map_err(|it| self.io(it))?.len() > MOST_KEPT {
             return Ok(None);
@@ -385,7 +359,7 @@ impl Place {
             let count = file.read(&mut part).map_err(|it| self.io(it))?;
             total += count as u64;
             match part.get(..count) {
-                // It grew while it was read.
+                // The file grew while it was read.
                 _ if total > MOST_KEPT => return Ok(None),
                 None | Some([]) => return Ok(Some(Digest::from_bytes(hasher.finalize().into()))),
                 Some(bytes) => hasher.update(bytes),
@@ -393,64 +367,27 @@ impl Place {
         }
     }
 
-    /// The file as it is now; none when nothing is there.
+    /// The file as it is now; none when nothing exists.
     pub fn present(&self) -> Result<Option<Present>, FileError> {
-        let (folder, name) = match self.parent(false) {
-            Ok(found) => found,
-            Err(FileError::Missing { .. }) => return Ok(None),
-            Err(fault) => return Err(fault),
-        };
-        self.present_in(&folder, name)
-    }
-
-    /// A link as the last name is refused here: it would be replaced or removed itself, and not
-    /// what it points to.
-    fn open_last(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<File>, FileError> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
-            Ok(file) => File::from(file),
-            Err(Errno::NOENT) => return Ok(None),
-            Err(fault) => return Err(self.fault(fault)),
-        };
-        let metadata = file.metadata().map_err(|it| self.io(it))?;
-        if !metadata.is_file() {
-            let what = if metadata.is_dir() { "a folder" } else { "a device, pipe or socket" };
-            return Err(FileError::WrongKind { path: self.shown(), what, wanted: "a file" });
-        }
-        Ok(Some(file))
-    }
-
-    fn present_in(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<Present>, FileError> {
-        let Some(file) = self.open_last(folder, name)? else { return Ok(None) };
-        let metadata = file.metadata().map_err(|it| self.io(it))?;
+        let Some((file, metadata)) = self.open_last()? else { return Ok(None) };
         if metadata.len() > MOST_KEPT {
             return Err(FileError::TooLarge { path: self.shown(), limit: MOST_KEPT });
         }
         let held = Held::take(metadata.len());
-        let mut bytes = Vec::new();
-        let stamp = stamp_of(&metadata);
-        file.take(MOST_KEPT + 1).read_to_end(&mut bytes).map_err(|it| self.io(it))?;
-        if bytes.len() as u64 > MOST_KEPT {
-            return Err(FileError::TooLarge { path: self.shown(), limit: MOST_KEPT });
-        }
-        Ok(Some(Present { bytes, mode: metadata.mode() & 0o7777, stamp, _held: held }))
+        let bytes = rooted::read_limited(file, MOST_KEPT).map_err(|it| self.error(it))?;
+        Ok(Some(Present { bytes, mode: metadata.mode() & 0o7777, stamp: Stamp::of(&metadata), _held: held }))
     }
 
-    /// Hash of the content, or of the word `absent`: what a person is asked about.
+    /// Hash of the content, or of the word `absent`; an approval is for this state.
     pub fn state(&self) -> Option<Digest> {
-        let absent = Some(Digest::of(b"absent"));
-        match self.parent(false) {
-            Ok((folder, name)) => match self.open_last(&folder, name) {
-                Ok(Some(file)) => self.hash(file).ok().flatten(),
-                Ok(None) => absent,
-                Err(_) => None,
-            },
-            Err(FileError::Missing { .. }) => absent,
+        match self.open_last() {
+            Ok(Some((file, _))) => self.hash(file).ok().flatten(),
+            Ok(None) => Some(Digest::of(b"absent")),
             Err(_) => None,
         }
     }
 
-    /// Replaces the file whole or not at all, unless it is no longer `before`. Keeps its mode.
+    /// Replaces the file atomically, unless it is no longer `before`. Keeps its mode.
     pub fn replace(
         &self,
         bytes: &[u8],
@@ -459,120 +396,56 @@ impl Place {
         unique: &str,
     ) -> Result<(), FileError> {
         self.writable()?;
-        let (folder, name) = self.parent(create_dirs)?;
-        let mut temporary = OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{unique}.new"));
-        let mode = before.map_or(0o644, |it| it.mode);
-        let done = write_new(&folder, &temporary, bytes, mode).map_err(|it| self.io(it)).and_then(|()| {
-            // Another program may have written in the meantime; this is the last moment to notice.
-            self.unchanged(&folder, name, before)?;
-            rustix::fs::renameat(&folder, &temporary, &folder, name).map_err(|it| self.fault(it))
-        });
-        if done.is_err() {
-            // Whatever went wrong, the old file stands; a leftover of ours does not.
-            let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
-        }
-        done?;
-        rustix::fs::fsync(&folder).map_err(|it| self.io(it.into()))
-    }
-
-    fn unchanged(&self, folder: &OwnedFd, name: &OsStr, before: Option<&Present>) -> Result<(), FileError> {
-        let now = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            #[allow(clippy::unnecessary_cast, reason = "the width of this field differs between systems")]
-            Ok(stat) => Some(Stamp {
-                device: stat.st_dev as u64,
-                inode: stat.st_ino,
-                size: stat.st_size as u64,
-                changed: (stat.st_ctime, stat.st_ctime_nsec as i64),
-            }),
-            Err(Errno::NOENT) => None,
-            Err(fault) => return Err(self.fault(fault)),
-        };
-        if now == before.map(|it| it.stamp) {
-            return Ok(());
-        }
-        let found = match self.open_last(folder, name)? {
-            Some(file) => self.hash(file)?.map_or_else(|| "not known".to_owned(), |it| it.to_string()),
-            None => "absent".to_owned(),
-        };
-        Err(FileError::Changed { path: self.shown(), found })
+        let file = self.file(create_dirs)?;
+        // Another program may have written in the meantime; this is the last moment to notice.
+        let mut check = |step| if step == Step::LastLook { unchanged(&file, before) } else { Ok(()) };
+        file.replace(bytes, 0o644, unique, &mut check).map(drop).map_err(|it| self.error(it))
     }
 
     /// Removes a file that is still `before`.
     pub fn remove_file(&self, before: &Present) -> Result<(), FileError> {
         self.writable()?;
-        let (folder, name) = self.parent(false)?;
-        self.unchanged(&folder, name, Some(before))?;
-        rustix::fs::unlinkat(&folder, name, AtFlags::empty()).map_err(|it| self.fault(it))?;
-        rustix::fs::fsync(&folder).map_err(|it| self.io(it.into()))
+        let file = self.file(false)?;
+        unchanged(&file, Some(before)).and_then(|()| file.remove()).map_err(|it| self.error(it))
     }
 
     /// Removes a folder that is empty.
     pub fn remove_folder(&self) -> Result<(), FileError> {
         self.writable()?;
-        let (folder, name) = self.parent(false)?;
-        rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR).map_err(|it| self.fault(it))?;
-        rustix::fs::fsync(&folder).map_err(|it| self.io(it.into()))
+        self.file(false)?.remove_folder().map_err(|it| self.error(it))
     }
 
-    /// Makes the folder and those on the way to it.
+    /// Creates the folder and its missing parents.
     pub fn make_folder(&self) -> Result<(), FileError> {
         self.writable()?;
-        beneath::make_folders(&self.root.folder, &self.inside).map_err(|it| self.fault(it))
+        rooted::make_folders(&self.root.folder, &self.inside).map_err(|it| self.io(it))
     }
 
-    /// Whether what lies here, links followed, lies under the root. Nothing there is fine.
+    /// Fails when a link leads from here out of the root. Nothing need be here.
     pub fn stays_inside(&self) -> Result<(), FileError> {
-        match beneath::open(&self.root.folder, &self.inside, beneath::LOOK, Mode::empty()) {
-            Ok(_) | Err(Errno::NOENT) => Ok(()),
-            Err(fault) => Err(self.fault(fault)),
+        match rooted::real_path(&self.root.folder, &self.inside) {
+            Ok(_) | Err(RootedError::Missing) => Ok(()),
+            Err(error) => Err(self.error(error)),
         }
     }
 
-    /// What lies here, links not followed.
+    /// Kind, size and time of what is here; a link is not followed.
     pub fn kind(&self) -> Result<(Kind, u64, i64), FileError> {
         if self.inside.as_os_str().is_empty() {
             return Ok((Kind::Folder, 0, 0));
         }
-        let (folder, name) = self.parent(false)?;
-        let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|it| self.fault(it))?;
-        Ok((Kind::of(FileType::from_raw_mode(stat.st_mode)), stat.st_size as u64, find::stat_ms(&stat)))
+        let metadata = self.file(false)?.metadata().map_err(|it| self.error(it))?;
+        Ok((Kind::of(&metadata), metadata.len(), rooted::modified_ms(&metadata)))
     }
 }
 
-#[cfg(target_os = "linux")]
-fn path_of(handle: &OwnedFd) -> Option<PathBuf> {
-    use std::os::fd::AsRawFd as _;
-    std::fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())).ok().filter(|it| it.is_absolute())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn path_of(handle: &OwnedFd) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStringExt as _;
-    let path = rustix::fs::getpath(handle).ok()?;
-    Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
-}
-
-fn stamp_of(metadata: &std::fs::Metadata) -> Stamp {
-    Stamp {
-        device: metadata.dev(),
-        inode: metadata.ino(),
-        size: metadata.len(),
-        changed: (metadata.ctime(), metadata.ctime_nsec()),
-    }
-}
-
-fn modified_ms(metadata: &std::fs::Metadata) -> i64 {
-    metadata.mtime().saturating_mul(1000).saturating_add(metadata.mtime_nsec() / 1_000_000)
-}
-
-fn write_new(folder: &OwnedFd, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?);
-    file.write_all(bytes)?;
-    rustix::fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?;
-    file.sync_all()
+fn unchanged(file: &RootedFile, before: Option<&Present>) -> Result<(), RootedError> {
+    let now = match file.metadata() {
+        Ok(metadata) => Some(Stamp::of(&metadata)),
+        Err(RootedError::Missing) => None,
+        Err(error) => return Err(error),
+    };
+    if now == before.map(|it| it.stamp) { Ok(()) } else { Err(RootedError::Changed) }
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! Which window is in front, on X11: the root window's `_NET_ACTIVE_WINDOW`, then that window's
-//! `WM_CLASS` and title.
+//! Watches which window has the focus on X11: the root window's `_NET_ACTIVE_WINDOW`, then that
+//! window's `WM_CLASS` and title.
 //!
-//! Not here: what a focus means (`conductor_core::focus`), and other desktops, where focus is
-//! unknown and the rules rest.
+//! Not here: what a focus means (`conductor_core::focus`). On other desktops the focus is unknown
+//! and its rules do not apply.
 
 use super::desktop::Unavailable;
 use conductor_core::focus::Window;
+use std::error::Error;
 use std::ops::ControlFlow;
 use x11rb::connection::Connection;
 use x11rb::errors::{ConnectionError, ReplyError};
@@ -24,10 +25,10 @@ x11rb::atom_manager! {
     }
 }
 
-/// Titles and classes longer than this are cut: 4-byte units, as the protocol counts.
+/// Longer titles and classes are truncated. In units of 4 bytes, as in the protocol.
 const PROPERTY_UNITS: u32 = 1024;
 
-/// A connection that hears of focus.
+/// A connection that receives focus changes.
 pub struct Watcher {
     connection: RustConnection,
     root: WindowId,
@@ -37,17 +38,17 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// `display` absent: the one the environment names.
+    /// Without `display`, the one of the environment is used.
     pub fn open(display: Option<&str>) -> Result<Self, Unavailable> {
-        let no = |why: String| Unavailable(format!("no X display to watch: {why}"));
-        let (connection, screen) = x11rb::connect(display).map_err(|why| no(why.to_string()))?;
-        let root =
-            connection.setup().roots.get(screen).map(|it| it.root).ok_or_else(|| no("it has no screen".into()))?;
-        let atoms =
-            Atoms::new(&connection).map_err(|why| no(why.to_string()))?.reply().map_err(|why| no(why.to_string()))?;
-        let watcher = Watcher { connection, root, atoms, watched: None };
-        watcher.listen_to(root, true).map_err(|why| no(why.to_string()))?;
-        Ok(watcher)
+        let open = || -> Result<Watcher, Box<dyn Error>> {
+            let (connection, screen) = x11rb::connect(display)?;
+            let root = connection.setup().roots.get(screen).map(|it| it.root).ok_or("it has no screen")?;
+            let atoms = Atoms::new(&connection)?.reply()?;
+            let watcher = Watcher { connection, root, atoms, watched: None };
+            watcher.listen_to(root, true)?;
+            Ok(watcher)
+        };
+        open().map_err(|why| Unavailable(format!("no X display to watch: {why}")))
     }
 
     fn listen_to(&self, window: WindowId, listen: bool) -> Result<(), ReplyError> {
@@ -56,27 +57,24 @@ impl Watcher {
         self.connection.change_window_attributes(window, &wanted)?.check()
     }
 
-    /// What is in front now; nothing when no window is, or when no window manager tells.
+    /// The window with the focus; none without a window or a window manager that reports it.
     pub fn current(&mut self) -> Result<Option<Window>, Unavailable> {
         let front = match self.active() {
             Ok(front) => front,
-            Err(why) => return lost(&why),
+            Err(error) => return vanished(error),
         };
         if self.watched != front {
             if let Some(before) = self.watched.take() {
-                // It may be gone; then it is not heard of anyhow.
+                // This fails when the window is gone.
                 let _ = self.listen_to(before, false);
             }
-            // Before the title is read, so that no change of it falls in between.
+            // Before the title is read, so that no change is missed.
             self.watched = front.filter(|it| self.listen_to(*it, true).is_ok());
         }
         let Some(front) = front else { return Ok(None) };
         let read =
             self.class(front).and_then(|app| Ok(Window { id: u64::from(front), app, title: self.title(front)? }));
-        match read {
-            Ok(window) => Ok(Some(window)),
-            Err(why) => lost(&why),
-        }
+        read.map(Some).or_else(vanished)
     }
 
     fn property(&self, window: WindowId, name: Atom, kind: Atom) -> Result<Vec<u8>, ReplyError> {
@@ -89,7 +87,7 @@ impl Watcher {
         Ok(id.filter(|it| *it != x11rb::NONE))
     }
 
-    /// `WM_CLASS` holds two names, each with a NUL at its end: the instance and the class.
+    /// `WM_CLASS` contains two names, each ended by a NUL: the instance and the class.
     fn class(&self, window: WindowId) -> Result<String, ReplyError> {
         let value = self.property(window, AtomEnum::WM_CLASS.into(), AtomEnum::STRING.into())?;
         let mut names = value.split(|it| *it == 0);
@@ -98,7 +96,7 @@ impl Watcher {
         Ok(String::from_utf8_lossy(class).into_owned())
     }
 
-    /// The title in UTF-8, else the older one in whatever it was written in.
+    /// The title in UTF-8, else the older property in any encoding.
     fn title(&self, window: WindowId) -> Result<String, ReplyError> {
         let mut value = self.property(window, self.atoms._NET_WM_NAME, self.atoms.UTF8_STRING)?;
         if value.is_empty() {
@@ -107,7 +105,7 @@ impl Watcher {
         Ok(String::from_utf8_lossy(&value).into_owned())
     }
 
-    /// Waits until something about the focus may have changed.
+    /// Waits until the focus or a title may have changed.
     pub fn wait(&mut self) -> Result<(), Unavailable> {
         let gone = |why: ConnectionError| Unavailable(format!("the X display went away: {why}"));
         loop {
@@ -122,38 +120,36 @@ impl Watcher {
     }
 }
 
-/// A window that vanished while it was read is no fault: the next focus is on its way. A lost
-/// connection is.
-fn lost(why: &ReplyError) -> Result<Option<Window>, Unavailable> {
-    match why {
+/// A window that vanished while it was read is not an error, because a change of focus follows. A
+/// lost connection is.
+fn vanished(error: ReplyError) -> Result<Option<Window>, Unavailable> {
+    match error {
         ReplyError::X11Error(_) => Ok(None),
         ReplyError::ConnectionError(why) => Err(Unavailable(format!("the X display went away: {why}"))),
     }
 }
 
-/// Tells every change, the present window first, until `tell` breaks at one or the display goes
-/// away; the last thing told is then that nobody knows. Gives why it ended.
-pub fn watch(watcher: &mut Watcher, mut tell: impl FnMut(Option<Window>) -> ControlFlow<()>) -> Unavailable {
-    let mut told: Option<Option<Window>> = None;
+/// Reports the current window and every change, until `report` breaks or the display is lost; in
+/// that case it reports an unknown focus last. Returns why it ended.
+pub fn watch(watcher: &mut Watcher, mut report: impl FnMut(Option<Window>) -> ControlFlow<()>) -> Unavailable {
+    let mut last: Option<Option<Window>> = None;
     loop {
         let front = match watcher.current() {
             Ok(front) => front,
-            Err(why) => break lost_sight(why, tell),
+            Err(why) => {
+                let _ = report(None);
+                return why;
+            }
         };
-        if told.as_ref() != Some(&front) {
-            told = Some(front.clone());
-            if tell(front).is_break() {
-                break Unavailable("nobody watches any more".to_owned());
+        if last.as_ref() != Some(&front) {
+            last = Some(front.clone());
+            if report(front).is_break() {
+                return Unavailable("the watch was ended".to_owned());
             }
         }
         if let Err(why) = watcher.wait() {
-            break lost_sight(why, tell);
+            let _ = report(None);
+            return why;
         }
     }
-}
-
-fn lost_sight(why: Unavailable, mut tell: impl FnMut(Option<Window>) -> ControlFlow<()>) -> Unavailable {
-    // Nothing follows that a break could end.
-    let _ = tell(None);
-    why
 }

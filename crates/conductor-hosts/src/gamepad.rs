@@ -1,9 +1,9 @@
-//! Game controllers, through gilrs. One thread waits for all of them and feeds the lane of each
+//! Game controllers, through gilrs. One thread waits for all of them and pushes the events of each
 //! opened one.
 //!
-//! Values pass as the pad gives them: dead zones are ours, radial and per device (`gesture`), so
-//! gilrs's own filters are off, but for the one that turns a directional pad sent as axes into its
-//! four buttons. A pad that is unplugged releases everything it held.
+//! Values are not filtered: dead zones are radial and per device (`gesture`), so gilrs's own
+//! filters are off, except the one that turns a directional pad sent as axes into its four buttons.
+//! An unplugged pad releases all its buttons and axes.
 //!
 //! Not here: which pad is which device (`midi::identity`, by the same rule as ports).
 
@@ -12,23 +12,24 @@ use super::midi::{Announce, Announcement, Cause, Input, PortError, PortInfo, Sta
 use conductor_core::event::{Axis, Body, Button, Side, Taint};
 use gilrs::ev::filter::{Filter, axis_dpad_to_button};
 use gilrs::{EventType, GamepadId, Gilrs, GilrsBuilder};
-use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeMap, BTreeSet};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 const NAME: &str = "gamepad";
-/// How long the thread waits before it looks whether it should end.
-const LOOK_UP: Duration = Duration::from_secs(1);
+/// How long the thread waits before it checks whether it should end.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The running thread and what it knows. Dropping it ends the thread.
+/// The running thread and the pads it has seen. Dropping it ends the thread.
 pub struct Gamepads {
     shared: Arc<Shared>,
 }
 
 struct Shared {
+    /// Locked for one event at a time, by a thread of our own and not by a device callback.
     pads: Mutex<BTreeMap<usize, Pad>>,
     closing: AtomicBool,
     alive: AtomicBool,
@@ -36,27 +37,21 @@ struct Shared {
 
 struct Pad {
     info: PortInfo,
-    /// The lock is held for one event, and contended only while a pad is opened or closed: this is
-    /// a thread of ours, no device callback.
-    lane: Option<EventSender>,
-    /// Grows with each opening, so that an old handle does not close a new one.
-    life: u64,
-    held: BTreeSet<Button>,
-    axes: BTreeSet<Axis>,
-    triggers: BTreeSet<Side>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
+    /// Set while the pad is open.
+    events: Option<EventSender>,
+    /// Grows each time the pad is opened, so that an old handle does not close a new one.
+    generation: u64,
+    /// The events that bring every held button and every used axis and trigger to rest.
+    releases: Vec<Body>,
 }
 
 impl Gamepads {
-    /// Starts listening. No pad at all is no error.
+    /// Starts listening. It also starts without any pad.
     pub fn start(stamp: Stamp, announce: Announce) -> Result<Gamepads, Unavailable> {
-        let refused = |detail: String| Unavailable { backend: NAME, cause: Cause::Refused, detail };
+        let refused = |detail: String| Unavailable::new(NAME, Cause::Refused, detail);
         let shared =
             Arc::new(Shared { pads: Mutex::default(), closing: AtomicBool::new(false), alive: AtomicBool::new(true) });
-        // gilrs stays in the thread that made it.
+        // gilrs must stay in the thread that made it.
         let (ready, started) = std::sync::mpsc::sync_channel(1);
         let theirs = Arc::clone(&shared);
         let run = move || {
@@ -83,16 +78,16 @@ impl Gamepads {
 
     /// The pads that are plugged in.
     pub fn ports(&self) -> Vec<PortInfo> {
-        lock(&self.shared.pads).values().map(|pad| pad.info.clone()).collect()
+        self.shared.pads.lock().values().map(|pad| pad.info.clone()).collect()
     }
 
-    pub fn open_input(&self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
-        let mut pads = lock(&self.shared.pads);
+    pub fn open_input(&self, id: &str, events: EventSender) -> Result<Box<dyn Input>, PortError> {
+        let mut pads = self.shared.pads.lock();
         let found = pads.iter_mut().find(|(_, pad)| pad.info.id == id);
-        let (number, pad) = found.ok_or_else(|| PortError::Gone { id: id.into() })?;
-        pad.life += 1;
-        pad.lane = Some(lane);
-        Ok(Box::new(OpenPad { shared: Arc::clone(&self.shared), number: *number, life: pad.life }))
+        let (number, pad) = found.ok_or_else(|| PortError::gone(id))?;
+        pad.generation += 1;
+        pad.events = Some(events);
+        Ok(Box::new(OpenPad { shared: Arc::clone(&self.shared), number: *number, generation: pad.generation }))
     }
 }
 
@@ -105,29 +100,29 @@ impl Drop for Gamepads {
 struct OpenPad {
     shared: Arc<Shared>,
     number: usize,
-    life: u64,
+    generation: u64,
 }
 
 impl Input for OpenPad {
     fn is_open(&self) -> bool {
-        let plugged = lock(&self.shared.pads).get(&self.number).is_some_and(|pad| pad.life == self.life);
+        let plugged = self.shared.pads.lock().get(&self.number).is_some_and(|pad| pad.generation == self.generation);
         plugged && self.shared.alive.load(Ordering::Acquire)
     }
 }
 
 impl Drop for OpenPad {
     fn drop(&mut self) {
-        if let Some(pad) = lock(&self.shared.pads).get_mut(&self.number)
-            && pad.life == self.life
+        if let Some(pad) = self.shared.pads.lock().get_mut(&self.number)
+            && pad.generation == self.generation
         {
-            pad.lane = None;
+            pad.events = None;
         }
     }
 }
 
 fn listen(mut gilrs: Gilrs, shared: &Shared, stamp: &Stamp, announce: &Announce) {
     while !shared.closing.load(Ordering::Acquire) {
-        let event = gilrs.next_event_blocking(Some(LOOK_UP)).filter_ev(&axis_dpad_to_button, &mut gilrs);
+        let event = gilrs.next_event_blocking(Some(EVENT_TIMEOUT)).filter_ev(&axis_dpad_to_button, &mut gilrs);
         let Some(event) = event else { continue };
         gilrs.update(&event);
         if event.event == EventType::Connected {
@@ -155,17 +150,17 @@ impl Shared {
             guid: Some(guid),
             ..PortInfo::new(NAME, Way::Input, format!("gamepad:{number}"), name)
         };
-        lock(&self.pads).insert(number, Pad::new(info));
+        self.pads.lock().insert(number, Pad::new(info));
     }
 
     fn unplug(&self, id: GamepadId, stamp: &Stamp) {
-        if let Some(mut pad) = lock(&self.pads).remove(&usize::from(id)) {
-            pad.let_go(stamp);
+        if let Some(mut pad) = self.pads.lock().remove(&usize::from(id)) {
+            pad.release_all(stamp);
         }
     }
 
     fn push(&self, id: GamepadId, stamp: &Stamp, body: Body) {
-        if let Some(pad) = lock(&self.pads).get_mut(&usize::from(id)) {
+        if let Some(pad) = self.pads.lock().get_mut(&usize::from(id)) {
             pad.push(stamp, body);
         }
     }
@@ -173,36 +168,37 @@ impl Shared {
 
 impl Pad {
     fn new(info: PortInfo) -> Self {
-        Pad { info, lane: None, life: 0, held: BTreeSet::new(), axes: BTreeSet::new(), triggers: BTreeSet::new() }
+        Pad { info, events: None, generation: 0, releases: Vec::new() }
     }
 
     fn push(&mut self, stamp: &Stamp, body: Body) {
-        if let Body::ButtonDown(button) = body {
-            self.held.insert(button);
-        } else if let Body::ButtonUp(button) = body {
-            self.held.remove(&button);
+        let release = if let Body::ButtonDown(button) = body {
+            Some(Body::ButtonUp(button))
         } else if let Body::Axis { axis, .. } = body {
-            self.axes.insert(axis);
+            Some(Body::Axis { axis, value: 0.0 })
         } else if let Body::Trigger { side, .. } = body {
-            self.triggers.insert(side);
+            Some(Body::Trigger { side, value: 0.0 })
+        } else {
+            self.releases.retain(|it| *it != body);
+            None
+        };
+        if let Some(release) = release.filter(|it| !self.releases.contains(it)) {
+            self.releases.push(release);
         }
-        if let Some(lane) = &mut self.lane {
-            lane.push(stamp(), Taint::Clean, body);
+        if let Some(events) = &mut self.events {
+            events.push(stamp(), Taint::Clean, body);
         }
     }
 
     /// Releases everything, for a pad that is gone.
-    fn let_go(&mut self, stamp: &Stamp) {
-        let ups = std::mem::take(&mut self.held).into_iter().map(Body::ButtonUp);
-        let axes = std::mem::take(&mut self.axes).into_iter().map(|axis| Body::Axis { axis, value: 0.0 });
-        let triggers = std::mem::take(&mut self.triggers).into_iter().map(|side| Body::Trigger { side, value: 0.0 });
-        for body in ups.chain(axes).chain(triggers).collect::<Vec<_>>() {
+    fn release_all(&mut self, stamp: &Stamp) {
+        for body in std::mem::take(&mut self.releases) {
             self.push(stamp, body);
         }
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "a foreign, growing enum; what we do not name is no input")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "a foreign, growing enum; other events are not input")]
 fn body_of(event: EventType) -> Option<Body> {
     match event {
         EventType::ButtonPressed(button, _) => Some(Body::ButtonDown(button_of(button)?)),
@@ -226,7 +222,7 @@ fn button_of(button: gilrs::Button) -> Option<Button> {
         Theirs::DPadDown => Button::DpadDown,
         Theirs::DPadLeft => Button::DpadLeft,
         Theirs::DPadRight => Button::DpadRight,
-        // What the makers call the shoulder is L1, and the trigger behind it L2.
+        // gilrs calls the shoulder button a trigger, and the trigger behind it trigger 2.
         Theirs::LeftTrigger => Button::L1,
         Theirs::RightTrigger => Button::R1,
         Theirs::LeftTrigger2 => Button::L2,
@@ -243,33 +239,14 @@ fn button_of(button: gilrs::Button) -> Option<Button> {
 }
 
 fn side_of(button: gilrs::Button) -> Option<Side> {
-    match button_of(button)? {
-        Button::L2 => Some(Side::Left),
-        Button::R2 => Some(Side::Right),
-        Button::South
-        | Button::East
-        | Button::West
-        | Button::North
-        | Button::DpadUp
-        | Button::DpadDown
-        | Button::DpadLeft
-        | Button::DpadRight
-        | Button::L1
-        | Button::R1
-        | Button::L3
-        | Button::R3
-        | Button::Start
-        | Button::Select
-        | Button::Guide
-        | Button::C
-        | Button::Z => None,
-    }
+    let sides = [(gilrs::Button::LeftTrigger2, Side::Left), (gilrs::Button::RightTrigger2, Side::Right)];
+    sides.into_iter().find(|(it, _)| *it == button).map(|(_, side)| side)
 }
 
 fn axis_body(axis: gilrs::Axis, value: f32) -> Option<Body> {
     use gilrs::Axis as Theirs;
     let stick = |axis| Some(Body::Axis { axis, value: value.clamp(-1.0, 1.0) });
-    // A trigger that comes as an axis rests at one end.
+    // A trigger that is sent as an axis rests at -1.
     let trigger = |side| Some(Body::Trigger { side, value: ((value + 1.0) / 2.0).clamp(0.0, 1.0) });
     match axis {
         Theirs::LeftStickX => stick(Axis::LeftX),
@@ -284,7 +261,7 @@ fn axis_body(axis: gilrs::Axis, value: f32) -> Option<Body> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::midi::ring::{Bell, lane};
+    use super::super::midi::ring::{Bell, event_ring};
     use super::*;
     use conductor_core::event::{DeviceSlot, Micros};
 
@@ -292,7 +269,7 @@ mod tests {
     fn a_machine_without_pads_starts_and_lists_none_or_says_why() {
         match Gamepads::start(Arc::new(|| Micros(0)), Arc::new(|_| {})) {
             Ok(pads) => {
-                let (sender, _receiver) = lane(DeviceSlot(0), 1000, Bell::silent());
+                let (sender, _receiver) = event_ring(DeviceSlot(0), 1000, Bell::silent());
                 assert!(matches!(pads.open_input("gamepad:77", sender), Err(PortError::Gone { .. })));
             }
             Err(why) => assert!(why.to_string().starts_with("gamepad: "), "{why}"),
@@ -323,7 +300,7 @@ mod tests {
             Theirs::DPadLeft,
             Theirs::DPadRight,
         ];
-        let ours: BTreeSet<Button> = theirs.into_iter().filter_map(button_of).collect();
+        let ours: std::collections::BTreeSet<Button> = theirs.into_iter().filter_map(button_of).collect();
         assert_eq!(ours, Button::ALL.iter().copied().collect());
         assert_eq!(button_of(Theirs::Unknown), None);
         assert_eq!((side_of(Theirs::LeftTrigger2), side_of(Theirs::LeftTrigger)), (Some(Side::Left), None));
@@ -339,15 +316,15 @@ mod tests {
     #[test]
     fn a_pad_that_is_unplugged_lets_everything_go() {
         let stamp: Stamp = Arc::new(|| Micros(1));
-        let (sender, mut receiver) = lane(DeviceSlot(0), 1000, Bell::silent());
+        let (sender, mut receiver) = event_ring(DeviceSlot(0), 1000, Bell::silent());
         let mut pad = Pad::new(PortInfo::new(NAME, Way::Input, "gamepad:0", "Pad"));
-        pad.lane = Some(sender);
+        pad.events = Some(sender);
         pad.push(&stamp, Body::ButtonDown(Button::South));
         pad.push(&stamp, Body::ButtonDown(Button::East));
         pad.push(&stamp, Body::ButtonUp(Button::East));
         pad.push(&stamp, Body::Axis { axis: Axis::LeftX, value: 0.7 });
         while receiver.pop().is_some() {}
-        pad.let_go(&stamp);
+        pad.release_all(&stamp);
         drop(pad);
         let left: Vec<Body> = std::iter::from_fn(|| receiver.pop()).map(|event| event.body).collect();
         assert_eq!(left, [Body::ButtonUp(Button::South), Body::Axis { axis: Axis::LeftX, value: 0.0 }]);

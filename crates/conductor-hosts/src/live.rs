@@ -1,7 +1,7 @@
-//! Live Sets: the ones that are open, who looks at which, and the one lane that writes to each.
+//! The registry of open Live Sets: which session uses which Set, and one write queue per Set.
 //!
-//! Every kind of host stands behind [`LiveHost`]. Not here: tool names and wire shapes
-//! (`tools/live`), what an edit does (`conductor-set`).
+//! Every kind of host implements [`LiveHost`]. Not here: tool names and wire shapes (`tools/live`),
+//! what an edit does (`conductor-set`).
 
 pub mod abletonosc;
 mod contents;
@@ -16,11 +16,14 @@ pub mod shared;
 pub mod wav;
 pub mod write_turn;
 
+use crate::bridges::hex;
+use crate::picture::piano_roll::ClipDrawing;
+use crate::rooted::expand_home;
 use conductor_core::config::LiveHostChoice;
 use conductor_core::error::Code;
 use conductor_set::{
-    Applied, ClipDrawing, Clips, Devices, Guard, LiveEdit, LiveError, NoteQuery, Notes, Overview, Param, PathId,
-    Scenes, Stepped, TrackDetail, TrackMatches,
+    Applied, Clips, Devices, Guard, LiveEdit, LiveError, NoteQuery, Notes, Overview, Param, PathId, Scenes, Stepped,
+    TrackDetail, TrackMatches,
 };
 use document::DocumentHost;
 use futures_util::future::BoxFuture;
@@ -29,9 +32,7 @@ use roots::Roots;
 use sessions::{SessionKey, Sessions};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -45,13 +46,13 @@ pub const SCRIPT_SET: &str = "live_script";
 /// `[live]`.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What calls mean that name no Set.
+    /// The host for calls that name no Set.
     pub host: LiveHostChoice,
     /// Opened at the first call that names no Set.
     pub default_set: Option<PathBuf>,
-    /// What a new Set is a copy of; else the built-in skeleton.
+    /// New Sets are copies of this file; without it, of the built-in skeleton.
     pub template_set: Option<PathBuf>,
-    /// Beside `<home>/sets`.
+    /// In addition to `<home>/sets`.
     pub file_roots: Vec<PathBuf>,
     pub max_open: usize,
     pub max_xml_bytes: usize,
@@ -62,51 +63,30 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What holds where the file says nothing.
+    /// The defaults, with Sets in files.
     pub fn of_home(home: &Path) -> Settings {
-        Settings {
-            host: LiveHostChoice::Document,
-            default_set: None,
-            template_set: None,
-            file_roots: Vec::new(),
-            max_open: 8,
-            max_xml_bytes: conductor_set::DEFAULT_XML_LIMIT,
-            undo_depth: conductor_set::DEFAULT_UNDO_DEPTH,
-            render_dir: home.join("state").join("renders"),
-            osc: abletonosc::wire::Settings::default(),
-            script: script::Settings { home: home.to_owned(), timeout: Duration::from_secs(2) },
-        }
+        let live = conductor_core::config::Live { host: LiveHostChoice::Document, ..Default::default() };
+        Settings::of_config(home, None, &live)
     }
 
-    /// As `[live]` says. A home of the usual name lies in the person's own folder, which is what
-    /// `~/` means.
-    pub fn of_config(home: &Path, live: &conductor_core::config::Live) -> Settings {
-        let own = home.parent().filter(|_| home.file_name().is_some_and(|it| it == ".conductor"));
-        let path = |text: &String| match (text.strip_prefix("~/"), own) {
-            (Some(rest), Some(own)) => Some(own.join(rest)),
-            (Some(_), None) => None,
-            (None, _) => (!text.is_empty()).then(|| home.join(text)),
+    /// From the `[live]` section. Relative paths start at the home, those of Sets at its folder of
+    /// Sets.
+    pub fn of_config(home: &Path, user_home: Option<&Path>, live: &conductor_core::config::Live) -> Settings {
+        let beneath = |folder: &Path, text: &str| {
+            let path = expand_home(text, user_home).filter(|it| !it.as_os_str().is_empty())?;
+            Some(folder.join(path))
         };
-        let set = |text: &String| {
-            let beside = !text.is_empty() && !text.starts_with("~/") && Path::new(text).is_relative();
-            if beside { Some(home.join("sets").join(text)) } else { path(text) }
-        };
-        let osc = &live.osc;
+        let set = |text: &str| beneath(&home.join("sets"), text);
         Settings {
             host: live.host,
             default_set: set(&live.default_set),
             template_set: set(&live.template_set),
-            file_roots: live.file_roots.iter().filter_map(path).collect(),
+            file_roots: live.file_roots.iter().filter_map(|it| beneath(home, it)).collect(),
             max_open: live.max_open as usize,
             max_xml_bytes: (live.max_xml_mb as usize).saturating_mul(1 << 20),
             undo_depth: live.undo_depth as usize,
-            render_dir: path(&live.render_dir).unwrap_or_else(|| home.join("state").join("renders")),
-            osc: abletonosc::wire::Settings {
-                // The file was checked to hold an address.
-                peer: (osc.host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), osc.port).into(),
-                reply_port: osc.reply_port,
-                timeout: Duration::from_millis(osc.timeout_ms.into()),
-            },
+            render_dir: beneath(home, &live.render_dir).unwrap_or_else(|| home.join("state").join("renders")),
+            osc: abletonosc::wire::Settings::of_config(&live.osc),
             script: script::Settings {
                 home: home.to_owned(),
                 timeout: Duration::from_millis(live.script_timeout_ms.into()),
@@ -115,7 +95,7 @@ impl Settings {
     }
 }
 
-/// What only some hosts can do.
+/// An operation that only some hosts support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Op {
     Launch,
@@ -126,7 +106,7 @@ pub enum Op {
     TryOut,
 }
 
-/// What a host cannot do, with the reason.
+/// The operations that a host does not support, with the reason.
 #[derive(Debug, Clone, Default)]
 pub struct Caps {
     pub missing: BTreeMap<Op, &'static str>,
@@ -134,97 +114,62 @@ pub struct Caps {
 
 /// Why a host, or the registry before it, did not do what was asked.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Refusal {
+pub enum LiveHostError {
+    /// The Set itself refused.
     Set(LiveError),
-    /// As many writes wait as may.
-    QueueFull {
-        waiting: usize,
-    },
+    /// The queue of writes is full.
+    QueueFull { waiting: usize },
     /// The host cannot do it at all.
-    Missing {
-        host: &'static str,
-        op: Op,
-        reason: &'static str,
-    },
-    NoSet {
-        open: Vec<String>,
-    },
-    UnknownSet {
-        id: String,
-        open: Vec<String>,
-    },
-    NoSuchFile {
-        path: PathBuf,
-    },
-    NotAFile {
-        path: PathBuf,
-    },
-    NotALiveSetName {
-        path: PathBuf,
-    },
-    TooLarge {
-        path: PathBuf,
-        limit: usize,
-    },
-    FileExists {
-        path: PathBuf,
-    },
-    OutsideRoots {
-        path: PathBuf,
-        roots: Vec<PathBuf>,
-    },
-    /// Somebody else wrote the file since it was opened or saved.
-    ChangedOnDisk {
-        path: PathBuf,
-    },
-    AllDirty {
-        open: Vec<String>,
-    },
-    Io {
-        path: PathBuf,
-        reason: String,
-    },
-    Offline {
-        host: &'static str,
-        reason: String,
-    },
-    /// The host took the question and said nothing in time.
-    NoAnswer {
-        host: &'static str,
-    },
-    /// The host said so itself.
-    Said {
-        host: &'static str,
-        code: Code,
-        message: String,
-        subject: Option<String>,
-    },
-    /// Something was written, or may have been, before it failed.
-    HalfDone {
-        done: String,
-        why: Box<Refusal>,
-    },
-    /// Our own fault.
-    Broken {
-        reason: String,
-    },
+    Missing { host: &'static str, op: Op, reason: &'static str },
+    /// No Set is open, and none is configured.
+    NoSet { open: Vec<String> },
+    /// No open Set has this id.
+    UnknownSet { id: String, open: Vec<String> },
+    /// Nothing is at the path.
+    NoSuchFile { path: PathBuf },
+    /// A folder, a link or a device is at the path.
+    NotAFile { path: PathBuf },
+    /// The name does not end in `.als`.
+    NotALiveSetName { path: PathBuf },
+    /// The file has more bytes than the limit.
+    TooLarge { path: PathBuf, limit: usize },
+    /// The new file exists already.
+    FileExists { path: PathBuf },
+    /// The path is not in a granted folder.
+    OutsideRoots { path: PathBuf, roots: Vec<PathBuf> },
+    /// Another program wrote the file since it was opened or saved.
+    ChangedOnDisk { path: PathBuf },
+    /// No open Set can be closed to make room.
+    AllDirty { open: Vec<String> },
+    /// The file system reported an error.
+    Io { path: PathBuf, reason: String },
+    /// The host cannot be reached.
+    Offline { host: &'static str, reason: String },
+    /// The host accepted the request and did not answer in time.
+    NoAnswer { host: &'static str },
+    /// The host itself reported this error.
+    Said { host: &'static str, code: Code, message: String, subject: Option<String> },
+    /// Something was written, or may have been, before the failure.
+    HalfDone { done: String, why: Box<LiveHostError> },
+    /// An internal error.
+    Broken { reason: String },
 }
 
-impl Refusal {
-    fn io(path: &Path, fault: io::Error) -> Refusal {
-        Refusal::Io { path: path.to_owned(), reason: fault.to_string() }
+impl LiveHostError {
+    fn io(path: &Path, fault: io::Error) -> LiveHostError {
+        LiveHostError::Io { path: path.to_owned(), reason: fault.to_string() }
     }
 }
 
-impl From<LiveError> for Refusal {
+impl From<LiveError> for LiveHostError {
     fn from(error: LiveError) -> Self {
-        Refusal::Set(error)
+        LiveHostError::Set(error)
     }
 }
 
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, Refusal>>;
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, LiveHostError>>;
 
-/// What the registry tells of a Set beside its content.
+/// The state of a Set without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     pub host: &'static str,
@@ -235,22 +180,22 @@ pub struct State {
     pub structure: u64,
 }
 
-/// How a write is meant.
+/// Whether a write is made or only checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Worked out and checked; nothing is written.
+    /// Computed and checked; nothing is written.
     Preview,
     Apply,
 }
 
-/// Which way through the history.
+/// A direction in the undo history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Undo,
     Redo,
 }
 
-/// A step through the history with what it changed.
+/// A step through the undo history and its changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
     pub stepped: Stepped,
@@ -299,13 +244,13 @@ pub struct Playing {
     pub tempo: f64,
 }
 
-/// A host of one Set. Reads see the state before or after a write, never in between, and never wait
-/// for one; a write takes the turn of the Set's lane with it.
+/// A host of one Set. A read never waits for a write and sees the state before or after it, never
+/// in between. A write holds the turn of the Set's queue.
 pub trait LiveHost: Send + Sync {
     fn caps(&self) -> &Caps;
     fn state(&self) -> State;
-    /// Called before every read, and before the structure is counted that the reader is then held
-    /// to have seen: a running Live is asked here what the person moved.
+    /// Called before every read and before the structure count is taken that the reader is then
+    /// assumed to know. A running Live is asked here which objects the person moved.
     fn refresh(&self) -> Answer<'_, ()>;
     fn overview(&self) -> Answer<'_, Overview>;
     fn find_track(&self, query: String) -> Answer<'_, TrackMatches>;
@@ -316,17 +261,18 @@ pub trait LiveHost: Send + Sync {
     fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail>;
     fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing>;
     fn param(&self, id: PathId) -> Answer<'_, Param>;
-    /// What these parameters stand at, as cheaply as the host can tell; nothing for one that is not
-    /// there.
+    /// Values of these parameters, read as cheaply as the host can; none for a parameter that does
+    /// not exist.
     fn param_values(&self, ids: Vec<PathId>) -> Answer<'_, Vec<Option<f64>>>;
-    /// A value from a knob: the next replaces it, so it is not read back and takes no turn. While
-    /// it is still turning it is one undo entry where the history is ours.
+    /// Sets a value from a knob. The next value replaces it, so it is not read back and takes no
+    /// turn in the queue. Values of one turn (`still`) are one undo entry where we keep the
+    /// history.
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()>;
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied>;
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History>;
     fn launch(&self, id: PathId) -> Answer<'_, &'static str>;
     fn transport(&self, action: Transport, beat: Option<f64>) -> Answer<'_, Playing>;
-    /// From what is known already, for completion: starts nothing.
+    /// Known ids for completion; asks the host nothing.
     fn known_ids(&self) -> KnownIds;
     /// The file behind the Set, when there is one.
     fn document(self: Arc<Self>) -> Option<Arc<DocumentHost>>;
@@ -336,7 +282,7 @@ pub trait LiveHost: Send + Sync {
 pub struct KnownIds {
     pub tracks: u32,
     pub midi_clips: Vec<PathId>,
-    /// Of tracks and session clips of a running Live, for a person who is asked about one.
+    /// Names of tracks and session clips of a running Live, for approval questions.
     pub names: BTreeMap<PathId, String>,
 }
 
@@ -354,17 +300,17 @@ pub struct LiveSet {
 }
 
 impl LiveSet {
-    /// Refuses what this host cannot do.
-    pub fn needs(&self, op: Op) -> Result<(), Refusal> {
+    /// Fails when this host does not support the operation.
+    pub fn needs(&self, op: Op) -> Result<(), LiveHostError> {
         match self.host.caps().missing.get(&op) {
-            Some(reason) => Err(Refusal::Missing { host: self.host.state().host, op, reason }),
+            Some(reason) => Err(LiveHostError::Missing { host: self.host.state().host, op, reason }),
             None => Ok(()),
         }
     }
 
-    pub fn file(&self) -> Result<Arc<DocumentHost>, Refusal> {
+    pub fn file(&self) -> Result<Arc<DocumentHost>, LiveHostError> {
         self.needs(Op::Files)?;
-        Arc::clone(&self.host).document().ok_or(Refusal::Missing {
+        Arc::clone(&self.host).document().ok_or(LiveHostError::Missing {
             host: self.host.state().host,
             op: Op::Files,
             reason: "it has no file of its own",
@@ -378,21 +324,20 @@ struct Registry {
     sessions: Sessions,
 }
 
-/// Told of a change that nobody asked for: the Set, the objects that changed, and whether ids
-/// moved.
+/// Called when a Set changes without a call: the Set, the changed objects, and whether ids moved.
 type Listener = Box<dyn Fn(&LiveSet, &[PathId], bool) + Send + Sync>;
 
-/// All open Sets of the studio, and what each session last saw of them.
+/// All open Sets, and the state of each that every session last saw.
 pub struct Live {
     settings: Settings,
     roots: Roots,
     registry: Mutex<Registry>,
     uses: AtomicU64,
     listener: OnceLock<Listener>,
-    /// Held for one look, never while a host is asked.
+    /// Locked briefly, never during a request to a host.
     turning: Mutex<knobs::Turning>,
     me: Weak<Live>,
-    /// One opening at a time: two that open the same file must get the same Set.
+    /// Only one Set is opened at a time: two callers that open the same file must get the same Set.
     opening: tokio::sync::Mutex<()>,
 }
 
@@ -410,12 +355,12 @@ impl Live {
         })
     }
 
-    /// Who is told when somebody changes a Set without a call: the first to ask.
+    /// Registers the listener for changes without a call; only the first registration counts.
     pub fn on_change(&self, listener: impl Fn(&LiveSet, &[PathId], bool) + Send + Sync + 'static) {
         let _ = self.listener.set(Box::new(listener));
     }
 
-    fn told(&self, id: &'static str) -> shared::Told {
+    fn change_callback(&self, id: &'static str) -> shared::OnChange {
         let me = Weak::clone(&self.me);
         Arc::new(move |changed, shifted| {
             let Some(live) = me.upgrade() else { return };
@@ -424,12 +369,12 @@ impl Live {
                 if shifted {
                     live.sessions(|sessions| sessions.shifted(id));
                 }
-                live.tell_of(&set, changed, shifted);
+                live.notify(&set, changed, shifted);
             }
         })
     }
 
-    fn tell_of(&self, set: &LiveSet, changed: &[PathId], shifted: bool) {
+    fn notify(&self, set: &LiveSet, changed: &[PathId], shifted: bool) {
         if let Some(listener) = self.listener.get() {
             listener(set, changed, shifted);
         }
@@ -451,7 +396,7 @@ impl Live {
         self.lock().sets.values().cloned().collect()
     }
 
-    /// What sessions start on: the configured Set, else the only open one. Opens nothing.
+    /// The default Set of a session: the configured Set, else the only open one. Opens nothing.
     fn fallback(&self) -> Option<Arc<LiveSet>> {
         let registry = self.lock();
         let of_path =
@@ -461,19 +406,19 @@ impl Live {
     }
 
     /// The Set a call is about: the named one, else the session's, else the default.
-    pub async fn set(&self, key: &SessionKey, named: Option<&str>) -> Result<Arc<LiveSet>, Refusal> {
+    pub async fn set(&self, key: &SessionKey, named: Option<&str>) -> Result<Arc<LiveSet>, LiveHostError> {
         let known = {
             let registry = self.lock();
             let open = || registry.sets.keys().cloned().collect::<Vec<_>>();
-            // A current Set that was closed meanwhile is an error, never another Set: the caller
-            // would edit what it does not mean.
+            // A current Set that has been closed is an error. Falling back to another Set would let
+            // the caller edit the wrong one.
             match named.or_else(|| registry.sessions.current(key)) {
                 Some(id) => Some(
                     registry
                         .sets
                         .get(id)
                         .cloned()
-                        .ok_or_else(|| Refusal::UnknownSet { id: id.into(), open: open() })?,
+                        .ok_or_else(|| LiveHostError::UnknownSet { id: id.into(), open: open() })?,
                 ),
                 None => None,
             }
@@ -486,8 +431,8 @@ impl Live {
         Ok(found)
     }
 
-    /// Whether a call that names this Set, or none, may be about a running Live. Which Set a
-    /// session is on is known to the call itself only.
+    /// Whether a call that names this Set, or none, may concern a running Live. The current Set of
+    /// a session is known only inside the call.
     pub fn may_be_running(&self, named: Option<&str>) -> bool {
         if let Some(id) = named {
             return is_running(id);
@@ -503,7 +448,7 @@ impl Live {
         by_default || registry.sessions.is_any_on(is_running)
     }
 
-    /// Whether a running Live that a call may be about is one behind AbletonOSC, and no other.
+    /// Whether a running Live that a call may concern can only be the one behind AbletonOSC.
     pub fn reaches_session_clips_only(&self, named: Option<&str>) -> bool {
         match named {
             Some(id) => id == OSC_SET,
@@ -514,7 +459,7 @@ impl Live {
         }
     }
 
-    /// The open Set that [`Live::set`] would give. Opens nothing.
+    /// The open Set that [`Live::set`] would return. Opens nothing.
     pub fn meant(&self, key: &SessionKey, named: Option<&str>) -> Option<Arc<LiveSet>> {
         let known = {
             let registry = self.lock();
@@ -523,14 +468,13 @@ impl Live {
         known.unwrap_or_else(|| self.fallback())
     }
 
-    /// What a session starts on, as `[live] host` says.
-    async fn default_set(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
+    /// The first Set of a session, by `[live] host`.
+    async fn default_set(&self, key: &SessionKey) -> Result<Arc<LiveSet>, LiveHostError> {
         match self.settings.host {
             LiveHostChoice::Document => {}
             LiveHostChoice::Script => return self.attach_script(key).await,
             LiveHostChoice::AbletonOsc => return self.attach_osc(key).await,
-            // A session stays with what it started on: a Live that starts later must not take over
-            // its ids.
+            // A session keeps its first host: a Live that starts later must not take over its ids.
             LiveHostChoice::Auto => {
                 if let Ok(set) = self.attach_script(key).await {
                     return Ok(set);
@@ -543,7 +487,7 @@ impl Live {
         let set = match (self.fallback(), self.settings.default_set.clone()) {
             (Some(set), _) => set,
             (None, Some(path)) => self.open_file(&path).await?,
-            (None, None) => return Err(Refusal::NoSet { open: self.lock().sets.keys().cloned().collect() }),
+            (None, None) => return Err(LiveHostError::NoSet { open: self.lock().sets.keys().cloned().collect() }),
         };
         if self.settings.host == LiveHostChoice::Auto {
             self.lock().sessions.set_current(key, &set.id);
@@ -551,19 +495,19 @@ impl Live {
         Ok(set)
     }
 
-    /// For completion, which knows no session.
+    /// The Set used last, for completion, which has no session.
     pub fn recent(&self) -> Option<Arc<LiveSet>> {
         self.lock().sets.values().max_by_key(|it| it.used.load(Ordering::Relaxed)).cloned()
     }
 
-    /// Opens a file, or finds it open, and makes it the session's current Set.
-    pub async fn open(&self, key: &SessionKey, path: &Path) -> Result<Arc<LiveSet>, Refusal> {
+    /// Opens a file that is not open yet, and makes it the session's current Set.
+    pub async fn open(&self, key: &SessionKey, path: &Path) -> Result<Arc<LiveSet>, LiveHostError> {
         let set = self.open_file(path).await?;
         self.lock().sessions.set_current(key, &set.id);
         Ok(set)
     }
 
-    async fn open_file(&self, path: &Path) -> Result<Arc<LiveSet>, Refusal> {
+    async fn open_file(&self, path: &Path) -> Result<Arc<LiveSet>, LiveHostError> {
         let _one = self.opening.lock().await;
         let (roots, asked) = (self.roots.clone(), path.to_owned());
         let (limit, depth) = (self.settings.max_xml_bytes, self.settings.undo_depth);
@@ -576,31 +520,31 @@ impl Live {
         self.adopt(&whole, Arc::new(host))
     }
 
-    /// Attaches a running Live through AbletonOSC, or finds it attached, and makes it the session's
-    /// current Set.
-    pub async fn attach_osc(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
+    /// Attaches a running Live through AbletonOSC if it is not attached yet, and makes it the
+    /// session's current Set.
+    pub async fn attach_osc(&self, key: &SessionKey) -> Result<Arc<LiveSet>, LiveHostError> {
         let attach = || async {
-            let told = self.told(OSC_SET);
-            Ok(abletonosc::AbletonOscHost::attach(self.settings.osc, told).await? as Arc<dyn LiveHost>)
+            let on_change = self.change_callback(OSC_SET);
+            Ok(abletonosc::AbletonOscHost::attach(self.settings.osc, on_change).await? as Arc<dyn LiveHost>)
         };
         self.attach(key, OSC_SET, attach).await
     }
 
-    /// The same through our own script.
-    pub async fn attach_script(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
+    /// Like [`Live::attach_osc`], through our own script.
+    pub async fn attach_script(&self, key: &SessionKey) -> Result<Arc<LiveSet>, LiveHostError> {
         let attach = || async {
-            let told = self.told(SCRIPT_SET);
-            Ok(script::ScriptHost::attach(self.settings.script.clone(), told).await? as Arc<dyn LiveHost>)
+            let on_change = self.change_callback(SCRIPT_SET);
+            Ok(script::ScriptHost::attach(self.settings.script.clone(), on_change).await? as Arc<dyn LiveHost>)
         };
         self.attach(key, SCRIPT_SET, attach).await
     }
 
-    async fn attach<F: Future<Output = Result<Arc<dyn LiveHost>, Refusal>>>(
+    async fn attach<F: Future<Output = Result<Arc<dyn LiveHost>, LiveHostError>>>(
         &self,
         key: &SessionKey,
         id: &'static str,
         attach: impl FnOnce() -> F,
-    ) -> Result<Arc<LiveSet>, Refusal> {
+    ) -> Result<Arc<LiveSet>, LiveHostError> {
         let _one = self.opening.lock().await;
         let known = self.lock().sets.get(id).cloned();
         let set = match known {
@@ -617,13 +561,13 @@ impl Live {
         Ok(set)
     }
 
-    /// Makes a file that did not exist and opens it as the session's current Set.
+    /// Creates a file and opens it as the session's current Set.
     pub async fn create(
         &self,
         key: &SessionKey,
         path: &Path,
         template: Option<&Path>,
-    ) -> Result<Arc<LiveSet>, Refusal> {
+    ) -> Result<Arc<LiveSet>, LiveHostError> {
         let _one = self.opening.lock().await;
         let (roots, asked) = (self.roots.clone(), path.to_owned());
         let template = template.map(Path::to_owned).or_else(|| self.settings.template_set.clone());
@@ -649,8 +593,8 @@ impl Live {
         Ok(set)
     }
 
-    /// Saves a copy elsewhere and goes on with it: the Set keeps its history and gets the id of its
-    /// new path.
+    /// Registers a Set that was saved to another path: the Set keeps its history and gets the id of
+    /// the new path.
     pub fn moved(&self, key: &SessionKey, set: &Arc<LiveSet>, path: &Path) -> Arc<LiveSet> {
         let mut registry = self.lock();
         registry.sets.remove(&set.id);
@@ -671,7 +615,7 @@ impl Live {
         self.lock().sets.values().find(|it| it.host.state().path.as_deref() == Some(path)).cloned()
     }
 
-    fn adopt(&self, path: &Path, host: Arc<dyn LiveHost>) -> Result<Arc<LiveSet>, Refusal> {
+    fn adopt(&self, path: &Path, host: Arc<dyn LiveHost>) -> Result<Arc<LiveSet>, LiveHostError> {
         self.make_room()?;
         let mut registry = self.lock();
         let id = free_id(&registry, path);
@@ -681,15 +625,15 @@ impl Live {
         Ok(set)
     }
 
-    /// Which hosts can be reached: name, state and, for one that cannot, why.
+    /// The hosts with name, state and the reason why one cannot be reached.
     pub async fn hosts(&self) -> Vec<(&'static str, &'static str, Option<String>)> {
         let attached = |id: &str| self.lock().sets.contains_key(id);
         let (has_script, has_osc) = (attached(SCRIPT_SET), attached(OSC_SET));
         let home = self.settings.script.home.clone();
-        let script = match blocking(move || script::rendezvous::read(&home).map_err(Refusal::from)).await {
+        let script = match blocking(move || script::rendezvous::read(&home).map_err(LiveHostError::from)).await {
             _ if has_script => (script::NAME, "attached", None),
             Ok(_) => (script::NAME, "ready", None),
-            Err(Refusal::Offline { reason, .. }) => (script::NAME, "absent", Some(reason)),
+            Err(LiveHostError::Offline { reason, .. }) => (script::NAME, "absent", Some(reason)),
             Err(_) => (script::NAME, "absent", None),
         };
         let peer = self.settings.osc.peer;
@@ -703,15 +647,15 @@ impl Live {
         vec![(document::NAME, "ready", None), script, osc]
     }
 
-    /// Closes the clean Set that was used longest ago, when as many are open as may be.
-    fn make_room(&self) -> Result<(), Refusal> {
+    /// At the limit of open Sets, closes the clean Set that was used longest ago.
+    fn make_room(&self) -> Result<(), LiveHostError> {
         let mut registry = self.lock();
         let is_file = |set: &&Arc<LiveSet>| set.host.state().path.is_some();
         while registry.sets.values().filter(is_file).count() >= self.settings.max_open.max(1) {
             let clean = registry.sets.values().filter(is_file).filter(|it| !it.host.state().dirty && it.lane.is_idle());
             let oldest = clean.min_by_key(|it| it.used.load(Ordering::Relaxed)).map(|it| it.id.clone());
             let Some(oldest) = oldest else {
-                return Err(Refusal::AllDirty { open: registry.sets.keys().cloned().collect() });
+                return Err(LiveHostError::AllDirty { open: registry.sets.keys().cloned().collect() });
             };
             registry.sets.remove(&oldest);
             registry.sessions.closed(&oldest);
@@ -719,13 +663,13 @@ impl Live {
         Ok(())
     }
 
-    /// What must hold for a write of this session. Engine have none: their ids mean the position at
+    /// The guard for a write of this session. The engine has no guard: its ids mean the position at
     /// the moment of the press.
     pub fn guard(&self, key: &SessionKey, set: &LiveSet, expect_revision: Option<String>) -> Guard {
         Guard { expect_revision, seen: self.lock().sessions.seen(key, &set.id) }
     }
 
-    /// The session has seen the Set as it was when this count was read.
+    /// Records that the session has seen the Set at this structure count.
     pub fn saw(&self, key: &SessionKey, set: &LiveSet, structure: u64) {
         self.lock().sessions.saw(key, &set.id, structure);
     }
@@ -739,16 +683,15 @@ impl Live {
     }
 }
 
-/// Only names that Live opens are written.
-pub fn named_als(place: roots::Place) -> Result<roots::Place, Refusal> {
+/// Only files with the extension that Live opens are written.
+pub fn named_als(place: roots::Place) -> Result<roots::Place, LiveHostError> {
     match place.path().extension() {
         Some(end) if end.eq_ignore_ascii_case("als") => Ok(place),
-        Some(_) | None => Err(Refusal::NotALiveSetName { path: place.path().to_owned() }),
+        Some(_) | None => Err(LiveHostError::NotALiveSetName { path: place.path().to_owned() }),
     }
 }
 
-/// `demo_a7f2`: the stem as people write it, and digits of the path that tell two Sets of one name
-/// apart.
+/// `demo_a7f2`: the stem, and digits of the path's hash that distinguish Sets of the same name.
 fn free_id(registry: &Registry, path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
     let mut slug = String::new();
@@ -762,21 +705,36 @@ fn free_id(registry: &Registry, path: &Path) -> String {
     }
     let slug = slug.trim_end_matches('_');
     let slug = if slug.is_empty() { "set" } else { slug };
-    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
-    let hex = digest.iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    });
+    let hex = hex(&Sha256::digest(path.as_os_str().as_encoded_bytes()));
     let long = (4..=hex.len()).filter_map(|end| hex.get(..end)).map(|end| format!("{slug}_{end}"));
     long.into_iter().find(|id| !registry.sets.contains_key(id)).unwrap_or_else(|| format!("{slug}_{hex}"))
 }
 
-/// Work that reads files or takes apart a whole Set, away from the threads that serve clients.
+/// Runs work that reads files or parses a whole Set on a blocking thread.
 pub async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
+    work: impl FnOnce() -> Result<T, LiveHostError> + Send + 'static,
+) -> Result<T, LiveHostError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(_) => Err(Refusal::Broken { reason: "work on a Set was cut off".into() }),
+        Err(_) => Err(LiveHostError::Broken { reason: "work on a Set was cut off".into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `~/` is the person's own folder, wherever the Conductor home is.
+    #[test]
+    fn a_root_in_the_persons_folder_works_with_any_conductor_home() {
+        let config = conductor_core::config::Live { file_roots: vec!["~/Music".into()], ..Default::default() };
+        for home in ["/srv/studio", "/home/ada/.conductor"] {
+            let settings = Settings::of_config(Path::new(home), Some(Path::new("/home/ada")), &config);
+            assert_eq!(settings.file_roots, [PathBuf::from("/home/ada/Music")], "{home}");
+            assert_eq!(Roots::new(Path::new(home), &settings.file_roots).list().len(), 2, "{home}");
+        }
+        let patch = conductor_core::config::Patch { roots: vec!["~/Music".into()], ..Default::default() };
+        let patch = crate::patch::Settings::of_config(&patch, Some("/home/ada".into()));
+        assert_eq!(patch.roots, [PathBuf::from("/home/ada/Music")]);
     }
 }

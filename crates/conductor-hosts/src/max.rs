@@ -1,27 +1,25 @@
-//! A running Max with our bridge (`bridges/max`) in it. The bridge dials us on loopback and waits
-//! for our token; both prove that they know a secret, and then speak over a WebSocket: we send
-//! requests, it answers.
+//! The host of a running Max with our bridge (`bridges/max`) in it. The bridge connects to us on
+//! loopback and waits for our token; both prove that they know a secret. Then we send requests over
+//! a WebSocket.
 //!
-//! Tested against a fake Max under Node, never in a real one; `get_patch_info` says so. Max gives
-//! scripts no way to read a whole patcher, so an edit of the person cannot be taken over: it is
-//! noticed, and the next call is refused. Not here: what runs inside Max (`bridges/max`).
+//! Tested against a fake Max under Node, never in a real one; `get_patch_info` says so. Scripts in
+//! Max cannot read a whole patcher, so an edit of the person cannot be adopted: it is detected, and
+//! the next call is refused. Not here: what runs inside Max (`bridges/max`).
 
-use super::bridges::{AddressFile, is_mine, proof, same, secret, write_private};
-use super::patch::console::{Level, Source, Voice};
+use super::bridges::{AddressFile, Bridge, BridgeState, proof, receive, same, secret, write_private};
+use super::patch::console::Voice;
 use super::patch::{Ability, Capabilities, HostKind, PatchHost, Window};
 use crate::system::{Clock, Ids};
 use conductor_core::error::{Code, Effect, ToolError};
 use conductor_patch::{Atom, BoxId, BoxView, CanvasId, CordView, Document, Format, Value, View, Warning, WarningCode};
-use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value as Json, json};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::Builder;
-use std::time::Duration;
 use tungstenite::handshake::server::{Request, Response};
 use tungstenite::http::{HeaderValue, StatusCode};
 use tungstenite::protocol::{Role, WebSocketConfig};
@@ -29,10 +27,9 @@ use tungstenite::{Message, WebSocket, accept_hdr_with_config};
 
 const PROTOCOL: u64 = 2;
 const MOST_BYTES: usize = 16 << 20;
-/// A handshake that takes longer is not one of the bridge.
-const HELLO: Duration = Duration::from_secs(2);
 const CALL_US: u64 = 5_000_000;
-/// What the bridge gets a little less of than we wait, so that a request we gave up is never run.
+/// The deadline of the bridge is shorter than our own, so that a request that we gave up never
+/// runs.
 const DEADLINE_MS: u64 = 4500;
 
 /// The files of the bridge, by name.
@@ -48,7 +45,7 @@ fn bridge_folder(home: &Path) -> PathBuf {
     home.join("state").join("max")
 }
 
-/// Writes the bridge into the home and gives the path of its patch.
+/// Writes the bridge into the home and returns the path of its patch.
 pub fn install(home: &Path, ids: &dyn Ids) -> io::Result<PathBuf> {
     let folder = bridge_folder(home);
     for (name, text) in BRIDGE {
@@ -58,28 +55,19 @@ pub fn install(home: &Path, ids: &dyn Ids) -> io::Result<PathBuf> {
 }
 
 pub struct MaxHost {
-    state: Arc<Mutex<State>>,
-    address: AddressFile,
+    bridge: Bridge<Line, Root>,
 }
 
-/// What the address file holds besides the port.
+/// The keys in the address file.
 struct Keys {
     token: String,
     secret: String,
 }
 
-#[derive(Default)]
-struct State {
-    line: Option<Line>,
-    roots: BTreeMap<String, Root>,
-    /// Counts the names we give new boxes.
-    names: u64,
-}
-
 struct Root {
     patcher: String,
     revision: u64,
-    /// What the bridge calls each box.
+    /// The bridge's key of each box.
     keys: HashMap<(CanvasId, BoxId), String>,
 }
 
@@ -92,44 +80,30 @@ struct Line {
 }
 
 impl MaxHost {
-    /// Waits for the bridge from now on; where is written to the home, for its person alone.
+    /// Starts to listen for the bridge; writes the address into the home, readable only by its
+    /// owner.
     pub fn listen(home: &Path, port: u16, ids: &dyn Ids, voice: Voice, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let ours = listener.local_addr()?;
         let keys = Keys { token: secret(), secret: secret() };
         let text = json!({ "port": ours.port(), "token": keys.token, "secret": keys.secret }).to_string();
         let address = AddressFile::write(home.join("state").join("max-bridge.json"), text, ids)?;
-        // A bridge of an earlier version says its token to every listener.
+        // A bridge of an earlier version sends its token to every listener.
         if bridge_folder(home).is_dir() {
             install(home, ids)?;
         }
-        let state: Arc<Mutex<State>> = Arc::default();
-        let shared = Arc::downgrade(&state);
-        Builder::new().name("max bridge".into()).spawn(move || {
-            for socket in listener.incoming().flatten() {
-                let Some(state) = shared.upgrade() else { return };
-                let (level, text) = match greet(socket, ours, &keys, &clock) {
-                    Ok(line) => {
-                        let text = format!("the bridge of Max {} dialled in", line.version);
-                        // The newest counts; patchers of an older one are gone with it.
-                        let mut state = lock(&state);
-                        state.roots.clear();
-                        state.line = Some(line);
-                        (Level::Info, text)
-                    }
-                    Err(why) => {
-                        (Level::Warning, format!("a program dialled the port of Max's bridge and was refused: {why}"))
-                    }
-                };
-                voice.say(Source::Conductor, level, None, None, text);
-            }
-        })?;
-        Ok(Arc::new(MaxHost { state, address }))
+        let greet = move |socket| {
+            let line = greet(socket, &keys, &clock)?;
+            let text = format!("the bridge of Max {} connected", line.version);
+            Ok((line, text))
+        };
+        let bridge = Bridge::listen(listener, address, ("Max", true), voice, greet)?;
+        Ok(Arc::new(MaxHost { bridge }))
     }
 
     /// Whether a bridge answers.
     pub fn is_attached(&self) -> bool {
-        lock(&self.state).line.as_mut().is_some_and(|it| it.ask("ping", json!({})).is_ok())
+        self.bridge.state().line.as_mut().is_some_and(|it| it.ask("ping", json!({})).is_ok())
     }
 
     fn with_root<T>(
@@ -137,11 +111,11 @@ impl MaxHost {
         root: &str,
         work: impl FnOnce(&mut Line, &mut u64, &mut Root) -> Result<T, ToolError>,
     ) -> Result<T, ToolError> {
-        let mut state = lock(&self.state);
-        let State { line, roots, names } = &mut *state;
+        let mut state = self.bridge.state();
+        let BridgeState { line, roots, count: names } = &mut *state;
         let line = line.as_mut().ok_or_else(absent)?;
         let root = roots.get_mut(root).ok_or_else(|| {
-            ToolError::new(Code::HostOffline, "Max was started anew and does not show this patch")
+            ToolError::new(Code::HostOffline, "Max was restarted and does not show this patch")
                 .hint("Close the patch with close_patch and open it again.")
         })?;
         work(line, names, root)
@@ -150,7 +124,7 @@ impl MaxHost {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // The thread that reads has the same socket and would keep it open.
+        // The reader thread has the same socket and would keep it open.
         let _ = self.out.get_ref().shutdown(Shutdown::Both);
     }
 }
@@ -166,27 +140,18 @@ impl Line {
                 .hint("Make it in parts."));
         }
         self.out.send(Message::text(text)).map_err(|fault| gone(&fault.to_string()))?;
-        let until = self.clock.now().plus_us(CALL_US);
-        loop {
-            let left = until.0.saturating_sub(self.clock.now().0);
-            let told = match self.heard.recv_timeout(Duration::from_micros(left)) {
-                Ok(told) => told,
-                Err(RecvTimeoutError::Disconnected) => return Err(gone("the bridge left")),
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(ToolError::new(
-                        Code::Timeout,
-                        "Max does not answer; a request it did not run by now never runs",
-                    )
+        // An answer to a call that was given up has another id.
+        let heard =
+            receive(&self.heard, &*self.clock, CALL_US, |answer: Json| (answer["id"] == json!(id)).then_some(answer));
+        let answer = heard.map_err(|why| match why {
+            RecvTimeoutError::Disconnected => gone("the bridge left"),
+            RecvTimeoutError::Timeout => {
+                ToolError::new(Code::Timeout, "Max does not answer; a request it did not run by now never runs")
                     .hint("Repeat the call when Max is no longer busy.")
-                    .effect(Effect::Unknown));
-                }
-            };
-            // An answer to a call that was given up.
-            if told["id"] != json!(id) {
-                continue;
+                    .effect(Effect::Unknown)
             }
-            return if told["ok"] == json!(true) { Ok(told["result"].clone()) } else { Err(refused(&told["error"])) };
-        }
+        })?;
+        if answer["ok"] == json!(true) { Ok(answer["result"].clone()) } else { Err(refused(&answer["error"])) }
     }
 }
 
@@ -206,7 +171,7 @@ impl PatchHost for MaxHost {
             ("presentation", UNTESTED),
             ("value", UNTESTED),
             ("lock", Ability::Degraded("untested in real Max; read from Max")),
-            ("dirty", Ability::Degraded("of the document; Max's own flag is not told")),
+            ("dirty", Ability::Degraded("of the document; Max's own flag is not reported")),
             ("console", Ability::No("Max gives scripts no console")),
             ("frontmost", Ability::Degraded("untested in real Max; its front window")),
             ("redraw", Ability::No("Max draws by itself")),
@@ -219,27 +184,27 @@ impl PatchHost for MaxHost {
                 ToolError::new(Code::BadInput, "Max does not open .pd files").hint("Use host \"pd\" or \"document\".")
             );
         }
-        let mut state = lock(&self.state);
-        let State { line, roots, .. } = &mut *state;
+        let mut state = self.bridge.state();
+        let BridgeState { line, roots, .. } = &mut *state;
         let line = line.as_mut().ok_or_else(absent)?;
-        let told = match file.filter(|it| it.is_file()) {
+        let answer = match file.filter(|it| it.is_file()) {
             Some(file) => line.ask("open", json!({ "path": file }))?,
             None => line.ask("create", json!({}))?,
         };
         let mut keys = HashMap::new();
-        align(&document.root(), &told["boxes"], &mut keys).map_err(|why| {
+        align(&document.root(), &answer["boxes"], &mut keys).map_err(|why| {
             ToolError::new(Code::SdkRejected, format!("Max shows another patch than the file: {why}"))
                 .hint("Save it in Max first, or open it with host \"document\".")
         })?;
-        let patcher = told["patcher"].as_str().unwrap_or_default().to_owned();
-        let revision = told["revision"].as_u64().unwrap_or(1);
+        let patcher = answer["patcher"].as_str().unwrap_or_default().to_owned();
+        let revision = answer["revision"].as_u64().unwrap_or(1);
         roots.insert(root.to_owned(), Root { patcher, revision, keys });
         Ok(())
     }
 
     fn close(&self, root: &str) {
         let _ = self.with_root(root, |line, _, root| line.ask("close", json!({ "patcher": root.patcher })));
-        lock(&self.state).roots.remove(root);
+        self.bridge.state().roots.remove(root);
     }
 
     fn carry(&self, root: &str, before: &Document, after: &Document) -> Result<Vec<Warning>, ToolError> {
@@ -254,9 +219,9 @@ impl PatchHost for MaxHost {
             }
             let args = json!({ "patcher": root.patcher, "at": root.revision, "edits": plan.edits });
             let Plan { keys, straight, .. } = plan;
-            let told = line.ask("apply", args)?;
+            let answer = line.ask("apply", args)?;
             root.keys = keys;
-            root.revision = told["revision"].as_u64().unwrap_or(root.revision + 1);
+            root.revision = answer["revision"].as_u64().unwrap_or(root.revision + 1);
             let degraded = (straight > 0).then(|| Warning {
                 code: WarningCode::HostDegraded,
                 message: format!("{straight} cords are folded or hidden in the document; Max shows them straight"),
@@ -269,8 +234,8 @@ impl PatchHost for MaxHost {
     fn value(&self, root: &str, object: &BoxView<'_>) -> Result<Option<Value>, ToolError> {
         self.with_root(root, |line, _, root| {
             let Some(key) = root.keys.get(&(object.canvas().id().clone(), object.id())) else { return Ok(None) };
-            let told = line.ask("value", json!({ "patcher": root.patcher, "key": key }))?;
-            let value = &told["value"];
+            let answer = line.ask("value", json!({ "patcher": root.patcher, "key": key }))?;
+            let value = &answer["value"];
             let many = value.as_array().map(|many| Value::Many(many.iter().map(atom).collect()));
             Ok(Some(many.unwrap_or_else(|| Value::One(atom(value)))))
         })
@@ -290,8 +255,8 @@ impl PatchHost for MaxHost {
     }
 
     fn windows(&self) -> Result<Option<Vec<Window>>, ToolError> {
-        let mut state = lock(&self.state);
-        let State { line, roots, .. } = &mut *state;
+        let mut state = self.bridge.state();
+        let BridgeState { line, roots, .. } = &mut *state;
         let answer = line.as_mut().ok_or_else(absent)?.ask("list", json!({}))?;
         let windows = answer["windows"].as_array().map(Vec::as_slice).unwrap_or_default();
         let window = |row: &Json| {
@@ -307,12 +272,11 @@ impl PatchHost for MaxHost {
     }
 
     fn stop(&self) {
-        self.address.remove();
-        lock(&self.state).line = None;
+        self.bridge.stop();
     }
 
     fn redraw(&self, _: &str, _: &BoxView<'_>) -> Result<bool, ToolError> {
-        Err(ToolError::new(Code::Unsupported, "Max draws by itself").hint("Clearance it out."))
+        Err(ToolError::new(Code::Unsupported, "Max draws by itself").hint("Leave it out."))
     }
 }
 
@@ -321,11 +285,11 @@ struct Plan<'a> {
     keys: HashMap<(CanvasId, BoxId), String>,
     names: &'a mut u64,
     edits: Vec<Json>,
-    /// New cords that Max shows otherwise than the document has them.
+    /// Number of new cords that Max cannot show as in the document.
     straight: usize,
 }
 
-/// Members of a box that are told in another way, or that Max finds itself.
+/// Members of a box that are sent in another way, or that Max computes itself.
 const NOT_ATTRIBUTES: [&str; 13] = [
     "id",
     "maxclass",
@@ -352,7 +316,7 @@ fn cords(view: &View<'_>) -> BTreeSet<Cord> {
     view.cords().filter_map(|it| key_of(&it)).collect()
 }
 
-/// Points and visibility of every cord, which Max does not let scripts change.
+/// Midpoints and visibility of every cord, which scripts in Max cannot change.
 fn courses(view: &View<'_>) -> HashMap<Cord, (Vec<[f64; 2]>, bool)> {
     let points = |it: &CordView<'_>| it.midpoints().iter().map(|it| [it.x, it.y]).collect();
     view.cords().filter_map(|it| Some((key_of(&it)?, (points(&it), it.hidden())))).collect()
@@ -375,22 +339,22 @@ impl Plan<'_> {
                 None => self.straight += usize::from(course.1 || !course.0.is_empty()),
             }
         }
-        // A box of another kind is another box: its cords go with the old one.
-        let anew = |id: BoxId| match (before.and_then(|it| it.get(id)), after.get(id)) {
+        // A box of another kind is a new box: the cords of the old one are removed.
+        let is_new_or_gone = |id: BoxId| match (before.and_then(|it| it.get(id)), after.get(id)) {
             (Some(was), Some(is)) => was.maxclass() != is.maxclass(),
             (Some(_), None) => true,
             (None, _) => false,
         };
-        for cord in old.iter().filter(|it| !new.contains(it) || anew(it.0) || anew(it.2)) {
+        for cord in old.iter().filter(|it| !new.contains(it) || is_new_or_gone(it.0) || is_new_or_gone(it.2)) {
             self.cord(&at, within, "disconnect", *cord);
         }
-        for was in before.into_iter().flat_map(View::boxes).filter(|it| anew(it.id())) {
+        for was in before.into_iter().flat_map(View::boxes).filter(|it| is_new_or_gone(it.id())) {
             if let Some(key) = self.keys.remove(&(at.clone(), was.id())) {
                 self.push(within, json!({ "op": "remove", "key": key }));
             }
         }
         for is in after.boxes() {
-            let was = before.and_then(|it| it.get(is.id())).filter(|_| !anew(is.id()));
+            let was = before.and_then(|it| it.get(is.id())).filter(|_| !is_new_or_gone(is.id()));
             match &was {
                 None => self.add(&at, within, &is),
                 Some(was) if was.is_untouched(&is) => {}
@@ -402,7 +366,7 @@ impl Plan<'_> {
                 self.canvas(was.and_then(|it| it.inside()).as_ref(), &inside, &path)?;
             }
         }
-        for cord in new.iter().filter(|it| !old.contains(it) || anew(it.0) || anew(it.2)) {
+        for cord in new.iter().filter(|it| !old.contains(it) || is_new_or_gone(it.0) || is_new_or_gone(it.2)) {
             self.cord(&at, within, "connect", *cord);
         }
         Ok(())
@@ -431,7 +395,7 @@ impl Plan<'_> {
         }
         for name in object.keys().iter().filter(|it| !NOT_ATTRIBUTES.contains(&it.as_str())) {
             if let Some(value) = object.attribute(name) {
-                self.push(within, json!({ "op": "attr", "key": key, "name": name, "value": told(&value) }));
+                self.push(within, json!({ "op": "attr", "key": key, "name": name, "value": to_json(&value) }));
             }
         }
     }
@@ -461,7 +425,7 @@ impl Plan<'_> {
             if value != was.attribute(name)
                 && let Some(value) = value
             {
-                self.push(within, json!({ "op": "attr", "key": key, "name": name, "value": told(&value) }));
+                self.push(within, json!({ "op": "attr", "key": key, "name": name, "value": to_json(&value) }));
             }
         }
         let taken_back = was.keys().into_iter().filter(|it| is.attribute(it).is_none());
@@ -479,10 +443,10 @@ impl Plan<'_> {
     }
 }
 
-/// Finds every box of the document among those that Max shows: by kind, text and place, equal ones
-/// in their order.
-fn align(view: &View<'_>, told: &Json, keys: &mut HashMap<(CanvasId, BoxId), String>) -> Result<(), String> {
-    let rows = told.as_array().map(Vec::as_slice).unwrap_or_default();
+/// Finds every box of the document among the boxes in Max: by kind, text and position, equal ones
+/// in order.
+fn align(view: &View<'_>, answer: &Json, keys: &mut HashMap<(CanvasId, BoxId), String>) -> Result<(), String> {
+    let rows = answer.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut taken = BTreeSet::new();
     for object in view.boxes() {
         let rect = object.rect();
@@ -508,18 +472,11 @@ fn align(view: &View<'_>, told: &Json, keys: &mut HashMap<(CanvasId, BoxId), Str
     Ok(())
 }
 
-/// Our token first, then the proofs of both in the heads of the WebSocket, then the first message
-/// of the bridge.
+/// Sends our token, exchanges the proofs in the WebSocket headers, and reads the first message of
+/// the bridge.
 #[expect(clippy::result_large_err, reason = "the shape of the answer is the library's")]
-fn greet(mut socket: TcpStream, ours: SocketAddr, keys: &Keys, clock: &Arc<dyn Clock>) -> Result<Line, String> {
+fn greet(mut socket: TcpStream, keys: &Keys, clock: &Arc<dyn Clock>) -> Result<Line, String> {
     let fail = |fault: io::Error| fault.to_string();
-    // Another user who dialled could show the token to the bridge later, on a port that we left
-    // behind.
-    if !is_mine(socket.peer_addr().map_err(fail)?, ours) {
-        return Err("it belongs to another user".to_owned());
-    }
-    socket.set_read_timeout(Some(HELLO)).map_err(fail)?;
-    socket.set_nodelay(true).map_err(fail)?;
     let nonce = secret();
     socket.write_all(format!("conductor-daemon {} {nonce}\n", keys.token).as_bytes()).map_err(fail)?;
     let check = |request: &Request, mut response: Response| {
@@ -546,15 +503,15 @@ fn greet(mut socket: TcpStream, ours: SocketAddr, keys: &Keys, clock: &Arc<dyn C
     }
     line.get_ref().set_read_timeout(None).map_err(fail)?;
     let out = WebSocket::from_raw_socket(line.get_ref().try_clone().map_err(fail)?, Role::Server, Some(config));
-    let (tell, heard) = mpsc::channel();
+    let (answers, heard) = mpsc::channel();
     Builder::new()
         .name("max reader".into())
         .spawn(move || {
             while let Ok(message) = line.read() {
-                let told: Option<Json> = message.to_text().ok().and_then(|it| serde_json::from_str(it).ok());
-                // Events only say that something changed; the next call is told so.
-                if let Some(told) = told.filter(|it| it["type"] == "reply")
-                    && tell.send(told).is_err()
+                let answer: Option<Json> = message.to_text().ok().and_then(|it| serde_json::from_str(it).ok());
+                // Events only report that something changed; the next call gets the error for it.
+                if let Some(answer) = answer.filter(|it| it["type"] == "reply")
+                    && answers.send(answer).is_err()
                 {
                     return;
                 }
@@ -565,7 +522,7 @@ fn greet(mut socket: TcpStream, ours: SocketAddr, keys: &Keys, clock: &Arc<dyn C
     Ok(Line { out, heard, clock: Arc::clone(clock), asked: 0, version })
 }
 
-fn told(value: &Value) -> Json {
+fn to_json(value: &Value) -> Json {
     let one = |it: &Atom| match it {
         Atom::Int(whole) => json!(whole),
         Atom::Float(number) => json!(number),
@@ -578,31 +535,27 @@ fn told(value: &Value) -> Json {
     }
 }
 
-fn atom(told: &Json) -> Atom {
-    match told {
+fn atom(answer: &Json) -> Atom {
+    match answer {
         Json::Number(number) => number.as_i64().map_or_else(|| Atom::Float(number.as_f64().unwrap_or(0.0)), Atom::Int),
         Json::String(text) => Atom::Word(text.clone()),
-        Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => Atom::Word(told.to_string()),
+        Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => Atom::Word(answer.to_string()),
     }
 }
 
 fn refused(error: &Json) -> ToolError {
     let text = error["message"].as_str().unwrap_or("Max refused the request").chars().take(400).collect::<String>();
     match error["code"].as_str().unwrap_or_default() {
-        "STALE_REFERENCE" => ToolError::new(Code::StaleReference, format!("somebody edited the patch in Max: {text}"))
+        "STALE_REFERENCE" => ToolError::new(Code::StaleReference, format!("the patch was edited in Max: {text}"))
             .hint("Save it in Max, close it here with discard, and open it again."),
         "NOT_FOUND" => ToolError::new(Code::NotFound, text).hint("Close the patch here and open it again."),
         "BAD_INPUT" => {
             ToolError::new(Code::BadInput, text).hint("Nothing was changed. Check the attribute and its value.")
         }
-        "UNSUPPORTED" => ToolError::new(Code::Unsupported, text).hint("Clearance it out, or use host \"document\"."),
+        "UNSUPPORTED" => ToolError::new(Code::Unsupported, text).hint("Leave it out, or use host \"document\"."),
         "TIMEOUT" => ToolError::new(Code::Timeout, text).hint("Repeat the call: it was not run.").effect(Effect::None),
         _ => ToolError::new(Code::SdkRejected, text).hint("Nothing was changed. Check the class and its ports."),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 fn beyond(why: &str) -> ToolError {
@@ -612,7 +565,7 @@ fn beyond(why: &str) -> ToolError {
 }
 
 fn absent() -> ToolError {
-    ToolError::new(Code::HostOffline, "no Max has dialled in")
+    ToolError::new(Code::HostOffline, "no Max is connected")
         .hint("Run `conductor bridge install max`, open the patch it writes in Max and keep it open.")
 }
 

@@ -1,20 +1,20 @@
-//! MIDI ports: one small trait for what a platform offers, and the rules every backend keeps.
+//! MIDI ports: the trait that every backend implements, and the rules that all of them follow.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `ring` | the lane from a device callback to the engine |
-//! | `queue` | the way back: bounded, whole messages, room kept for releases |
-//! | `births` | which port came back, and which only stayed |
-//! | `outlet` | an output with a thread of its own |
-//! | `identity` | which port is which configured device, and when to try again |
+//! | `ring` | events from a device callback to the engine |
+//! | `queue` | messages to a device: bounded, whole, with room reserved for releases |
+//! | `port_generation` | whether a port was replaced between two scans |
+//! | `threaded_output` | an output with a thread of its own |
+//! | `identity` | which port is which configured device, and when to retry |
 //! | `loopback` | devices inside this process, on every machine |
-//! | `jack`, `alsa`, `coremidi` | the real ones |
+//! | `jack`, `alsa`, `coremidi` | the backends of real devices |
 //!
-//! Rules: input is decoded and stamped in the callback; output takes one whole message or none, and
-//! says why not; SysEx is at most [`SYSEX_OUT_MAX`] bytes on every backend; a backend that is
-//! missing is a reason, never a failure to start.
+//! Rules: input is decoded and stamped in the callback. Output takes a whole message or reports why
+//! it does not. SysEx is at most [`SYSEX_OUT_MAX`] bytes on every backend. A missing backend is
+//! reported with its cause and never stops the daemon from starting.
 //!
-//! Not here: which devices are opened and what events mean (`daemon`).
+//! Not here: which devices are opened, and what events mean (`owner`).
 
 #[cfg(feature = "alsa")]
 pub mod alsa;
@@ -31,10 +31,9 @@ pub mod ring;
 #[cfg(any(feature = "alsa", target_os = "macos"))]
 mod threaded_output;
 
-use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Micros, Trail};
 use ring::EventSender;
-use std::fmt;
+pub(crate) use ring::Intake;
 use std::sync::Arc;
 
 /// Bytes between F0 and F7 that any backend sends.
@@ -43,7 +42,7 @@ pub const SYSEX_OUT_MAX: usize = 8192;
 /// Reads the daemon's clock. Runs in device callbacks: it must neither lock nor allocate.
 pub type Stamp = Arc<dyn Fn() -> Micros + Send + Sync>;
 
-/// Says that something changed and the ports should be read again. Runs in notification threads,
+/// Reports a change, after which the ports should be listed again. Runs in notification threads,
 /// one of them like a signal handler: it must neither lock nor allocate.
 pub type Announce = Arc<dyn Fn(Announcement) + Send + Sync>;
 
@@ -52,8 +51,8 @@ pub enum Announcement {
     PortsChanged {
         backend: &'static str,
     },
-    /// The backend's server ended. Everything opened through it is dead; `connect` may bring it
-    /// back.
+    /// The backend's server ended. All handles opened through it are dead; `connect` may reach a
+    /// new one.
     Lost {
         backend: &'static str,
     },
@@ -61,9 +60,9 @@ pub enum Announcement {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
-    /// We hear it.
+    /// We receive from the port.
     Input,
-    /// We send to it.
+    /// We send to the port.
     Output,
 }
 
@@ -71,26 +70,26 @@ pub enum Way {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortInfo {
     pub backend: &'static str,
-    /// What the backend opens it by; unique among the ports of one way. A replugged device may come
-    /// back under another id.
+    /// The backend's name of the port, unique among the ports of one way. A device may have another
+    /// id after it was replugged.
     pub id: String,
-    /// What people see.
+    /// The name that people see.
     pub name: String,
-    /// Other names the platform has for it; matchers look at them too.
+    /// Other names that the platform knows; matchers test them too.
     pub other_names: Vec<String>,
     pub way: Way,
     pub usb: Option<UsbId>,
-    /// Where it is plugged in, such as `1-2.3`.
+    /// The USB socket, such as `1-2.3`.
     pub topology: Option<String>,
     /// CoreMIDI's unique id.
     pub unique_id: Option<i64>,
     /// A game controller's model id.
     pub guid: Option<String>,
-    /// A cable leads to it, as far as the platform tells: no program, this one included, made it.
+    /// A real device, as far as the platform reports it; ports of programs are not hardware.
     pub is_hardware: bool,
-    /// Differs when a port vanished and came back under the same id, though nobody looked in
-    /// between. Who had opened it holds a dead end.
-    pub born: u64,
+    /// Grows when the port vanished and came back under the same id between two scans. Handles
+    /// opened before the change are dead.
+    pub generation: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,183 +111,136 @@ impl PortInfo {
             unique_id: None,
             guid: None,
             is_hardware: false,
-            born: 0,
+            generation: 0,
         }
     }
 }
 
-/// A way to reach MIDI ports. Calls come from one thread that may block for a moment, never from
-/// the engine lane.
+/// Access to the MIDI ports of one platform. Called from one thread that may block for a moment,
+/// never from the engine.
 pub trait Backend: Send {
     /// `loopback`, `jack`, `alsa` or `coremidi`.
     fn name(&self) -> &'static str;
 
-    /// Reaches the server or the device if that is not done yet. Costs nothing when it is.
+    /// Connects to the server or device. Costs nothing when connected already.
     fn connect(&mut self) -> Result<(), Unavailable>;
 
     fn ports(&mut self) -> Result<Vec<PortInfo>, PortError>;
 
-    /// Listens to a port. The lane is fed until the handle is dropped or the port is gone.
-    fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError>;
+    /// Listens to a port. Pushes events until the handle is dropped or the port is gone.
+    fn open_input(&mut self, id: &str, events: EventSender) -> Result<Box<dyn Input>, PortError>;
 
     fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError>;
 
-    /// Makes a port of ours that other programs can send to.
-    fn create_input(&mut self, name: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError>;
+    /// Makes a port of our own that other programs can send to.
+    fn create_input(&mut self, name: &str, events: EventSender) -> Result<Box<dyn Input>, PortError>;
 
-    /// Makes a port of ours that other programs can listen to.
+    /// Makes a port of our own that other programs can listen to.
     fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError>;
 }
 
 /// An open input. Dropping it closes the port.
 pub trait Input: Send {
-    /// False once it is known to be dead. A port that vanished is missing from [`Backend::ports`]
-    /// too.
+    /// False once the port is known to be dead. A port that vanished is also missing from
+    /// [`Backend::ports`].
     fn is_open(&self) -> bool;
 }
 
 /// An open output. Dropping it closes the port.
 pub trait Output: Send {
-    /// Takes one whole message, or none of it. Never waits. `trail` says whether a tool made these
-    /// bytes and how often they were sent on; it travels with them where they can come back within
-    /// this process.
+    /// Takes a whole message or none of it. Never waits. `trail` records whether a tool made these
+    /// bytes and how often they were forwarded; it is kept where they can return within this
+    /// process.
     fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendError>;
 
-    /// False once it is known to be dead.
+    /// False once the port is known to be dead.
     fn is_open(&self) -> bool;
 }
 
 /// Why a backend cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{backend}: {cause} ({detail})")]
 pub struct Unavailable {
     pub backend: &'static str,
     pub cause: Cause,
-    /// What the platform said, or the path that is missing.
+    /// The platform's message, or the path that is missing.
     pub detail: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Unavailable {
+    pub(crate) fn new(backend: &'static str, cause: Cause, detail: impl ToString) -> Self {
+        Unavailable { backend, cause, detail: detail.to_string() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
+    #[error("its library is not installed")]
     LibraryMissing,
+    #[error("no server is running")]
     NoServer,
+    #[error("there is no device for it on this machine")]
     NoDevice,
+    #[error("this user may not open its device")]
     NoPermission,
+    #[error("it refused us")]
     Refused,
 }
 
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cause = match self.cause {
-            Cause::LibraryMissing => "its library is not installed",
-            Cause::NoServer => "no server is running",
-            Cause::NoDevice => "there is no device for it on this machine",
-            Cause::NoPermission => "this user may not open its device",
-            Cause::Refused => "it refused us",
-        };
-        write!(f, "{}: {cause} ({})", self.backend, self.detail)
-    }
-}
-
-impl std::error::Error for Unavailable {}
-
 /// Why a port could not be listed, opened or made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
-    Unavailable(Unavailable),
-    /// The port is not there, or not any more.
-    Gone {
-        id: String,
-    },
-    Refused {
-        id: String,
-        detail: String,
-    },
+    #[error("{0}")]
+    Unavailable(#[from] Unavailable),
+    /// The port does not exist, or no longer.
+    #[error("port '{id}' is not there")]
+    Gone { id: String },
+    #[error("port '{id}' could not be opened: {detail}")]
+    Refused { id: String, detail: String },
 }
 
-impl fmt::Display for PortError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PortError::Unavailable(why) => why.fmt(f),
-            PortError::Gone { id } => write!(f, "port '{id}' is not there"),
-            PortError::Refused { id, detail } => write!(f, "port '{id}' could not be opened: {detail}"),
-        }
+impl PortError {
+    pub(crate) fn gone(id: &str) -> Self {
+        PortError::Gone { id: id.into() }
+    }
+
+    pub(crate) fn refused(id: &str, detail: impl ToString) -> Self {
+        PortError::Refused { id: id.into(), detail: detail.to_string() }
     }
 }
 
-impl std::error::Error for PortError {}
-
-impl From<Unavailable> for PortError {
-    fn from(why: Unavailable) -> Self {
-        PortError::Unavailable(why)
-    }
-}
-
-/// Why a message was not taken. In every case no byte of it was sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a message was not sent. No byte of it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    Malformed(Malformed),
-    /// The queue has no room for it. What is queued already will be sent.
+    #[error("{0}")]
+    Malformed(#[from] Malformed),
+    /// The queue has no room for it. Messages that are queued already will be sent.
+    #[error("the output queue is full; send less at once")]
     Busy,
     /// The server's own buffers are smaller than this message.
-    TooLong {
-        max: usize,
-    },
+    #[error("the server takes messages of at most {max} bytes")]
+    TooLong { max: usize },
+    #[error("the port is gone")]
     Offline,
 }
 
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SendError::Malformed(why) => why.fmt(f),
-            SendError::Busy => f.write_str("the output queue is full; send less at once"),
-            SendError::TooLong { max } => write!(f, "the server takes messages of at most {max} bytes"),
-            SendError::Offline => f.write_str("the port is gone"),
-        }
-    }
-}
-
-impl std::error::Error for SendError {}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
+    #[error("the message is empty")]
     Empty,
+    #[error("the message begins without a status byte")]
     NoStatus,
-    /// The number of bytes that this status wants.
-    Length {
-        wanted: usize,
-        got: usize,
-    },
-    /// Index of a byte above 7F where data belongs.
-    NotData {
-        index: usize,
-    },
+    #[error("the message needs {wanted} bytes and has {got}")]
+    Length { wanted: usize, got: usize },
+    /// A byte above 7F in a data position.
+    #[error("byte {index} is above 7F")]
+    NotData { index: usize },
+    #[error("the SysEx does not end with F7")]
     SysExOpen,
-    SysExTooLong {
-        len: usize,
-    },
-    Undefined {
-        status: u8,
-    },
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Malformed::Empty => f.write_str("the message is empty"),
-            Malformed::NoStatus => f.write_str("the message begins without a status byte"),
-            Malformed::Length { wanted, got } => write!(f, "the message needs {wanted} bytes and has {got}"),
-            Malformed::NotData { index } => write!(f, "byte {index} is above 7F"),
-            Malformed::SysExOpen => f.write_str("the SysEx does not end with F7"),
-            Malformed::SysExTooLong { len } => write!(f, "the SysEx has {len} bytes; {SYSEX_OUT_MAX} are possible"),
-            Malformed::Undefined { status } => write!(f, "{status:02X} is not a MIDI message"),
-        }
-    }
-}
-
-impl From<Malformed> for SendError {
-    fn from(why: Malformed) -> Self {
-        SendError::Malformed(why)
-    }
+    #[error("the SysEx has {len} bytes; {SYSEX_OUT_MAX} are possible")]
+    SysExTooLong { len: usize },
+    #[error("{status:02X} is not a MIDI message")]
+    Undefined { status: u8 },
 }
 
 /// Checks that the bytes are exactly one message that every backend can send whole.
@@ -301,8 +253,8 @@ pub fn check_message(message: &[u8]) -> Result<(), Malformed> {
                 return Err(Malformed::SysExTooLong { len: body.len() });
             }
             Some((0xF7, body)) => (message.len(), body),
-            // A long SysEx without its end is refused for its length, which is the fault the sender
-            // can see.
+            // For a long SysEx without an end, report the length: that is the error the sender can
+            // see.
             _ if data.len() > SYSEX_OUT_MAX => return Err(Malformed::SysExTooLong { len: data.len() }),
             _ => return Err(Malformed::SysExOpen),
         },
@@ -320,8 +272,7 @@ pub fn check_message(message: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-/// Whether the message ends something that sounds; such messages have room of their own in every
-/// queue.
+/// Whether the message ends a sound. Every queue has room reserved for such messages.
 pub fn is_release(message: &[u8]) -> bool {
     match *message {
         [0x80..=0x8F, ..] => true,
@@ -332,14 +283,14 @@ pub fn is_release(message: &[u8]) -> bool {
     }
 }
 
-/// Every way to MIDI that this build has, loopback first. None of them is touched yet.
+/// All backends of this build, loopback first. None of them is connected yet.
 pub fn backends(
     client_name: &str,
     loopback: &loopback::Loopback,
     stamp: &Stamp,
     announce: &Announce,
 ) -> Vec<Box<dyn Backend>> {
-    // Without real backends the rest of the arguments has no taker.
+    // Unused in a build without real backends.
     let _ = (client_name, stamp, announce);
     vec![
         Box::new(loopback.clone()),
@@ -352,8 +303,7 @@ pub fn backends(
     ]
 }
 
-/// Names of the ways to devices and to the desktop that this build leaves out, for a status that
-/// says so instead of saying nothing.
+/// Backends that are not part of this build, for `status`.
 pub const LEFT_OUT: &[&str] = &[
     #[cfg(not(feature = "jack"))]
     "jack",
@@ -362,28 +312,6 @@ pub const LEFT_OUT: &[&str] = &[
     #[cfg(not(feature = "gamepad"))]
     "gamepad",
 ];
-
-/// The callback's half of an input: bytes in, events to the lane.
-pub(crate) struct Intake {
-    decoder: Decoder,
-    lane: EventSender,
-}
-
-impl Intake {
-    pub(crate) fn new(lane: EventSender) -> Self {
-        Intake { decoder: Decoder::default(), lane }
-    }
-
-    /// Takes bytes cut anywhere. No lock, no allocation.
-    pub(crate) fn hear(&mut self, at: Micros, trail: impl Into<Trail>, bytes: &[u8]) {
-        let (lane, trail) = (&mut self.lane, trail.into());
-        self.decoder.decode(bytes, |heard| match heard {
-            Heard::Message(body) => lane.push(at, trail, body),
-            Heard::SysEx(data) => lane.push_sysex(at, trail, data),
-        });
-        lane.note_swallowed(self.decoder.swallowed());
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -429,8 +357,8 @@ mod tests {
         assert_eq!(built.first(), Some(&"loopback"));
     }
 
-    /// Start must not depend on any of them: asking each for its ports on a machine without it
-    /// gives a reason, on one with it a list.
+    /// The daemon starts without any of them: a missing backend gives a reason, a present one a
+    /// list.
     #[test]
     fn a_missing_backend_is_a_reason_and_never_a_failure() {
         let stamp: Stamp = Arc::new(|| Micros(0));

@@ -1,11 +1,11 @@
-//! OSC over UDP: listeners that feed the same lanes as MIDI, and a sender that never waits.
+//! OSC over UDP: listeners that push events as MIDI inputs do, and a sender that never waits.
 //!
-//! UDP senders are not authenticated, so everything heard is tainted `Network`, from this machine
-//! too. A listener off loopback must be allowed by name. Time tags of bundles are not kept: a
-//! bundle's messages are delivered when they arrive, in their order.
+//! UDP senders are not authenticated, so every received message is tainted `Network`, also from
+//! this machine. A listener on other addresses than loopback must be allowed by name. Time tags of
+//! bundles are ignored: messages are delivered when they arrive, in the order of the bundle.
 //!
-//! Packets are opened here, level by level, and only single messages go to the decoder: nested
-//! bundles and nested arrays recurse in it, and one packet could otherwise overflow the stack.
+//! Bundles are opened here, without recursion, and only single messages go to the decoder: it
+//! recurses into nested bundles and arrays, so that one packet could overflow the stack.
 //!
 //! Not here: address patterns (`conductor_core::event::osc`), and what a message triggers.
 
@@ -13,7 +13,6 @@ use super::midi::Stamp;
 use super::midi::ring::EventSender;
 use conductor_core::event::{Body, OscArg, OscMessage, Taint};
 use rosc::{OscPacket, OscType};
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -21,95 +20,66 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Bundles inside bundles at most.
+/// Deepest nesting of bundles.
 const DEPTH_MAX: usize = 8;
-/// How long a listener waits before it looks whether it should end.
-const LOOK_UP: Duration = Duration::from_millis(500);
+/// How long a listener waits before it checks whether it should end.
+const READ_TIMEOUT: Duration = Duration::from_millis(500);
 /// The largest packet UDP carries.
 const PACKET_MAX: usize = 65_507;
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum OscError {
-    /// `listen` is not an address and a port.
-    BadAddress {
-        listen: String,
-    },
-    /// The address can be reached from outside, and `allow_network` is not set.
-    NotLoopback {
-        listen: SocketAddr,
-    },
-    CannotListen {
-        listen: SocketAddr,
-        error: io::Error,
-    },
-    TooLong {
-        len: usize,
-    },
-    CannotSend {
-        to: SocketAddr,
-        error: io::Error,
-    },
+    #[error("'{listen}' is not an address such as 127.0.0.1:9000")]
+    BadAddress { listen: String },
+    #[error("{listen} can be reached from the network; set allow_network = true to allow that")]
+    NotLoopback { listen: SocketAddr },
+    #[error("cannot listen on {listen}: {error}")]
+    CannotListen { listen: SocketAddr, error: io::Error },
+    #[error("the message has {len} bytes; {PACKET_MAX} are possible")]
+    TooLong { len: usize },
+    #[error("cannot send to {to}: {error}")]
+    CannotSend { to: SocketAddr, error: io::Error },
     /// The system's buffer is full.
-    Busy {
-        to: SocketAddr,
-    },
+    #[error("the system takes no more packets for {to} now")]
+    Busy { to: SocketAddr },
 }
 
-impl fmt::Display for OscError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OscError::BadAddress { listen } => write!(f, "'{listen}' is not an address such as 127.0.0.1:9000"),
-            OscError::NotLoopback { listen } => {
-                write!(f, "{listen} can be reached from the network; set allow_network = true to allow that")
-            }
-            OscError::CannotListen { listen, error } => write!(f, "cannot listen on {listen}: {error}"),
-            OscError::TooLong { len } => write!(f, "the message has {len} bytes; {PACKET_MAX} are possible"),
-            OscError::CannotSend { to, error } => write!(f, "cannot send to {to}: {error}"),
-            OscError::Busy { to } => write!(f, "the system takes no more packets for {to} now"),
-        }
-    }
-}
-
-impl std::error::Error for OscError {}
-
-/// What a listener received and what it refused.
+/// How many messages a listener received and refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
-    pub messages: u64,
+pub struct Received<T = u64> {
+    pub messages: T,
     /// Packets that are not OSC, or nest too deeply.
-    pub malformed: u64,
-    /// Messages with an argument that no trigger can test: blobs, arrays, colours, times.
-    pub unsupported: u64,
+    pub malformed: T,
+    /// Messages with an argument that triggers cannot test: blobs, arrays, colours, times.
+    pub unsupported: T,
 }
 
-#[derive(Default)]
-struct Counters {
-    messages: AtomicU64,
-    malformed: AtomicU64,
-    unsupported: AtomicU64,
-}
-
-/// A UDP port we listen on. Dropping it ends its thread.
+/// A UDP port that we listen on. Dropping it ends its thread.
 pub struct Listener {
     address: SocketAddr,
     closing: Arc<AtomicBool>,
     open: Arc<AtomicBool>,
-    counters: Arc<Counters>,
+    counters: Arc<Received<AtomicU64>>,
 }
 
 impl Listener {
-    /// `listen` is the address as configured. Port 0 takes any free one.
-    pub fn start(listen: &str, allow_network: bool, mut lane: EventSender, stamp: Stamp) -> Result<Listener, OscError> {
+    /// `listen` is the configured address. Port 0 takes any free port.
+    pub fn start(
+        listen: &str,
+        allow_network: bool,
+        mut events: EventSender,
+        stamp: Stamp,
+    ) -> Result<Listener, OscError> {
         let wanted: SocketAddr = listen.parse().map_err(|_| OscError::BadAddress { listen: listen.into() })?;
         if !wanted.ip().is_loopback() && !allow_network {
             return Err(OscError::NotLoopback { listen: wanted });
         }
         let cannot = |error| OscError::CannotListen { listen: wanted, error };
         let socket = UdpSocket::bind(wanted).map_err(cannot)?;
-        socket.set_read_timeout(Some(LOOK_UP)).map_err(cannot)?;
+        socket.set_read_timeout(Some(READ_TIMEOUT)).map_err(cannot)?;
         let address = socket.local_addr().map_err(cannot)?;
         let (closing, open) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Received::<AtomicU64>::default());
         let listener = Listener {
             address,
             closing: Arc::clone(&closing),
@@ -123,10 +93,12 @@ impl Listener {
                     Ok((len, _)) => {
                         let at = stamp();
                         let packet = buffer.get(..len).unwrap_or_default();
-                        hear(packet, &counters, |message| lane.push(at, Taint::Network, Body::Osc(message.into())));
+                        receive(packet, &counters, |message| {
+                            events.push(at, Taint::Network, Body::Osc(message.into()));
+                        });
                     }
-                    // A timeout, or the refusal of an earlier answer that Linux reports here.
-                    Err(error) if is_passing(&error) => {}
+                    // A timeout, or the refusal of an earlier packet, which Linux reports here.
+                    Err(error) if is_transient(&error) => {}
                     Err(_) => break,
                 }
             }
@@ -144,9 +116,9 @@ impl Listener {
         self.open.load(Ordering::Acquire)
     }
 
-    pub fn heard(&self) -> Heard {
+    pub fn received(&self) -> Received {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Heard {
+        Received {
             messages: read(&self.counters.messages),
             malformed: read(&self.counters.malformed),
             unsupported: read(&self.counters.unsupported),
@@ -157,7 +129,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
-        // An empty packet lets the thread look up at once; without it, it does so a moment later.
+        // An empty packet wakes the thread at once; otherwise its timeout does.
         let any = match self.address.ip() {
             IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
@@ -168,7 +140,7 @@ impl Drop for Listener {
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock
@@ -179,36 +151,29 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-fn hear(packet: &[u8], counters: &Counters, mut take: impl FnMut(OscMessage)) {
-    let add = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+fn receive(packet: &[u8], counters: &Received<AtomicU64>, mut deliver: impl FnMut(OscMessage)) {
     if packet.is_empty() {
         return;
     }
-    let Some(messages) = messages(packet) else {
-        add(&counters.malformed);
-        return;
-    };
+    let add = |counter: &AtomicU64| _ = counter.fetch_add(1, Ordering::Relaxed);
+    let Some(messages) = messages(packet) else { return add(&counters.malformed) };
     for bytes in messages {
         match read_message(bytes) {
             Ok(message) => {
                 add(&counters.messages);
-                take(message);
+                deliver(message);
             }
-            Err(Refusal::Malformed) => {
-                add(&counters.malformed);
-            }
-            Err(Refusal::Unsupported) => {
-                add(&counters.unsupported);
-            }
+            Err(Refusal::Malformed) => add(&counters.malformed),
+            Err(Refusal::Unsupported) => add(&counters.unsupported),
         }
     }
 }
 
-/// The single messages of a packet, in order; nothing when a bundle is broken or nests too deeply.
+/// The single messages of a packet, in order. None when a bundle is broken or nests too deeply.
 fn messages(packet: &[u8]) -> Option<Vec<&[u8]>> {
     const BUNDLE: &[u8] = b"#bundle\0";
     let mut out = Vec::new();
-    // Elements still to be opened, the next one last.
+    // Elements that are not opened yet, the next one last.
     let mut open: Vec<(&[u8], usize)> = vec![(packet, 0)];
     while let Some((element, depth)) = open.pop() {
         let Some(body) = element.strip_prefix(BUNDLE) else {
@@ -238,7 +203,7 @@ enum Refusal {
 }
 
 fn read_message(bytes: &[u8]) -> Result<OscMessage, Refusal> {
-    // Address, then the type tags; both end with a zero and are padded to four bytes.
+    // The address and the type tags each end with a zero and are padded to four bytes.
     let address_len = bytes.iter().position(|byte| *byte == 0).ok_or(Refusal::Malformed)?;
     if bytes.first() != Some(&b'/') {
         return Err(Refusal::Malformed);
@@ -248,7 +213,7 @@ fn read_message(bytes: &[u8]) -> Result<OscMessage, Refusal> {
         return Err(Refusal::Unsupported);
     }
     if tags.is_empty() {
-        // Some old senders leave the type tags out when there are no arguments.
+        // Some old senders omit the type tags when there are no arguments.
         let address = std::str::from_utf8(bytes.get(..address_len).unwrap_or_default());
         let address = address.map_err(|_| Refusal::Malformed)?;
         return Ok(OscMessage { address: address.into(), args: Vec::new() });
@@ -277,7 +242,7 @@ fn read_arg(arg: OscType) -> Option<OscArg> {
     })
 }
 
-/// Bytes of one message, as a packet of its own.
+/// Encodes one message as a packet.
 pub fn encode(message: &OscMessage) -> Result<Vec<u8>, OscError> {
     let args = message.args.iter().map(|arg| match arg {
         OscArg::Int(value) => OscType::Int(*value),
@@ -286,31 +251,24 @@ pub fn encode(message: &OscMessage) -> Result<Vec<u8>, OscError> {
         OscArg::Bool(value) => OscType::Bool(*value),
     });
     let message = rosc::OscMessage { addr: message.address.replace('\0', ""), args: args.collect() };
-    // Encoding these four types into memory has no way to fail; a length of zero would be refused
-    // by the receiver.
+    // Encoding these four types into memory cannot fail; receivers ignore an empty packet.
     let bytes = rosc::encoder::encode(&OscPacket::Message(message)).unwrap_or_default();
     if bytes.len() > PACKET_MAX { Err(OscError::TooLong { len: bytes.len() }) } else { Ok(bytes) }
 }
 
-/// Sends OSC. One for the whole daemon; hosts are turned into addresses elsewhere, because that may
-/// wait.
+/// Sends OSC for the whole daemon. Host names are resolved elsewhere, because that may wait.
+#[derive(Default)]
 pub struct Sender {
     four: Option<UdpSocket>,
     six: Option<UdpSocket>,
 }
 
-impl Default for Sender {
-    fn default() -> Self {
-        Sender::new()
-    }
-}
-
 impl Sender {
     pub fn new() -> Self {
-        Sender { four: None, six: None }
+        Sender::default()
     }
 
-    /// Engine one message to the system. Never waits.
+    /// Passes one message to the system. Never waits.
     pub fn send(&mut self, to: SocketAddr, message: &OscMessage) -> Result<(), OscError> {
         let bytes = encode(message)?;
         let cannot = |error| OscError::CannotSend { to, error };
@@ -321,15 +279,15 @@ impl Sender {
         let socket = match socket {
             Some(socket) => socket,
             None => {
-                let fresh = UdpSocket::bind(any).map_err(cannot)?;
-                fresh.set_nonblocking(true).map_err(cannot)?;
-                socket.insert(fresh)
+                let new = UdpSocket::bind(any).map_err(cannot)?;
+                new.set_nonblocking(true).map_err(cannot)?;
+                socket.insert(new)
             }
         };
         match socket.send_to(&bytes, to) {
             Ok(_) => Ok(()),
-            // A refusal of an earlier packet (nobody listens there) is told on the next send; this
-            // one has not gone out yet.
+            // The system reports the refusal of an earlier packet on the next send, and does not
+            // send this one.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 socket.send_to(&bytes, to).map(|_| ()).map_err(cannot)
             }
@@ -341,7 +299,7 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
-    use super::super::midi::ring::{Bell, EventReceiver, lane};
+    use super::super::midi::ring::{Bell, EventReceiver, event_ring};
     use super::*;
     use conductor_core::event::{DeviceSlot, Micros};
     use conductor_testkit::real::{Missing, PATIENCE, skip, wait_for};
@@ -350,7 +308,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     fn listen(address: &str, allow: bool) -> Result<(Listener, EventReceiver), OscError> {
-        let (sender, receiver) = lane(DeviceSlot(2), 10_000, Bell::silent());
+        let (sender, receiver) = event_ring(DeviceSlot(2), 10_000, Bell::silent());
         let stamp: Stamp = Arc::new(|| Micros(9));
         Ok((Listener::start(address, allow, sender, stamp)?, receiver))
     }
@@ -366,17 +324,17 @@ mod tests {
         OscMessage { address: address.into(), args: args.to_vec() }
     }
 
-    fn counted(packet: &[u8]) -> (Vec<OscMessage>, Heard) {
-        let counters = Counters::default();
+    fn counted(packet: &[u8]) -> (Vec<OscMessage>, Received) {
+        let counters = Received::<AtomicU64>::default();
         let mut out = Vec::new();
-        hear(packet, &counters, |message| out.push(message));
+        receive(packet, &counters, |message| out.push(message));
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let heard = Heard {
+        let received = Received {
             messages: read(&counters.messages),
             malformed: read(&counters.malformed),
             unsupported: read(&counters.unsupported),
         };
-        (out, heard)
+        (out, received)
     }
 
     #[test]
@@ -394,7 +352,7 @@ mod tests {
         );
         Sender::new().send(listener.address(), &sent).unwrap();
         assert_eq!(wait(&mut lane), sent);
-        assert_eq!(listener.heard(), Heard { messages: 1, ..Heard::default() });
+        assert_eq!(listener.received(), Received { messages: 1, ..Received::default() });
     }
 
     #[test]
@@ -443,19 +401,19 @@ mod tests {
     fn bundles_open_in_order_and_hostile_ones_are_refused() {
         let one = |name: &str| encode(&message(name, &[OscArg::Int(1)])).unwrap();
         let nested = bundle(&[one("/a"), bundle(&[one("/b"), one("/c")]), one("/d")]);
-        let (got, heard) = counted(&nested);
+        let (got, received) = counted(&nested);
         assert_eq!(got.iter().map(|it| it.address.as_str()).collect::<Vec<_>>(), ["/a", "/b", "/c", "/d"]);
-        assert_eq!(heard.messages, 4);
+        assert_eq!(received.messages, 4);
         let mut deep = one("/x");
         while deep.len() < 60_000 {
             deep = bundle(&[deep]);
         }
-        assert_eq!(counted(&deep), (vec![], Heard { malformed: 1, ..Heard::default() }));
+        assert_eq!(counted(&deep), (vec![], Received { malformed: 1, ..Received::default() }));
         let mut arrays = b"/x\0\0,".to_vec();
         arrays.extend(std::iter::repeat_n(b'[', 30_000));
         arrays.extend(std::iter::repeat_n(b']', 30_000));
         arrays.extend([0; 3]);
-        assert_eq!(counted(&arrays).1, Heard { unsupported: 1, ..Heard::default() });
+        assert_eq!(counted(&arrays).1, Received { unsupported: 1, ..Received::default() });
         assert_eq!(counted(b"#bundle\0short").1.malformed, 1);
         assert_eq!(counted(b"hello").1.malformed, 1);
         assert_eq!(counted(b"/old\0\0\0\0").0, vec![message("/old", &[])]);
@@ -472,7 +430,7 @@ mod tests {
         assert_eq!(arg(OscType::Long(1 << 40)), Some(OscArg::Float(1_099_511_627_776.0)));
         assert_eq!(arg(OscType::Double(0.5)), Some(OscArg::Float(0.5)));
         assert_eq!(arg(OscType::Char('x')), Some(OscArg::Text("x".into())));
-        assert_eq!(counted(&packet(OscType::Blob(vec![1]))).1, Heard { unsupported: 1, ..Heard::default() });
+        assert_eq!(counted(&packet(OscType::Blob(vec![1]))).1, Received { unsupported: 1, ..Received::default() });
     }
 
     #[test]
@@ -492,17 +450,17 @@ mod tests {
         let mut dump =
             Command::new("oscdump").args(["-L", &free.port().to_string()]).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(dump.stdout.take().unwrap()).lines();
-        let (told, heard) = std::sync::mpsc::channel();
+        let (line_out, received) = std::sync::mpsc::channel();
         let reader = thread::spawn(move || {
             if let Some(Ok(line)) = lines.next() {
-                let _ = told.send(line);
+                let _ = line_out.send(line);
             }
         });
         let mut sender = Sender::new();
-        // It says nothing when it is ready, so it is asked until it answers.
+        // It does not report when it is ready, so ask until it answers.
         let line = wait_for(PATIENCE, || {
             sender.send(free, &message("/c", &[OscArg::Int(1), OscArg::Text("x".into())])).unwrap();
-            heard.try_recv().ok()
+            received.try_recv().ok()
         });
         dump.kill().unwrap();
         dump.wait().unwrap();

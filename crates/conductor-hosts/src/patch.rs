@@ -1,12 +1,11 @@
-//! Patches that are open, whatever stands behind them: a document alone, or a running program that
-//! shows the same document.
+//! The registry of open patches. Each has a host: a document alone, or a running program that shows
+//! the same document.
 //!
-//! Every open patch is a [`conductor_patch::Patch`]: it holds the revisions, the journal and the
-//! bytes. A host is told how the document changes and carries that to its program; a change that
-//! the program refuses is not made. Work on one patch is served in order, work on different patches
-//! does not wait for each other. Nothing here is async: callers that must not block call from a
-//! worker thread. Not here: the words of a tool (`tools/patch`), the format of a file
-//! (`conductor-patch`).
+//! Every open patch is a [`conductor_patch::Patch`] with its revisions, journal and bytes. A host
+//! carries changes of the document to its program; a change that the program refuses is not made.
+//! Calls for one patch run in order; calls for different patches do not wait for each other.
+//! Nothing here is async: callers that must not block call from a worker thread. Not here: tool
+//! texts (`tools/patch`), file formats (`conductor-patch`).
 
 pub mod console;
 pub mod document;
@@ -14,7 +13,8 @@ pub mod folders;
 pub mod knobs;
 pub mod reach;
 
-use crate::system::{Clock, Environment, Ids};
+use crate::rooted::{RootedError, expand_home};
+use crate::system::{Clock, Ids};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::Micros;
@@ -23,7 +23,7 @@ use conductor_patch::{
     LookupError, Op, OpenError, Outcome, Patch, PatchError, Target, Value, View, Warning, WarningCode, base36, id_stem,
 };
 use console::{Entry, Level, Question, Source, Voice};
-use folders::{Expected, FileError, Folders, Place, Steps, Undisturbed};
+use folders::{Expected, FileError, Folders, Place};
 use knobs::Knob;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use reach::{Consent, Running, rehearsed};
@@ -33,47 +33,34 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Steps that a knob made are called so.
+/// Prefix of the undo label of a knob's step.
 const KNOB: &str = "knob on ";
-/// Values of a knob that are nearer than this are one step of undo.
+/// Knob values closer together than this are one undo step.
 const ONE_TURN_US: u64 = 1_000_000;
 
 /// `[patch]`.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Beside `<home>/patches`, which always counts.
+    /// In addition to `<home>/patches`.
     pub roots: Vec<PathBuf>,
     pub max_open: usize,
     pub max_file_mb: usize,
     pub journal_steps: usize,
     pub journal_mb: usize,
-    /// What `~` means; absent when nobody knows.
+    /// The person's own folder, for `~`; absent when unknown.
     pub user_home: Option<PathBuf>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings {
-            roots: Vec::new(),
-            max_open: 64,
-            max_file_mb: 64,
-            journal_steps: 200,
-            journal_mb: 64,
-            user_home: None,
-        }
+        Settings::of_config(&Default::default(), None)
     }
 }
 
 impl Settings {
-    /// Of a daemon that was started by a person.
-    pub fn of_config(patch: &conductor_core::config::Patch) -> Self {
-        let user_home = Environment::read().user_home;
-        let root = |text: &String| match (text.strip_prefix("~/"), &user_home) {
-            (Some(rest), Some(own)) => Some(own.join(rest)),
-            (Some(_), None) => None,
-            // A relative root would mean another folder for each way to start the daemon.
-            (None, _) => Some(PathBuf::from(text)).filter(|it| it.is_absolute()),
-        };
+    pub fn of_config(patch: &conductor_core::config::Patch, user_home: Option<PathBuf>) -> Self {
+        // A relative root would mean another folder for each way to start the daemon.
+        let root = |text: &String| expand_home(text, user_home.as_deref()).filter(|it| it.is_absolute());
         Settings {
             roots: patch.roots.iter().filter_map(root).collect(),
             max_open: patch.max_open as usize,
@@ -110,74 +97,74 @@ impl HostKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ability {
     Yes,
-    /// It can, with less than the usual certainty or reach.
+    /// Supported with restrictions.
     Degraded(&'static str),
     No(&'static str),
 }
 
-/// What a host can do with one patch, by name.
+/// The abilities of a host for one patch, by name.
 pub type Capabilities = Vec<(&'static str, Ability)>;
 
-/// What stands behind an open patch.
+/// The host of open patches.
 pub trait PatchHost: Send + Sync {
     fn kind(&self) -> HostKind;
     fn capabilities(&self, format: Format) -> Capabilities;
-    /// Whether the program can show a document at all; asked before a person is.
+    /// Whether the program can show a document at all; checked before a person is asked.
     fn accepts(&self, _document: &Document) -> Result<(), ToolError> {
         Ok(())
     }
     /// Shows a document in the program.
     fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError>;
     fn close(&self, root: &str);
-    /// Brings the program from one state of the document to another; an error means that it stands
-    /// where it stood.
+    /// Brings the program from one state of the document to another; after an error the program
+    /// shows the old state.
     fn carry(&self, root: &str, before: &Document, after: &Document) -> Result<Vec<Warning>, ToolError>;
-    /// The value a box shows now; none when there is nothing to read.
+    /// The value that a box shows now; none when there is nothing to read.
     fn value(&self, root: &str, object: &BoxView<'_>) -> Result<Option<Value>, ToolError>;
     fn set_locked(&self, root: &str, locked: bool) -> Result<(), ToolError>;
-    /// Draws a box anew; false when there is no picture to draw.
+    /// Redraws a box; false when there is nothing to draw.
     fn redraw(&self, root: &str, object: &BoxView<'_>) -> Result<bool, ToolError>;
-    /// How many inlets and outlets the program gave a box; none when it does not tell.
+    /// Numbers of inlets and outlets of a box in the program; none when the program does not report
+    /// them.
     fn ports(&self, _root: &str, _object: &BoxView<'_>) -> Result<Option<(u32, u32)>, ToolError> {
         Ok(None)
     }
-    /// The patch as the program has it, when that is no longer the document: somebody changed it
-    /// there.
+    /// The patch as the program has it, if it was changed there and differs from the document.
     fn read_back(&self, _root: &str, _document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
         Ok(None)
     }
-    /// A document made from what was read back is the one now.
+    /// Replaces the document by the one read back.
     fn adopt(&self, _root: &str, _document: &Document) -> Result<(), ToolError> {
         Ok(())
     }
-    /// The document is saved there.
+    /// Called when the document was saved to `file`.
     fn saved(&self, _root: &str, _file: &Path) {}
-    /// Whether only patches that were opened here run in the program, so that their names are all
-    /// known.
+    /// Whether the program runs only patches opened by us, so that all names are known.
     fn is_ours(&self) -> bool {
         false
     }
-    /// Whether the program itself has the patch locked; none when it does not say.
+    /// Whether the patch is locked in the program; none when the program does not report it.
     fn locked(&self, _root: &str) -> Result<Option<bool>, ToolError> {
         Ok(None)
     }
-    /// The patch windows of the program, the front one first; none when it does not say.
+    /// The patch windows of the program, front window first; none when the program does not report
+    /// them.
     fn windows(&self) -> Result<Option<Vec<Window>>, ToolError> {
         Ok(None)
     }
-    /// What keeps a patch in this program from the rest of the machine, for a person who decides
-    /// whether it may run.
+    /// The confinement of patches in this program, for the person who decides whether a patch may
+    /// run.
     fn confinement(&self) -> String {
         "nothing limits it: a patch in this program can do what the person can do".to_owned()
     }
-    /// The daemon stops: nothing may dial it any more.
+    /// Called when the daemon stops: the program can no longer connect.
     fn stop(&self) {}
 }
 
-/// A patch window in a running program, whether it was opened from here or by the person.
+/// A patch window in a running program, opened by us or by the person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The patch of ours that it shows.
+    /// Our patch in this window, if any.
     pub root: Option<String>,
     pub name: String,
     pub path: Option<PathBuf>,
@@ -190,19 +177,19 @@ pub struct Patches {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     document: Arc<dyn PatchHost>,
-    /// A lock of a patch may be held while this one is taken, never the other way round.
-    shelf: Mutex<BTreeMap<String, Arc<Open>>>,
-    /// One file is opened at a time, so that no file is open twice.
+    /// Lock order: a patch first, then this.
+    registry: Mutex<BTreeMap<String, Arc<Open>>>,
+    /// Only one file is opened at a time, so that no file is open twice.
     opening: Mutex<()>,
     uses: AtomicU64,
     voice: Voice,
-    /// The programs that are driven, besides none.
+    /// The hosts of running programs.
     driven: Mutex<BTreeMap<HostKind, Arc<dyn PatchHost>>>,
-    /// What persons said yes to since the daemon started: the id or the file of a patch, and what
-    /// it reaches.
+    /// Approvals since the daemon started: the id or file of a patch, and the digest of what it
+    /// reaches.
     approved: Mutex<HashSet<(String, Digest)>>,
-    /// Held for writing while a file is saved, and for reading while a program is given a patch:
-    /// the files that it loads are those that were looked at. Taken before the lock of a patch.
+    /// Locked for writing during a save, and for reading while a program is given a patch, so that
+    /// the program loads the checked files. Lock order: this first, then a patch.
     files: RwLock<()>,
 }
 
@@ -211,28 +198,28 @@ pub struct Open {
     id: String,
     group: Option<String>,
     host: Arc<dyn PatchHost>,
-    /// When it was opened or made, on the registry's own count.
+    /// The registry's count when the patch was opened or created.
     since: u64,
-    /// When it was opened, made or edited last.
+    /// The registry's count when the patch was last opened, created or edited.
     used: AtomicU64,
-    /// Its file. Nothing else is locked while this is.
+    /// Its file. A leaf lock.
     place: Mutex<Option<Place>>,
-    /// What it reaches in its program. Nothing else is locked while this is.
+    /// What the patch reaches in its program. A leaf lock.
     running: Mutex<Arc<Running>>,
     state: Mutex<State>,
 }
 
 struct State {
     patch: Patch,
-    /// As it was opened.
+    /// The document as opened.
     opened: Document,
     /// Name of a patch without a file.
     name: String,
-    /// The side file as it was read or saved last.
+    /// The side file as last read or saved.
     names: Option<String>,
-    /// The knob that made the newest step, and when: values that follow soon belong to it.
+    /// The knob that made the newest step, and when; values soon after belong to the same step.
     turned: Option<(String, Micros)>,
-    /// Its file was there when it was opened or saved last.
+    /// Whether its file existed when the patch was last opened or saved.
     on_disk: bool,
     closed: bool,
 }
@@ -246,16 +233,16 @@ pub struct Scene<'a> {
     place: Option<Place>,
 }
 
-/// Who wants a change, and on what it was planned.
+/// A requested change, and the revision it was planned for.
 pub struct Ask<'a> {
     pub patch_id: &'a str,
     pub expected_revision: Option<u64>,
-    /// What undo will call it.
+    /// The undo label.
     pub label: String,
     pub consent: Consent,
 }
 
-/// A change that was made.
+/// The result of a change.
 pub struct Edited<T> {
     pub patch_id: String,
     pub revision: u64,
@@ -263,7 +250,7 @@ pub struct Edited<T> {
     pub made: T,
 }
 
-/// A file that was written.
+/// The result of a save.
 #[derive(Debug)]
 pub struct Saved {
     pub revision: u64,
@@ -275,7 +262,7 @@ pub struct Saved {
     pub warnings: Vec<Warning>,
 }
 
-/// What a patch is opened as.
+/// The names a patch is opened with.
 #[derive(Clone, Debug, Default)]
 pub struct Naming {
     pub group: Option<String>,
@@ -292,7 +279,7 @@ impl Patches {
         );
         let voice = Voice::new(Arc::clone(&clock));
         for root in folders.refused() {
-            let text = format!("the root {} lies in the Conductor home or contains it: it is left out", root.display());
+            let text = format!("the root {} is in the Conductor home or contains it; it is left out", root.display());
             voice.say(Source::Conductor, Level::Warning, None, None, text);
         }
         Arc::new(Patches {
@@ -301,7 +288,7 @@ impl Patches {
             clock,
             ids,
             document: Arc::new(document::DocumentHost),
-            shelf: Mutex::default(),
+            registry: Mutex::default(),
             opening: Mutex::default(),
             uses: AtomicU64::new(0),
             voice,
@@ -311,24 +298,23 @@ impl Patches {
         })
     }
 
-    /// Where hosts say what their programs say.
+    /// The console for the messages of hosts and their programs.
     pub fn voice(&self) -> &Voice {
         &self.voice
     }
 
-    /// Lets patches be opened in a running program.
+    /// Registers the host of a running program.
     pub fn drive(&self, host: Arc<dyn PatchHost>) {
         lock(&self.driven).insert(host.kind(), host);
     }
 
-    /// The windows of every driven program that says which it has. A program that is not there has
-    /// none.
+    /// The windows of every program that reports them. A program that does not run has none.
     pub fn windows(&self) -> Vec<(HostKind, Vec<Window>)> {
         let hosts: Vec<_> = lock(&self.driven).values().cloned().collect();
         hosts.iter().filter_map(|it| Some((it.kind(), it.windows().ok()??))).collect()
     }
 
-    /// Ends what the hosts keep open for programs to dial.
+    /// Stops all hosts.
     pub fn stop(&self) {
         lock(&self.driven).values().for_each(|it| it.stop());
     }
@@ -337,7 +323,7 @@ impl Patches {
         &self.folders
     }
 
-    /// Opens a file, or gives the patch that has it open.
+    /// Opens a file, or returns the patch that has it open.
     pub fn open(&self, path: &str, host: HostKind, naming: Naming, consent: &Consent) -> Result<Arc<Open>, ToolError> {
         let host = self.host(host)?;
         let place = self.folders.place(path)?;
@@ -373,19 +359,19 @@ impl Patches {
                         .into_iter()
                         .map(|it| format!("no box is {:?} any more: the name {:?} is free", it.text, it.name)),
                 ),
-                Err(fault) => notes.push(format!("the names beside the file were not read: {fault}")),
+                Err(fault) => notes.push(format!("the side file with names was not read: {fault}")),
             }
         }
         let name = place.file_name();
         let given =
             (!host.is_ours() && host.kind() != HostKind::Document).then(|| (place.clone(), document.to_bytes()));
-        let open = self.shelve(document, Some(place), name, names, host, naming, consent)?;
-        // These programs read the file themselves; another program may have written it in between.
+        let open = self.register(document, Some(place), name, names, host, naming, consent)?;
+        // These programs read the file themselves, and another program may have changed it since.
         if let Some((place, bytes)) = given
             && self.folders.read(&place).ok().as_deref() != Some(bytes.as_slice())
         {
             let _ = self.close(&open.id, true);
-            return Err(FileError::Changed { path: place.path() }.into());
+            return Err(FileError { path: place.path(), error: RootedError::Changed }.into());
         }
         lock(&open.state).on_disk = true;
         for note in notes {
@@ -394,8 +380,7 @@ impl Patches {
         Ok(open)
     }
 
-    /// Makes an empty patch. With a path it is saved there when it is saved; nothing is written
-    /// now.
+    /// Creates an empty patch. `path` is where it will be saved; nothing is written now.
     pub fn create(
         &self,
         format: Format,
@@ -411,7 +396,7 @@ impl Patches {
             Some(path) => {
                 let place = self.folders.place(path)?;
                 if place.format() != format {
-                    return Err(bad(format!("{path} is no .{} file", format.extension()))
+                    return Err(bad(format!("{path} is not a .{} file", format.extension()))
                         .hint("Give format and extension that agree.")
                         .subject(Subject::Argument("path".into())));
                 }
@@ -428,17 +413,17 @@ impl Patches {
             (None, Some(name)) => name.to_owned(),
             (None, None) => "untitled".to_owned(),
         };
-        self.shelve(Document::create(format), place, name, None, host, naming, &Consent::Call(None))
+        self.register(Document::create(format), place, name, None, host, naming, &Consent::Call(None))
     }
 
-    /// Keeps the files of patches as they are while a running program is given one.
+    /// Blocks saves while a running program is given a patch.
     fn while_given(&self, host: HostKind, consent: &Consent) -> Option<parking_lot::RwLockReadGuard<'_, ()>> {
         let runs = host != HostKind::Document && !consent.is_rehearsal();
         runs.then(|| self.files.read())
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that is known of a patch before it is open")]
-    fn shelve(
+    fn register(
         &self,
         mut document: Document,
         place: Option<Place>,
@@ -452,13 +437,13 @@ impl Patches {
         if !consent.is_rehearsal() {
             self.make_room()?;
         }
-        // Only one patch is opened at a time, so the id stays free while a slow program opens it
-        // and others go on.
+        // Only one patch is opened at a time, so the id stays free while a slow program opens the
+        // patch.
         let id = {
-            let shelf = lock(&self.shelf);
+            let registry = lock(&self.registry);
             match naming.alias {
-                Some(alias) => free_alias(&shelf, alias)?,
-                None => self.new_id(&shelf, place.as_ref()),
+                Some(alias) => free_alias(&registry, alias)?,
+                None => self.new_id(&registry, place.as_ref()),
             }
         };
         host.accepts(&document)?;
@@ -504,7 +489,7 @@ impl Patches {
             running: Mutex::new(Arc::new(running)),
             state: Mutex::new(state),
         });
-        lock(&self.shelf).insert(id, Arc::clone(&open));
+        lock(&self.registry).insert(id, Arc::clone(&open));
         Ok(open)
     }
 
@@ -534,7 +519,7 @@ impl Patches {
         self.list().into_iter().find(|it| it.place().as_ref() == Some(place))
     }
 
-    fn new_id(&self, shelf: &BTreeMap<String, Arc<Open>>, place: Option<&Place>) -> String {
+    fn new_id(&self, registry: &BTreeMap<String, Arc<Open>>, place: Option<&Place>) -> String {
         let (stem, digest) = match place {
             Some(place) => {
                 (id_stem(&place.file_name()), Sha256::digest(place.path().as_os_str().as_encoded_bytes()).to_vec())
@@ -544,11 +529,11 @@ impl Patches {
         let hash = base36(&digest);
         (4..=hash.len())
             .filter_map(|length| Some(format!("{stem}_{}", hash.get(..length)?)))
-            .find(|id| !shelf.contains_key(id))
+            .find(|id| !registry.contains_key(id))
             .unwrap_or(hash)
     }
 
-    /// One more than fits closes the patch that was not used for longest and has nothing to lose.
+    /// At the limit, closes the least recently used patch without unsaved edits.
     fn make_room(&self) -> Result<(), ToolError> {
         let open = self.list();
         if open.len() < self.settings.max_open {
@@ -565,20 +550,20 @@ impl Patches {
         self.close(&idle.id, false).map(|_| ())
     }
 
-    /// In the order they were opened.
+    /// All open patches, oldest first.
     pub fn list(&self) -> Vec<Arc<Open>> {
-        let mut open: Vec<Arc<Open>> = lock(&self.shelf).values().cloned().collect();
+        let mut open: Vec<Arc<Open>> = lock(&self.registry).values().cloned().collect();
         open.sort_by_key(|it| it.since);
         open
     }
 
     pub fn ids(&self) -> Vec<String> {
-        lock(&self.shelf).keys().cloned().collect()
+        lock(&self.registry).keys().cloned().collect()
     }
 
-    /// The patch opened, made or edited last.
+    /// The patch that was opened, created or edited last.
     pub fn last_used(&self) -> Option<Arc<Open>> {
-        lock(&self.shelf).values().max_by_key(|it| it.used.load(Ordering::Relaxed)).cloned()
+        lock(&self.registry).values().max_by_key(|it| it.used.load(Ordering::Relaxed)).cloned()
     }
 
     fn next_use(&self) -> u64 {
@@ -591,12 +576,12 @@ impl Patches {
 
     fn root(&self, patch_id: &str) -> Result<Arc<Open>, ToolError> {
         let root = patch_id.split('/').next().unwrap_or_default();
-        let shelf = lock(&self.shelf);
-        shelf.get(root).cloned().ok_or_else(|| {
-            let names: Vec<&str> = shelf.keys().map(String::as_str).take(5).collect();
+        let registry = lock(&self.registry);
+        registry.get(root).cloned().ok_or_else(|| {
+            let names: Vec<&str> = registry.keys().map(String::as_str).take(5).collect();
             let hint = match names.as_slice() {
                 [] => "No patch is open: call open_patch or create_patch.".to_owned(),
-                names => format!("Open patches are {}; list_active_patches tells all.", names.join(", ")),
+                names => format!("Open patches are {}; list_active_patches lists all.", names.join(", ")),
             };
             ToolError::new(Code::NotFound, format!("Patch not found: {}", short(patch_id)))
                 .hint(hint)
@@ -616,8 +601,8 @@ impl Patches {
         read(&scene(&open, &state, &canvas)?)
     }
 
-    /// Makes a list of edits as one step, all of them or none. `plan` makes the list from what is
-    /// there now; `report` reads what became of it before anybody else can change it.
+    /// Applies a list of edits as one step, all or none. `plan` makes the list from the current
+    /// state; `report` reads the result before another call can change it.
     pub fn edit<T>(
         &self,
         ask: &Ask<'_>,
@@ -627,8 +612,7 @@ impl Patches {
         self.change(ask, plan, |patch, edits, label| Ok(patch.apply(edits, label, None)?.applied), report)
     }
 
-    /// What a list of edits would do, by the code that does it: the report sees the document as it
-    /// would be.
+    /// Computes a list of edits without applying it: `report` sees the document as it would be.
     pub fn preview<T>(
         &self,
         ask: &Ask<'_>,
@@ -663,15 +647,16 @@ impl Patches {
         let ops = plan(&scene(&open, &state, &canvas)?)?;
         self.learn_new(open.place().as_ref(), &mut state, &ops);
         let edits: Vec<Edit> = ops.into_iter().map(|op| Edit { canvas: canvas.clone(), op }).collect();
-        let (applied, told) = self.carry(&open, &mut state, &ask.consent, |patch| apply(patch, &edits, &ask.label))?;
+        let (applied, host_warnings) =
+            self.carry(&open, &mut state, &ask.consent, |patch| apply(patch, &edits, &ask.label))?;
         self.touch(&open);
         let scene = scene(&open, &state, &canvas)?;
         let done = sentences(&edits, &applied, &ask.label);
         let made = report(&scene, &applied)?;
         let (patch_id, revision) = (scene.id(), state.patch.revision());
         let mut warnings = applied.warnings;
-        warnings.extend(told);
-        // A knob would fill the console.
+        warnings.extend(host_warnings);
+        // Knob steps would flood the console.
         if applied.changed && !ask.label.starts_with(KNOB) {
             for line in done {
                 self.say(Level::Info, Some(&patch_id), None, line);
@@ -683,7 +668,7 @@ impl Patches {
         Ok(Edited { patch_id, revision, warnings, made })
     }
 
-    /// Sets an attribute as a knob does: values that follow each other soon are one step.
+    /// Sets an attribute from a knob: values in quick succession are one undo step.
     pub fn turn(&self, knob: &Knob, value: f64) -> Result<(), ToolError> {
         let patch_id = self.named(&knob.patch);
         let open = self.root(&patch_id)?;
@@ -708,10 +693,10 @@ impl Patches {
         Ok(())
     }
 
-    /// A patch as a configuration names it: its id, or the name of its file.
+    /// Resolves a patch name of the configuration: an id, or a file name.
     fn named(&self, name: &str) -> String {
         let (root, inside) = name.split_once('/').map_or((name, None), |(root, inside)| (root, Some(inside)));
-        if lock(&self.shelf).contains_key(root) {
+        if lock(&self.registry).contains_key(root) {
             return name.to_owned();
         }
         let held: Vec<Arc<Open>> =
@@ -723,7 +708,8 @@ impl Patches {
         }
     }
 
-    /// Takes steps back, or makes them again; their labels, and how many are left either way.
+    /// Undoes or redoes steps; returns their labels and the numbers of remaining undo and redo
+    /// steps.
     pub fn travel(
         &self,
         ask: &Ask<'_>,
@@ -743,8 +729,8 @@ impl Patches {
         Ok(Edited { patch_id: open.id.clone(), revision, warnings, made: (labels, undo, redo) })
     }
 
-    /// Writes the file. Without a path, where it came from; a file that another program changed is
-    /// never written over.
+    /// Writes the file; without a path, the one it was opened from. A file changed by another
+    /// program is never overwritten.
     pub fn save(
         &self,
         patch_id: &str,
@@ -753,20 +739,8 @@ impl Patches {
         expected_revision: Option<u64>,
         consent: &Consent,
     ) -> Result<Saved, ToolError> {
-        self.save_in_steps(patch_id, path, overwrite, expected_revision, consent, &Undisturbed)
-    }
-
-    fn save_in_steps(
-        &self,
-        patch_id: &str,
-        path: Option<&str>,
-        overwrite: bool,
-        expected_revision: Option<u64>,
-        consent: &Consent,
-        steps: &dyn Steps,
-    ) -> Result<Saved, ToolError> {
         let open = self.root(patch_id)?;
-        // Without a program that runs patches, no save waits for another.
+        // Without a running program, saves do not wait for each other.
         let runs = !lock(&self.driven).is_empty() && !consent.is_rehearsal();
         let _files = runs.then(|| self.files.write());
         let mut state = open.state(patch_id)?;
@@ -781,11 +755,11 @@ impl Patches {
             (None, Some(place)) => place.clone(),
             (None, None) => {
                 return Err(bad("this patch has no file yet")
-                    .hint("Give a path, such as \"my patch.maxpat\"; a relative one lies in the patches folder.")
+                    .hint("Give a path, such as \"my patch.maxpat\"; a relative one is in the patches folder.")
                     .subject(Subject::Argument("path".into())));
             }
         };
-        // A patch made as .maxpat may become help; everything else keeps what it is.
+        // A .maxpat may be saved as .maxhelp and back; other formats keep theirs.
         let plain = |it: Format| matches!(it, Format::Maxpat | Format::Maxhelp);
         if place.format() != format && !(plain(place.format()) && plain(format)) {
             return Err(bad(format!(
@@ -807,15 +781,14 @@ impl Patches {
             return Err(rehearsed());
         }
         let was = state.patch.saved_bytes().to_vec();
-        // The path of a new patch is only a wish until its first save: what lies there by then is
-        // somebody else's.
+        // Until the first save, a file at the path of a new patch belongs to another program.
         let expected = match (own && state.on_disk, overwrite) {
             (true, _) => Expected::Bytes(&was),
             (false, true) => Expected::Any,
             (false, false) => Expected::Absent,
         };
         let unique = self.ids.v4().simple().to_string();
-        let backup = self.folders.replace(&place, &bytes, expected, &unique, steps)?;
+        let backup = self.folders.replace(&place, &bytes, expected, &unique, &|_| Ok(()))?;
         let names = state.patch.document().names_file();
         if names.is_some() || state.names.is_some() {
             self.folders.write_names(&place, names.as_deref(), &unique)?;
@@ -839,8 +812,8 @@ impl Patches {
         Ok(saved)
     }
 
-    /// Makes a change and brings it to the host. The document is swapped in only when the host has
-    /// it.
+    /// Makes a change and carries it to the host. The new document is stored only after the host
+    /// has accepted it.
     fn carry<T>(
         &self,
         open: &Open,
@@ -869,29 +842,29 @@ impl Patches {
         }
     }
 
-    /// Whether a patch runs in a program. Waits for nothing.
+    /// Whether a patch runs in a program. Never blocks.
     pub fn runs(&self, patch_id: &str) -> bool {
         self.root(patch_id).is_ok_and(|it| it.host.kind() != HostKind::Document)
     }
 
-    /// Whether any patch runs in a program. Waits for nothing.
+    /// Whether any patch runs in a program. Never blocks.
     pub fn any_runs(&self) -> bool {
-        lock(&self.shelf).values().any(|it| it.host.kind() != HostKind::Document)
+        lock(&self.registry).values().any(|it| it.host.kind() != HostKind::Document)
     }
 
-    /// Whether another call works on a patch now.
+    /// Whether another call is using a patch.
     pub fn is_busy(&self, patch_id: &str) -> bool {
         self.root(patch_id).is_ok_and(|it| it.state.is_locked())
     }
 
-    /// How many steps closing a patch would lose; none when there is nothing to lose.
+    /// Number of steps that closing a patch would lose; none without unsaved edits.
     pub fn unsaved(&self, patch_id: &str) -> Option<usize> {
         let open = self.root(patch_id).ok()?;
         let state = lock(&open.state);
         state.dirty().then(|| state.patch.depths().0)
     }
 
-    /// Looks whether somebody changed a patch in its program, and takes that over.
+    /// Adopts a patch that was changed in its program.
     pub fn reconcile(&self, root: &str) -> Result<(), ToolError> {
         let open = self.root(root)?;
         let mut state = open.state(root)?;
@@ -906,7 +879,7 @@ impl Patches {
             Document::open(bytes, format, &self.limits()).map_err(|fault| unreadable(&state.name, &fault))?;
         self.learn_all(&mut document, open.place().as_ref());
         if let Some(names) = &names {
-            // Names whose boxes are gone went with them.
+            // Names of deleted boxes are dropped.
             let _ = document.take_names(names);
         }
         open.host.adopt(&open.id, &document)?;
@@ -915,7 +888,7 @@ impl Patches {
         let warning = Warning {
             code: WarningCode::RewrittenByHost,
             message: format!(
-                "{} was changed in its program and was read from there: keys are new, and undo starts anew",
+                "{} was changed in its program and was read from there: keys are new, and the undo history was reset",
                 open.id
             ),
             subject: None,
@@ -924,8 +897,8 @@ impl Patches {
         Ok(Some(warning))
     }
 
-    /// Closes a root. Unsaved edits are lost only when that was said; how many journal steps they
-    /// were.
+    /// Closes a root. Unsaved edits are lost only with `discard`; returns the number of lost
+    /// journal steps.
     pub fn close(&self, patch_id: &str, discard: bool) -> Result<(String, usize), ToolError> {
         let open = self.root(patch_id)?;
         if patch_id.contains('/') {
@@ -943,11 +916,11 @@ impl Patches {
         state.closed = true;
         drop(state);
         open.host.close(&open.id);
-        lock(&self.shelf).remove(&open.id);
+        lock(&self.registry).remove(&open.id);
         Ok((open.id.clone(), lost))
     }
 
-    /// Sets the lock of a root; makes no revision.
+    /// Locks or unlocks a root; makes no revision.
     pub fn set_locked(
         &self,
         patch_id: &str,
@@ -965,7 +938,7 @@ impl Patches {
         Ok(Edited { patch_id: scene.id(), revision: state.patch.revision(), warnings: Vec::new(), made: () })
     }
 
-    /// What a change of this patch would start from, for an approval.
+    /// Hash of the current bytes; an approval is for this state.
     pub fn state_hash(&self, patch_id: &str) -> Option<Digest> {
         let open = self.root(patch_id).ok()?;
         let state = lock(&open.state);
@@ -976,7 +949,7 @@ impl Patches {
         self.voice.say(Source::Conductor, level, patch_id, object, text);
     }
 
-    /// Lines of the console; `clear` then hides them from this principal.
+    /// Reads the console; `clear` then hides the lines from this principal.
     pub fn console(&self, question: &Question<'_>, clear: bool) -> (Vec<Entry>, u64) {
         let mut console = self.voice.console();
         let read = console.read(question);
@@ -986,14 +959,14 @@ impl Patches {
         read
     }
 
-    /// Looks beside the document for the abstractions it names.
+    /// Learns the ports of abstractions that the document uses.
     fn learn_all(&self, document: &mut Document, place: Option<&Place>) {
         for class in document.unknown_classes() {
             self.learn(document.format(), place, &class, |ports| document.learn_abstraction(&class, ports));
         }
     }
 
-    /// Looks for abstractions that edits name and the document does not have yet.
+    /// Learns the ports of abstractions that edits add.
     fn learn_new(&self, place: Option<&Place>, state: &mut State, ops: &[Op]) {
         let format = state.patch.document().format();
         let table = conductor_patch::objects::table(format);
@@ -1027,7 +1000,7 @@ impl Patches {
             Some(_) | None if format.is_pd() => vec![format!("{class}.pd")],
             Some(_) | None => vec![format!("{class}.maxpat")],
         };
-        let found = files.iter().find_map(|file| self.folders.beside(place, file));
+        let found = files.iter().find_map(|file| self.folders.find_near(place, file));
         if let Some((place, bytes)) = found
             && let Ok(document) = Document::open(bytes, place.format(), &self.limits())
         {
@@ -1065,13 +1038,13 @@ impl Open {
 
 impl State {
     fn dirty(&self) -> bool {
-        // Names of Pd boxes lie beside the file; losing them is losing work too.
+        // Names of Pd boxes are stored in the side file; losing them loses work too.
         self.patch.dirty() || self.patch.document().names_file() != self.names
     }
 }
 
 impl Scene<'_> {
-    /// The id of this canvas in the form that answers use.
+    /// The id of this canvas as used in answers.
     pub fn id(&self) -> String {
         let mut id = self.open.id.clone();
         for key in self.view.key_path() {
@@ -1107,7 +1080,7 @@ impl Scene<'_> {
         self.place.as_ref()
     }
 
-    /// File name of the root, or the name it was made with.
+    /// File name of the root, or the name it was created with.
     pub fn root_name(&self) -> String {
         self.place.as_ref().map_or_else(|| self.state.name.clone(), Place::file_name)
     }
@@ -1120,15 +1093,15 @@ impl Scene<'_> {
         self.view.name().or_else(|| self.view.key_path().pop()).unwrap_or_default()
     }
 
-    /// The box a reference means.
+    /// Resolves a reference to a box.
     pub fn object(&self, reference: &str) -> Result<BoxView<'_>, ToolError> {
         let id = self.patch.object(self.view.id(), reference).map_err(|fault| lookup(fault, reference))?;
         self.view.get(id).ok_or_else(|| gone(reference))
     }
 }
 
-/// What was done, for the console: what was made where. A batch is told up to a limit; what has no
-/// words of its own, by its label.
+/// Console lines for a step: one per edit up to a limit; the label when no edit has a line of its
+/// own.
 fn sentences(edits: &[Edit], applied: &Applied, label: &str) -> Vec<String> {
     const MOST: usize = 20;
     let mut lines: Vec<String> =
@@ -1149,7 +1122,7 @@ fn sentence_of(op: &Op, outcome: &Outcome) -> Option<String> {
         Target::Named(name) => short(name),
         Target::Box(_) => "an object".to_owned(),
     };
-    let told = match (op, outcome) {
+    let line = match (op, outcome) {
         (Op::Add(new), Outcome::Added { rect, .. }) => {
             let class = new.class.split_whitespace().next().unwrap_or_default();
             format!("Created {} at [{}, {}]", short(class), rect.x, rect.y)
@@ -1180,7 +1153,7 @@ fn sentence_of(op: &Op, outcome: &Outcome) -> Option<String> {
             _,
         ) => return None,
     };
-    Some(told)
+    Some(line)
 }
 
 fn scene<'a>(open: &'a Open, state: &'a State, canvas: &CanvasId) -> Result<Scene<'a>, ToolError> {
@@ -1202,17 +1175,20 @@ fn expect_revision(patch: &Patch, ask: &Ask<'_>) -> Result<(), ToolError> {
     }
 }
 
-fn free_alias(shelf: &BTreeMap<String, Arc<Open>>, alias: String) -> Result<String, ToolError> {
+fn free_alias(registry: &BTreeMap<String, Arc<Open>>, alias: String) -> Result<String, ToolError> {
     let fits = (1..=64).contains(&alias.len())
         && alias.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'.' | b'_' | b'-'));
     let wrong = |text: String, hint: &str| Err(bad(text).hint(hint).subject(Subject::Argument("alias".into())));
     if !fits {
-        return wrong(format!("{:?} is no alias", short(&alias)), "Use 1 to 64 of the characters A-Z a-z 0-9 . _ -");
+        return wrong(
+            format!("{:?} is not an alias", short(&alias)),
+            "Use 1 to 64 of the characters A-Z a-z 0-9 . _ -",
+        );
     }
     if alias == "console" {
         return wrong("the alias \"console\" is taken by patch://console".to_owned(), "Choose another alias.");
     }
-    if shelf.contains_key(&alias) {
+    if registry.contains_key(&alias) {
         return wrong(format!("another patch is called {alias:?}"), "Choose another alias, or close that patch.");
     }
     Ok(alias)
@@ -1233,7 +1209,7 @@ fn cut(text: &str, letters: usize) -> String {
     }
 }
 
-/// A name from outside, short enough to be shown.
+/// A name from outside, truncated for display.
 fn short(text: &str) -> String {
     cut(text, 120)
 }
@@ -1252,7 +1228,7 @@ fn code(fault: Fault) -> Code {
     }
 }
 
-/// Why a reference led nowhere, for a caller.
+/// The error for a reference that cannot be resolved.
 pub fn lookup(fault: LookupError, reference: &str) -> ToolError {
     let fault = EditError::Lookup(fault);
     ToolError::new(code(fault.fault()), short(&fault.to_string()))
@@ -1260,7 +1236,7 @@ pub fn lookup(fault: LookupError, reference: &str) -> ToolError {
         .subject(Subject::Other(short(reference)))
 }
 
-/// Why an edit was refused, for a caller.
+/// The error for a refused edit.
 pub fn edit_refused(fault: &EditError) -> ToolError {
     ToolError::new(code(fault.fault()), cut(&fault.to_string(), 400)).hint(sentence(&fault.hint()))
 }
@@ -1273,16 +1249,16 @@ fn refused(fault: PatchError) -> ToolError {
             edit_refused(&refused.error).subject(Subject::Other(format!("edits[{}]", refused.index)))
         }
         PatchError::Nothing(what) => ToolError::new(Code::NotFound, format!("Nothing to {what}"))
-            .hint("undo_patch and redo_patch tell how many steps are left either way."),
+            .hint("undo_patch and redo_patch report how many steps are left."),
     }
 }
 
 fn unreadable(name: &str, fault: &OpenError) -> ToolError {
     bad(format!("{name} cannot be opened: {fault}"))
-        .hint("Nothing was changed. Ask the person whether the file is whole.")
+        .hint("Nothing was changed. Ask the person whether the file is complete or damaged.")
 }
 
-/// Hints of the pure crate are clauses; a caller is spoken to in sentences.
+/// Turns a lower-case clause into a sentence.
 fn sentence(clause: &str) -> String {
     let mut letters = clause.chars();
     let first: String = letters.next().map(|it| it.to_uppercase().collect()).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! A running Pure Data that shows patches: started without a window of its own, with us in the role
-//! of its window.
+//! The host of a Pure Data process that we start without its own window; we take the role of the
+//! window.
 //!
-//! Pd is told how each document changes, in messages, and each change counts only once Pd has
-//! acknowledged it. When Pd dies, it is started again and loads every patch as it was acknowledged
-//! last. Pd's own undo does not see messages; undo is the document's journal. The messages of the
-//! editor are private to Pd, so a version that was not looked at is refused. Not here: a Pd that
-//! the person started (`attach`). Opening a patch here runs it, with all that it holds.
+//! Changes of a document are sent to Pd as messages, and each counts only after Pd has acknowledged
+//! it. When Pd dies, it is restarted and loads every patch in its last acknowledged state. Pd's own
+//! undo does not see messages; undo uses the document's journal. The editor messages are private to
+//! Pd, so untested versions are refused. Opening a patch here runs it and everything in it. Not
+//! here: a Pd that the person started (`attach`).
 
 pub mod attach;
 pub mod examine;
@@ -17,14 +17,14 @@ pub mod tcl;
 
 use super::patch::console::{Level, Source, Voice};
 use super::patch::{Ability, Capabilities, HostKind, PatchHost, Patches};
+use crate::rooted::{self, RootedError, RootedFile, canonical, touches_home};
 use crate::system::Clock;
 use conductor_core::config::PdAudio;
 use conductor_core::error::{Code, Effect, ToolError};
 use conductor_core::event::Micros;
 use conductor_patch::{Atom, BoxView, Document, Format, Limits, Value, View, Warning, WarningCode};
-use fudi::Messages;
 use link::{Link, Silence, TEMPORARY};
-use mirror::{Fault, Follow, Shown, Wire};
+use mirror::{Follow, FollowError, Shown, Wire};
 use parking_lot::{Mutex, MutexGuard};
 use sandbox::{Kept, Walls};
 use std::collections::{BTreeMap, VecDeque};
@@ -37,56 +37,38 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tcl::Word;
 
-/// How long one call may take, and one read of a whole patch.
+/// Time limits of one call, and of reading a whole patch.
 const CALL_US: u64 = 5_000_000;
 const READ_US: u64 = 30_000_000;
-/// A patch that was left alone this long is read back, to see whether it changed itself.
+/// A patch without calls for this long is read back, to detect changes by the patch itself.
 const QUIET_US: u64 = 500_000;
-/// The most that a running Pd is given. Beyond it Pd is busy for longer than a call may take: the
-/// time it needs to load grows with the square of the boxes, 0.7 s for 20 000 and 5 s for 50 000 of
-/// them.
+/// The largest patch for a running Pd. A larger one would take Pd longer than a call may take: the
+/// load time grows with the square of the boxes, 0.7 s for 20 000 and 5 s for 50 000.
 const MOST_BYTES: usize = 8 << 20;
 const MOST_BOXES: usize = 20_000;
-/// The most that is read of a patch that Pd wrote.
+/// The largest file that is read back from Pd.
 const MOST_READ: u64 = 64 << 20;
-/// Deaths within this time after which Pd is left alone.
+/// Pd is not restarted after this many deaths within this time.
 const DEATHS: usize = 3;
 const DEATHS_WITHIN_US: u64 = 60_000_000;
-/// The first version whose messages were looked at, the first that was not, and the one that all
-/// tests ran against.
+/// The first supported version, the first unsupported one, and the version that all tests ran
+/// against.
 const FROM: (u32, u32) = (0, 53);
 const BEFORE: (u32, u32) = (0, 58);
 pub const TESTED: &str = "0.53.1";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Audio {
-    Off,
-    Default,
-    Jack,
-}
-
-impl From<PdAudio> for Audio {
-    fn from(audio: PdAudio) -> Self {
-        match audio {
-            PdAudio::Off => Audio::Off,
-            PdAudio::Default => Audio::Default,
-            PdAudio::Jack => Audio::Jack,
-        }
-    }
-}
 
 /// `[patch.pd]` of a Pd that we start.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub command: PathBuf,
     pub sleepgrain_ms: f64,
-    pub audio: Audio,
+    pub audio: PdAudio,
     pub walls: Walls,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { command: "pd".into(), sleepgrain_ms: 0.5, audio: Audio::Off, walls: Walls::default() }
+        Settings { command: "pd".into(), sleepgrain_ms: 0.5, audio: PdAudio::Off, walls: Walls::default() }
     }
 }
 
@@ -98,7 +80,7 @@ pub struct PdHost {
 struct Shared {
     settings: Settings,
     home: PathBuf,
-    /// Of patches without a file, and of files that pass to Pd for a moment.
+    /// The folder of patches without a file, and of temporary files for Pd.
     folder: PathBuf,
     voice: Voice,
     clock: Arc<dyn Clock>,
@@ -111,28 +93,28 @@ struct State {
     link: Option<Link>,
     roots: BTreeMap<String, Root>,
     deaths: VecDeque<Micros>,
-    /// Counts comments to select by, files and acknowledgements.
+    /// Numbers selection comments, files and acknowledgements.
     nonce: u64,
 }
 
 struct Root {
-    /// As Pd acknowledged it last.
+    /// The last state that Pd acknowledged.
     document: Document,
     file: Option<PathBuf>,
     shown: Shown,
     locked: bool,
-    /// Pd may be anywhere: it is given the document anew before anything else.
+    /// The state of Pd is unknown: the document must be loaded again before the next call.
     lost: bool,
 }
 
-/// To the thread that looks after Pd.
+/// A message to the keeper thread.
 enum Note {
     Ended,
     Changed(String),
 }
 
 impl PdHost {
-    /// Nothing is started before a patch is opened. `home` holds the folder of patches without a
+    /// Starts nothing before a patch is opened. `home` contains the folder of patches without a
     /// file.
     pub fn new(home: &Path, settings: Settings, voice: Voice, clock: Arc<dyn Clock>) -> std::io::Result<Arc<Self>> {
         let folder = home.join("state").join("pd");
@@ -152,12 +134,12 @@ impl PdHost {
         Ok(Arc::new(PdHost { shared, notes }))
     }
 
-    /// Who is told when a patch changed itself.
-    pub fn tell(&self, patches: &Arc<Patches>) {
+    /// Sets the registry that is notified when a patch changes itself.
+    pub fn notify(&self, patches: &Arc<Patches>) {
         let _ = self.shared.patches.set(Arc::downgrade(patches));
     }
 
-    /// The process, while one runs.
+    /// The process id of a running Pd.
     pub fn pid(&self) -> Option<u32> {
         self.shared.state().link.as_ref().filter(|it| it.is_alive()).map(Link::pid)
     }
@@ -201,11 +183,9 @@ impl PdHost {
             let Some(canvas) = root.shown.address(object.canvas().id()).map(str::to_owned) else {
                 return Ok(read(&root.shown, &[]));
             };
-            let mut messages = Messages::default();
-            messages.say(&canvas, "map", &["1"]);
-            messages.say(&canvas, "map", &["0"]);
-            acknowledge(&mut messages, &canvas, nonce);
-            link.send(messages);
+            link.say(&canvas, "map", &["1"]);
+            link.say(&canvas, "map", &["0"]);
+            acknowledge(link, &canvas, nonce);
             let words = link.settle(READ_US).map_err(|why| silent(why, root))?;
             Ok(read(&root.shown, &words))
         })
@@ -221,7 +201,7 @@ impl Shared {
         self.voice.say(Source::Conductor, level, None, None, text);
     }
 
-    /// Starts Pd when it is not there, and gives it all patches anew.
+    /// Starts Pd if it does not run, and loads all patches into it.
     fn ensure(&self, state: &mut State, notes: &Sender<Note>) -> Result<(), ToolError> {
         if state.link.as_ref().is_some_and(Link::is_alive) {
             return Ok(());
@@ -260,7 +240,7 @@ impl Shared {
         for (id, root) in &mut state.roots {
             match self.load(&mut link, &mut state.nonce, root) {
                 Ok(()) => {
-                    self.voice.say(Source::Conductor, Level::Info, Some(id), None, "loaded into Pd anew".to_owned())
+                    self.voice.say(Source::Conductor, Level::Info, Some(id), None, "loaded into Pd again".to_owned())
                 }
                 Err(fault) => {
                     root.lost = true;
@@ -272,16 +252,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives Pd the document of a root, which it does not show yet.
+    /// Loads the document of a root into Pd.
     fn load(&self, link: &mut Link, nonce: &mut u64, root: &mut Root) -> Result<(), ToolError> {
         let folder = self.folder_of(root.file.as_deref());
         *nonce += 1;
         let name = format!("{TEMPORARY}{}-{nonce}.pd", std::process::id());
         let path = folder.join(&name);
         let _cleanup = Temporary::write(&path, &root.document.pd_bytes_all_open())?;
-        let mut messages = Messages::default();
-        messages.say("pd", "open", &[&name, &told_path(&folder)?]);
-        link.send(messages);
+        link.say("pd", "open", &[&name, &told_path(&folder)?]);
         let mut words = Vec::new();
         // The window of the root is the last to open.
         let canvas = link
@@ -290,11 +268,9 @@ impl Shared {
                 if let Word::Parents(canvas, around) = word { around.is_empty().then(|| canvas.clone()) } else { None }
             })
             .map_err(|why| silent(why, root))?;
-        let told = self.read(link, nonce, &canvas, root)?;
-        root.shown = Shown::after_load(&root.document, &told, &words).map_err(|why| {
-            let mut messages = Messages::default();
-            messages.say(&canvas, "menuclose", &["1"]);
-            link.send(messages);
+        let written = self.read(link, nonce, &canvas, root)?;
+        root.shown = Shown::after_load(&root.document, &written, &words).map_err(|why| {
+            link.say(&canvas, "menuclose", &["1"]);
             ToolError::new(Code::SdkRejected, format!("Pd reads this patch otherwise: {why}"))
                 .hint("Open it with host \"document\".")
         })?;
@@ -304,53 +280,46 @@ impl Shared {
     }
 
     fn reload(&self, link: &mut Link, nonce: &mut u64, root: &mut Root) -> Result<(), ToolError> {
-        // What was asked before a time-out may still be under way; Pd does it first.
+        // Requests before a timeout may still be in progress; Pd finishes them first.
         if let Some(canvas) = root.shown.root() {
-            let mut messages = Messages::default();
-            messages.say(canvas, "menuclose", &["1"]);
-            link.send(messages);
+            link.say(canvas, "menuclose", &["1"]);
         }
         self.load(link, nonce, root)
     }
 
     fn lock_canvas(&self, link: &mut Link, root: &Root) {
         if let Some(canvas) = root.shown.root() {
-            let mut messages = Messages::default();
-            messages.say(canvas, "editmode", &[if root.locked { "0" } else { "1" }]);
-            link.send(messages);
+            link.say(canvas, "editmode", &[if root.locked { "0" } else { "1" }]);
         }
     }
 
-    /// The patch as Pd writes it. Written beside its file, because Pd takes the folder it wrote to
-    /// for the patch's own.
+    /// Lets Pd write the patch and reads it. Pd writes into the patch's own folder, because Pd then
+    /// treats that folder as the patch's own.
     fn read(&self, link: &mut Link, nonce: &mut u64, canvas: &str, root: &mut Root) -> Result<Document, ToolError> {
         let folder = self.folder_of(root.file.as_deref());
         *nonce += 1;
         let name = format!("{TEMPORARY}{}-{nonce}.pd", std::process::id());
         let path = folder.join(&name);
         let _cleanup = Temporary(path.clone());
-        let mut messages = Messages::default();
-        messages.say(canvas, "savetofile", &[&name, &told_path(&folder)?]);
-        messages.say(canvas, "rename", &[&root.name()]);
-        acknowledge(&mut messages, canvas, nonce);
-        link.send(messages);
+        link.say(canvas, "savetofile", &[&name, &told_path(&folder)?]);
+        link.say(canvas, "rename", &[&root.name()]);
+        acknowledge(link, canvas, nonce);
         link.settle(READ_US).map_err(|why| silent(why, root))?;
         let bytes = read_own(&path).map_err(|fault| offline(&format!("it did not write the patch: {fault}")))?;
         Document::open(bytes, Format::Pd, &Limits::default())
-            .map_err(|fault| offline(&format!("what it wrote is no patch: {fault}")))
+            .map_err(|fault| offline(&format!("it did not write a patch: {fault}")))
     }
 
-    /// The folders that Pd may read and write. One around the home would give it the configuration
-    /// and the tokens.
+    /// The folders that Pd may read and write, without those that touch the home: they would expose
+    /// the configuration and the tokens.
     fn folders(&self) -> Vec<PathBuf> {
         let own = self.home.join("patches");
-        // A folder that is not there cannot be opened up to Pd.
+        // Only an existing folder can be granted to Pd.
         let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&own);
         let patches = self.patches.get().and_then(Weak::upgrade);
         let named = patches.iter().flat_map(|it| it.folders().roots()).cloned();
-        let home = fs::canonicalize(&self.home).unwrap_or_else(|_| self.home.clone());
-        let apart = |it: &PathBuf| !home.starts_with(it) && !it.starts_with(&home);
-        let named = named.filter_map(|it| fs::canonicalize(it).ok()).filter(apart);
+        let named = named.filter_map(|it| fs::canonicalize(it).ok()).filter(|it| !touches_home(&self.home, it));
+        let home = canonical(&self.home);
         let own = Some(own).filter(|it| fs::canonicalize(it).is_ok_and(|it| !home.starts_with(it)));
         own.into_iter().chain([self.folder.clone()]).chain(named).collect()
     }
@@ -415,8 +384,8 @@ impl PatchHost for PdHost {
         };
         if let Err(fault) = self.shared.load(link, nonce, &mut new) {
             if fault.code == Code::Timeout {
-                // It may be busy with this patch for ever; the others are loaded into a new one by
-                // the next call.
+                // Pd may hang on this patch; the next call starts a new Pd and loads the other
+                // patches.
                 state.link = None;
             }
             return Err(fault);
@@ -431,12 +400,10 @@ impl PatchHost for PdHost {
         if let (Some(root), Some(link)) = (roots.remove(root), link.as_mut())
             && let Some(canvas) = root.shown.root()
         {
-            let mut messages = Messages::default();
-            messages.say(canvas, "menuclose", &["1"]);
-            link.send(messages);
+            link.say(canvas, "menuclose", &["1"]);
         }
         if roots.is_empty() {
-            // An idle Pd costs a part of a processor.
+            // An idle Pd uses processor time.
             *link = None;
         }
     }
@@ -450,16 +417,16 @@ impl PatchHost for PdHost {
             let followed = Follow::new(link, &mut root.shown, nonce, CALL_US).go(after, Some(before));
             let warnings = match followed {
                 Ok(()) => Vec::new(),
-                Err(Fault::Bad(fault)) => return Err(fault),
-                Err(Fault::Silent(why)) => return Err(silent(why, root)),
-                Err(Fault::Refused(why)) => {
-                    // Back to where it stood; when even that fails, the next call loads it anew.
+                Err(FollowError::Bad(fault)) => return Err(fault),
+                Err(FollowError::Silent(why)) => return Err(silent(why, root)),
+                Err(FollowError::Refused(why)) => {
+                    // Roll back; if that fails too, the next call loads the patch again.
                     root.lost = Follow::new(link, &mut root.shown, nonce, CALL_US).go(before, None).is_err();
                     shared.lock_canvas(link, root);
                     return Err(ToolError::new(Code::SdkRejected, why)
                         .hint("Nothing was changed. Read get_console_log, and check the class and its ports."));
                 }
-                Err(Fault::Reload(why)) => {
+                Err(FollowError::Reload(why)) => {
                     root.document = after.clone();
                     if let Err(fault) = shared.reload(link, nonce, root) {
                         root.document = before.clone();
@@ -468,7 +435,7 @@ impl PatchHost for PdHost {
                     }
                     vec![Warning {
                         code: WarningCode::HostDegraded,
-                        message: format!("Pd loaded the patch anew: {why}"),
+                        message: format!("Pd loaded the patch again: {why}"),
                         subject: None,
                     }]
                 }
@@ -507,9 +474,7 @@ impl PatchHost for PdHost {
             root.locked = locked;
             shared.lock_canvas(link, root);
             let Some(canvas) = root.shown.root() else { return Ok(()) };
-            let mut messages = Messages::default();
-            acknowledge(&mut messages, canvas, nonce);
-            link.send(messages);
+            acknowledge(link, canvas, nonce);
             link.settle(CALL_US).map(|_| ()).map_err(|why| silent(why, root))
         })
     }
@@ -526,8 +491,8 @@ impl PatchHost for PdHost {
     fn read_back(&self, root: &str, document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
         self.with_root(root, |shared, link, nonce, root| {
             let canvas = root.shown.root().map(str::to_owned).ok_or_else(|| offline("it shows nothing"))?;
-            let told = shared.read(link, nonce, &canvas, root)?;
-            Ok((!root.shown.agrees(document, &told)).then(|| told.to_bytes()))
+            let written = shared.read(link, nonce, &canvas, root)?;
+            Ok((!root.shown.agrees(document, &written)).then(|| written.to_bytes()))
         })
     }
 
@@ -544,34 +509,22 @@ impl PatchHost for PdHost {
     }
 
     fn saved(&self, root: &str, file: &Path) {
-        // A Pd that is gone learns the file when it is given the patch anew.
+        // A restarted Pd learns the file when it loads the patch.
         let _ = self.with_root(root, |shared, link, nonce, root| {
             let moved = root.file.as_deref() != Some(file);
             root.file = Some(file.to_owned());
             let Some(canvas) = root.shown.root().map(str::to_owned) else { return Ok(()) };
             if moved {
-                // Pd looks for what the patch names in the folder it last wrote it to.
+                // Pd searches the folder that it last wrote the patch to.
                 shared.read(link, nonce, &canvas, root)?;
             }
-            let mut messages = Messages::default();
-            messages.say(&canvas, "dirty", &["0"]);
-            link.send(messages);
+            link.say(&canvas, "dirty", &["0"]);
             Ok(())
         });
     }
 }
 
-impl Wire for Link {
-    fn send(&mut self, messages: Messages) {
-        Link::send(self, messages);
-    }
-
-    fn settle(&mut self, limit_us: u64) -> Result<Vec<Word>, Silence> {
-        Link::settle(self, limit_us)
-    }
-}
-
-/// A file that is gone when this is.
+/// A file that is removed on drop.
 pub(crate) struct Temporary(pub(crate) PathBuf);
 
 impl Temporary {
@@ -591,40 +544,34 @@ impl Drop for Temporary {
     }
 }
 
-/// A file that Pd wrote for us. Code in Pd could have put something else there: a link would lead
-/// us out of its folders for it.
-pub(crate) fn read_own(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::io::Read as _;
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a plain file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(MOST_READ).read_to_end(&mut bytes)?;
+/// Reads a file that Pd wrote for us. Links are refused: code in Pd could place one that leads us
+/// out of its folders.
+pub(crate) fn read_own(path: &Path) -> Result<Vec<u8>, RootedError> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Err(RootedError::Missing) };
+    let (bytes, _) = RootedFile::new(rooted::open_root(folder)?, name).read(MOST_READ)?;
     Ok(bytes)
 }
 
-/// Pd answers a find for what nobody has, after all that was sent before it.
-fn acknowledge(messages: &mut Messages, canvas: &str, nonce: &mut u64) {
+/// Asks Pd to find a text that does not exist; Pd answers after everything sent before.
+fn acknowledge(link: &mut Link, canvas: &str, nonce: &mut u64) {
     *nonce += 1;
-    messages.say(canvas, "find", &[&format!("+done{nonce}"), "1"]);
+    link.say(canvas, "find", &[&format!("+done{nonce}"), "1"]);
 }
 
 fn told_path(path: &Path) -> Result<String, ToolError> {
     let text = path.to_str().filter(|it| !it.chars().any(char::is_control));
     text.map(str::to_owned).ok_or_else(|| {
-        ToolError::new(Code::Unsupported, "Pd cannot be told the name of this folder")
+        ToolError::new(Code::Unsupported, "Pd cannot use the name of this folder")
             .hint("Use a folder whose name is UTF-8 without control characters.")
     })
 }
 
 fn offline(why: &str) -> ToolError {
     ToolError::new(Code::HostOffline, format!("Pure Data cannot be used: {why}"))
-        .hint("See `[patch.pd] command` and get_console_log; with host \"document\" the file can be edited meanwhile.")
+        .hint("See `[patch.pd] command` and get_console_log; with host \"document\" the file can still be edited.")
 }
 
-/// Whether Pd can be given this without being busy for too long.
+/// Checks that a document is small enough for a running Pd.
 fn fits(document: &Document) -> Result<(), ToolError> {
     let bytes = document.to_bytes().len();
     let boxes = boxes_of(&document.root());
@@ -637,7 +584,7 @@ fn fits(document: &Document) -> Result<(), ToolError> {
     Err(ToolError::new(Code::Unsupported, text).hint("Open it with host \"document\": every tool works there too."))
 }
 
-/// At every depth.
+/// Number of boxes at every depth.
 fn boxes_of(view: &View<'_>) -> usize {
     view.box_count() + view.boxes().filter_map(|it| it.inside()).map(|it| boxes_of(&it)).sum::<usize>()
 }
@@ -649,12 +596,12 @@ fn silent(why: Silence, root: &mut Root) -> ToolError {
             .hint("Repeat the call: Pd is started again and loads the patch as it was.")
             .effect(Effect::None),
         Silence::Late => ToolError::new(Code::Timeout, "Pd does not answer; the patch is as it was before")
-            .hint("Repeat the call: the patch is loaded into Pd anew first.")
+            .hint("Repeat the call: the patch is loaded into Pd again first.")
             .effect(Effect::None),
     }
 }
 
-/// Looks after Pd: starts it again when it ends, and looks after quiet patches. Ends with the host.
+/// The keeper thread: restarts Pd when it ends, and reads back quiet patches. Ends with the host.
 fn keep(shared: &Weak<Shared>, notes: &Receiver<Note>, again: &Sender<Note>) {
     let mut quiet: BTreeMap<String, Micros> = BTreeMap::new();
     let mut revive: Option<Micros> = None;
@@ -672,7 +619,8 @@ fn keep(shared: &Weak<Shared>, notes: &Receiver<Note>, again: &Sender<Note>) {
                 let state = shared.state();
                 let ended = state.link.as_ref().is_some_and(|it| !it.is_alive()) && !state.roots.is_empty();
                 if ended {
-                    // Later each time, so that a patch that kills Pd does not make it a siren.
+                    // The delay doubles, so that a patch that kills Pd does not restart it in a
+                    // loop.
                     revive = Some(now.plus_us(200_000 << state.deaths.len().min(4)));
                 }
             }
@@ -692,7 +640,7 @@ fn keep(shared: &Weak<Shared>, notes: &Receiver<Note>, again: &Sender<Note>) {
         for root in due {
             quiet.remove(&root);
             if let Some(patches) = shared.patches.get().and_then(Weak::upgrade) {
-                // Closed meanwhile, or gone: the next call tells.
+                // An error here is reported by the next call.
                 let _ = patches.reconcile(&root);
             }
         }

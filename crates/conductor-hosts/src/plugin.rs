@@ -1,11 +1,10 @@
-//! Plugins: JavaScript of a person's own, each in a child process of this binary that can do
-//! nothing but compute.
+//! Plugins: JavaScript files of a person, each in a child process of this binary that can only
+//! compute.
 //!
-//! [`child`] is that process, [`process`] is one of them seen from the daemon, [`runner`] keeps one
-//! per plugin alive and lets calls through one after the other, [`manifest`] judges what a plugin
-//! says about itself.
+//! [`child`] is that process, [`process`] is the daemon's view of it, [`runner`] keeps one process
+//! per plugin and serializes its calls, [`manifest`] checks what a plugin declares.
 //!
-//! Not here: which plugins there are and who enabled them (`daemon::plugins`), what they may reach
+//! Not here: which plugins exist and who enabled them (`gateway::plugins`), what they may reach
 //! (`tools::plugins`), and the catalog.
 
 pub mod child;
@@ -18,7 +17,7 @@ pub mod sandbox;
 
 use serde::{Deserialize, Serialize};
 
-/// What one process may use up.
+/// Limits of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Processor time of one call.
@@ -33,14 +32,14 @@ impl Default for Limits {
     }
 }
 
-/// Why a plugin could not do what it was asked, in words for its author.
+/// An error of plugin code, for the plugin's author.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thrown {
     pub message: String,
-    /// As the plugin gave it; a known code of ours is honoured.
+    /// The code that the plugin set; used if it is one of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// `file.js:12:5`, the innermost line of the plugin's own.
+    /// The innermost line of the plugin's file, such as `file.js:12:5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
 }

@@ -1,38 +1,33 @@
-//! Programs that a person allowed by a template, run without a shell and ended as a whole.
+//! Runs programs that a person allowed with a template, without a shell, and ends them with all
+//! their descendants.
 //!
-//! A program gets its words as they are, an environment of three kinds of entries, no input, and a
-//! process group of its own: at the end, at the deadline and when nobody waits any more the whole
-//! group is killed, and with it whatever left the group. Not here: which words fit
-//! (`conductor_core::command`), and whether a person must be asked.
+//! A program gets its arguments unchanged, no input, and an environment with `LANG`, `HOME` and the
+//! template's entries. At its end, at the deadline and when the caller gives up, all its
+//! descendants are killed. Not here: which arguments fit (`conductor_core::command`), and whether a
+//! person must be asked.
 
 use super::files::{FileError, Files};
-use crate::system::open_files_at_start;
-#[cfg(target_os = "linux")]
-use crate::system::{Ids, RandomIds};
+use crate::system::children::{self, ProcessTree};
 use arc_swap::ArcSwap;
 use conductor_core::command::{self, CommandEffect, CommandError, Ready, Template};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit, setsid};
-#[cfg(target_os = "linux")]
-use rustix::process::{PidfdFlags, getrlimit, pidfd_open, pidfd_send_signal};
 use serde_json::{Map, Value};
 use std::future::Future;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Command;
 
-/// Bytes kept of each stream; what comes behind is read and dropped, so that the program does not
-/// hang on a full pipe.
+/// Bytes kept of each stream. The rest is read and dropped, so that the program does not hang on a
+/// full pipe.
 const KEPT: usize = 1 << 20;
-/// What a program wrote last is still read for so long after its end.
-const PIPE_PATIENCE: Duration = Duration::from_secs(1);
-/// Looks for processes that are left; each finds those that were made during the one before.
-#[cfg(target_os = "linux")]
-const ROUNDS: usize = 64;
+/// How long output is read after the end of the program.
+const PIPE_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub struct Shell {
     templates: ArcSwap<Vec<Template>>,
@@ -40,7 +35,7 @@ pub struct Shell {
     user_home: Option<PathBuf>,
 }
 
-/// A command line that is ready to run.
+/// A command that is ready to run.
 #[derive(Debug)]
 pub struct Prepared {
     pub name: String,
@@ -58,7 +53,7 @@ pub enum Wanted<'a> {
         values: &'a Map<String, Value>,
     },
     Argv(&'a [String]),
-    /// By the name of a command or its program; all of its words are fixed.
+    /// By the name of a command or of its program; all of its arguments are fixed.
     App(&'a str),
 }
 
@@ -86,10 +81,10 @@ pub enum ShellError {
 }
 
 impl From<ShellError> for ToolError {
-    fn from(fault: ShellError) -> Self {
-        let text = fault.to_string();
+    fn from(error: ShellError) -> Self {
+        let text = error.to_string();
         let denied = |hint: &str| ToolError::new(Code::Denied, text.clone()).by(RefusedBy::Policy).hint(hint);
-        match fault {
+        match error {
             ShellError::Command(CommandError::Unknown { asked, .. }) => {
                 denied("Use one of the commands named; a person adds others under [[tools.shell.commands]].")
                     .subject(Subject::Other(asked))
@@ -100,7 +95,7 @@ impl From<ShellError> for ToolError {
             ShellError::Command(
                 CommandError::Missing { .. } | CommandError::NoSuchSlot { .. } | CommandError::Value { .. },
             ) => ToolError::new(Code::BadInput, text).hint("Correct that value in args."),
-            ShellError::Path(fault) => fault.into(),
+            ShellError::Path(error) => error.into(),
             ShellError::Digest { .. } => denied("A person must look at the program and correct its digest."),
             ShellError::Start { .. } => ToolError::new(Code::HostOffline, text),
             ShellError::Late { .. } => ToolError::new(Code::Timeout, text),
@@ -121,14 +116,13 @@ impl Shell {
         self.templates.load_full()
     }
 
-    /// Whether a person said that it changes nothing. An unknown command does not exist, so it is
-    /// not asked about either.
+    /// What the command may change, as its template says. None for an unknown command.
     pub fn effect(&self, wanted: &Wanted<'_>) -> Option<CommandEffect> {
         let templates = self.templates();
         find(&templates, wanted).ok().map(|(template, _)| template.effect)
     }
 
-    /// The template that is meant, and its whole command line.
+    /// The template, and the whole command line.
     pub fn resolve(&self, wanted: &Wanted<'_>) -> Result<(Template, Vec<String>), ShellError> {
         let templates = self.templates();
         let (template, words) = find(&templates, wanted)?;
@@ -136,12 +130,12 @@ impl Shell {
         Ok((template.clone(), words))
     }
 
-    /// Looks up paths and the program; runs nothing.
+    /// Resolves paths and checks the program; does not run it.
     pub fn prepare(&self, wanted: &Wanted<'_>) -> Result<Prepared, ShellError> {
         let (template, words) = self.resolve(wanted)?;
         if let Some(digest) = template.digest {
             let bytes = std::fs::read(&template.program)
-                .map_err(|fault| ShellError::Start { program: template.program.clone(), why: fault.to_string() })?;
+                .map_err(|error| ShellError::Start { program: template.program.clone(), why: error.to_string() })?;
             let found = Digest::of(&bytes);
             if found != digest {
                 return Err(ShellError::Digest { program: template.program.clone(), found: found.to_string() });
@@ -164,50 +158,26 @@ impl Shell {
         })
     }
 
-    /// A path is looked up under its root now and handed over absolute, so that it is no option and
-    /// needs no folder to start from.
+    /// A path is resolved under its root and passed as absolute, so that it cannot be taken for an
+    /// option and does not depend on the working folder.
     fn word(&self, word: Ready) -> Result<String, ShellError> {
         match word {
             Ready::Text(text) => Ok(text),
             Ready::Path { root, path } => {
                 let place = self.files.place(Some(&root), &path)?;
-                // Whether it leads out of the root is the kernel's answer; that nothing is there
-                // yet is no fault of the value.
+                // The kernel decides whether the path leaves the root. A missing file is allowed.
                 place.stays_inside()?;
                 Ok(place.path().to_string_lossy().into_owned())
             }
         }
     }
 
-    /// Runs to the end, or until `enough` is done. Dropping the future kills the group as well.
+    /// Runs to the end, or until `enough` resolves. Dropping the future kills the program as well.
     pub async fn run(&self, prepared: &Prepared, enough: impl Future<Output = ()>) -> Result<Ran, ShellError> {
-        let start = |why: std::io::Error| ShellError::Start {
-            program: prepared.program.display().to_string(),
-            why: why.to_string(),
-        };
-        let mut command = tokio::process::Command::new(&prepared.program);
-        command
-            .args(&prepared.words)
-            .env_clear()
-            .envs(prepared.env.iter().map(|(key, value)| (key, value)))
-            .current_dir(&prepared.folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
-        let mark = Mark::new();
-        // SAFETY: between fork and exec only system calls are made: setrlimit neither allocates nor
-        // locks.
-        unsafe {
-            command.pre_exec(move || {
-                for (resource, most) in LIMITS {
-                    setrlimit(*resource, Rlimit { current: Some(*most), maximum: Some(*most) })?;
-                }
-                mark.set()
-            });
-        }
-        let mut child = command.spawn().map_err(start)?;
-        let family = Family { group: group_of(&child), mark };
+        let start = |error| prepared.start_error(&error);
+        let mut command = prepared.command();
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (mut child, tree) = ProcessTree::spawn(&mut command).map_err(start)?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (mut out, mut err) = (Kept::default(), Kept::default());
         let status = {
@@ -219,19 +189,19 @@ impl Shell {
                     status = child.wait() => break status.map_err(start)?,
                     _ = &mut streams, if !is_read => is_read = true,
                     () = &mut enough => {
-                        drop(family);
+                        drop(tree);
                         let _ = child.wait().await;
                         return Err(ShellError::Late { name: prepared.name.clone(), ms: prepared.timeout_ms });
                     }
                 }
             };
-            // What it left running ends with it, and with that the pipes close. A process that may
-            // not be killed holds nothing up.
-            drop(family);
+            // Killing the descendants closes the pipes. A process that cannot be killed does not
+            // block the call.
+            drop(tree);
             if !is_read {
                 tokio::select! {
                     _ = &mut streams => {}
-                    () = tokio::time::sleep(PIPE_PATIENCE) => {}
+                    () = tokio::time::sleep(PIPE_TIMEOUT) => {}
                     () = &mut enough => {}
                 }
             }
@@ -248,40 +218,36 @@ impl Shell {
 }
 
 impl Shell {
-    /// Starts a program and leaves it alone: it has a session of its own, so it outlives the
-    /// daemon. Besides its own environment it gets what it needs to find the desktop. Gives its
-    /// process id.
+    /// Starts a program that outlives the daemon, in a session of its own. In addition to the
+    /// template's environment, it gets the variables of the desktop session. Returns its process
+    /// id.
     pub fn launch(&self, prepared: &Prepared) -> Result<u32, ShellError> {
-        let start = |why: std::io::Error| ShellError::Start {
-            program: prepared.program.display().to_string(),
-            why: why.to_string(),
-        };
-        let mut command = tokio::process::Command::new(&prepared.program);
-        command
-            .args(&prepared.words)
-            .env_clear()
-            .envs(crate::system::session_variables())
-            .envs(prepared.env.iter().map(|(key, value)| (key, value)))
-            .current_dir(&prepared.folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let open_files = open_files_at_start();
-        // SAFETY: between fork and exec only system calls are made, which neither allocate nor
-        // lock.
-        unsafe {
-            command.pre_exec(move || {
-                setrlimit(Resource::Nofile, open_files)?;
-                setsid().map(drop).map_err(std::io::Error::from)
-            });
+        let mut command = prepared.command();
+        for (key, value) in crate::system::session_variables() {
+            if !prepared.env.iter().any(|(own, _)| own == key) {
+                command.env(key, value);
+            }
         }
-        // The runtime waits for it when it ends, so that it leaves nothing behind.
-        command.spawn().map_err(start)?.id().ok_or_else(|| start(std::io::Error::other("it ended at once")))
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        children::detach(command.as_std_mut());
+        let child = command.spawn().map_err(|error| prepared.start_error(&error))?;
+        // The runtime reaps the program when it ends.
+        child.id().ok_or_else(|| prepared.start_error(&io::Error::other("it ended at once")))
     }
 }
 
-/// No core files, few descriptors, and no file larger than a gigabyte.
-const LIMITS: &[(Resource, u64)] = &[(Resource::Core, 0), (Resource::Nofile, 256), (Resource::Fsize, 1 << 30)];
+impl Prepared {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.words).env_clear().envs(self.env.iter().map(|(key, value)| (key, value)));
+        command.current_dir(&self.folder).stdin(Stdio::null());
+        command
+    }
+
+    fn start_error(&self, error: &io::Error) -> ShellError {
+        ShellError::Start { program: self.program.display().to_string(), why: error.to_string() }
+    }
+}
 
 fn find<'t>(templates: &'t [Template], wanted: &Wanted<'_>) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     match wanted {
@@ -291,100 +257,7 @@ fn find<'t>(templates: &'t [Template], wanted: &Wanted<'_>) -> Result<(&'t Templ
     }
 }
 
-fn group_of(child: &tokio::process::Child) -> Option<Pid> {
-    child.id().and_then(|it| i32::try_from(it).ok()).and_then(Pid::from_raw)
-}
-
-/// A program and all that descends from it. Killed when it is dropped.
-struct Family {
-    group: Option<Pid>,
-    mark: Mark,
-}
-
-impl Drop for Family {
-    fn drop(&mut self) {
-        if let Some(group) = self.group {
-            // Nothing left of it is what we want.
-            let _ = kill_process_group(group, Signal::KILL);
-            self.mark.kill_all();
-        }
-    }
-}
-
-/// A number that a program and its descendants carry, whatever session, group, environment or files
-/// they give themselves: a limit that the kernel keeps for old programs, hands to children and does
-/// not use.
-#[cfg(target_os = "linux")]
-#[derive(Clone, Copy)]
-struct Mark(u64);
-
-#[cfg(target_os = "linux")]
-impl Mark {
-    fn new() -> Self {
-        let mut bytes = [0; 8];
-        RandomIds.fill(&mut bytes);
-        // "Unlimited" is another number, and what this process may not have it cannot give.
-        let most = getrlimit(Resource::Locks).maximum.unwrap_or(u64::MAX >> 1).max(1);
-        Mark(u64::from_le_bytes(bytes) % most)
-    }
-
-    /// Between fork and exec: a system call and nothing else.
-    fn set(self) -> std::io::Result<()> {
-        Ok(setrlimit(Resource::Locks, Rlimit { current: Some(self.0), maximum: Some(self.0) })?)
-    }
-
-    /// Looks again until none is left: one may have made another in the meantime.
-    fn kill_all(self) {
-        for _ in 0..ROUNDS {
-            let found: Vec<_> = std::fs::read_dir("/proc")
-                .into_iter()
-                .flatten()
-                .filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok())
-                .filter_map(|pid| {
-                    Some((Pid::from_raw(pid)?, pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?))
-                })
-                // Read after the handle is open, so that the number cannot belong to another
-                // process by now.
-                .filter(|(pid, _)| self.is_on(*pid))
-                .collect();
-            if found.is_empty() {
-                return;
-            }
-            for (_, process) in found {
-                let _ = pidfd_send_signal(process, Signal::KILL);
-            }
-        }
-    }
-
-    fn is_on(self, pid: Pid) -> bool {
-        let read = |what| std::fs::read_to_string(format!("/proc/{}/{what}", pid.as_raw_nonzero())).unwrap_or_default();
-        let limits = read("limits");
-        let line = limits.lines().find_map(|it| it.strip_prefix("Max file locks"));
-        // The higher one: a process may lower what it uses and cannot raise what it was given.
-        line.and_then(|it| it.split_whitespace().nth(1)).and_then(|it| it.parse().ok()) == Some(self.0)
-            // One that has ended only waits for its parent to notice.
-            && !read("stat").rsplit(')').next().is_some_and(|it| it.trim_start().starts_with(['Z', 'X']))
-    }
-}
-
-/// Other systems have the process group alone.
-#[cfg(not(target_os = "linux"))]
-#[derive(Clone, Copy)]
-struct Mark;
-
-#[cfg(not(target_os = "linux"))]
-impl Mark {
-    fn new() -> Self {
-        Mark
-    }
-
-    fn set(self) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn kill_all(self) {}
-}
-
+/// The first bytes of a stream.
 #[derive(Default)]
 struct Kept {
     bytes: Vec<u8>,

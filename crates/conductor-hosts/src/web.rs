@@ -1,10 +1,10 @@
-//! Fetching from the web without becoming somebody's arm into the local network.
+//! HTTP requests to the public internet that cannot be misused to reach the local network.
 //!
-//! A name is looked up once, every address it has is checked, and the connection goes to a checked
-//! address: a name that changes its mind between the look and the call changes nothing. Each
-//! redirect starts over, and one to a host that was not named is given back unfollowed. Proxies of
-//! the environment are not used, and nothing is kept between two requests: no cookies, no pool. Not
-//! here: whether a person must be asked.
+//! A name is resolved once, all its addresses are checked, and the connection goes to a checked
+//! address, so that a later change of the name has no effect. Redirects are checked in the same
+//! way; a redirect to a host that was not named is returned and not followed. Proxies of the
+//! environment are not used, and no cookies or connections are kept. Not here: whether a person
+//! must be asked.
 
 mod address;
 
@@ -25,12 +25,12 @@ use std::time::Duration;
 const REDIRECTS: usize = 5;
 pub const MOST_BYTES: usize = 1 << 20;
 
-/// Names to addresses.
+/// Resolves host names.
 pub trait Lookup: Send + Sync {
     fn addresses(&self, host: String, port: u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
 }
 
-/// As the system does it.
+/// Asks the system.
 pub struct SystemLookup;
 
 impl Lookup for SystemLookup {
@@ -46,18 +46,18 @@ pub struct Web {
     tls: rustls::ClientConfig,
 }
 
-/// What is asked for.
+/// A request.
 pub struct Wanted {
     pub method: Method,
     pub url: Url,
     pub headers: HeaderMap,
     pub body: Option<Vec<u8>>,
     pub max_bytes: usize,
-    /// Values that only these hosts may see. They are put in at each hop, and only there.
+    /// Secrets, which are added at each hop to one of their hosts and to no other.
     pub sealed: Vec<Sealed>,
 }
 
-/// A header with a secret in it.
+/// A header that contains a secret.
 pub struct Sealed {
     pub name: HeaderName,
     pub value: HeaderValue,
@@ -80,25 +80,24 @@ impl Wanted {
 /// How far a request may reach.
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
-    /// `host:port` entries may be private addresses.
+    /// Entries of the form `host:port` may be private addresses.
     pub allow_hosts: Vec<String>,
-    /// Reached without TLS.
+    /// Hosts that may be reached without TLS.
     pub http_hosts: Vec<String>,
-    /// When present, no other host is reached at all.
+    /// When present, only these hosts may be reached.
     pub only: Option<Vec<String>>,
 }
 
 impl Reach {
-    /// Whether a redirect may be followed without a question: to where it came from, or to a host
-    /// that a person named.
+    /// Whether a redirect may be followed: to the same host, or to a host that a person named.
     fn follows(&self, from: &Url, to: &Url) -> bool {
         let named = self.only.as_ref().unwrap_or(&self.allow_hosts);
-        // The same site over TLS, both at their usual ports.
+        // The same host over TLS, both at their default ports.
         let safer = (from.scheme(), to.scheme()) == ("http", "https")
             && host_of(from) == host_of(to)
             && from.port().is_none()
             && to.port().is_none();
-        shown(from) == shown(to) || safer || is_named(to, named)
+        host_and_port(from) == host_and_port(to) || safer || is_named(to, named)
     }
 }
 
@@ -136,41 +135,38 @@ pub enum WebError {
 }
 
 impl From<WebError> for ToolError {
-    fn from(fault: WebError) -> Self {
-        let text = fault.to_string();
-        match fault {
+    fn from(error: WebError) -> Self {
+        let text = error.to_string();
+        let denied = |host: String, hint: &str| {
+            let error = ToolError::new(Code::Denied, text.clone()).by(RefusedBy::Policy);
+            error.hint(hint).subject(Subject::Other(host))
+        };
+        match error {
             WebError::BadUrl { .. } => ToolError::new(Code::BadInput, text).hint("Give a whole https:// address."),
-            WebError::NotGranted { host } => ToolError::new(Code::Denied, text)
-                .by(RefusedBy::Policy)
-                .hint("A person grants hosts in config.toml.")
-                .subject(Subject::Other(host)),
-            WebError::Private { host, .. } => ToolError::new(Code::Denied, text)
-                .by(RefusedBy::Policy)
-                .hint("A person may name that exact host:port in [tools.web] allow_hosts.")
-                .subject(Subject::Other(host)),
-            WebError::NeedsTls { host } => ToolError::new(Code::Denied, text)
-                .by(RefusedBy::Policy)
-                .hint("Use https, or ask the person to name the host in [tools.web] http_hosts.")
-                .subject(Subject::Other(host)),
+            WebError::NotGranted { host } => denied(host, "A person grants hosts in config.toml."),
+            WebError::Private { host, .. } => {
+                denied(host, "A person may name that exact host:port in [tools.web] allow_hosts.")
+            }
+            WebError::NeedsTls { host } => {
+                denied(host, "Use https, or ask the person to name the host in [tools.web] http_hosts.")
+            }
             WebError::TooManyRedirects | WebError::BadRedirect { .. } => {
                 ToolError::new(Code::SdkRejected, text).hint("Fetch the address it leads to directly, if it is wanted.")
             }
             WebError::NoAddress { host, .. } | WebError::NoAnswer { host, .. } => {
                 ToolError::new(Code::HostOffline, text).subject(Subject::Other(host))
             }
-            WebError::Untrusted { host, .. } => ToolError::new(Code::Denied, text)
-                .by(RefusedBy::Policy)
-                .hint(
-                    "Do not repeat it. A person may add the authority that signed it to the system's certificates, or start \
-                     the daemon with SSL_CERT_FILE naming a file of them.",
-                )
-                .subject(Subject::Other(host)),
+            WebError::Untrusted { host, .. } => denied(
+                host,
+                "Do not repeat it. A person may add the authority that signed it to the system's certificates, or start \
+                 the daemon with SSL_CERT_FILE naming a file of them.",
+            ),
             WebError::Late { host, .. } => ToolError::new(Code::Timeout, text).subject(Subject::Other(host)),
         }
     }
 }
 
-/// What rustls needs to know whom to trust: the system's own list.
+/// A TLS configuration that trusts the system's certificates.
 pub fn system_tls() -> Result<rustls::ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -183,7 +179,7 @@ impl Web {
         Self::with(tls, Arc::new(SystemLookup), is_public)
     }
 
-    /// With another lookup and another idea of what is public, for tests.
+    /// With another resolver and another definition of public addresses, for tests.
     pub fn with(tls: rustls::ClientConfig, lookup: Arc<dyn Lookup>, public: fn(IpAddr) -> bool) -> Arc<Self> {
         Arc::new(Web { rules: ArcSwap::default(), lookup, public, tls })
     }
@@ -196,16 +192,16 @@ impl Web {
         self.rules.load_full()
     }
 
-    /// As `[tools.web]` says.
+    /// As configured in `[tools.web]`.
     pub fn reach(&self) -> Reach {
         let rules = self.rules();
         Reach { allow_hosts: rules.allow_hosts.clone(), http_hosts: rules.http_hosts.clone(), only: None }
     }
 
-    /// Follows redirects, each checked like the first. The time is that of all hops together.
+    /// Follows redirects, each checked like the first. The time limit is for all hops together.
     pub async fn fetch(&self, wanted: Wanted, reach: &Reach) -> Result<Fetched, WebError> {
         let ms = self.rules().timeout_ms;
-        let host = shown(&wanted.url);
+        let host = host_and_port(&wanted.url);
         let work = self.hops(wanted, reach, Duration::from_millis(ms));
         match tokio::time::timeout(Duration::from_millis(ms), work).await {
             Ok(done) => done,
@@ -213,15 +209,14 @@ impl Web {
         }
     }
 
-    async fn hops(&self, mut wanted: Wanted, reach: &Reach, patience: Duration) -> Result<Fetched, WebError> {
+    async fn hops(&self, mut wanted: Wanted, reach: &Reach, timeout: Duration) -> Result<Fetched, WebError> {
         normalise(&mut wanted.url)?;
         for _ in 0..=REDIRECTS {
-            let mut response = self.hop(&wanted, reach, patience).await?;
+            let mut response = self.hop(&wanted, reach, timeout).await?;
             let status = response.status();
             let location = response.headers().get(LOCATION).filter(|_| status.is_redirection()).cloned();
             let next = location.as_ref().map(|it| target(&wanted.url, it)).transpose()?;
-            // A plugin hears that it was not granted; a person's list is one to fetch without a
-            // question.
+            // With `only`, a forbidden redirect is an error; otherwise the response is returned.
             if let (Some(next), Some(_)) = (&next, &reach.only)
                 && !reach.follows(&wanted.url, next)
             {
@@ -235,18 +230,18 @@ impl Web {
         Err(WebError::TooManyRedirects)
     }
 
-    async fn hop(&self, wanted: &Wanted, reach: &Reach, patience: Duration) -> Result<reqwest::Response, WebError> {
+    async fn hop(&self, wanted: &Wanted, reach: &Reach, timeout: Duration) -> Result<reqwest::Response, WebError> {
         let (host, addresses) = self.checked(&wanted.url, reach).await?;
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .tls_backend_preconfigured(self.tls.clone())
             .resolve_to_addrs(&host, &addresses)
-            .connect_timeout(patience)
+            .connect_timeout(timeout)
             .build()
-            .map_err(|fault| WebError::NoAnswer { host: host.clone(), why: reason(&fault) })?;
+            .map_err(|error| WebError::NoAnswer { host: host.clone(), why: reason(&error) })?;
         let mut request = client.request(wanted.method.clone(), wanted.url.clone()).headers(wanted.headers.clone());
-        let own = shown(&wanted.url);
+        let own = host_and_port(&wanted.url);
         for sealed in
             wanted.sealed.iter().filter(|it| it.hosts.iter().any(|host| covers(host, &host_of(&wanted.url), &own)))
         {
@@ -255,20 +250,20 @@ impl Web {
         if let Some(body) = &wanted.body {
             request = request.body(body.clone());
         }
-        request.send().await.map_err(|fault| match distrust(&fault) {
+        request.send().await.map_err(|error| match certificate_error(&error) {
             Some(why) => WebError::Untrusted { host, why },
-            None => WebError::NoAnswer { host, why: reason(&fault) },
+            None => WebError::NoAnswer { host, why: reason(&error) },
         })
     }
 
-    /// The host, and addresses that every check passed. Nothing was connected to yet.
+    /// The host and its addresses, after all checks and before any connection.
     async fn checked(&self, url: &Url, reach: &Reach) -> Result<(String, Vec<SocketAddr>), WebError> {
         let bad = |why| WebError::BadUrl { url: url.to_string(), why };
         if !url.username().is_empty() || url.password().is_some() {
             return Err(bad("a name and password do not belong into an address"));
         }
         let host = host_of(url);
-        let with_port = shown(url);
+        let with_port = host_and_port(url);
         let plain = match url.scheme() {
             "https" => false,
             "http" => true,
@@ -287,23 +282,22 @@ impl Web {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => {
                 let found = self.lookup.addresses(host.clone(), port).await;
-                found.map_err(|fault| WebError::NoAddress { host: host.clone(), why: fault.to_string() })?
+                found.map_err(|error| WebError::NoAddress { host: host.clone(), why: error.to_string() })?
             }
         };
         if addresses.is_empty() {
             return Err(WebError::NoAddress { host, why: "none was found".to_owned() });
         }
-        // Only the exact host and port lift the wall: a name alone says nothing about what else
-        // listens there.
-        let lifted = reach.allow_hosts.contains(&with_port);
-        match addresses.iter().find(|it| !lifted && !(self.public)(it.ip())) {
+        // A private address needs the exact host and port: other services may listen at the host.
+        let is_allowed = reach.allow_hosts.contains(&with_port);
+        match addresses.iter().find(|it| !is_allowed && !(self.public)(it.ip())) {
             Some(private) => Err(WebError::Private { host, address: private.ip() }),
             None => Ok((host, addresses)),
         }
     }
 }
 
-/// `host`, or `host:port`.
+/// Whether an entry `host` or `host:port` names this host.
 fn covers(entry: &str, host: &str, with_port: &str) -> bool {
     entry.eq_ignore_ascii_case(host) || entry.eq_ignore_ascii_case(with_port)
 }
@@ -312,18 +306,17 @@ fn host_of(url: &Url) -> String {
     url.host_str().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Host and port, the port always written.
-pub fn shown(url: &Url) -> String {
+/// Host and port; the port is always written.
+pub fn host_and_port(url: &Url) -> String {
     format!("{}:{}", host_of(url), url.port_or_known_default().unwrap_or(0))
 }
 
 /// Whether a person has named this host in a list of hosts.
 pub fn is_named(url: &Url, hosts: &[String]) -> bool {
-    hosts.iter().any(|it| covers(it, &host_of(url), &shown(url)))
+    hosts.iter().any(|it| covers(it, &host_of(url), &host_and_port(url)))
 }
 
-/// A final dot is dropped: `a.example.` is the same host as `a.example` and would be looked up a
-/// second time under its other name.
+/// Removes a final dot: `a.example.` is the same host as `a.example` and must be checked as that.
 fn normalise(url: &mut Url) -> Result<(), WebError> {
     let Some(host) = url.host_str().filter(|it| it.ends_with('.')) else { return Ok(()) };
     let host = host.trim_end_matches('.').to_owned();
@@ -331,7 +324,7 @@ fn normalise(url: &mut Url) -> Result<(), WebError> {
     if host.is_empty() || url.set_host(Some(&host)).is_err() { Err(bad) } else { Ok(()) }
 }
 
-/// Where a redirect leads.
+/// The target of a redirect.
 fn target(from: &Url, location: &HeaderValue) -> Result<Url, WebError> {
     let text = String::from_utf8_lossy(location.as_bytes()).into_owned();
     let mut next = from.join(&text).map_err(|_| WebError::BadRedirect { to: text, why: "it is not an address" })?;
@@ -339,21 +332,20 @@ fn target(from: &Url, location: &HeaderValue) -> Result<Url, WebError> {
     Ok(next)
 }
 
-/// What the next hop no longer carries.
+/// Prepares the request for the next hop.
 fn redirect(wanted: &mut Wanted, status: u16, next: Url) -> Result<(), WebError> {
     let bad = |why| WebError::BadRedirect { to: next.to_string(), why };
     if wanted.url.scheme() == "https" && next.scheme() != "https" {
         return Err(bad("it leads from https to something weaker"));
     }
-    if shown(&next) != shown(&wanted.url) {
+    if host_and_port(&next) != host_and_port(&wanted.url) {
         for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
             wanted.headers.remove(name);
         }
     }
     wanted.headers.remove(HOST);
-    // 307 and 308 keep the method by definition; a body is not sent to a host that was not asked
-    // about.
-    if matches!(status, 307 | 308) && wanted.body.is_some() && shown(&next) != shown(&wanted.url) {
+    // 307 and 308 keep the method; a body is sent only to the host that was asked for.
+    if matches!(status, 307 | 308) && wanted.body.is_some() && host_and_port(&next) != host_and_port(&wanted.url) {
         return Err(bad("a body is not sent on to another host"));
     }
     if !matches!(status, 307 | 308) && wanted.method != Method::HEAD {
@@ -365,13 +357,13 @@ fn redirect(wanted: &mut Wanted, status: u16, next: Url) -> Result<(), WebError>
     Ok(())
 }
 
-/// The body up to `limit` bytes; the rest stays unread.
+/// Reads the body up to `limit` bytes.
 async fn read(url: &Url, response: &mut reqwest::Response, limit: usize) -> Result<Fetched, WebError> {
     let mut body = Vec::new();
     let mut truncated = false;
     loop {
         let chunk = response.chunk().await;
-        let chunk = chunk.map_err(|fault| WebError::NoAnswer { host: shown(url), why: reason(&fault) })?;
+        let chunk = chunk.map_err(|error| WebError::NoAnswer { host: host_and_port(url), why: reason(&error) })?;
         let Some(chunk) = chunk else { break };
         let room = limit - body.len();
         body.extend_from_slice(chunk.get(..room.min(chunk.len())).unwrap_or_default());
@@ -384,27 +376,27 @@ async fn read(url: &Url, response: &mut reqwest::Response, limit: usize) -> Resu
     Ok(Fetched { url: url.clone(), status, headers, body, truncated })
 }
 
-/// Why the certificate of the other end was refused, when that is what happened.
-fn distrust(fault: &reqwest::Error) -> Option<String> {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(fault);
+/// Why the server's certificate was refused, if it was.
+fn certificate_error(error: &reqwest::Error) -> Option<String> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(now) = cause {
         if let Some(rustls::Error::InvalidCertificate(why)) = now.downcast_ref() {
             return Some(why.to_string());
         }
-        // What an error of the system wraps is not among its sources, and may be another one.
+        // The error wrapped in an `io::Error` is not among its sources.
         let wrapped = now.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         cause = wrapped.map(|it| it as &(dyn std::error::Error + 'static)).or_else(|| now.source());
     }
     None
 }
 
-/// The last cause says what happened; the address is not repeated, it may carry data.
-fn reason(fault: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = fault;
+/// The last cause is the reason. The address is not repeated, because it may contain data.
+fn reason(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
         cause = next;
     }
-    if std::ptr::eq(cause, fault) { "the request could not be made".to_owned() } else { cause.to_string() }
+    if std::ptr::eq(cause, error) { "the request could not be made".to_owned() } else { cause.to_string() }
 }
 
 #[cfg(test)]

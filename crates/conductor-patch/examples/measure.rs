@@ -3,6 +3,8 @@
 //!
 //! Every line is a ratio, so the machine's speed cancels out.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The `.amxd` frame around a patch: a header before the JSON and a directory behind it.
+//! Reads and writes the `.amxd` frame: the header before a patch's JSON and the directory after it.
 //!
 //! Only lengths and offsets that follow from the JSON's length are refreshed on save; every other
 //! byte stays.
@@ -10,12 +10,12 @@ const HEADER: usize = 36;
 /// Offsets in the directory count from this place of the file.
 const BASE: usize = 20;
 
-/// Where things stand in an opened device.
+/// The offsets of an opened device.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     /// The JSON text without its NUL.
     pub(crate) json: Range<usize>,
-    /// Places of `sz32` and `of32` values to refresh, with what they held.
+    /// Places of `sz32` and `of32` values to refresh, with their old values.
     sizes: Vec<(usize, u32)>,
     offsets: Vec<(usize, u32)>,
     /// Why the device cannot be written, when its numbers do not add up.
@@ -61,7 +61,7 @@ impl Frame {
             return Err(AmxdError::Length { stated, held });
         }
         let mut end = HEADER + stated;
-        // Some writers count no NUL; what stands there is copied either way.
+        // Some writers do not count the NUL; the bytes are copied in both cases.
         if end > HEADER && bytes.get(end - 1) == Some(&0) {
             end -= 1;
         }
@@ -147,7 +147,7 @@ impl Frame {
         if json.len() == self.json.len() {
             return out;
         }
-        // Wrapping arithmetic carries growth and shrinkage alike.
+        // Wrapping arithmetic handles both growth and shrinkage.
         let growth = (json.len() as u32).wrapping_sub(self.json.len() as u32);
         let mut put = |at: usize, value: [u8; 4]| {
             if let Some(place) = out.get_mut(at..at + 4) {

@@ -7,7 +7,7 @@ use crate::style::float;
 pub enum Atom {
     /// A whole number.
     Int(i64),
-    /// A number with a point; Max tells `440.` from `440`.
+    /// A number with a point; to Max `440.` and `440` differ.
     Float(f64),
     /// A word.
     Word(String),
@@ -70,7 +70,7 @@ impl Atom {
         }
     }
 
-    /// As it stands in the text of an object box.
+    /// Its spelling in the text of an object box.
     pub fn in_text(&self) -> String {
         match self {
             Atom::Int(n) => n.to_string(),
@@ -86,7 +86,7 @@ impl Atom {
         }
     }
 
-    /// As it stands in a message or comment, where commas and semicolons are content.
+    /// Its spelling in a message or comment, where commas and semicolons are content.
     pub fn in_content(&self) -> String {
         match self {
             Atom::Int(_) | Atom::Float(_) => self.in_text(),
@@ -153,7 +153,7 @@ pub fn tokens(text: &str) -> Vec<&str> {
     found
 }
 
-/// An attribute in a box text: its name and the words behind it.
+/// An attribute in a box text: its name and the words after it.
 pub(crate) type TextAttribute<'a> = (&'a str, Vec<&'a str>);
 
 /// Splits a box text into class, arguments, and the attributes given as `@name value ...`.
@@ -174,8 +174,8 @@ pub(crate) fn split(text: &str) -> (&str, Vec<&str>, Vec<TextAttribute<'_>>) {
     (class, arguments, attributes)
 }
 
-/// Refuses control characters; tab and line ends pass where `content` says the text is shown, not
-/// read.
+/// Refuses control characters; tab and line ends are allowed when `content` says that the text is
+/// only shown.
 pub(crate) fn printable(text: &str, content: bool) -> bool {
     text.chars().all(|c| !c.is_control() || (content && matches!(c, '\t' | '\n' | '\r')))
 }

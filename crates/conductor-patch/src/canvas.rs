@@ -1,9 +1,9 @@
 //! One patcher (Max) or canvas (Pd) in memory: its bytes as a list of pieces, its boxes and cords,
 //! and the indexes over them.
 //!
-//! A slot is the address of a box or cord inside its canvas and is never used twice while the
-//! document is open, so an undone removal brings back the same slot. Not here: what an edit means
-//! (`edit`), nor either file format (`max`, `pd`).
+//! A slot is the address of a box or cord inside its canvas. Slots are not reused while the
+//! document is open, so undoing a removal restores the same slot. Not here: the meaning of edits
+//! (`edit`) and the file formats (`max`, `pd`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) type Slot = u32;
 /// Zero-width places where something new is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// Behind the last box of a `boxes` list; the space before `]` follows.
+    /// After the last box of a `boxes` list; the space before `]` follows.
     Boxes,
     /// Behind the last cord of a `lines` list.
     Lines,
@@ -35,13 +35,13 @@ pub(crate) enum Item {
     Cord(Slot),
 }
 
-/// What a box says about itself in its file.
+/// The facts that the file states about a box.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
     pub(crate) id: Option<Arc<str>>,
     pub(crate) varname: Option<Arc<str>>,
     pub(crate) maxclass: Arc<str>,
-    /// Pd's own word for the statement.
+    /// Pd's name for the statement.
     pub(crate) native: Option<&'static str>,
     pub(crate) text: Arc<str>,
     pub(crate) rect: Rect,
@@ -83,7 +83,7 @@ pub(crate) struct Entry {
 pub(crate) struct End {
     /// The box, unless the file names one that is not there.
     pub(crate) slot: Option<Slot>,
-    /// What the file calls the box: an id (Max) or an object number (Pd).
+    /// The file's name for the box: an id (Max) or an object number (Pd).
     pub(crate) name: Arc<str>,
     pub(crate) port: u32,
 }
@@ -98,7 +98,7 @@ pub(crate) struct Cord {
     pub(crate) midpoints: Arc<[f64]>,
 }
 
-/// What a patcher says about itself.
+/// The facts that the file states about a patcher.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CanvasFacts {
     /// `box`, `dsp.gen`, or absent.
@@ -165,7 +165,7 @@ impl Canvas {
         self.varnames.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a box of this key existed in this opening and is no more.
+    /// Whether a box of this key existed since the document was opened, and was removed.
     pub(crate) fn was(&self, key: &str) -> bool {
         self.gone.contains(key)
     }
@@ -236,7 +236,7 @@ impl Canvas {
         for name in [Some(&face.key), face.facts.id.as_ref()].into_iter().flatten() {
             let number =
                 name.strip_prefix("obj-").or_else(|| name.strip_prefix('~')).and_then(|n| n.parse::<u64>().ok());
-            // An absurd number in a file must not push the next one past what an integer holds.
+            // A huge number in a file must not make the next one overflow.
             self.highest = self.highest.max(number.filter(|n| *n < 1 << 53).unwrap_or(0));
         }
         if let Some(grid) = &mut self.grid {
@@ -348,7 +348,7 @@ impl Canvas {
         })
     }
 
-    /// The index of box rectangles, built when first asked for and kept current afterwards.
+    /// The index of box rectangles, built on first use and kept current afterwards.
     pub(crate) fn grid(&mut self) -> &Grid {
         if self.grid.is_none() {
             let mut grid = Grid::default();
@@ -360,7 +360,7 @@ impl Canvas {
         self.grid.get_or_insert_default()
     }
 
-    /// A canvas from its pieces and what they refer to, in the order of the slots.
+    /// A canvas from its pieces, boxes and cords; the latter in the order of their slots.
     pub(crate) fn assemble(
         items: Vec<Item>,
         boxes: Vec<(Face, Option<Arc<Canvas>>)>,
@@ -407,7 +407,7 @@ impl Canvas {
     }
 
     pub(crate) fn write(&self, writer: &mut Writer<'_>, source: &[u8], format: crate::Format) {
-        // Pd cords name boxes by number; the numbers are put right here, so that removing a box
+        // Pd cords name boxes by number; the numbers are corrected here, so that removing a box
         // touches only its own cords.
         let numbers = format.is_pd().then(|| self.numbers());
         for item in self.items.iter() {

@@ -1,6 +1,5 @@
-//! The smallest changes to a document. Each is a swap of what is there for what shall be, so each
-//! has an exact inverse: bytes, slots and keys come back as they were. Not here: what an edit means
-//! (`edit`).
+//! The smallest changes to a document. Each swaps an old part for a new one, so each has an exact
+//! inverse that restores bytes, slots and keys. Not here: the meaning of edits (`edit`).
 
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use crate::canvas::{Canvas, Cord, Face, Item, Mark, Slot};
 use crate::chunk::Chunk;
 use crate::document::CanvasId;
 
-/// An item of a canvas together with what it refers to.
+/// An item of a canvas together with its box or cord.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
     Text(Chunk),
@@ -41,7 +40,7 @@ pub(crate) fn canvas_mut<'a>(root: &'a mut Arc<Canvas>, id: &CanvasId) -> Option
     Some(canvas)
 }
 
-/// Makes the change and gives back the one that takes it back.
+/// Makes the change and returns its inverse.
 pub(crate) fn make(root: &mut Arc<Canvas>, change: Change) -> Result<Change, Stale> {
     match change {
         Change::Splice { canvas: id, at, old, new } => {

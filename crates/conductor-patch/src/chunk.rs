@@ -1,8 +1,8 @@
 //! Pieces of a document's bytes.
 //!
-//! What nobody touched stays a range of the opened file and is copied verbatim on save; what an
-//! edit printed is owned. Not here: which piece is a box or a cord (`canvas`), or how new bytes are
-//! spelled (`style`).
+//! Unedited parts stay ranges of the opened file and are copied verbatim on save; edited parts are
+//! owned. Not here: which piece is a box or a cord (`canvas`), and the spelling of new bytes
+//! (`style`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is odd about a file that was opened all the same.
+//! Oddities of a file that do not prevent opening it.
 
 /// How much a diagnostic matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Severity {
 pub struct Diagnostic {
     /// How much it matters.
     pub severity: Severity,
-    /// What was found.
+    /// A description of the oddity.
     pub message: String,
     /// 1-based line in the file.
     pub line: Option<usize>,

@@ -1,4 +1,4 @@
-//! What is different between two documents: by meaning, and line by line.
+//! Compares two documents: by meaning, and line by line.
 
 use std::collections::{HashMap, HashSet};
 
@@ -75,14 +75,14 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// How many differences of the given kinds there are.
+    /// The number of differences of the given kinds.
     pub fn count(&self, kinds: &[DiffKind]) -> usize {
         self.changes.iter().filter(|change| kinds.contains(&change.kind)).count()
     }
 }
 
-/// Compares two texts line by line, with `context` unchanged lines around each changed one; says
-/// nothing about meaning.
+/// Compares two texts line by line, with `context` unchanged lines around each changed one, without
+/// regard to meaning.
 pub fn diff_bytes(before: &[u8], after: &[u8], context: usize) -> Diff {
     lines(before, after, context)
 }
@@ -107,7 +107,7 @@ fn lines(before: &[u8], after: &[u8], context: usize) -> Diff {
     let (before, after) = (String::from_utf8_lossy(before), String::from_utf8_lossy(after));
     let (old, new): (Vec<&str>, Vec<&str>) =
         (before.split_inclusive('\n').collect(), after.split_inclusive('\n').collect());
-    // Most edits touch one place; what is equal at both ends needs no diff.
+    // Most edits touch one place, so skip the equal lines at both ends.
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let tail =
         old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count().min(old.len().min(new.len()) - head);

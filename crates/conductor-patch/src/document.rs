@@ -56,7 +56,7 @@ impl Format {
     }
 }
 
-/// What an opened file may cost.
+/// Limits for opening a file.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of the file.
@@ -104,7 +104,7 @@ pub enum OpenError {
     /// Valid, but not a patch.
     #[error("not a patch: there is no {missing:?} at the top level")]
     NotAPatch {
-        /// What every patch has.
+        /// The key that every patch has.
         missing: &'static str,
     },
     /// A Pd canvas without its end.
@@ -134,7 +134,7 @@ impl CanvasId {
         CanvasId(path)
     }
 
-    /// How many patchers are around it.
+    /// The number of patchers around it.
     pub fn depth(&self) -> usize {
         self.0.len()
     }
@@ -150,7 +150,7 @@ impl CanvasId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BoxId(pub(crate) Slot);
 
-/// An opened patch file. Cloning is cheap: what is unchanged is shared.
+/// An opened patch file. Cloning is cheap: unchanged parts are shared.
 #[derive(Clone, Debug)]
 pub struct Document {
     pub(crate) format: Format,
@@ -207,8 +207,7 @@ impl Document {
         let format = if format.is_pd() { Format::Pd } else { Format::Maxpat };
         match Document::open(text.as_bytes(), format, &Limits::default()) {
             Ok(document) => document,
-            // Unreachable while the templates are valid, which a test holds; an empty document is
-            // the harmless answer.
+            // Unreachable while the templates are valid, which a test checks.
             Err(_) => Document {
                 format,
                 source: Arc::from(Vec::new()),
@@ -240,17 +239,17 @@ impl Document {
         self.format
     }
 
-    /// How the file spells its JSON, in words.
+    /// The name of the file's JSON style.
     pub fn style_name(&self) -> &'static str {
         if self.format.is_pd() { "pd" } else { self.style.name() }
     }
 
-    /// Version of Max that wrote the file, if it says so.
+    /// Version of Max that wrote the file, if the file states it.
     pub fn app_version(&self) -> Option<&str> {
         self.root.facts.app_version.as_deref()
     }
 
-    /// What was odd about the file when it was opened.
+    /// Oddities found when the file was opened.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
@@ -260,10 +259,10 @@ impl Document {
         self.frame.as_ref().and_then(|frame| frame.read_only)
     }
 
-    /// Tells the document what a patch file that it names as a class looks like from outside.
+    /// Registers the ports of a patch file that the document uses as a class.
     ///
-    /// The document reads no files; whoever opened it looks for [`Document::unknown_classes`]
-    /// beside it and passes on [`Document::ports_as_abstraction`] of what is found.
+    /// The document reads no files: its caller looks for the files of [`Document::unknown_classes`]
+    /// and passes the [`Document::ports_as_abstraction`] of each.
     pub fn learn_abstraction(&mut self, name: &str, ports: Ports) {
         self.abstractions.insert(name.to_owned(), ports);
     }
@@ -272,7 +271,7 @@ impl Document {
         self.abstractions.get(name)
     }
 
-    /// Names of classes and files that neither the tables nor a learned abstraction explain, each
+    /// Names of classes and files that are in no table and not registered as abstractions, each
     /// once.
     pub fn unknown_classes(&self) -> Vec<String> {
         let mut found = std::collections::BTreeSet::new();
@@ -291,7 +290,7 @@ impl Document {
         found.into_iter().collect()
     }
 
-    /// What this patch looks like as an object in another one.
+    /// The ports of this patch when it is an object in another one.
     pub fn ports_as_abstraction(&self) -> Ports {
         crate::ports::from_inside(self.format, &self.root)
     }
@@ -309,7 +308,7 @@ impl Document {
         View { document: self, canvas: &self.root, id: CanvasId::ROOT }
     }
 
-    /// A view of a canvas; none when a box on the way to it is gone.
+    /// A view of a canvas; none when a box that leads to it is gone.
     pub fn view(&self, id: &CanvasId) -> Option<View<'_>> {
         Some(View { document: self, canvas: self.canvas_at(id)?, id: id.clone() })
     }
@@ -389,7 +388,7 @@ pub struct Subpatcher {
     pub name: Option<String>,
     /// Its canvas, when it is embedded.
     pub canvas: Option<CanvasId>,
-    /// The canvas the box stands in.
+    /// The canvas that the box is in.
     pub within: CanvasId,
 }
 
@@ -507,12 +506,33 @@ impl<'a> View<'a> {
         keys
     }
 
-    pub(crate) fn font_size(&self) -> Option<f64> {
+    /// Format of the document.
+    pub fn format(&self) -> Format {
+        self.document.format
+    }
+
+    /// Background colour, when the patcher states one: red, green, blue and opacity of 0 to 1.
+    pub fn background(&self) -> Option<[f64; 4]> {
+        self.canvas.facts.background
+    }
+
+    /// Font size of boxes that do not state their own, when the canvas states one.
+    pub fn font_size(&self) -> Option<f64> {
         self.canvas.facts.font_size
+    }
+
+    /// Pd: width and height of a character in pixels.
+    pub fn pd_cell(&self) -> (f64, f64) {
+        pd::cell(self.font_size())
+    }
+
+    /// Pd: whether the canvas is shown on its box (graph on parent).
+    pub fn is_graph(&self) -> bool {
+        self.canvas.facts.graph.is_some()
     }
 }
 
-/// Boxes whose embedded patcher is a gen patcher when it does not say so itself.
+/// Boxes whose embedded patcher is a gen patcher unless it states another namespace.
 pub(crate) const GEN_CLASSES: &[&str] = &["gen~", "mc.gen~", "mcs.gen~", "gen", "jit.gen", "jit.pix", "jit.gl.pix"];
 
 impl<'a> BoxView<'a> {
@@ -531,7 +551,7 @@ impl<'a> BoxView<'a> {
         self.face.facts.varname.as_deref()
     }
 
-    /// What to call it: its name, else its key.
+    /// Its name, else its key.
     pub fn label(&self) -> &'a str {
         self.varname().unwrap_or(self.key())
     }
@@ -541,7 +561,7 @@ impl<'a> BoxView<'a> {
         &self.face.facts.maxclass
     }
 
-    /// Pd's word for it.
+    /// Pd's name for the kind of box.
     pub fn native_class(&self) -> Option<&'static str> {
         self.face.facts.native
     }
@@ -581,7 +601,7 @@ impl<'a> BoxView<'a> {
         self.face.facts.hidden
     }
 
-    /// Whether it lies in the background layer.
+    /// Whether it is in the background layer.
     pub fn in_background(&self) -> bool {
         self.face.facts.background
     }
@@ -591,7 +611,7 @@ impl<'a> BoxView<'a> {
         self.view.canvas.index_of(self.slot).unwrap_or(0)
     }
 
-    /// A view of the canvas it stands in.
+    /// A view of the canvas it is in.
     pub fn canvas(&self) -> View<'a> {
         self.view.clone()
     }
@@ -670,8 +690,41 @@ impl<'a> BoxView<'a> {
         shape_of(self.view.document, self.face, self.view.canvas.inner(self.slot).is_some(), self.view.id.depth())
     }
 
+    /// Font size of its text: its own, else that of the canvas.
+    pub fn font_size(&self) -> Option<f64> {
+        self.face.facts.font_size.or(self.view.font_size())
+    }
+
+    /// Pd: the class of the box; none when it is an object of an unknown class.
+    pub fn pd_class(&self) -> Option<&'static str> {
+        match self.native_class()? {
+            "obj" => objects::table(Format::Pd).class_of(self.text()).map(|(class, _)| class.name),
+            native => Some(native),
+        }
+    }
+
+    /// Pd: the lines of its text, broken as Pd breaks them in the box.
+    pub fn pd_lines(&self) -> Vec<String> {
+        pd::wrapped(self.text(), self.face.facts.columns)
+    }
+
+    /// Pd: the saved values of an array, at most `most`, evenly picked.
+    pub fn array_values(&self, most: usize) -> Vec<f64> {
+        pd::array_values(self.face.before.bytes(&self.view.document.source), most)
+    }
+
+    /// Max: a setting of the parameter that a user interface object is, such as `parameter_enum`.
+    pub fn parameter(&self, key: &str) -> Option<Value> {
+        let shape = self.shape()?;
+        let (saved, _) = shape.get("saved_attribute_attributes")?;
+        let (_, range, _) = json::members(saved).into_iter().find(|(name, _, _)| name == "valueof")?;
+        let settings = saved.get(range)?;
+        let (_, range, kind) = json::members(settings).into_iter().find(|(name, _, _)| name == key)?;
+        Some(read_value(settings.get(range)?, kind))
+    }
+
     /// The value of a key of the box in the file.
-    pub(crate) fn key_value(&self, key: &str) -> Option<Value> {
+    pub fn key_value(&self, key: &str) -> Option<Value> {
         let shape = self.shape()?;
         let (raw, kind) = shape.get(key)?;
         Some(read_value(raw, kind))
@@ -728,10 +781,7 @@ impl<'a> BoxView<'a> {
     }
 
     fn pd_field(&self, name: &str) -> Option<Value> {
-        let class = match self.native_class()? {
-            "obj" => objects::table(Format::Pd).class_of(self.text())?.0.name,
-            native => native,
-        };
+        let class = self.pd_class()?;
         if name == "width" && pd::gui_fields(class).is_none() {
             return self.face.facts.columns.map(|n| Value::One(Atom::Int(i64::from(n))));
         }
@@ -747,22 +797,14 @@ impl<'a> BoxView<'a> {
         Some(Value::One(Atom::read(&word)))
     }
 
-    /// The value stored with a number box, slider or the like; none when the file holds none.
+    /// The value stored with a number box, slider or the like, if the file has one.
     pub fn stored_value(&self) -> Option<Value> {
         if self.view.document.format.is_pd() {
             return self.pd_field("value");
         }
         match self.maxclass() {
             "message" | "textedit" | "comment" | "live.comment" => Some(Value::One(self.text().into())),
-            _ => {
-                let shape = self.shape()?;
-                let (saved, _) = shape.get("saved_attribute_attributes")?;
-                let value_of = json::members(saved).into_iter().find(|(key, _, _)| key == "valueof")?;
-                let inside = saved.get(value_of.1)?;
-                let (_, range, _) = json::members(inside).into_iter().find(|(key, _, _)| key == "parameter_initial")?;
-                let raw = inside.get(range)?;
-                Some(read_value(raw, Kind::Array))
-            }
+            _ => self.parameter("parameter_initial"),
         }
     }
 
@@ -825,12 +867,12 @@ impl<'a> CordView<'a> {
         self.cord.to.port
     }
 
-    /// What the file calls the box it starts at.
+    /// The file's name for the box it starts at.
     pub fn from_name(&self) -> &'a str {
         &self.cord.from.name
     }
 
-    /// What the file calls the box it ends at.
+    /// The file's name for the box it ends at.
     pub fn to_name(&self) -> &'a str {
         &self.cord.to.name
     }

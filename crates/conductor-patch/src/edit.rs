@@ -1,10 +1,8 @@
-//! Edits as values: each says what shall change, applies as a whole or not at all, and yields the
-//! edit that takes it back.
+//! Edits as values: each applies as a whole or not at all, and yields its inverse.
 //!
 //! A list of edits is one transaction: [`Document::apply`] runs them in order and rolls back when
-//! one fails. Edits compose by standing in one list; the inverse of a list is one [`Op::Restore`],
-//! and applying that yields the redo. Not here: revisions, journals and references like `#3@7`
-//! (`patch`).
+//! one fails. The inverse of a list is one [`Op::Restore`], and applying that yields the redo. Not
+//! here: revisions, journals and references like `#3@7` (`patch`).
 
 mod add;
 mod attributes;
@@ -62,7 +60,7 @@ pub struct NewBox {
     pub class: String,
     /// Top-left corner.
     pub position: Point,
-    /// Arguments behind the class; for message and comment, their content.
+    /// Arguments after the class; for message and comment, their content.
     pub arguments: Vec<Atom>,
     /// Attributes to set, in order.
     pub attributes: Vec<(String, Value)>,
@@ -70,7 +68,7 @@ pub struct NewBox {
     pub varname: Option<String>,
     /// Width and height, when not the usual ones.
     pub size: Option<(f64, f64)>,
-    /// Takes classes and attributes that nothing knows.
+    /// Accepts unknown classes and attributes.
     pub allow_unknown: bool,
     /// A name (`$x`) for later edits of the same list.
     pub handle: Option<String>,
@@ -89,20 +87,20 @@ pub struct CordEnds {
     pub inlet: u32,
 }
 
-/// What an edit does.
+/// The kinds of edit.
 #[derive(Clone, Debug)]
 pub enum Op {
     /// Adds a box.
     Add(NewBox),
     /// Removes a box and its cords.
     Remove(Target),
-    /// Changes what a box says, and with it what it is; cords stay where their ports still exist.
+    /// Changes the text of a box, and so its class; cords to ports that still exist stay.
     SetText {
         /// The box.
         target: Target,
         /// Class and arguments, or the content of a message or comment.
         text: String,
-        /// Takes a class that nothing knows.
+        /// Accepts an unknown class.
         allow_unknown: bool,
     },
     /// Sets an attribute.
@@ -113,7 +111,7 @@ pub enum Op {
         name: String,
         /// Its value; true and false are 1 and 0.
         value: Value,
-        /// Takes an attribute that nothing knows.
+        /// Accepts an unknown attribute.
         allow_unknown: bool,
     },
     /// Names a box, or takes its name away.
@@ -158,7 +156,7 @@ pub enum Op {
         /// Interior points from start to end.
         points: Vec<Point>,
     },
-    /// Moves boxes into a new subpatcher and joins it to what they were joined to.
+    /// Moves boxes into a new subpatcher and connects it where the boxes were connected.
     Encapsulate {
         /// The boxes.
         targets: Vec<Target>,
@@ -167,7 +165,7 @@ pub enum Op {
         /// Name of its box.
         varname: Option<String>,
     },
-    /// Takes back, or makes again, what an earlier list of edits did.
+    /// Undoes or redoes an earlier list of edits.
     Restore(Restore),
 }
 
@@ -178,10 +176,10 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Adds what a later list of edits needs to be taken back, so that one restore takes back both.
+    /// Adds the inverse of a later list of edits, so that one restore undoes both.
     ///
-    /// A run of changes to the texts of the same boxes, as a turned knob makes, keeps only the
-    /// first state of each: that is where taking all of it back leads.
+    /// Of repeated changes to the texts of the same boxes, as a turned knob makes them, only the
+    /// first state of each is kept, because undo returns to it.
     pub(crate) fn append(&mut self, later: &Restore) {
         let face = |change: &Change| match change {
             Change::Face { canvas, slot, .. } => Some((canvas.clone(), *slot)),
@@ -226,7 +224,7 @@ pub struct DroppedCord {
     pub reason: String,
 }
 
-/// What an edit did.
+/// The result of one edit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A box was added.
@@ -298,9 +296,9 @@ pub enum Outcome {
         key: String,
         /// Its canvas.
         canvas: CanvasId,
-        /// What feeds each inlet: name or key, and outlet.
+        /// The source of each inlet: name or key of the box, and its outlet.
         inlets: Vec<(String, u32)>,
-        /// What each outlet carries: name or key of the box inside, and its outlet.
+        /// The source of each outlet: name or key of the box inside, and its outlet.
         outlets: Vec<(String, u32)>,
     },
     /// An earlier state was restored.
@@ -320,12 +318,12 @@ pub struct Naming {
     pub maxclass: String,
 }
 
-/// Something worth saying about an edit that succeeded.
+/// A warning about an edit that succeeded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warning {
     /// Which kind.
     pub code: WarningCode,
-    /// In words.
+    /// A description.
     pub message: String,
     /// Name or key of the box.
     pub subject: Option<String>,
@@ -336,7 +334,7 @@ pub struct Warning {
 pub enum WarningCode {
     /// The ports could not be checked.
     UnverifiedPorts,
-    /// Nothing knows the class.
+    /// An unknown class.
     UnknownClass,
     /// Cords were lost.
     DroppedCords,
@@ -354,7 +352,7 @@ pub enum WarningCode {
     RewrittenByHost,
     /// A value was changed to fit.
     Coerced,
-    /// Boxes lie on each other.
+    /// Boxes overlap.
     Overlap,
 }
 
@@ -380,11 +378,11 @@ impl WarningCode {
 /// A list of edits that was applied.
 #[derive(Clone, Debug)]
 pub struct Applied {
-    /// The edit that takes it back.
+    /// The edit that undoes it.
     pub inverse: Restore,
-    /// What each edit did.
+    /// The result of each edit.
     pub outcomes: Vec<Outcome>,
-    /// What is worth saying.
+    /// Warnings.
     pub warnings: Vec<Warning>,
     /// Handles of added boxes.
     pub handles: Vec<(String, BoxId)>,
@@ -392,14 +390,14 @@ pub struct Applied {
     pub changed: bool,
 }
 
-/// What kind of mistake an error is; tells a caller what to do next.
+/// The kind of an error, by which a caller decides what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The request makes no sense as it is.
     BadInput,
-    /// What it names is not there.
+    /// The subject does not exist.
     NotFound,
-    /// What it names was there, or is no more what it was.
+    /// The subject was removed, or has changed.
     StaleReference,
     /// This document cannot do it.
     Unsupported,
@@ -411,7 +409,7 @@ pub enum LookupError {
     /// No box is called that.
     #[error("no object {name:?} in this patch")]
     NotFound {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// Names that look like it.
         nearest: Vec<String>,
@@ -430,10 +428,10 @@ pub enum LookupError {
         /// Its key.
         key: String,
     },
-    /// An index that was given for another revision.
+    /// An index of another revision.
     #[error("{reference:?} refers to revision {revision}, the patch is at {now}")]
     OldRevision {
-        /// What was asked for.
+        /// The requested reference.
         reference: String,
         /// Its revision.
         revision: u64,
@@ -463,12 +461,12 @@ pub enum EditError {
     /// The format has no such thing.
     #[error("{what} is not possible here: {why}")]
     Unsupported {
-        /// What was asked for.
+        /// The requested operation.
         what: &'static str,
         /// Why not.
         why: &'static str,
     },
-    /// Nothing knows the class.
+    /// An unknown class.
     #[error("unknown object class {class:?}")]
     UnknownClass {
         /// The class.
@@ -476,7 +474,7 @@ pub enum EditError {
         /// Classes that look like it.
         nearest: Vec<String>,
     },
-    /// Nothing knows the attribute.
+    /// An unknown attribute.
     #[error("{class} has no attribute {name:?}")]
     UnknownAttribute {
         /// The class.
@@ -491,7 +489,7 @@ pub enum EditError {
     ReservedAttribute {
         /// The attribute.
         name: String,
-        /// What to use.
+        /// The alternatives.
         instead: &'static str,
     },
     /// A value of the wrong kind or length.
@@ -499,7 +497,7 @@ pub enum EditError {
     BadValue {
         /// Which value.
         what: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
     /// A port the box does not have.
@@ -509,7 +507,7 @@ pub enum EditError {
         label: String,
         /// `inlet` or `outlet`.
         side: &'static str,
-        /// The port asked for.
+        /// The requested port.
         port: u32,
         /// How many inlets there are.
         inlets: u32,
@@ -533,7 +531,7 @@ pub enum EditError {
     NameTaken {
         /// The name.
         name: String,
-        /// Who has it.
+        /// The box that has it.
         key: String,
     },
     /// An index past the end.
@@ -558,7 +556,7 @@ pub enum EditError {
 }
 
 impl EditError {
-    /// What kind of mistake it is.
+    /// The kind of the error.
     pub fn fault(&self) -> Fault {
         match self {
             EditError::Lookup(LookupError::NotFound { .. }) | EditError::NotConnected { .. } => Fault::NotFound,
@@ -579,7 +577,7 @@ impl EditError {
         }
     }
 
-    /// How to go on.
+    /// A hint for the next step.
     pub fn hint(&self) -> String {
         let near = |names: &[String], other: &str| {
             if names.is_empty() { other.to_owned() } else { format!("did you mean {}?", names.join(", ")) }
@@ -593,7 +591,7 @@ impl EditError {
             }
             EditError::Lookup(LookupError::Gone { .. } | LookupError::OldRevision { .. })
             | EditError::Stale
-            | EditError::CanvasGone => "list the objects again and use what it gives".to_owned(),
+            | EditError::CanvasGone => "list the objects again and use the new names and keys".to_owned(),
             EditError::ReadOnly(_) => "save the patch inside as a .maxpat and edit that".to_owned(),
             EditError::Unsupported { .. } => "leave it out for this document".to_owned(),
             EditError::UnknownClass { nearest, .. } => {

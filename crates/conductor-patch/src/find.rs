@@ -1,10 +1,10 @@
-//! Searching a patch for boxes.
+//! Searches a patch for boxes.
 
 use crate::atoms::{Atom, Value};
 use crate::document::{BoxView, View};
 use crate::objects;
 
-/// What to look for; everything given must match.
+/// A search; every given field must match.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     /// Part of the text, in any case.
@@ -17,7 +17,7 @@ pub struct Query {
     pub attribute: Option<String>,
     /// Its value; without `attribute`, any attribute's.
     pub value: Option<Value>,
-    /// Whether cords touch the box: true for those without any.
+    /// Only boxes without cords (true) or with cords (false).
     pub unconnected: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! A spatial index of rectangles: which ones come near a given one, without looking at all of them.
+//! A spatial index of rectangles: finds those near a given one without looking at all of them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,9 +1,8 @@
 //! A JSON reader that keeps byte ranges instead of values.
 //!
-//! Number spelling, key order, unknown keys and spacing survive because nothing is turned into a
-//! generic value: callers walk the members they understand and skip the rest. `nan`, `inf`, `-nan`
-//! and `-inf`, which Max writes, count as numbers. Not here: what the members mean (`max`), or
-//! printing (`style`).
+//! Number spelling, key order, unknown keys and spacing survive, because callers walk the members
+//! they understand and skip the rest. `nan`, `inf`, `-nan` and `-inf`, which Max writes, count as
+//! numbers. Not here: the meaning of members (`max`) and printing (`style`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -18,7 +17,7 @@ pub struct JsonError {
     pub line: usize,
     /// 1-based column in bytes.
     pub column: usize,
-    /// What was found or expected there.
+    /// The unexpected text, or the expected one.
     pub what: &'static str,
 }
 
@@ -213,7 +212,8 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    /// Right after an opening bracket: false when `close` follows at once (and is read).
+    /// Called after an opening bracket: consumes `close` and returns false when it follows
+    /// immediately.
     pub(crate) fn first(&mut self, close: u8) -> bool {
         self.space();
         if self.peek() == Some(close) {
@@ -307,7 +307,7 @@ fn unicode(raw: &[u8], at: usize) -> (char, usize) {
     }
 }
 
-/// Prints a string with its quotes as Max does: only what JSON demands is escaped.
+/// Prints a string with its quotes as Max does: with the fewest escapes that JSON allows.
 pub(crate) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -419,7 +419,7 @@ mod tests {
         #[test]
         fn agrees_with_another_parser(text in "[\\[\\]{}:,\"a0-9.eE+\\- \\\\nt]{0,24}") {
             let theirs = serde_json::from_str::<serde_json::Value>(&text);
-            // Ours is wider only where it says so: a number may end in its point.
+            // Ours accepts one thing more: a number may end in its point.
             if theirs.is_ok() {
                 prop_assert!(whole(&text).is_ok());
             } else if whole(&text).is_ok() {

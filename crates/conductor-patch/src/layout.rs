@@ -1,4 +1,4 @@
-//! Where things are and where they could be: nubs, free places, alignment. Proposes, never changes.
+//! Finds positions: nubs, cord points, free places, alignment. Only proposes changes.
 //!
 //! Not here: finding faults (`validate`).
 
@@ -18,7 +18,7 @@ pub(crate) fn first_nub(is_pd: bool) -> f64 {
 /// Place of an inlet (on the top edge) or outlet (on the bottom edge) of a box; none when the box
 /// has no such port.
 ///
-/// When the count is not known, ports are placed as if the one asked for were the last.
+/// When the count is unknown, ports are placed as if the requested one were the last.
 pub fn nub(object: &BoxView<'_>, outlet: bool, index: u32) -> Option<Point> {
     let facts = &object.face.facts;
     let stated = if outlet { facts.outlets } else { facts.inlets };
@@ -67,7 +67,7 @@ const GAP: f64 = 8.0;
 const RING: f64 = 15.0;
 /// How far the search goes.
 const REACH: f64 = 4000.0;
-/// Distance to the right of everything, when nothing nearer is free.
+/// Distance to the right of all boxes, when no nearer place is free.
 const MARGIN: f64 = 50.0;
 
 /// A place for a new box.
@@ -150,7 +150,7 @@ pub struct Nub {
     pub index: u32,
 }
 
-/// What may be changed to bring two nubs above each other.
+/// The change that may bring two nubs above each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adjust {
     /// The width of the target.
@@ -169,13 +169,13 @@ pub enum LayoutError {
         label: String,
         /// `inlet` or `outlet`.
         side: &'static str,
-        /// The number asked for.
+        /// The requested number.
         index: u32,
     },
     /// The box is gone.
     #[error("the object is no longer there")]
     NoSuchBox,
-    /// The first or only nub of a side stays where it is whatever the width.
+    /// The width does not move the first or only nub of a side.
     #[error("the first or only nub does not move with the width; adjust the left edge instead")]
     FixedNub,
     /// The width would have to be nothing or less.
@@ -199,7 +199,7 @@ pub enum LayoutError {
 pub struct Proposal {
     /// The box.
     pub object: BoxId,
-    /// Its rectangle, if the proposal is taken.
+    /// Its rectangle under this proposal.
     pub rect: Rect,
 }
 

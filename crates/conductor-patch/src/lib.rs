@@ -1,9 +1,8 @@
 //! Lossless documents for Max (`.maxpat`, `.maxhelp`, `.amxd`) and Pure Data (`.pd`) patches.
 //!
-//! A patch is opened from bytes and written back to bytes. What nobody touched is copied verbatim:
-//! number spelling, key order, unknown keys, spacing, line ends. What an edit prints follows the
-//! style of its file. Every edit is a value with an exact inverse, so undo restores bytes, not only
-//! meaning.
+//! A patch is opened from bytes and written back to bytes. Unedited parts are copied verbatim:
+//! number spelling, key order, unknown keys, spacing, line ends. Edited parts follow the style of
+//! the file. Every edit is a value with an exact inverse, so undo restores bytes, not only meaning.
 //!
 //! ```
 //! use conductor_patch::{Atom, CanvasId, CordEnds, Document, Edit, Format, JournalLimits, NewBox, Op, Patch, Point};
@@ -23,15 +22,14 @@
 //! # Ok::<(), conductor_patch::PatchError>(())
 //! ```
 //!
-//! The way through the crate: [`Document`] opens and writes; [`View`], [`BoxView`] and [`CordView`]
-//! read; [`Edit`] changes; [`Patch`] adds revisions, undo and references; [`layout`], [`validate`],
-//! [`mod@render`], [`find()`] and [`diff()`] are functions of a view; [`objects`] is what is known
-//! about classes.
+//! Where to start: [`Document`] opens and writes; [`View`], [`BoxView`] and [`CordView`] read;
+//! [`Edit`] changes; [`Patch`] adds revisions, undo and references; [`layout`], [`validate`],
+//! [`find()`] and [`diff()`] are functions of a view; [`objects`] holds the known classes.
 //!
-//! Not here: files, clocks, hosts, sockets. Opening a document runs nothing and reads nothing that
-//! it names.
-#![warn(missing_docs)]
+//! Not here: files, clocks, hosts, sockets, pictures. Opening a document runs nothing and reads no
+//! file that it names.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod amxd;
 mod atoms;
@@ -55,11 +53,9 @@ mod patch;
 mod pd;
 mod ports;
 pub mod reach;
-pub mod render;
 mod sequence;
 mod statements;
 mod style;
-mod svg;
 pub mod validate;
 
 pub use amxd::AmxdError;

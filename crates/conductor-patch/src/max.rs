@@ -2,8 +2,7 @@
 //! cord in place.
 //!
 //! Reading is one pass that keeps ranges; only the lists `boxes` and `lines` and embedded patchers
-//! become structure. Not here: the `.amxd` frame (`amxd`), spelling (`style`), and what an edit
-//! does (`edit`).
+//! become structure. Not here: the `.amxd` frame (`amxd`), spelling (`style`) and edits (`edit`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,7 +47,7 @@ pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result
     let Some((range, mut canvas)) = root else {
         return Err(OpenError::NotAPatch { missing: "patcher" });
     };
-    // What stands around the root patcher becomes text of the root canvas.
+    // The bytes around the root patcher become text of the root canvas.
     let behind = Item::Text(Chunk::source(range.end, end.max(json.end)));
     let before = Item::Text(Chunk::source(json.start, range.start));
     canvas.items.splice(0, 0, vec![before]);
@@ -77,14 +76,14 @@ struct Reader<'a> {
     diagnostics: Vec<Diagnostic>,
 }
 
-/// A box with what is embedded in it.
+/// A box with its embedded patcher.
 type Element = (Face, Option<Arc<Canvas>>);
 
-/// A patcher inside a box, and where its text stands.
+/// A patcher inside a box, and the range of its text.
 type Embedded = Option<(Range<usize>, Arc<Canvas>)>;
 
-/// A list of `boxes` or `lines` as it came by: where its items stand, so that a later duplicate key
-/// can demote it to text.
+/// A list of `boxes` or `lines` that was read: the ranges of its items, so that a later duplicate
+/// key can demote it to text.
 #[derive(Clone)]
 struct Section {
     items: Range<usize>,
@@ -101,7 +100,7 @@ impl Reader<'_> {
     }
 
     fn note(&mut self, scanner: &Scanner<'_>, offset: Option<usize>, message: String, subject: Option<&str>) {
-        // A file of a million faults must not become a million messages.
+        // Limits the messages about a file with very many faults.
         if self.diagnostics.len() < 200 {
             let mut diagnostic = Diagnostic::new(Severity::Warning, message);
             diagnostic.line = offset.map(|offset| scanner.fail_at(offset, "").line);
@@ -470,7 +469,8 @@ fn box_fact(facts: &mut Facts, key: &[u8], value: &[u8], kind: Kind) {
     }
 }
 
-/// Reads an entry of `lines`; none when it holds no patchline. The caller knows where its text is.
+/// Reads an entry of `lines`; none when it holds no patchline. The caller sets the range of its
+/// text.
 fn cord(scanner: &mut Scanner<'_>) -> Result<Option<Cord>, JsonError> {
     if scanner.peek() != Some(b'{') {
         scanner.skip()?;
@@ -529,7 +529,7 @@ fn end(value: &[u8]) -> End {
     if scanner.more(b']') == Ok(true)
         && let Ok((range, _)) = scanner.skip()
     {
-        // A negative port is no port at all; the largest number makes it dangling.
+        // A negative port is invalid; the largest number makes the cord dangle.
         end.port =
             finite(value.get(range).unwrap_or_default()).map_or(0, |n| if n < 0.0 { u32::MAX } else { n as u32 });
     }
@@ -538,13 +538,12 @@ fn end(value: &[u8]) -> End {
 
 /// The text of one box or cord, opened for changes to its members.
 ///
-/// An embedded patcher is left out and stands as a placeholder, so that its size does not matter
-/// here.
+/// A placeholder replaces an embedded patcher, so that its size does not matter here.
 pub(crate) struct Shape {
     buffer: Vec<u8>,
     hole: Option<usize>,
     members: Vec<Member>,
-    /// Just behind the opening brace of the inner object.
+    /// Just after the opening brace of the inner object.
     open: usize,
     level: usize,
 }
@@ -559,7 +558,7 @@ struct Member {
 const PLACEHOLDER: &[u8] = b"null";
 
 impl Shape {
-    /// `wrapper` is `box` or `patchline`; `depth` is that of the canvas the item stands in.
+    /// `wrapper` is `box` or `patchline`; `depth` is that of the canvas that contains the item.
     pub(crate) fn open(before: &[u8], after: Option<&[u8]>, wrapper: &str, depth: usize) -> Option<Shape> {
         let mut buffer = before.to_vec();
         let hole = after.map(|after| {
@@ -659,8 +658,8 @@ impl Shape {
         if let Json::Array(items) = value
             && member.kind == Kind::Array
         {
-            // Same length: only the items that differ are spelled anew, so untouched numbers keep
-            // their spelling.
+            // Same length: only items that differ are printed, so that untouched numbers keep their
+            // spelling.
             let parts = json::elements(old);
             let scalars: Vec<&str> = items
                 .iter()
@@ -714,7 +713,7 @@ impl Shape {
 
     /// Puts a placeholder for an embedded patcher under `patcher`.
     pub(crate) fn dig(&mut self, style: &Style) {
-        // A classic file puts an object value behind tabs of its own.
+        // A classic file puts tabs before an object value.
         let marker = Json::Object(vec![]);
         self.remove("patcher");
         self.set(style, "patcher", &marker);
@@ -726,7 +725,7 @@ impl Shape {
         }
     }
 
-    /// The bytes before and behind the embedded patcher; the second is `None` when there is none.
+    /// The bytes before and after the embedded patcher; the second is `None` when there is none.
     pub(crate) fn close(self) -> (Vec<u8>, Option<Vec<u8>>) {
         match self.hole {
             Some(hole) => {

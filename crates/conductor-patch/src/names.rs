@@ -1,4 +1,4 @@
-//! Names of Pd boxes. A `.pd` file has no place for them, so they stand in a side file,
+//! Names of Pd boxes. A `.pd` file cannot hold them, so they are in a side file,
 //! `<file>.conductor.json`, and are matched to the boxes when both are opened. Not here: reading or
 //! writing that file.
 
@@ -66,8 +66,8 @@ impl Document {
         Some(out)
     }
 
-    /// Gives the boxes the names of a side file: by text and place, else by text and index. Names
-    /// without a box are given back.
+    /// Gives the boxes the names of a side file: by text and place, else by text and index. Returns
+    /// the names without a box.
     pub fn take_names(&mut self, text: &str) -> Result<Vec<Unmatched>, NamesError> {
         let file = text.as_bytes();
         let members = json::members(file);

@@ -1,8 +1,8 @@
-//! What is known about object classes without running Max or Pd: counts, types, sizes, arguments,
-//! attributes.
+//! Facts about object classes, available without running Max or Pd: counts, types, sizes,
+//! arguments, attributes.
 //!
 //! The tables are generated (`tools/max_table.py`, `tools/pd_table.py`) and embedded. Not here:
-//! what a file or an embedded patcher says about a box, which goes before the table (`ports`).
+//! counts from a file or an embedded patcher, which take precedence (`ports`).
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -28,11 +28,11 @@ pub struct Class {
     pub size: Option<(f64, f64)>,
     /// The `maxclass` of a user interface object.
     pub ui: Option<&'static str>,
-    /// Argument names with types, `?` behind optional ones.
+    /// Argument names with types, `?` after optional ones.
     pub arguments: Vec<&'static str>,
     /// Attribute names with types.
     pub attributes: Vec<(&'static str, &'static str)>,
-    /// Counts that files of other versions hold and that are right too.
+    /// Counts of other versions, which are valid too.
     pub also: Vec<(u32, u32)>,
     /// The counts are a guess: a file, a script or unusual arguments decide.
     pub guess: bool,
@@ -77,7 +77,7 @@ pub fn table(format: Format) -> &'static Table {
     }
 }
 
-/// Attributes every Max box has, which live in the file as keys of the box.
+/// Attributes of every Max box, stored as keys of the box.
 pub(crate) const BOX_ATTRIBUTES: &[&str] = &[
     "annotation",
     "annotation_name",
@@ -119,7 +119,7 @@ const GEN_BINARY: &[&str] = &[
     "absdiff", "atan2", "hypot",
 ];
 
-/// Other operators of gen, whose counts are left for Max to find.
+/// Other operators of gen, whose counts are not in the table.
 const GEN_OPERATORS: &str = "abs acos acosh and asin asinh atan atanh bool buffer cartopol ceil change clamp clip codebox constant cos cosh counter cycle \
     dcblock degrees delay delta dim e elapsed eq exp exp2 expr fastcos fastexp fastpow fastsin fasttan fixdenorm fixnan floor fold fract ftom gate gen gt \
     gte gtp history in int interp isdenorm isnan latch ln log log10 log2 lookup lt lte ltp mix mod mse mtof nearest neg neq noise norm not or out param \
@@ -441,7 +441,7 @@ pub enum Confidence {
     Unknown,
 }
 
-/// What is known about a box text before the box is made.
+/// The facts about a box text before the box is made.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// The class as written.
@@ -502,35 +502,15 @@ pub(crate) fn default_size(format: Format, maxclass: &str, text: &str) -> (f64, 
 /// The three names nearest to `name` by edit distance, nearest first; names that share nothing are
 /// left out.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let wanted: Vec<char> = name.chars().take(64).collect();
+    let folded = |text: &str| text.chars().take(64).map(|it| it.to_ascii_lowercase()).collect::<Vec<char>>();
+    let wanted = folded(name);
     let mut found: Vec<(usize, &str)> = names
-        .map(|candidate| (distance(&wanted, candidate), candidate))
+        .map(|candidate| (strsim::generic_levenshtein(&wanted, &folded(candidate)), candidate))
         .filter(|(distance, candidate)| *distance <= wanted.len().max(candidate.len()) / 2 + 1)
         .collect();
     found.sort();
     found.dedup();
     found.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
-}
-
-fn distance(a: &[char], b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = i;
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-        for (j, y) in b.iter().enumerate() {
-            let above = row.get(j + 1).copied().unwrap_or(0);
-            let left = row.get(j).copied().unwrap_or(0);
-            let cost = diagonal + usize::from(!x.eq_ignore_ascii_case(y));
-            diagonal = above;
-            if let Some(place) = row.get_mut(j + 1) {
-                *place = cost.min(above + 1).min(left + 1);
-            }
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! An open patch: a document with its revision, its journal for undo and redo, and references that
-//! outlive nothing they should not. Not here: files, hosts and clocks; the caller reads, writes and
-//! knows the time.
+//! expire when their box or revision is gone. Not here: files, hosts and clocks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use crate::document::{BoxId, CanvasId, Document};
 use crate::edit::{Applied, CordEnds, Edit, EditError, LookupError, Op, Refused, Restore, Target, find};
 use crate::objects;
 
-/// How much can be taken back.
+/// Limits of the undo journal.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalLimits {
     /// Steps.
@@ -62,7 +61,7 @@ pub enum PatchError {
     /// An edit was refused.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// There is nothing to take back or to make again.
+    /// There is nothing to undo or redo.
     #[error("nothing to {0}")]
     Nothing(&'static str),
 }
@@ -72,7 +71,7 @@ pub enum PatchError {
 pub struct Revised {
     /// The revision now.
     pub revision: u64,
-    /// What was done.
+    /// The label of the change.
     pub applied: Applied,
 }
 
@@ -118,8 +117,8 @@ impl Patch {
         self.revision != self.saved_revision && self.document.to_bytes() != *self.saved
     }
 
-    /// Whether the patch is locked for hands; a file does not say, so it starts unlocked. Edits do
-    /// not ask.
+    /// Whether the patch is locked for a person's hands. A file does not state it, so a patch
+    /// starts unlocked. Edits ignore it.
     pub fn locked(&self) -> bool {
         self.locked
     }
@@ -134,7 +133,7 @@ impl Patch {
         &self.saved
     }
 
-    /// Tells the patch that `bytes`, of the revision now, are on disk.
+    /// Records that `bytes`, of the current revision, are on disk.
     pub fn mark_saved(&mut self, bytes: impl Into<Arc<[u8]>>) {
         self.saved = bytes.into();
         self.saved_revision = self.revision;
@@ -185,8 +184,7 @@ impl Patch {
         Ok(Revised { revision: self.revision, applied })
     }
 
-    /// What the edits would do, without doing it: the document as it would be, and what was done to
-    /// it.
+    /// Applies edits to a copy: returns the resulting document and what was changed.
     pub fn preview(&self, edits: &[Edit]) -> Result<(Document, Applied), PatchError> {
         let edits = self.settle(edits)?;
         let mut document = self.document.clone();
@@ -218,7 +216,7 @@ impl Patch {
         }
     }
 
-    /// Takes back up to `steps` steps; their labels, newest first.
+    /// Undoes up to `steps` steps; returns their labels, newest first.
     pub fn undo(&mut self, steps: usize) -> Result<Vec<String>, PatchError> {
         let mut labels = Vec::new();
         for _ in 0..steps {
@@ -232,7 +230,7 @@ impl Patch {
         if labels.is_empty() { Err(PatchError::Nothing("undo")) } else { Ok(labels) }
     }
 
-    /// Makes up to `steps` taken back steps again; their labels, in the order they were made.
+    /// Redoes up to `steps` undone steps; returns their labels in the order they were made.
     pub fn redo(&mut self, steps: usize) -> Result<Vec<String>, PatchError> {
         let mut labels = Vec::new();
         for _ in 0..steps {
@@ -253,8 +251,8 @@ impl Patch {
         Ok(back)
     }
 
-    /// Takes over a document that another program made of this one. Nothing before it can be taken
-    /// back: the steps do not fit it.
+    /// Adopts a version of the document that another program made. Clears the journal, because its
+    /// steps do not fit the new version.
     pub fn take(&mut self, document: Document) {
         self.document = document;
         self.revision += 1;
@@ -263,7 +261,7 @@ impl Patch {
         self.trail.clear();
     }
 
-    /// How many steps can be taken back and made again.
+    /// The number of steps that can be undone and redone.
     pub fn depths(&self) -> (usize, usize) {
         (self.undo.len(), self.redo.len())
     }
@@ -285,7 +283,7 @@ impl Patch {
         (oldest == revision).then_some(document)
     }
 
-    /// Finds a canvas by the segments of its id behind the root's: keys, or names that exactly one
+    /// Finds a canvas by the segments of its id after the root's: keys, or names that exactly one
     /// box has.
     pub fn canvas(&self, segments: &[&str]) -> Result<CanvasId, LookupError> {
         let mut id = CanvasId::ROOT;
@@ -388,8 +386,8 @@ fn segment_slot(document: &Document, id: &CanvasId, canvas: &Canvas, segment: &s
     }
 }
 
-/// The readable part of a root's id: the file name without its last extension, with `-` for what an
-/// id cannot hold.
+/// The readable part of a root's id: the file name without its last extension, with `-` for
+/// characters that an id cannot hold.
 pub fn id_stem(file_name: &str) -> String {
     let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);
     stem.chars()

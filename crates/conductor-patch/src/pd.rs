@@ -1,8 +1,8 @@
 //! The `.pd` format: statements into canvases, and the spelling of new and changed statements.
 //!
 //! A statement keeps its bytes, with the white space before it. `#A` and `#X f` statements belong
-//! to the box before them and travel with it. Not here: inlet and outlet counts (`objects`), and
-//! what an edit does (`edit`).
+//! to the box before them and travel with it. Not here: inlet and outlet counts (`objects`) and
+//! edits (`edit`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::document::{Limits, OpenError};
 use crate::geometry::Rect;
 use crate::style::Style;
 
-/// Files that break long statements do so behind the first atom that passes this column, as older
-/// Pd did.
+/// Files that break long statements do so after the first atom that passes this column, as older Pd
+/// did.
 const WRAP: usize = 65;
 /// Pd breaks the text of a box at this many characters unless the box states a width.
 const COLUMNS: usize = 60;
@@ -204,7 +204,7 @@ struct Level {
     boxes: Vec<(Face, Option<Arc<Canvas>>)>,
     cords: Vec<Cord>,
     facts: CanvasFacts,
-    /// Behind the header and the declarations: where a first box goes.
+    /// The place of a first box: after the header and the declarations.
     start: usize,
 }
 
@@ -228,7 +228,7 @@ impl Level {
         self.boxes.push((face, inner));
     }
 
-    /// Takes a statement into the box before it; false when no box stands right before it.
+    /// Adds a statement to the box before it; false when there is no box directly before it.
     fn extend(&mut self, end: usize, text: &[u8]) -> bool {
         let (Some(Item::Box(_)), Some((face, inner))) = (self.items.last(), self.boxes.last_mut()) else {
             return false;
@@ -296,8 +296,7 @@ impl Level {
                 }
             }
         }
-        // A cord is read when its statement comes, so new cords stand behind every box as well as
-        // behind the other cords.
+        // Pd connects a cord when it reads the statement, so new cords must come after every box.
         let behind_boxes =
             self.items.iter().rposition(|item| matches!(item, Item::Box(_))).map_or(self.start, |at| at + 1);
         let behind_cords =
@@ -380,7 +379,8 @@ fn show_word(word: &[u8]) -> String {
     out
 }
 
-/// Text of a box as Pd shows it: atoms joined by spaces, commas and semicolons at their word.
+/// Text of a box as Pd shows it: atoms joined by spaces; commas and semicolons directly after their
+/// word.
 fn show<'a>(words: impl Iterator<Item = &'a [u8]>) -> String {
     let mut out = String::new();
     for word in words {
@@ -513,7 +513,7 @@ pub(crate) fn wrapped(text: &str, columns: Option<u32>) -> Vec<String> {
     let limit = columns.filter(|n| *n > 0).map_or(COLUMNS, |n| n as usize);
     let letters: Vec<char> = text.chars().collect();
     let mut lines = Vec::new();
-    // What was broken off is left where it is: a text as long as a file may be is walked once.
+    // Slices instead of copies keep this linear in the length of the text.
     let mut rest = letters.as_slice();
     while rest.len() > limit {
         let (cut, skip) = match rest.iter().take(limit + 1).rposition(|c| *c == ' ') {
@@ -569,8 +569,8 @@ fn gui_size(text: &str) -> Option<(f64, f64)> {
         "bng" | "tgl" => value("size").map(|size| (size, size)),
         "nbx" => {
             let (columns, height, font) = (value("width")?, value("height")?, value("fontsize")?);
-            // The number box draws its digits at six tenths of its own font size, beside a triangle
-            // of half its height.
+            // The number box draws its digits at six tenths of its own font size, next to a
+            // triangle of half its height.
             Some(((columns * (font * 31.0 / 36.0)).floor().max(1.0) + (height / 2.0).floor() + 4.0, height))
         }
         "hradio" => Some((value("size")? * value("number")?, value("size")?)),

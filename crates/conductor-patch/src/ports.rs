@@ -1,15 +1,15 @@
-//! How many inlets and outlets a box has, and how surely that is known.
+//! Inlet and outlet counts of a box, and how reliable they are.
 //!
-//! Order of truth: what the file states, then what an embedded patcher or a learned abstraction
-//! shows, then the rule table.
+//! Order of precedence: the file, then an embedded patcher or a known abstraction, then the rule
+//! table.
 
 use std::sync::Arc;
 
 use crate::Format;
 use crate::atoms;
 use crate::canvas::Canvas;
-use crate::document::{BoxView, View, read_value};
-use crate::objects;
+use crate::document::{BoxView, View};
+use crate::objects::{self, Counted};
 
 /// Where the counts of a box come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Basis {
     Rule,
     /// A running host drew them.
     Host,
-    /// Nothing says.
+    /// Unknown.
     Unknown,
 }
 
@@ -44,18 +44,21 @@ pub struct Ports {
 impl Ports {
     pub(crate) const UNKNOWN: Ports =
         Ports { inlets: None, outlets: None, outlet_types: None, basis: Basis::Unknown, exact: false };
+
+    pub(crate) fn exact(inlets: u32, outlets: u32, outlet_types: Option<Vec<String>>, basis: Basis) -> Ports {
+        Ports { inlets: Some(inlets), outlets: Some(outlets), outlet_types, basis, exact: true }
+    }
+
+    fn counted(counted: Counted, basis: Basis) -> Ports {
+        let Counted { inlets, outlets, outlet_types, exact } = counted;
+        Ports { inlets, outlets, outlet_types, basis, exact }
+    }
 }
 
 pub(crate) fn of(object: &BoxView<'_>) -> Ports {
     let facts = &object.face.facts;
     if let (Some(inlets), Some(outlets)) = (facts.inlets, facts.outlets) {
-        return Ports {
-            inlets: Some(inlets),
-            outlets: Some(outlets),
-            outlet_types: types_in_file(object),
-            basis: Basis::File,
-            exact: true,
-        };
+        return Ports::exact(inlets, outlets, types_in_file(object), Basis::File);
     }
     expected(
         &object.view,
@@ -68,12 +71,10 @@ pub(crate) fn of(object: &BoxView<'_>) -> Ports {
 }
 
 fn types_in_file(object: &BoxView<'_>) -> Option<Vec<String>> {
-    let shape = object.shape()?;
-    let (raw, kind) = shape.get("outlettype")?;
-    Some(read_value(raw, kind).atoms().iter().map(atoms::Atom::in_content).collect())
+    Some(object.key_value("outlettype")?.atoms().iter().map(atoms::Atom::in_content).collect())
 }
 
-/// The ports a box of this kind and text would have, the file's own statement left aside.
+/// The ports a box of this kind and text would have, ignoring the counts in the file.
 pub(crate) fn expected(
     view: &View<'_>,
     maxclass: &str,
@@ -93,23 +94,17 @@ pub(crate) fn expected(
         return ports.clone();
     }
     let table = objects::table(document.format);
-    let asked = match native {
+    let named = match native {
         Some("obj" | "restore") => text,
         Some(native) => native,
         None if maxclass == "newobj" => text,
         None => maxclass,
     };
-    let counted = if view.is_gen() { table.gen_count(asked) } else { table.count(asked, &|_, _| None) };
+    let counted = if view.is_gen() { table.gen_count(named) } else { table.count(named, &|_, _| None) };
     if let Some(counted) = counted {
-        return Ports {
-            inlets: counted.inlets,
-            outlets: counted.outlets,
-            outlet_types: counted.outlet_types,
-            basis: Basis::Rule,
-            exact: counted.exact,
-        };
+        return Ports::counted(counted, Basis::Rule);
     }
-    let class = atoms::tokens(asked).first().copied().unwrap_or_default();
+    let class = atoms::tokens(named).first().copied().unwrap_or_default();
     document.abstraction(class).cloned().unwrap_or(Ports::UNKNOWN)
 }
 
@@ -130,24 +125,12 @@ fn from_gen(inner: &Canvas, text: &str) -> Ports {
     };
     let embedded = |from: &str, class: &str| (from == "embedded_numbers").then(|| greatest(class));
     match objects::table(Format::Maxpat).count(text, &embedded) {
-        Some(counted) => Ports {
-            inlets: counted.inlets,
-            outlets: counted.outlets,
-            outlet_types: counted.outlet_types,
-            basis: Basis::Structure,
-            exact: counted.exact,
-        },
-        None => Ports {
-            inlets: Some(greatest("in").max(1)),
-            outlets: Some(greatest("out")),
-            outlet_types: None,
-            basis: Basis::Structure,
-            exact: true,
-        },
+        Some(counted) => Ports::counted(counted, Basis::Structure),
+        None => Ports::exact(greatest("in").max(1), greatest("out"), None, Basis::Structure),
     }
 }
 
-/// Ports that the inlet and outlet boxes of a canvas make, left to right.
+/// The ports made by the inlet and outlet boxes of a canvas, left to right.
 pub(crate) fn from_inside(format: Format, canvas: &Canvas) -> Ports {
     let (mut inlets, mut outlets) = (0u32, Vec::new());
     let (mut numbered_in, mut numbered_out) = (0u32, 0u32);
@@ -168,20 +151,9 @@ pub(crate) fn from_inside(format: Format, canvas: &Canvas) -> Ports {
         }
     }
     if inlets == 0 && outlets.is_empty() && numbered_in + numbered_out > 0 {
-        return Ports {
-            inlets: Some(numbered_in.max(1)),
-            outlets: Some(numbered_out),
-            outlet_types: None,
-            basis: Basis::Structure,
-            exact: true,
-        };
+        return Ports::exact(numbered_in.max(1), numbered_out, None, Basis::Structure);
     }
     outlets.sort_by(|a, b| a.0.total_cmp(&b.0));
-    Ports {
-        inlets: Some(inlets),
-        outlets: Some(outlets.len() as u32),
-        outlet_types: Some(outlets.into_iter().map(|(_, kind)| kind.to_owned()).collect()),
-        basis: Basis::Structure,
-        exact: true,
-    }
+    let types: Vec<String> = outlets.into_iter().map(|(_, kind)| kind.to_owned()).collect();
+    Ports::exact(inlets, types.len() as u32, Some(types), Basis::Structure)
 }

@@ -1,9 +1,9 @@
-//! What a patch can do beyond itself when a program runs it: which boxes reach files, the network,
-//! devices or the program, and which boxes can send something into those.
+//! Finds what a running patch can affect outside itself: which boxes reach files, the network,
+//! devices or the program, and which boxes can send messages to those.
 //!
-//! Pure is an allowlist; a class that is not in it reaches. A patch may drive a box without a cord:
-//! `send` and `receive`, buses and delay lines are followed within the patch, and what leaves it
-//! counts as reaching. Not here: the files that a box names, and who is asked.
+//! Pure classes are an allowlist; every other class reaches. Boxes also communicate without cords:
+//! `send` and `receive`, buses and delay lines are followed within the patch, and a name that
+//! leaves it counts as reaching. Not here: reading the files that a box names, and asking a person.
 
 mod classes;
 
@@ -29,18 +29,18 @@ pub enum Reach {
     Network,
     /// Reads files.
     ReadsFiles,
-    /// Gives orders to the program that runs the patch.
+    /// Controls the program that runs the patch.
     Host,
     /// Plays MIDI.
     Midi,
-    /// Hears keys, the mouse, MIDI or the microphone.
+    /// Receives keys, the mouse, MIDI or the microphone.
     Listens,
     /// Sends to a name that is not in this patch, or that is made while it runs.
     Sends,
 }
 
 impl Reach {
-    /// What a box can do, for a person.
+    /// A description for a person.
     pub const fn text(self) -> &'static str {
         match self {
             Reach::RunsPrograms => "starts programs",
@@ -52,68 +52,67 @@ impl Reach {
             Reach::Host => "gives orders to the program itself",
             Reach::Midi => "plays MIDI",
             Reach::Listens => "listens to keys, mouse, MIDI or microphone",
-            Reach::Sends => "sends to names outside this patch, or tells boxes to",
+            Reach::Sends => "sends to names outside this patch, or makes boxes do so",
         }
     }
 }
 
-/// What is around a patch while it runs.
+/// The environment of a running patch.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Around<'a> {
-    /// Whether every patch in the program is known, so that a name that only this patch hears stays
-    /// in it.
+pub struct Environment<'a> {
+    /// Whether every patch in the program is known, so that a name that only this patch receives
+    /// stays in it.
     pub alone: bool,
-    /// Names by which other patches let something reach.
+    /// Names that other patches receive and pass on to boxes that reach.
     pub heard_elsewhere: Option<&'a BTreeSet<String>>,
-    /// Classes for which a patch file lies where the program looks before it takes its own.
+    /// Classes that a patch file overrides, because the program searches that folder first.
     pub shadowed: Option<&'a BTreeSet<String>>,
 }
 
-/// A box that reaches, or a statement of a Pd file that the program carries out when it opens the
-/// file.
+/// A box that reaches, or a statement of a Pd file that Pd executes when it opens the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReachingBox {
     /// The canvas it is in.
     pub canvas: CanvasId,
     /// The box; none for a statement.
     pub id: Option<BoxId>,
-    /// What to call it.
+    /// Its name, else its key.
     pub label: String,
     /// Its text.
     pub text: String,
-    /// What it can do, the worst first.
+    /// Its reach, the worst first.
     pub reach: Vec<Reach>,
 }
 
-/// A box that can send something into one that reaches.
+/// A box that can send to a box that reaches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrivingBox {
     /// The canvas it is in.
     pub canvas: CanvasId,
     /// The box.
     pub id: BoxId,
-    /// What to call it.
+    /// Its name, else its key.
     pub label: String,
     /// Its text.
     pub text: String,
 }
 
-/// Everything of a patch that matters beyond it.
+/// The reach of a patch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reaching {
     /// Boxes that reach, in document order.
     pub boxes: Vec<ReachingBox>,
     /// Boxes upstream of those, in document order.
     pub driving: Vec<DrivingBox>,
-    /// Names by which messages from outside get into them.
+    /// Names by which messages from outside enter these boxes.
     pub hears: BTreeSet<String>,
     /// Names of patch files that are loaded.
     pub files: BTreeSet<String>,
     /// Folders that the patch declares.
     pub folders: BTreeSet<String>,
-    /// Whether the patch sends to names, so that what it reaches depends on what is around it.
+    /// Whether the patch sends to names, so that its reach depends on its environment.
     pub names: bool,
-    /// The same bytes mean the same boxes, contents and cords, wherever they are placed. Empty when
+    /// A fingerprint of the boxes, their contents and cords, independent of position. Empty when
     /// nothing reaches.
     pub print: Vec<u8>,
 }
@@ -145,9 +144,9 @@ pub fn stem(path: &str) -> String {
     }
 }
 
-/// What a document reaches.
-pub fn reach(document: &Document, around: &Around<'_>) -> Reaching {
-    let mut graph = Graph::new(document, around);
+/// Finds the reach of a document.
+pub fn reach(document: &Document, environment: &Environment<'_>) -> Reaching {
+    let mut graph = Graph::new(document, environment);
     graph.walk(&document.root, &CanvasId::ROOT, None);
     graph.settle();
     if graph.nodes.iter().all(|node| node.reach.is_empty()) {
@@ -156,16 +155,16 @@ pub fn reach(document: &Document, around: &Around<'_>) -> Reaching {
     graph.finish()
 }
 
-/// Whether a change can be seen to leave a patch without reach, at the cost of what changed:
-/// `before` reached nothing, sent to no name, and nothing shadows a class. `false` says only that
-/// the whole patch must be looked at.
+/// Whether a change surely keeps a patch without reach; costs only as much as the change. The
+/// caller knows that `before` reached nothing, sent to no name, and that no file overrides a class.
+/// `false` means only that the whole patch must be examined.
 pub fn stays_pure(before: &Document, after: &Document) -> bool {
-    let around = Around { alone: true, ..Around::default() };
-    let mut graph = Graph::new(after, &around);
+    let environment = Environment { alone: true, ..Environment::default() };
+    let mut graph = Graph::new(after, &environment);
     std::ptr::eq(&*before.source, &*after.source) && graph.stays_pure(&before.root, &after.root)
 }
 
-/// Ways to meet without a cord.
+/// Ways to communicate without a cord.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Bus {
     Message,
@@ -175,7 +174,7 @@ enum Bus {
 }
 
 impl Bus {
-    /// A name of another bus never meets one of messages.
+    /// The name with a prefix, so that names of different buses are different.
     fn name(self, name: &str) -> String {
         match self {
             Bus::Message => name.to_owned(),
@@ -191,7 +190,7 @@ enum What {
     Box(Slot),
     /// The outlets of a subpatcher; the box itself is its inlets.
     Outlets(Slot),
-    /// A statement beside the boxes.
+    /// A statement outside the boxes.
     Statement,
 }
 
@@ -203,14 +202,14 @@ struct Node<'a> {
     reach: Vec<Reach>,
     sends: Option<(Bus, String)>,
     hears: Option<(Bus, String)>,
-    /// Its inside is part of the box.
+    /// The inside counts as part of the box.
     sealed: Option<&'a Arc<Canvas>>,
 }
 
 struct Level<'a> {
     canvas: &'a Canvas,
     id: CanvasId,
-    /// By slot: the node that cords end at, and the one they start at.
+    /// By slot: the node at which cords end, and the node at which they start.
     ends: Vec<Option<(usize, usize)>>,
     holder: Option<usize>,
 }
@@ -227,14 +226,14 @@ impl Level<'_> {
 
 struct Graph<'a> {
     document: &'a Document,
-    around: &'a Around<'a>,
+    environment: &'a Environment<'a>,
     pd: bool,
     classes: &'static Classes,
     nodes: Vec<Node<'a>>,
     levels: Vec<Level<'a>>,
-    /// Boxes that make symbols out of numbers or other symbols.
+    /// Boxes that build symbols from numbers or other symbols.
     makers: Vec<usize>,
-    /// Whether a box makes the first word of a message out of data.
+    /// Whether a box builds the first word of a message from data.
     selects: bool,
 }
 
@@ -248,7 +247,7 @@ fn class_of(face: &Face) -> &str {
     }
 }
 
-/// A name that stays what it is while the patch runs, and that the program itself does not hear.
+/// A name that is constant while the patch runs and that the program itself does not receive.
 fn is_plain_name(name: &str) -> bool {
     !name.is_empty()
         && name != "pd"
@@ -258,11 +257,11 @@ fn is_plain_name(name: &str) -> bool {
 }
 
 impl<'a> Graph<'a> {
-    fn new(document: &'a Document, around: &'a Around<'a>) -> Graph<'a> {
+    fn new(document: &'a Document, environment: &'a Environment<'a>) -> Graph<'a> {
         let pd = document.format.is_pd();
         Graph {
             document,
-            around,
+            environment,
             pd,
             classes: Classes::of(pd),
             nodes: Vec::new(),
@@ -310,7 +309,7 @@ impl<'a> Graph<'a> {
         self.nodes.iter().any(|it| it.sends.is_some())
     }
 
-    /// Whether two states of a canvas differ in nothing but boxes and cords that cannot matter.
+    /// Whether two states of a canvas differ only in boxes and cords that cannot reach.
     fn stays_pure(&mut self, before: &'a Canvas, after: &'a Canvas) -> bool {
         if std::ptr::eq(before, after) {
             return true;
@@ -350,8 +349,8 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// A box that neither reaches, nor meets another without a cord, nor makes words that another
-    /// could take for an order.
+    /// A box that does not reach, uses no names, and builds no words that another box could
+    /// execute.
     fn is_plain(&mut self, face: &'a Arc<Face>, inner: Option<&'a Arc<Canvas>>) -> bool {
         let node = self.classify(face, inner, 0);
         inner.is_none()
@@ -362,8 +361,7 @@ impl<'a> Graph<'a> {
             && !self.selects
     }
 
-    /// Statements of a Pd file that are neither a box, a cord nor a place: Pd carries each of them
-    /// out.
+    /// Statements of a Pd file that are not a box, a cord or coordinates: Pd executes each of them.
     fn statements(&mut self, canvas: &'a Canvas, level: usize) {
         let source: &'a [u8] = &self.document.source;
         for item in canvas.items.iter() {
@@ -400,7 +398,7 @@ impl<'a> Graph<'a> {
         let mut node = Node::new(level, Some(face));
         let text = face.facts.text.as_ref();
         let class = class_of(face);
-        // Only these separate words in both programs; what else looks like a space would hide the
+        // Only these characters separate words in both programs; any other space could hide the
         // class.
         let odd = |it: char| (it.is_whitespace() || it.is_control()) && !matches!(it, ' ' | '\n' | '\r' | '\t');
         if face.facts.native != Some("text") && text.contains(odd) {
@@ -501,21 +499,21 @@ impl<'a> Graph<'a> {
                 node.reach = vec![Reach::Sends];
             }
         }
-        // Pd splits a statement at a comma and carries out each part; only a width may follow one.
+        // Pd splits a statement at a comma and executes each part; only a width may follow one.
         let tail: Vec<&[u8]> = if bytes.contains(&b',') {
             pd::words(pd::own_statement(bytes).0).skip_while(|word| *word != b",").collect()
         } else {
             Vec::new()
         };
         let width = matches!(tail.as_slice(), [] | [_, b"f", _]);
-        // Data belong to the last array that was made, whichever box they follow.
+        // Data belong to the last array made, even when they follow another box.
         let data = node.reach.is_empty() && contains(bytes, b"#A") && contains(pd::own_statement(bytes).1, b"#A");
         if !width || data {
             node.reach.push(Reach::Host);
         }
     }
 
-    /// A user interface object of Pd: the names it sends to and hears.
+    /// A user interface object of Pd: the names it sends to and receives.
     fn gui(&self, node: &mut Node<'a>, bytes: &[u8], skip: usize, class: &str) {
         let words: Vec<&[u8]> = pd::words(pd::own_statement(bytes).0).collect();
         let field = |name: &str| {
@@ -529,7 +527,7 @@ impl<'a> Graph<'a> {
 
     fn classify_max(&mut self, node: &mut Node<'a>, face: &'a Face, class: &str, inner: Option<&'a Arc<Canvas>>) {
         let text = face.facts.text.as_ref();
-        let shadowed = self.around.shadowed.is_some_and(|it| it.contains(class));
+        let shadowed = self.environment.shadowed.is_some_and(|it| it.contains(class));
         match class {
             "comment" => {}
             "message" => {
@@ -539,7 +537,7 @@ impl<'a> Graph<'a> {
             }
             _ if shadowed => node.reach = vec![Reach::LoadsCode],
             "p" | "patcher" | "bpatcher" if inner.is_some() => {}
-            // Inside gen there is arithmetic only, but for what writes into buffers.
+            // Inside gen there is only arithmetic, except for writing into buffers.
             "gen~" | "gen"
                 if inner.is_some_and(|it| it.facts.namespace.as_deref().is_none_or(|it| it == "dsp.gen")) =>
             {
@@ -586,7 +584,7 @@ impl<'a> Graph<'a> {
     fn has_painter(&self, face: &Face, inner: bool) -> bool {
         let source = &self.document.source;
         let parts = [face.before.bytes(source), face.after.bytes(source)];
-        // A key that is spelled with escapes is read by its meaning.
+        // A key spelled with escapes must be decoded first.
         if parts.iter().any(|it| contains(it, b"\\u")) {
             let shape = crate::document::shape_of(self.document, face, inner, 0);
             return shape.is_none_or(|it| it.keys().any(|key| key == "jspainterfile"));
@@ -594,7 +592,7 @@ impl<'a> Graph<'a> {
         parts.iter().any(|it| contains(it, b"jspainterfile"))
     }
 
-    /// Which names leave the patch, and which boxes can make such a name.
+    /// Decides which names leave the patch, and which boxes can build such a name.
     fn settle(&mut self) {
         if self.selects {
             for maker in std::mem::take(&mut self.makers) {
@@ -608,16 +606,16 @@ impl<'a> Graph<'a> {
         }
         let heard: BTreeSet<String> =
             self.nodes.iter().filter_map(|it| it.hears.as_ref()).map(|(bus, name)| bus.name(name)).collect();
-        let told = self.thrown_by_message();
+        let renamable = self.thrown_by_message();
         for (at, node) in self.nodes.iter_mut().enumerate() {
             let Some((bus, name)) = &node.sends else { continue };
             let full = bus.name(name);
             let host = *bus == Bus::Message && (name == "pd" || name.starts_with("pd-"));
-            let leaves = !self.around.alone
+            let leaves = !self.environment.alone
                 || !is_plain_name(name)
-                || self.around.heard_elsewhere.is_some_and(|it| it.contains(&full))
+                || self.environment.heard_elsewhere.is_some_and(|it| it.contains(&full))
                 || (*bus == Bus::Message && !heard.contains(&full))
-                || told.contains(&at);
+                || renamable.contains(&at);
             if host {
                 node.reach.push(Reach::Host);
             } else if leaves {
@@ -626,21 +624,20 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// `throw~` boxes that something else than a signal goes into: a message can give them another
-    /// name.
+    /// `throw~` boxes that receive messages, which can give them another name.
     fn thrown_by_message(&self) -> BTreeSet<usize> {
-        let mut told = BTreeSet::new();
+        let mut found = BTreeSet::new();
         for level in &self.levels {
             for cord in level.canvas.cord_slots().filter_map(|it| level.canvas.cord(it)) {
                 let (Some(from), Some(to)) = (cord.from.slot, cord.to.slot) else { continue };
                 let Some(at) = level.inlets(to) else { continue };
                 let sum = self.nodes.get(at).is_some_and(|it| matches!(it.sends, Some((Bus::Sum, _))));
                 if sum && !level.canvas.face(from).is_some_and(|it| class_of(it).ends_with('~')) {
-                    told.insert(at);
+                    found.insert(at);
                 }
             }
         }
-        told
+        found
     }
 
     /// For each node, the nodes that can send into it.
@@ -700,8 +697,7 @@ impl<'a> Graph<'a> {
             open.extend(sources.get(at).into_iter().flatten());
         }
         let mut found = Reaching { names: self.sends(), ..Reaching::default() };
-        // Numbered in document order, so that boxes that do not matter here do not change the
-        // print.
+        // Numbered in document order, so that other boxes do not change the fingerprint.
         let mut ranks = vec![usize::MAX; self.nodes.len()];
         let mut rank = 0;
         for (at, node) in self.nodes.iter().enumerate() {
@@ -713,7 +709,7 @@ impl<'a> Graph<'a> {
             }
             rank += 1;
             self.print_node(node, &mut found.print);
-            self.tell(node, &mut found);
+            self.record(node, &mut found);
         }
         for level in &self.levels {
             self.print_cords(level, &ranks, &mut found.print);
@@ -751,7 +747,7 @@ impl<'a> Graph<'a> {
             }
             put(print, attached);
         } else if let Some(shape) = crate::document::shape_of(self.document, face, self.has_inner(node), depth) {
-            for key in shape.keys().filter(|key| !classes::COSMETIC.contains(key)) {
+            for key in shape.keys().filter(|key| !classes::is_cosmetic(key)) {
                 put(print, key.as_bytes());
                 put(print, shape.get(key).map(|it| it.0).unwrap_or_default());
             }
@@ -761,7 +757,7 @@ impl<'a> Graph<'a> {
             sealed.write(&mut writer, source, self.document.format);
             put(print, &writer.finish());
         }
-        // Which inlet of its subpatcher a gate is follows from where it is.
+        // The port number of an inlet or outlet box follows from its position.
         if let What::Box(slot) = node.what
             && matches!(class_of(face), "inlet" | "outlet" | "inlet~" | "outlet~")
             && let Some(level) = self.levels.get(node.canvas)
@@ -779,7 +775,7 @@ impl<'a> Graph<'a> {
         self.levels.get(node.canvas).is_some_and(|it| it.canvas.inner(slot).is_some())
     }
 
-    /// Cords into what matters. Pd follows them in file order; Max from right to left.
+    /// Cords between the printed boxes. Pd follows them in file order, Max from right to left.
     fn print_cords(&self, level: &Level<'a>, ranks: &[usize], print: &mut Vec<u8>) {
         let rank = |at: Option<usize>| at.and_then(|at| ranks.get(at)).copied().filter(|it| *it != usize::MAX);
         let mut rows = Vec::new();
@@ -799,7 +795,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    fn tell(&self, node: &Node<'a>, found: &mut Reaching) {
+    fn record(&self, node: &Node<'a>, found: &mut Reaching) {
         if let Some((bus, name)) = &node.hears {
             found.hears.insert(bus.name(name));
         }
@@ -871,14 +867,5 @@ impl<'a> Node<'a> {
 }
 
 fn contains(bytes: &[u8], word: &[u8]) -> bool {
-    let Some(first) = word.first() else { return true };
-    let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|it| it == first) {
-        rest = rest.get(at..).unwrap_or_default();
-        if rest.starts_with(word) {
-            return true;
-        }
-        rest = rest.get(1..).unwrap_or_default();
-    }
-    false
+    memchr::memmem::find(bytes, word).is_some()
 }

@@ -1,4 +1,4 @@
-//! A list whose middle can change without moving everything behind it.
+//! A list whose middle can change without moving all items after it.
 //!
 //! A patch of ten thousand boxes is some forty thousand pieces; one flat vector would move a
 //! megabyte per edit. Blocks keep an insertion or removal at the cost of one block.
@@ -44,8 +44,8 @@ impl<T> Sequence<T> {
         None
     }
 
-    /// Replaces `count` items from `at` by `insert`; gives back what was there, or nothing when the
-    /// range does not exist.
+    /// Replaces `count` items from `at` by `insert`; returns the old items, or none when the range
+    /// does not exist.
     pub(crate) fn splice(&mut self, at: usize, count: usize, insert: Vec<T>) -> Option<Vec<T>> {
         if at.checked_add(count)? > self.len {
             return None;
@@ -81,8 +81,8 @@ impl<T> Sequence<T> {
         Some(removed)
     }
 
-    /// Position of the item that `is` accepts, looked for around `hint` first: items move only as
-    /// far as edits before them shift.
+    /// Position of the item that `is` accepts. The search starts around `hint`, because items move
+    /// only as far as edits before them shift.
     pub(crate) fn position(&self, hint: usize, is: impl Fn(&T) -> bool) -> Option<usize> {
         for distance in 0..48 {
             for at in [hint.checked_add(distance), hint.checked_sub(distance)].into_iter().flatten() {

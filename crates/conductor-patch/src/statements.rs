@@ -1,15 +1,14 @@
-//! The statements of a Pd document one by one, for whoever shows the document in a running Pd.
+//! The statements of a Pd document one by one, for showing the document in a running Pd.
 //!
-//! Not here: talking to Pd. Atoms are given as the file spells them, which is also how Pd reads
-//! messages.
+//! Not here: talking to Pd. Atoms have the spelling of the file, which Pd also reads in messages.
 
 use crate::canvas::Item;
 use crate::document::{BoxView, Document, Format, View};
 use crate::{objects, pd};
 
 impl BoxView<'_> {
-    /// Pd: the atoms behind the place of the box (all of them for boxes without a place), without a
-    /// stated width.
+    /// Pd: the atoms after the coordinates of the box (all atoms for boxes without coordinates),
+    /// without a stated width.
     pub fn pd_atoms(&self) -> Vec<String> {
         let placed = !matches!(self.native_class(), Some("array" | "scalar"));
         pd::words(self.pd_statement())
@@ -25,15 +24,15 @@ impl BoxView<'_> {
         self.face.facts.columns.filter(|columns| text && *columns > 0)
     }
 
-    /// Pd: whether data (`#A`) hang on the box, which only a file can carry.
+    /// Pd: whether the box has data (`#A`), which only a file can hold.
     pub fn pd_has_data(&self) -> bool {
         let chunk = if self.inside().is_some() { &self.face.after } else { &self.face.before };
         let (_, attached) = pd::own_statement(chunk.bytes(&self.view.document.source));
         pd::words(attached).next() == Some(b"#A")
     }
 
-    /// Whether nothing was done to the box between two states of one document. What is inside a
-    /// subpatcher does not count.
+    /// Whether the box is unchanged between two states of one document, without regard to the
+    /// inside of a subpatcher.
     pub fn is_untouched(&self, other: &BoxView<'_>) -> bool {
         std::sync::Arc::ptr_eq(self.face, other.face)
     }
@@ -49,8 +48,8 @@ pub fn is_pd_gui(class: &str) -> bool {
     gui_name(class).is_some()
 }
 
-/// Where among its atoms, the class being the first, a user interface object of Pd keeps the value
-/// it shows; running patches change it.
+/// The index of the atom in which a user interface object of Pd stores its value, counted from the
+/// class; running patches change it.
 pub fn pd_value_atom(class: &str) -> Option<usize> {
     Some(pd::gui_field(gui_name(class)?, "value")? + 1)
 }
@@ -61,14 +60,13 @@ fn gui_name(class: &str) -> Option<&'static str> {
 }
 
 impl View<'_> {
-    /// Whether nothing was done to the canvas, and to what is inside it, between two states of one
-    /// document.
+    /// Whether the canvas and its subpatchers are unchanged between two states of one document.
     pub fn is_untouched(&self, other: &View<'_>) -> bool {
         std::ptr::eq(self.canvas, other.canvas)
     }
 
-    /// Pd: what stands beside boxes and cords: declarations, coordinates, and statements that
-    /// nothing knows. Without the header.
+    /// Pd: the statements other than the header, boxes and cords: declarations, coordinates and
+    /// unknown statements.
     pub fn pd_frame(&self) -> Vec<String> {
         let mut found = Vec::new();
         for n in 0.. {

@@ -1,15 +1,13 @@
-//! How a `.maxpat` file spells its JSON, found from its first bytes, so that what an edit prints
-//! looks like the rest of it.
+//! Detects how a `.maxpat` file spells its JSON, and prints edited parts in the same style.
 //!
-//! Not here: reading (`json`), or which keys a box has (`max`).
+//! Not here: reading (`json`) and the keys of a box (`max`).
 
 use crate::json;
 
 /// The printing habits seen in the wild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
-    /// Max 5 to 9.0: `"key" : value`, an object value behind its own tabs, `}` newline `, ` between
-    /// items.
+    /// Max 5 to 9.0: `"key" : value`, tabs before an object value, `}` newline `, ` between items.
     Classic,
     /// Max 9.1: lists of scalars on one line.
     Inline,
@@ -30,7 +28,7 @@ pub(crate) struct Style {
     pub(crate) wraps: bool,
 }
 
-/// What can be printed.
+/// A value to print.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Json {
     /// A scalar, spelled already.
@@ -121,7 +119,7 @@ impl Style {
         }
     }
 
-    /// What `get_patch_info` calls it.
+    /// Its name in `get_patch_info`.
     pub(crate) fn name(&self) -> &'static str {
         match (self.dialect, self.unit) {
             (Dialect::Classic, _) => "tabs",
@@ -146,7 +144,7 @@ impl Style {
         if self.dialect == Dialect::Minified && self.colon == ": " { ", " } else { "," }
     }
 
-    /// Text between `[` and the first item of a list of objects, whose items stand at `level`.
+    /// Text between `[` and the first item of a list of objects at `level`.
     pub(crate) fn lead(&self, level: usize) -> String {
         match self.dialect {
             Dialect::Classic => format!(" {}", self.unit.repeat(level)),
@@ -187,7 +185,7 @@ impl Style {
         format!("{break_before}{}{}", self.comma(), self.line(level))
     }
 
-    /// A key with its colon; an object value of the classic dialect stands behind tabs of its own.
+    /// A key with its colon; in the classic dialect an object value has tabs of its own before it.
     pub(crate) fn member(&self, key: &str, value: &Json, level: usize) -> String {
         let mut out = String::new();
         out.push_str(&json::encode(key));
@@ -199,7 +197,7 @@ impl Style {
         out
     }
 
-    /// Prints a value whose own line stands at `level`.
+    /// Prints a value whose own line is at `level`.
     pub(crate) fn print(&self, value: &Json, level: usize, out: &mut String) {
         match value {
             Json::Scalar(text) => out.push_str(text),
@@ -246,8 +244,8 @@ impl Style {
         out.push('}');
     }
 
-    /// A printed value moved `levels` further in. Raw tabs and line ends stand only between values,
-    /// so text is never touched.
+    /// A printed value, indented by `levels` more. Raw tabs and line ends occur only between
+    /// values, so strings are not changed.
     pub(crate) fn deeper(&self, text: &[u8], levels: usize) -> Vec<u8> {
         let more = self.unit.repeat(levels);
         let classic = self.dialect == Dialect::Classic;
@@ -257,7 +255,7 @@ impl Style {
             out.push(*byte);
             let next = text.get(at + 1).copied().unwrap_or(0);
             let line_starts = *byte == b'\n' && !matches!(next, b'\n' | b'\r' | b',' | 0);
-            // The classic dialect indents an object behind its key as well.
+            // The classic dialect also indents an object after its key.
             let object_starts = classic && *byte == b' ' && previous == b':' && next == b'\t';
             if line_starts || object_starts {
                 out.extend_from_slice(more.as_bytes());

@@ -1,7 +1,7 @@
-//! Finding faults in the layout of a patch.
+//! Finds faults in the layout of a patch.
 //!
-//! Boxes and cords are compared through a spatial index, so the cost follows the size of the patch,
-//! not its square.
+//! Boxes and cords are compared through a spatial index, so the cost is not quadratic in the size
+//! of the patch.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,13 +16,13 @@ use crate::layout;
 pub enum Check {
     /// A cord that runs upwards.
     Upward,
-    /// Boxes that lie on each other.
+    /// Boxes that overlap.
     Overlap,
     /// A cord that runs through a box it does not belong to.
     CordObject,
-    /// Cords that lie on each other.
+    /// Cords that overlap.
     CordCord,
-    /// Boxes that lie on each other in presentation mode.
+    /// Boxes that overlap in presentation mode.
     PresentationOverlap,
 }
 
@@ -43,7 +43,7 @@ impl Check {
     }
 }
 
-/// What to look at.
+/// What to check.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Only findings that concern one of these boxes.
@@ -56,7 +56,7 @@ pub struct Options {
     pub epsilon: f64,
     /// Looks at backgrounds, panels and comments on panels as well.
     pub include_background: bool,
-    /// Most findings to give.
+    /// Most findings to return.
     pub limit: usize,
 }
 
@@ -99,7 +99,7 @@ pub struct Finding {
     pub objects: Vec<BoxId>,
     /// The cord concerned.
     pub cord: Option<CordRef>,
-    /// The second cord, where two lie on each other.
+    /// The second of two overlapping cords.
     pub other_cord: Option<CordRef>,
     /// Where.
     pub at: Option<Point>,
@@ -112,13 +112,13 @@ pub struct Finding {
 /// All faults.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The faults, at most as many as asked for.
+    /// The faults, at most the requested number.
     pub findings: Vec<Finding>,
     /// How many each check found, in the order of [`Check::ALL`].
     pub summary: [usize; 5],
-    /// Whether there were more than are given.
+    /// Whether there were more.
     pub truncated: bool,
-    /// Pairs that were compared: what the report cost.
+    /// Pairs that were compared, as a measure of the cost.
     pub compared: u64,
 }
 
@@ -129,7 +129,7 @@ impl Report {
     }
 }
 
-/// A pile of ten thousand boxes in one place has fifty million overlaps; nobody reads past these.
+/// Ten thousand boxes in one place have fifty million overlaps; a report stops here.
 const MOST: usize = 100_000;
 
 struct Segment {
@@ -224,7 +224,7 @@ pub fn validate(view: &View<'_>, options: &Options) -> Report {
     search.report
 }
 
-/// Boxes that are meant to lie under others: backgrounds, panels, and comments on a panel.
+/// Boxes that are meant to be under others: backgrounds, panels, and comments on a panel.
 fn background(everything: &[BoxView<'_>]) -> HashSet<Slot> {
     let is_panel = |object: &BoxView<'_>| {
         object.maxclass() == "panel" || (object.view.document.format.is_pd() && object.class() == "cnv")
@@ -316,8 +316,7 @@ fn by_slot(boxes: &[(Slot, Rect)]) -> Vec<Option<Rect>> {
     placed
 }
 
-/// Longest piece of a segment that is looked up at once: a long diagonal would else meet half the
-/// patch.
+/// Longest piece of a segment per lookup: the bounds of a long diagonal would cover half the patch.
 const PIECE: f64 = 128.0;
 /// Pieces of one segment; a segment longer than any window is looked up in coarser pieces.
 const MOST_PIECES: f64 = 1000.0;
@@ -422,7 +421,7 @@ fn on_each_other(search: &mut Search<'_>, courses: &[Course]) {
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(key, _)| *key);
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     for ((upright, _), mut row) in rows {
         row.sort_by(|a, b| a.from.x.total_cmp(&b.from.x));
         let mut open: Vec<&Segment> = Vec::new();
@@ -436,7 +435,7 @@ fn on_each_other(search: &mut Search<'_>, courses: &[Course]) {
                 };
                 let ends = [a.name.from, a.name.to, b.name.from, b.name.to];
                 let counts = segment.cord != other.cord && shared > search.options.epsilon && search.in_scope(&ends);
-                if counts && told.insert((segment.cord.min(other.cord), segment.cord.max(other.cord))) {
+                if counts && reported.insert((segment.cord.min(other.cord), segment.cord.max(other.cord))) {
                     let at = if upright { Point::new(segment.from.y, segment.from.x) } else { segment.from };
                     let finding = Finding {
                         check: Check::CordCord,

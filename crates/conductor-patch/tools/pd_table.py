@@ -29,7 +29,7 @@ ALIASES = {
     "sel": "select", "v": "value", "del": "delay", "vd~": "delread4~", "hslider": "hsl", "vslider": "vsl", "my_numbox": "nbx",
     "my_canvas": "cnv", "toggle": "tgl", "rdb": "hradio", "radiobut": "hradio", "radiobutton": "hradio", "hdl": "hradio", "vdl": "vradio",
 }
-# Creation arguments to try, and the rules that must predict what Pd draws for them.
+# Creation arguments to try, and the rules that must predict the nubs Pd draws for them.
 RULES = {
     "trigger": ["outlets arg_count"],
     "pack": ["inlets arg_count"],
@@ -65,7 +65,7 @@ ARGUMENTS = {
     "get": ["tmpl a", "tmpl a b", "tmpl a b c"],
 }
 TRIED = ["", "1", "1 2", "1 2 3", "1 2 3 4"]
-# Opening a window, a socket or a process is no part of counting nubs.
+# Opening a window, a socket or a process is not needed for counting nubs.
 SKIP = {"canvas", "pd", "window", "netreceive", "netsend", "pd~", "clone"}
 KNOWN = {"netreceive": (1, 2), "netsend": (1, 2)}
 # Counts that follow from words in the arguments, which are not tried here.
@@ -161,7 +161,7 @@ def predict(rules, default, arguments):
 
 
 def count(path):
-    """The text of the table, the version it was counted on, and what Pd could not create."""
+    """The text of the table, the version it was counted on, and the classes that Pd could not create."""
     names = [line.strip() for line in open(path) if line.strip()]
     with tempfile.TemporaryDirectory() as folder:
         pd = Pd(folder)

@@ -1,7 +1,9 @@
-//! A Set of 10 MB against what its cost cannot go below: inflating, compressing, and the same track
-//! in a small Set.
+//! Operations on a Set of 10 MB, compared with their lower bounds: inflating and compressing alone,
+//! and the same edit in a small Set.
 
-#[path = "../tests/all/large.rs"]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
+
+#[path = "../tests/it/large.rs"]
 mod large;
 
 use conductor_set::{DEFAULT_XML_LIMIT, Document, Guard, LiveEdit, Note, NoteWindow, OpenSet};

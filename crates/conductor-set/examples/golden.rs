@@ -1,7 +1,9 @@
-//! Writes the Set that the recorded exchanges are compared on, and draws it: `golden OUT.als`.
+//! Writes the Set of the recorded exchanges: `golden OUT.als`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
-#[path = "../tests/all/fixtures.rs"]
+#[path = "../tests/it/fixtures.rs"]
 mod fixtures;
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-"""Prints what Python's own gzip and XML readers see in a Live Set, as JSON: tempo, tracks, MIDI clips and their notes.
+"""Prints the contents of a Live Set, read with Python's own gzip and XML, as JSON: tempo, tracks, MIDI clips and their notes.
 
 It shares no code with conductor-set: that is its use.
 """

@@ -1,5 +1,5 @@
-//! Changes as values: they apply, invert and compose. Not here: what an edit means; a change knows
-//! only chunks of text.
+//! Changes as values: they apply, invert and compose. Not here: the meaning of edits; a change
+//! replaces chunks of text.
 
 use crate::document::{Chunk, Document, Revision, Role};
 use crate::error::LiveError;
@@ -63,7 +63,7 @@ impl Change {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
             };
             match self.swaps.last_mut() {
-                // A knob that turns for minutes must not keep every text in between.
+                // A knob that turns for minutes must not store every intermediate text.
                 Some(last) if last.at == swap.at && same(&last.into, &swap.out) => last.into = swap.into,
                 Some(_) | None => self.swaps.push(swap),
             }
@@ -93,12 +93,12 @@ impl Change {
     }
 }
 
-/// A document in the making, with the swaps made so far.
+/// A document under construction, with the swaps made so far.
 pub(crate) struct Draft {
     pub doc: Document,
     before: Revision,
     swaps: Vec<Swap>,
-    /// What the running edit did, as bytes for the next revision.
+    /// The changes of the current edit, as bytes for the next revision.
     log: Vec<u8>,
 }
 
@@ -149,7 +149,7 @@ impl Draft {
         self.swap(at, 1, Vec::new());
     }
 
-    /// Ends one edit: gives the document its next revision, unless nothing changed.
+    /// Ends one edit: sets the document's next revision, unless nothing changed.
     pub fn seal(&mut self) {
         if !self.log.is_empty() {
             self.doc.revision = self.doc.revision.then(&std::mem::take(&mut self.log));

@@ -1,5 +1,5 @@
-//! What must hold in a Set that Live is to open. Not here: what Live itself would say; this finds
-//! broken references and counts.
+//! Checks a Set for broken references and counts, which would keep Live from opening it. Not here:
+//! all other rules of Live.
 
 use crate::change::Swap;
 use crate::document::{Chunk, Document, Family};
@@ -9,24 +9,26 @@ use crate::note::stored;
 use crate::track::{TrackKind, chain_of};
 use crate::xml::El;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
 
 /// One fault, with the place it was found.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Fault {
     /// Two targets share a number.
+    #[error("two targets have id {id}")]
     DuplicateId {
         /// The number.
         id: u32,
     },
     /// A target's number is not below `NextPointeeId`.
+    #[error("target id {id} is not below NextPointeeId {next}")]
     IdNotBelowNext {
         /// The number.
         id: u32,
-        /// What the Set says is next.
+        /// The Set's next free id.
         next: u32,
     },
     /// A slot list is not as long as the scene list.
+    #[error("track {track:?}: {list} has {slots} slots for {scenes} scenes")]
     SlotCount {
         /// Name of the track.
         track: String,
@@ -38,6 +40,7 @@ pub enum Fault {
         scenes: usize,
     },
     /// Two notes of a clip share a number.
+    #[error("track {track:?}: two notes of a clip have id {id}")]
     DuplicateNoteId {
         /// Name of the track.
         track: String,
@@ -45,20 +48,23 @@ pub enum Fault {
         id: u32,
     },
     /// A note's number is not below the clip's `NextId`.
+    #[error("track {track:?}: note id {id} is not below NextId {next}")]
     NoteIdNotBelowNext {
         /// Name of the track.
         track: String,
         /// The number.
         id: u32,
-        /// What the clip says is next.
+        /// The clip's next free id.
         next: u32,
     },
     /// An envelope points at a target that is not there.
+    #[error("an envelope points at id {id}, which is not there")]
     DanglingPointee {
         /// The number.
         id: u32,
     },
     /// A track belongs to a group that is not there.
+    #[error("track {track:?} is in group {group}, which is not there")]
     DanglingGroup {
         /// Name of the track.
         track: String,
@@ -67,34 +73,7 @@ pub enum Fault {
     },
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::DuplicateId { id } => write!(f, "two targets have id {id}"),
-            Fault::IdNotBelowNext { id, next } => {
-                write!(f, "target id {id} is not below NextPointeeId {next}")
-            }
-            Fault::SlotCount { track, list, slots, scenes } => {
-                write!(f, "track {track:?}: {list} has {slots} slots for {scenes} scenes")
-            }
-            Fault::DuplicateNoteId { track, id } => {
-                write!(f, "track {track:?}: two notes of a clip have id {id}")
-            }
-            Fault::NoteIdNotBelowNext { track, id, next } => {
-                write!(f, "track {track:?}: note id {id} is not below NextId {next}")
-            }
-            Fault::DanglingPointee { id } => {
-                write!(f, "an envelope points at id {id}, which is not there")
-            }
-            Fault::DanglingGroup { track, group } => {
-                write!(f, "track {track:?} is in group {group}, which is not there")
-            }
-        }
-    }
-}
-
-/// Everything that is wrong with a document. Sets older than Live 11 are checked only for what they
-/// have.
+/// All faults of a document. Sets older than Live 11 are checked only for the elements they have.
 pub fn check(doc: &Document) -> Vec<Fault> {
     let mut faults = Vec::new();
     let next = doc.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
@@ -124,7 +103,7 @@ pub fn check(doc: &Document) -> Vec<Fault> {
     faults
 }
 
-/// The `PointeeId` of every envelope that nothing answers to.
+/// The `PointeeId` of every envelope whose target does not exist.
 fn dangling(chunk: &Chunk, exists: impl Fn(u32) -> bool, faults: &mut Vec<Fault>) {
     for target in chunk.outline.all(&chunk.text).filter(|el| el.name() == "EnvelopeTarget") {
         if let Some(id) = target.child("PointeeId").and_then(|p| p.attr_u32("Value")).filter(|id| !exists(*id)) {
@@ -133,7 +112,7 @@ fn dangling(chunk: &Chunk, exists: impl Fn(u32) -> bool, faults: &mut Vec<Fault>
     }
 }
 
-/// What can be seen in one track alone.
+/// Faults that one track alone shows.
 fn local(doc: &Document, chunk: usize, faults: &mut Vec<Fault>) {
     let Some(track) = doc.tracks().find(|t| t.chunk == chunk) else {
         return;
@@ -172,11 +151,10 @@ fn note_ids(clip: El<'_>, track: &str, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Checks what a list of edits touched. A fault that the document already had is not held against
-/// the edit.
+/// Checks the parts that a list of edits touched. Ignores faults that the document already had.
 ///
-/// Cost follows the touched chunks: numbers of the shared space may only stay, go, or come from the
-/// free range.
+/// The cost depends on the touched chunks: an edit may only keep or remove ids, or take new ones
+/// from the free range.
 pub(crate) fn after_edit(before: &Document, after: &Document, swaps: &[Swap]) -> Result<(), LiveError> {
     let next = |doc: &Document| doc.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
     let free = next(before).unwrap_or(u32::MAX)..next(after).unwrap_or(u32::MAX);
@@ -211,7 +189,7 @@ pub(crate) fn after_edit(before: &Document, after: &Document, swaps: &[Swap]) ->
     Ok(())
 }
 
-/// Asked only when something looks wrong, so the cost of a whole check is paid only then.
+/// Called only when something looks wrong, because it checks the whole document.
 fn had(before: &Document, fault: &Fault) -> bool {
     let old = check(before);
     old.contains(fault) || matches!(fault, Fault::DanglingPointee { id } if targets(before).contains(id))

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Entries per list in one answer.
 pub const PAGE: usize = 400;
 
-/// What a slot or clip holds.
+/// The contents of a slot or clip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClipKind {
@@ -25,7 +25,7 @@ pub enum ClipKind {
     Empty,
 }
 
-/// Where a clip lies.
+/// Where a clip is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Location {
@@ -71,7 +71,7 @@ pub struct ArrangementRow {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Clips {
-    /// The track asked for.
+    /// The requested track.
     pub track_id: PathId,
     /// One entry per slot.
     pub session: Vec<SlotRow>,
@@ -83,7 +83,7 @@ pub struct Clips {
     /// Where the next page begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// What the reader should know.
+    /// Notes for the reader.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -113,7 +113,7 @@ pub struct ClipInfo {
     pub is_midi: bool,
     /// What it holds.
     pub kind: ClipKind,
-    /// Where it lies.
+    /// Where it is.
     pub location: Location,
     /// The slot, in the session.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,7 +202,7 @@ fn start_of(el: El<'_>) -> f64 {
     el.attr_f64("Time").or_else(|| el.number("CurrentStart")).unwrap_or(0.0)
 }
 
-/// The event list that holds a track's arrangement clips.
+/// The event list with a track's arrangement clips.
 pub(crate) fn arrangement_events(track: Track<'_>) -> Option<El<'_>> {
     let sequencer = track.sequencer()?;
     match track.kind {
@@ -222,14 +222,15 @@ impl<'a> Track<'a> {
         (0..).zip(found).map(|(n, el)| Clip { el, track: *self, path: self.on(TrackPart::Clip(n)) }).collect()
     }
 
+    /// The clip of every slot, in order.
+    pub fn slot_clips(&self) -> Vec<Option<Clip<'a>>> {
+        let clip = |(n, slot)| Some(Clip { el: in_slot(slot)?, track: *self, path: self.on(TrackPart::SlotClip(n)) });
+        (0..).zip(self.slots()).map(clip).collect()
+    }
+
     /// Session clips in slot order.
     pub fn session(&self) -> Vec<Clip<'a>> {
-        let slots = (0..).zip(self.slots());
-        slots
-            .filter_map(|(n, slot)| {
-                Some(Clip { el: in_slot(slot)?, track: *self, path: self.on(TrackPart::SlotClip(n)) })
-            })
-            .collect()
+        self.slot_clips().into_iter().flatten().collect()
     }
 }
 
@@ -257,18 +258,10 @@ impl Clip<'_> {
     pub fn info(&self) -> ClipInfo {
         let number = |path| self.el.number(path).unwrap_or(0.0);
         let (start, end) = (self.start(), self.end());
-        let (location, slot_id) = match self.path {
-            PathId::OnTrack(t, TrackPart::SlotClip(n)) => {
-                (Location::Session, Some(PathId::OnTrack(t, TrackPart::Slot(n))))
-            }
-            PathId::OnTrack(..)
-            | PathId::Track(_)
-            | PathId::Return(_)
-            | PathId::OnReturn(..)
-            | PathId::Main
-            | PathId::OnMain(_)
-            | PathId::Scene(_)
-            | PathId::CuePoint(_) => (Location::Arrangement, None),
+        let (location, slot_id) = if let PathId::OnTrack(t, TrackPart::SlotClip(n)) = self.path {
+            (Location::Session, Some(PathId::OnTrack(t, TrackPart::Slot(n))))
+        } else {
+            (Location::Arrangement, None)
         };
         ClipInfo {
             id: self.path,
@@ -306,31 +299,27 @@ pub(crate) fn file_path(clip: El<'_>) -> Option<String> {
 }
 
 fn group_holds_none(path: PathId) -> LiveError {
-    LiveError::WrongType { subject: path, reason: "a group track holds no clips".into(), listing: Listing::Tracks }
+    LiveError::wrong_type(path, "a group track holds no clips", Listing::Tracks)
 }
 
 impl Document {
     fn track_for_clips(&self, n: u32, path: PathId) -> Result<Track<'_>, LiveError> {
-        let track = self.tracks().nth(n as usize).ok_or(LiveError::Gone { subject: path, listing: Listing::Tracks })?;
+        let track = self.tracks().nth(n as usize).ok_or(LiveError::gone(path, Listing::Tracks))?;
         if track.kind == TrackKind::Group { Err(group_holds_none(path)) } else { Ok(track) }
     }
 
     /// The track and slot element at a slot path.
     pub(crate) fn need_slot(&self, path: PathId) -> Result<(Track<'_>, El<'_>, u32), LiveError> {
         let PathId::OnTrack(t, TrackPart::Slot(n)) = path else {
-            return Err(LiveError::WrongKind {
-                subject: path,
-                expected: "a session slot (track:N/clipslot:M)",
-                listing: Listing::Clips,
-            });
+            return Err(LiveError::wrong_kind(path, "a session slot (track:N/clipslot:M)", Listing::Clips));
         };
         let track = self.track_for_clips(t, path)?;
         let slot = track.slots().get(n as usize).copied();
-        slot.map(|s| (track, s, n)).ok_or(LiveError::Gone { subject: path, listing: Listing::Clips })
+        slot.map(|s| (track, s, n)).ok_or(LiveError::gone(path, Listing::Clips))
     }
 
     pub(crate) fn need_clip(&self, path: PathId) -> Result<Clip<'_>, LiveError> {
-        let gone = LiveError::Gone { subject: path, listing: Listing::Clips };
+        let gone = LiveError::gone(path, Listing::Clips);
         if let PathId::OnTrack(t, TrackPart::SlotClip(n)) = path {
             let track = self.track_for_clips(t, path)?;
             let slot = *track.slots().get(n as usize).ok_or(gone)?;
@@ -339,11 +328,7 @@ impl Document {
         } else if let PathId::OnTrack(t, TrackPart::Clip(n)) = path {
             self.track_for_clips(t, path)?.arrangement().get(n as usize).copied().ok_or(gone)
         } else {
-            Err(LiveError::WrongKind {
-                subject: path,
-                expected: "a clip (track:N/clipslot:M/clip or track:N/clip:M)",
-                listing: Listing::Clips,
-            })
+            Err(LiveError::wrong_kind(path, "a clip (track:N/clipslot:M/clip or track:N/clip:M)", Listing::Clips))
         }
     }
 
@@ -351,11 +336,9 @@ impl Document {
         let clip = self.need_clip(path)?;
         match clip.kind() {
             ClipKind::Midi => Ok(clip),
-            ClipKind::Audio | ClipKind::Empty => Err(LiveError::WrongType {
-                subject: path,
-                reason: "an audio clip has no notes".into(),
-                listing: Listing::Clips,
-            }),
+            ClipKind::Audio | ClipKind::Empty => {
+                Err(LiveError::wrong_type(path, "an audio clip has no notes", Listing::Clips))
+            }
         }
     }
 
@@ -365,17 +348,12 @@ impl Document {
     /// Wrong kind of path; no such track.
     pub fn clips(&self, path: PathId, offset: usize) -> Result<Clips, LiveError> {
         let track = self.need_track(path)?;
-        let slots = track.slots();
         let arrangement = track.arrangement();
-        let session = (0..).zip(&slots).map(|(n, slot)| {
-            let slot_id = track.on(TrackPart::Slot(n));
-            match in_slot(*slot) {
-                Some(el) => {
-                    let clip = Clip { el, track, path: track.on(TrackPart::SlotClip(n)) };
-                    SlotRow { slot_id, clip_id: Some(clip.path), name: Some(clip.name()), kind: clip.kind() }
-                }
-                None => SlotRow { slot_id, clip_id: None, name: None, kind: ClipKind::Empty },
-            }
+        let session = (0..).zip(track.slot_clips()).map(|(n, clip)| SlotRow {
+            slot_id: track.on(TrackPart::Slot(n)),
+            clip_id: clip.map(|clip| clip.path),
+            name: clip.map(|clip| clip.name()),
+            kind: clip.map_or(ClipKind::Empty, |clip| clip.kind()),
         });
         let rows = arrangement.iter().map(|clip| ArrangementRow {
             clip_id: clip.path,
@@ -397,8 +375,8 @@ impl Document {
 
     /// Every slot, empty ones included, then every arrangement clip of a track.
     pub(crate) fn clip_infos(&self, track: Track<'_>) -> Vec<ClipInfo> {
-        let slots = (0..).zip(track.slots()).map(|(n, slot)| match in_slot(slot) {
-            Some(el) => Clip { el, track, path: track.on(TrackPart::SlotClip(n)) }.info(),
+        let slots = (0..).zip(track.slot_clips()).map(|(n, clip)| match clip {
+            Some(clip) => clip.info(),
             None => ClipInfo::empty(track.on(TrackPart::Slot(n))),
         });
         slots.chain(track.arrangement().iter().map(|c| c.info())).collect()

@@ -11,7 +11,7 @@ use crate::wire;
 use crate::xml::{El, number};
 use serde::{Deserialize, Serialize};
 
-/// What a parameter's numbers mean.
+/// The unit of a parameter's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -21,9 +21,9 @@ pub enum Unit {
     Pan,
     /// 0 or 1.
     Bool,
-    /// Whatever the document stores.
+    /// The document's own scale.
     Document,
-    /// Whatever a running Live uses; its faders run from 0 to 1, and 0.85 is 0 dB.
+    /// The scale of a running Live; its faders run from 0 to 1, and 0.85 is 0 dB.
     Live,
 }
 
@@ -33,9 +33,9 @@ pub enum Unit {
 pub enum RangeSource {
     /// The range a controller would be mapped to, ends sorted; a switch is 0 to 1.
     Mapping,
-    /// The document does not say which values are legal.
+    /// The document does not state which values are legal.
     Unknown,
-    /// A running Live said so.
+    /// Reported by a running Live.
     Host,
 }
 
@@ -61,13 +61,13 @@ pub struct Param {
     /// The stored value.
     #[serde(serialize_with = "wire::number")]
     pub value: f64,
-    /// What the numbers mean.
+    /// The unit of the numbers.
     pub unit: Unit,
     /// The value for people.
     pub display: String,
     /// Where the range comes from.
     pub range_source: RangeSource,
-    /// Whether an envelope moves it; a running Live may not tell.
+    /// Whether an envelope moves it; a running Live may not report it.
     pub automated: Option<bool>,
 }
 
@@ -91,7 +91,7 @@ pub struct Device {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Devices {
-    /// The track asked for.
+    /// The requested track.
     pub track_id: PathId,
     /// In chain order.
     pub devices: Vec<Device>,
@@ -100,7 +100,7 @@ pub struct Devices {
     /// Present when parameters were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<bool>,
-    /// Facts that a document does not hold.
+    /// Fields that the document does not store.
     pub unknown: Vec<&'static str>,
 }
 
@@ -140,7 +140,7 @@ pub struct DeviceRow {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrackDetail {
-    /// The track asked for.
+    /// The requested track.
     pub track_id: PathId,
     /// Slots, then arrangement clips.
     pub clips: Vec<ClipInfo>,
@@ -156,7 +156,7 @@ pub struct TrackDetail {
     /// How many there are in all; present when entries were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub totals: Option<Totals>,
-    /// Facts above that the host does not tell.
+    /// Fields above that the host does not report.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<&'static str>,
 }
@@ -238,7 +238,7 @@ pub(crate) fn parameters(device: El<'_>) -> Vec<(String, El<'_>)> {
     out
 }
 
-/// The name of a device's class, whatever the person called it.
+/// The name of a device's class, not the name a person gave it.
 pub(crate) fn class_name(device: El<'_>) -> String {
     let plugin = || {
         let desc = device.child("PluginDesc")?.children().next()?;
@@ -274,7 +274,7 @@ pub fn send_name(n: u32) -> String {
     letter.map_or_else(|| format!("Send {}", n.saturating_add(1)), |c| format!("Send {c}"))
 }
 
-/// A parameter element with what is needed to show or write it.
+/// A parameter element with the facts needed to show or write it.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundParam<'a> {
     pub chain: Chain<'a>,
@@ -297,7 +297,7 @@ impl FoundParam<'_> {
         let unit = if self.is_switch() { Unit::Bool } else { self.unit };
         let (min, max, is_quantized, range_source) = match ends {
             _ if unit == Unit::Bool => (0.0, 1.0, true, RangeSource::Mapping),
-            // Real Sets hold inverted ranges.
+            // Real Sets contain inverted ranges.
             Some((a, b)) => (a.min(b), a.max(b), false, RangeSource::Mapping),
             None => (value, value, true, RangeSource::Unknown),
         };
@@ -362,18 +362,18 @@ impl<'a> Chain<'a> {
 
 impl Document {
     pub(crate) fn need_param(&self, path: PathId) -> Result<FoundParam<'_>, LiveError> {
-        let wrong = LiveError::WrongKind {
-            subject: path,
-            expected: "a parameter (…/device:N/param:M, …/mixer/volume, …/mixer/panning or …/mixer/send:N)",
-            listing: Listing::Devices,
-        };
+        let wrong = LiveError::wrong_kind(
+            path,
+            "a parameter (…/device:N/param:M, …/mixer/volume, …/mixer/panning or …/mixer/send:N)",
+            Listing::Devices,
+        );
         let Some((owner, part)) = path.chain_part() else {
             return Err(wrong);
         };
         if matches!(part, ChainPart::Device(_) | ChainPart::Mixer) {
             return Err(wrong);
         }
-        let gone = || LiveError::Gone { subject: path, listing: Listing::Devices };
+        let gone = || LiveError::gone(path, Listing::Devices);
         let chain = self.chain(owner).ok_or_else(gone)?;
         if let ChainPart::Param(n, m) = part {
             let device = *chain.devices().get(n as usize).ok_or_else(gone)?;

@@ -1,5 +1,5 @@
-//! What differs between two Sets, in the words of edits. Not here: a text diff; bytes that no edit
-//! names are counted, not shown.
+//! Compares two Sets and lists the differences as edits. Not here: a text diff; changed bytes that
+//! no edit covers are counted, not shown.
 
 use crate::clip::Clip;
 use crate::device::{FoundParam, class_name};
@@ -16,10 +16,10 @@ use std::sync::Arc;
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
-    /// The edit that would make it, or `other` for what no edit makes.
+    /// The edit that would make it, or `other` when there is none.
     pub op: &'static str,
-    /// Where: a path id in the newer Set, in the older one for what is gone, or the name of a
-    /// property of the Set.
+    /// A path id in the newer Set (in the older one for deleted objects), or the name of a property
+    /// of the Set.
     pub subject: String,
     /// In the older Set.
     pub before: Option<String>,
@@ -27,7 +27,7 @@ pub struct Difference {
     pub after: Option<String>,
 }
 
-/// What differs between two Sets.
+/// The differences between two Sets.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diff {
     /// In the order of the Set.
@@ -54,8 +54,8 @@ impl Changes {
     }
 }
 
-/// Pairs items by key, then what is left by fallback, in order. Gives (old, new) with `None` for
-/// what has no partner.
+/// Pairs items by key, then the rest by fallback key, in order. Returns (old, new) with `None` for
+/// a missing partner.
 fn pair<T: Copy>(old: &[T], new: &[T], keys: &[&dyn Fn(&T) -> String]) -> Vec<(Option<T>, Option<T>)> {
     let mut partner: Vec<Option<usize>> = vec![None; new.len()];
     let mut taken = vec![false; old.len()];
@@ -78,8 +78,8 @@ fn pair<T: Copy>(old: &[T], new: &[T], keys: &[&dyn Fn(&T) -> String]) -> Vec<(O
     gone.chain(there).collect()
 }
 
-/// What differs from `old` to `new`. Chunks that both share are not read, so the cost of previewing
-/// an edit follows the edit.
+/// The differences from `old` to `new`. Chunks that both share are not read, so the cost of
+/// previewing an edit depends only on the edit.
 pub fn diff(old: &Document, new: &Document) -> Diff {
     let mut changes = Changes(Vec::new());
     set_level(old, new, &mut changes);
@@ -231,7 +231,7 @@ fn params(old: &[FoundParam<'_>], new: &[FoundParam<'_>], changes: &mut Changes)
     let before: HashMap<&str, &FoundParam<'_>> = old.iter().map(|p| (p.name.as_str(), p)).collect();
     let same_names = old.len() == new.len();
     for (n, param) in new.iter().enumerate() {
-        // Plug-in parameters share one name; their place tells them apart.
+        // Plug-in parameters share one name, so the position is part of the key.
         let was = if same_names { old.get(n) } else { before.get(param.name.as_str()).copied() };
         if let Some(was) = was {
             let (x, y) = (was.info(), param.info());

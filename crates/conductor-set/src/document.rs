@@ -1,8 +1,8 @@
-//! A `.als` document: its text in pieces, and how it becomes bytes.
+//! An `.als` document: its text in chunks, and its conversion to and from bytes.
 //!
 //! The text is kept as it was read, in chunks: everything before the first track, one chunk per
-//! track, everything after. An edit replaces whole chunks, so its cost follows the track and not
-//! the Set, and a clone of a document shares its chunks. Not here: files, undo
+//! track, everything after. An edit replaces whole chunks, so its cost depends on the track and not
+//! on the Set, and a clone of a document shares its chunks. Not here: files, undo
 //! ([`crate::OpenSet`]), the meaning of elements.
 
 use crate::error::LiveError;
@@ -35,7 +35,7 @@ impl Revision {
         Revision(first)
     }
 
-    /// The revision of a state that is not a document's: what a running Live tells of itself.
+    /// The revision of a state that is not a document, such as the report of a running Live.
     pub fn of_state(text: &str) -> Self {
         Revision::of(&[text.as_bytes()])
     }
@@ -81,7 +81,7 @@ pub enum Family {
     Newer,
 }
 
-/// What the root element says about the program that saved the Set.
+/// The program that saved the Set, from the root element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     /// `Creator`, for example `Ableton Live 12.0.25`.
@@ -97,7 +97,7 @@ impl Schema {
         let attr = |name| root.attr(name).map(|v| v.into_owned()).unwrap_or_default();
         let (major, minor_version) = (attr("MajorVersion"), attr("MinorVersion"));
         let generation: Option<u32> = minor_version.split(['.', '_']).next().and_then(|s| s.parse().ok());
-        // From Live 12 on the build number after the underscore tells the minor release: 12049 is
+        // From Live 12 on the build number after the underscore gives the minor release: 12049 is
         // 12.0, 12117 is 12.1.
         let build: u32 = minor_version.rsplit('_').next().and_then(|s| s.parse().ok()).unwrap_or(0);
         let family = match (major.as_str(), generation) {
@@ -157,7 +157,7 @@ fn bad_file(reason: impl Into<String>) -> LiveError {
     LiveError::BadFile { reason: reason.into() }
 }
 
-/// Bytes of text that may be held twice while a document is taken apart.
+/// Bytes of text that may be in memory twice while a document is split.
 const SLACK: usize = 1 << 20;
 
 /// Inflates `.als` bytes, stopping at `limit` bytes of text.
@@ -165,8 +165,8 @@ fn inflate(als: &[u8], limit: usize) -> Result<String, LiveError> {
     if !als.starts_with(&[0x1f, 0x8b]) {
         return Err(bad_file("it is not gzip"));
     }
-    // Gzip ends with the length of its text. It is only a hint: a file that lies gets no more than
-    // the limit, nor more than deflate can make of its bytes.
+    // Gzip ends with the length of its text. It is only a hint: the capacity is at most the limit,
+    // and at most what deflate can make of the bytes.
     let said = als.last_chunk().map_or(0, |end| u32::from_le_bytes(*end) as usize);
     let hint = said.min(limit).min(als.len().saturating_mul(1_032));
     let mut bytes = Vec::with_capacity(hint.saturating_add(1));
@@ -182,7 +182,7 @@ fn inflate(als: &[u8], limit: usize) -> Result<String, LiveError> {
         .map_err(|e| bad_file(format!("its text is not UTF-8 at byte {}", e.utf8_error().valid_up_to())))
 }
 
-/// Compresses text as `.als`: no name and no time in the header, so that equal text gives equal
+/// Compresses text as `.als`, without name and time in the header, so that equal text gives equal
 /// bytes.
 fn deflate<'a>(pieces: impl Iterator<Item = &'a str>) -> Vec<u8> {
     let mut out = GzBuilder::new().mtime(0).write(Vec::new(), Compression::new(6));
@@ -236,7 +236,7 @@ impl Document {
         let revision = Revision::of(&[text.as_bytes()]);
         let mut outlines: Vec<Outline> = cuts.windows(2).map(|w| outline.cut(w[0]..w[1])).collect();
         drop(outline);
-        // Chunks are taken off the end and the rest is given back, so that the text is never held
+        // Chunks are split off the end and memory is released, so that the text is never in memory
         // twice.
         let mut chunks = Vec::with_capacity(outlines.len());
         while let (Some(outline), Some(at)) = (outlines.pop(), cuts.len().checked_sub(2).and_then(|n| cuts.get(n))) {
@@ -262,8 +262,8 @@ impl Document {
         self.chunks.iter().map(|c| c.text.len()).sum()
     }
 
-    /// The document as freshly compressed `.als` bytes. [`crate::OpenSet::save`] gives the original
-    /// bytes when nothing changed.
+    /// The document as freshly compressed `.als` bytes. [`crate::OpenSet::save`] returns the
+    /// original bytes when nothing changed.
     pub fn to_als(&self) -> Vec<u8> {
         deflate(self.chunks.iter().map(|c| &*c.text))
     }
@@ -278,7 +278,7 @@ impl Document {
         self.revision
     }
 
-    /// What saved this Set, and whether it can be edited.
+    /// The program that saved this Set, and whether the Set can be edited.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -297,7 +297,7 @@ impl Document {
         // A Set without tracks closes <Tracks /> inside its head, so its head leaves one tag fewer
         // open.
         if left != expected {
-            return Err(LiveError::broken("the new text does not close what it opens"));
+            return Err(LiveError::broken("the new text does not close its own tags"));
         }
         Ok(Arc::new(Chunk { text: text.into_boxed_str(), outline }))
     }
@@ -320,7 +320,7 @@ impl Document {
         self.chunks.len() - 1
     }
 
-    /// The element at `path` below `LiveSet`, with the chunk that holds it.
+    /// The element at `path` below `LiveSet`, with its chunk.
     pub(crate) fn in_set(&self, path: &str) -> Option<(usize, El<'_>)> {
         let (first, rest) = path.split_once('/').map_or((path, None), |(a, b)| (a, Some(b)));
         let head =

@@ -91,7 +91,7 @@ pub enum LiveEdit {
         /// Any clip.
         clip_id: PathId,
     },
-    /// A track; a group with all it holds.
+    /// A track; a group with all its tracks.
     DeleteTrack {
         /// `track:N`
         track_id: PathId,
@@ -114,7 +114,7 @@ impl LiveEdit {
         }
     }
 
-    /// Refuses values that no host takes, whatever the Set holds.
+    /// Refuses values that are invalid for every Set and host.
     ///
     /// # Errors
     /// The first argument at fault.
@@ -136,7 +136,7 @@ impl LiveEdit {
         }
     }
 
-    /// What undo lists show.
+    /// The label in undo lists.
     pub fn label(&self) -> String {
         match self {
             LiveEdit::SetTempo { bpm } => format!("set tempo {bpm}"),
@@ -157,7 +157,7 @@ impl LiveEdit {
     }
 }
 
-/// What can be set on a track.
+/// The properties that can be set on a track.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrackProps {
@@ -188,7 +188,7 @@ impl TrackProps {
     }
 }
 
-/// What can be set on a clip. Positions are in beats of the clip.
+/// The properties that can be set on a clip. Positions are in beats of the clip.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClipProps {
@@ -238,7 +238,7 @@ impl ClipProps {
         Ok(())
     }
 
-    /// The loop this leaves a clip with whose loop is `now`.
+    /// The loop after these properties are set on a clip whose loop is `now`.
     ///
     /// # Errors
     /// A loop that ends before it begins.
@@ -252,7 +252,7 @@ impl ClipProps {
     }
 }
 
-/// What one edit did, in the shape its tool returns.
+/// The result of one edit, in the shape its tool returns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Outcome {
@@ -272,7 +272,7 @@ pub enum Outcome {
     Device(DeviceInserted),
     /// The clip after its properties were set.
     Clip(ClipInfo),
-    /// What is gone.
+    /// The deleted object.
     Deleted(Deleted),
 }
 
@@ -284,12 +284,12 @@ pub struct ClipCreated {
     pub clip_id: PathId,
     /// Its slot.
     pub slot_id: PathId,
-    /// As asked for.
+    /// As requested.
     #[serde(serialize_with = "crate::wire::number")]
     pub length_beats: f64,
 }
 
-/// What a delete removed.
+/// The objects that a delete removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deleted {
     /// Ids as they were before.
@@ -298,7 +298,7 @@ pub struct Deleted {
     pub shifted: bool,
 }
 
-/// An outcome with what the caller should know beside it.
+/// An outcome with warnings.
 pub(crate) struct Done {
     outcome: Outcome,
     changed: Vec<PathId>,
@@ -312,8 +312,7 @@ impl Done {
     }
 }
 
-/// A list of edits worked out on a document, not yet applied anywhere. Preview and apply both come
-/// from here.
+/// A list of edits planned on a document, not yet applied. Preview and apply both use it.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The change as a value.
@@ -324,7 +323,7 @@ pub struct Plan {
     pub outcomes: Vec<Outcome>,
     /// Objects whose content changed.
     pub changed: Vec<PathId>,
-    /// What the caller should know.
+    /// Warnings for the caller.
     pub warnings: Vec<String>,
     /// Whether ids of other objects now name something else.
     pub shifted: bool,
@@ -332,7 +331,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What the change does, in the words of edits.
+    /// The differences that the change makes.
     pub fn diff(&self) -> Diff {
         diff(&self.before, &self.after)
     }
@@ -361,11 +360,11 @@ fn run(draft: &mut Draft, edit: &LiveEdit) -> Result<Done, LiveError> {
 }
 
 impl Document {
-    /// Works out a list of edits, each on the result of the one before. All or none: a refusal
-    /// leaves nothing behind.
+    /// Plans a list of edits, each on the result of the one before. All or none: an error changes
+    /// nothing.
     ///
     /// # Errors
-    /// The refusal of the first edit that cannot be made.
+    /// The error of the first edit that cannot be made.
     pub fn plan(&self, edits: &[LiveEdit]) -> Result<Plan, LiveError> {
         self.need_editable()?;
         let mut draft = Draft::new(self);

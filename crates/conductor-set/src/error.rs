@@ -1,20 +1,20 @@
-//! Why a document refuses. Not here: how a refusal is shown on a wire; the tool layer maps
-//! [`LiveError`] to its own shape.
+//! The errors of a document. Not here: their wire format; the tool layer maps [`LiveError`] to its
+//! own shape.
 
 use crate::document::Revision;
 use crate::path::PathId;
 use std::fmt;
 
-/// The closed set of refusal codes a document can give.
+/// The closed set of error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
     /// The input breaks a stated constraint.
     BadInput,
-    /// The id no longer resolves, or the document moved on.
+    /// The id does not resolve, or the document has changed.
     StaleReference,
     /// The id names an object of another kind.
     WrongType,
-    /// The document refuses what is well formed, as Live would.
+    /// A well-formed request that Live would refuse too.
     SdkRejected,
     /// A document of this kind cannot do it.
     Unsupported,
@@ -23,7 +23,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// The code as it stands on the wire.
+    /// The code on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Code::BadInput => "BAD_INPUT",
@@ -36,7 +36,7 @@ impl Code {
     }
 }
 
-/// Which list shows the ids that would have been right. The caller knows what it calls that list.
+/// The list that shows the valid ids. The caller names the tool for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Listing {
     /// [`crate::Document::overview`]
@@ -57,7 +57,7 @@ impl fmt::Display for Listing {
     }
 }
 
-/// Where an operation works that a document, or one host of a running Live, cannot do.
+/// Where an unsupported operation does work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Elsewhere {
     /// In every running Live.
@@ -68,37 +68,51 @@ pub enum Elsewhere {
     Nowhere,
 }
 
-/// A refusal. `Display` is the message, [`LiveError::code`] the code, [`LiveError::hint`] the cure.
-#[derive(Debug, Clone, PartialEq)]
+/// An error. `Display` is the message; [`LiveError::hint`] says how to recover.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the line of each variant says what its fields are")]
 pub enum LiveError {
     /// The bytes are not a Set that can be opened.
+    #[error("not a Live Set: {reason}")]
     BadFile { reason: String },
     /// The text is not a path id.
+    #[error("{text:?} is not a path id: {reason}")]
     BadPath { text: String, reason: &'static str },
     /// A value breaks its constraint; `subject` is the argument at fault.
+    #[error("{subject}: {reason}")]
     BadValue { subject: String, reason: String },
     /// The path is well formed but of another kind than the operation takes.
+    #[error("{subject} is not {expected}")]
     WrongKind { subject: PathId, expected: &'static str, listing: Listing },
     /// The object exists but is not of the type the operation needs.
+    #[error("{subject}: {reason}")]
     WrongType { subject: PathId, reason: String, listing: Listing },
     /// Nothing is at this path.
+    #[error("{subject} does not exist in the Set")]
     Gone { subject: PathId, listing: Listing },
-    /// The slot is there and holds no clip.
+    /// The slot exists and is empty.
+    #[error("{subject}: the slot is empty")]
     EmptySlot { subject: PathId },
     /// The caller planned against another state.
+    #[error("the Set is at revision {actual}, not {expected}")]
     RevisionDiffers { expected: String, actual: Revision },
     /// Another caller shifted the indices since this one last looked, or may have.
+    #[error("objects may have been inserted, deleted or renamed since the last read, so ids may have shifted")]
     StructureShifted,
-    /// The slot already holds a clip.
+    /// The slot already has a clip.
+    #[error("{subject} already holds a clip")]
     SlotOccupied { subject: PathId },
     /// No device of this name is known.
+    #[error("no device is called {name:?}")]
     UnknownDevice { name: String },
     /// The document refuses, as Live does.
+    #[error("{subject}: {reason}")]
     Refused { subject: PathId, reason: String, cure: &'static str },
     /// A closed document cannot do this.
+    #[error("{}{reason}", subject.as_ref().map(|it| format!("{it}: ")).unwrap_or_default())]
     Unsupported { subject: Option<String>, reason: String, instead: String, elsewhere: Elsewhere },
     /// The edited text failed its own check; nothing was changed.
+    #[error("the edit failed its own check: {reason}")]
     Broken { reason: String },
 }
 
@@ -118,11 +132,23 @@ impl LiveError {
         }
     }
 
+    pub(crate) fn wrong_kind(subject: PathId, expected: &'static str, listing: Listing) -> Self {
+        LiveError::WrongKind { subject, expected, listing }
+    }
+
+    pub(crate) fn wrong_type(subject: PathId, reason: impl Into<String>, listing: Listing) -> Self {
+        LiveError::WrongType { subject, reason: reason.into(), listing }
+    }
+
+    pub(crate) fn gone(subject: PathId, listing: Listing) -> Self {
+        LiveError::Gone { subject, listing }
+    }
+
     pub(crate) fn broken(reason: impl Into<String>) -> Self {
         LiveError::Broken { reason: reason.into() }
     }
 
-    /// The code of this refusal.
+    /// The code of this error.
     pub fn code(&self) -> Code {
         match self {
             LiveError::BadFile { .. } | LiveError::BadPath { .. } | LiveError::BadValue { .. } => Code::BadInput,
@@ -139,7 +165,7 @@ impl LiveError {
         }
     }
 
-    /// What lets the caller recover in one turn.
+    /// A hint that lets the caller recover in one turn.
     pub fn hint(&self) -> String {
         match self {
             LiveError::BadFile { .. } => "give a .als file that Live 8 or later saved".into(),
@@ -204,31 +230,3 @@ impl LiveError {
         }
     }
 }
-
-impl fmt::Display for LiveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LiveError::BadFile { reason } => write!(f, "not a Live Set: {reason}"),
-            LiveError::BadPath { text, reason } => write!(f, "{text:?} is not a path id: {reason}"),
-            LiveError::BadValue { subject, reason } => write!(f, "{subject}: {reason}"),
-            LiveError::WrongKind { subject, expected, .. } => write!(f, "{subject} is not {expected}"),
-            LiveError::WrongType { subject, reason, .. } => write!(f, "{subject}: {reason}"),
-            LiveError::Gone { subject, .. } => write!(f, "{subject} does not exist in the Set"),
-            LiveError::EmptySlot { subject } => write!(f, "{subject}: the slot is empty"),
-            LiveError::RevisionDiffers { expected, actual } => {
-                write!(f, "the Set is at revision {actual}, not {expected}")
-            }
-            LiveError::StructureShifted => f.write_str(
-                "objects may have been inserted, deleted or renamed since the last read, so ids may have shifted",
-            ),
-            LiveError::SlotOccupied { subject } => write!(f, "{subject} already holds a clip"),
-            LiveError::UnknownDevice { name } => write!(f, "no device is called {name:?}"),
-            LiveError::Refused { subject, reason, .. } => write!(f, "{subject}: {reason}"),
-            LiveError::Unsupported { subject: Some(subject), reason, .. } => write!(f, "{subject}: {reason}"),
-            LiveError::Unsupported { subject: None, reason, .. } => f.write_str(reason),
-            LiveError::Broken { reason } => write!(f, "the edit failed its own check: {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for LiveError {}

@@ -1,4 +1,4 @@
-//! Tables of facts about Live: scales, colours, device names. Not here: anything a Set itself says.
+//! Tables of facts about Live: scales, colours, device names. Not here: facts stored in a Set.
 
 /// A scale as Live names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) const COLORS: [u32; 70] = [
     0x624BAD, 0xA34BAD, 0xCC2E6E, 0x3C3C3C,
 ];
 
-/// What a device does to the signal, where it decides which tracks can carry it.
+/// The kind of signal a device processes, which decides the tracks that can have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeviceRole {
     Audio,

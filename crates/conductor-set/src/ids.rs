@@ -1,5 +1,4 @@
-//! The one number space that automation, modulation and controller targets share, and clones that
-//! get fresh numbers in it.
+//! The ids shared by automation, modulation and controller targets, and new ids for clones.
 
 use crate::document::Document;
 use crate::error::LiveError;
@@ -21,7 +20,7 @@ pub(crate) fn pointees<'a>(elements: impl Iterator<Item = El<'a>>) -> impl Itera
 }
 
 impl Document {
-    /// The next free id: what the Set says, or one above every id when the Set says too little.
+    /// The next free id: the Set's own counter, or one above every id when the counter is too low.
     pub(crate) fn next_pointee(&self) -> Result<u32, LiveError> {
         let said = self.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
         let said =
@@ -31,7 +30,7 @@ impl Document {
     }
 }
 
-/// Gives a clone fresh ids from `next` on, points its own envelopes at them, and drops the handles
+/// Assigns new ids to a clone from `next` on, points its envelopes at them, and removes the handles
 /// of Live's object model.
 pub(crate) fn renumber(text: &str, next: &mut u32) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;

@@ -1,5 +1,5 @@
 //! Ableton Live Sets without Live: lossless `.als` documents, positional path ids, edits with
-//! inverses, checks, diffs, drawings.
+//! inverses, checks, diffs.
 //!
 //! A [`Document`] is the text of a Set, kept as it was read. Reading looks at spans of it; an edit
 //! replaces spans, and every byte outside them stays. An [`OpenSet`] adds history: revisions,
@@ -27,14 +27,15 @@
 //! ```
 //!
 //! Sets of Live 8 to 12.3 are read, those of Live 11 and 12 are written. Not here: files, clocks,
-//! MCP, a running Live. No function panics on a document or an argument; each refusal is a
-//! [`LiveError`] with a code and a cure.
+//! pictures, MCP, a running Live. No function panics on a document or an argument; each error is a
+//! [`LiveError`] with a code and a hint.
 //!
 //! Where things are: `xml` spans and splices, `document` chunks and bytes, `song` `track` `clip`
 //! `note` `device` readers, `edit` the closed set of edits, `change` their inverses, `open_set`
-//! history, `check` soundness, `diff`, `svg`, `render`, `skeleton` new Sets.
+//! history, `check` soundness, `diff`, `render`, `skeleton` new Sets.
 
-#![warn(missing_docs)]
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod change;
 mod check;
@@ -54,7 +55,6 @@ mod resource;
 mod shifts;
 mod skeleton;
 mod song;
-mod svg;
 mod track;
 mod wire;
 mod xml;
@@ -76,6 +76,5 @@ pub use path::{ChainOwner, ChainPart, PathId, TrackPart};
 pub use render::{RenderPiece, RenderPlan, Samples, mix};
 pub use resource::{Address, Resource};
 pub use shifts::Shifts;
-pub use song::{CuePoint, Overview, Scene, Scenes, scale_intervals};
-pub use svg::{Anchor, ClipDrawing, Drawing, Rgba, Shape, Stroke, draw_roll};
+pub use song::{CuePoint, Overview, Scene, Scenes, SessionTrack, scale_intervals};
 pub use track::{MixerInfo, TrackInfo, TrackKind, TrackMatches, TrackRow, TrackState};

@@ -1,5 +1,5 @@
-//! Notes of a clip: reading, the 400 rule, and the rules a list of notes must keep. Not here:
-//! writing them (`edit::notes`).
+//! Notes of a clip: reading, the limit of 400 per answer, and the rules for a list of notes. Not
+//! here: writing them (`edit::notes`).
 
 use crate::clip::{Clip, PAGE};
 use crate::document::Document;
@@ -39,7 +39,7 @@ pub struct Note {
     /// 0 to 127.
     #[serde(serialize_with = "wire::number", skip_serializing_if = "is_default_release", default = "middle_release")]
     pub release_velocity: f64,
-    /// A view state that no document keeps: accepted, dropped with a warning, never shown.
+    /// A view state that documents do not store: accepted, dropped with a warning, never shown.
     #[serde(skip_serializing, default)]
     pub selected: Option<bool>,
 }
@@ -103,7 +103,7 @@ impl Note {
         if self.pitch > 127 {
             return Err(format!("pitch must be 0 to 127, not {}", self.pitch));
         }
-        // Beyond this beats are no longer exact to a thousandth; real Sets end long before.
+        // Beyond this, beats are not exact to a thousandth; real Sets are far shorter.
         range("startTime", self.start_time, 0.0, 1e9)?;
         range("duration", self.duration, 0.0, 1e9)?;
         if self.duration == 0.0 {
@@ -116,7 +116,7 @@ impl Note {
     }
 }
 
-/// A note as it stands in the text.
+/// A note as stored in the text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoredNote<'a> {
     pub note: Note,
@@ -171,7 +171,7 @@ impl NoteQuery {
     }
 }
 
-/// What a long clip is like.
+/// A summary of a long clip.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NoteSummary {
@@ -189,7 +189,7 @@ pub enum Notes {
     /// Up to 400 notes.
     #[serde(rename_all = "camelCase")]
     Listed {
-        /// The clip asked for.
+        /// The requested clip.
         clip_id: PathId,
         /// How many notes match the question.
         count: usize,
@@ -199,14 +199,14 @@ pub enum Notes {
         #[serde(skip_serializing_if = "Option::is_none")]
         next_offset: Option<usize>,
     },
-    /// More than 400 notes were asked for at once.
+    /// The clip has more than 400 notes.
     #[serde(rename_all = "camelCase")]
     Summary {
-        /// The clip asked for.
+        /// The requested clip.
         clip_id: PathId,
-        /// How many notes it holds.
+        /// The number of notes.
         count: usize,
-        /// What they are like.
+        /// A summary of them.
         summary: NoteSummary,
         /// The first 50.
         first_notes: Vec<Note>,
@@ -216,8 +216,8 @@ pub enum Notes {
 }
 
 impl Notes {
-    /// What a question about a clip is answered with: all notes up to 400, else a summary; with a
-    /// window or offset always a page. `all` is in the order of start, then pitch.
+    /// The answer to a query: all notes up to 400, else a summary; with a window or offset always a
+    /// page. `all` is in the order of start, then pitch.
     ///
     /// # Errors
     /// A window that is not finite.

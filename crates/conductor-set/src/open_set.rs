@@ -1,5 +1,5 @@
-//! A document with its history: undo, redo, what was saved, and who shifted the indices. Not here:
-//! files and locks.
+//! A document with its history: undo, redo, the saved state, and which caller shifted indices. Not
+//! here: files and locks.
 
 use crate::change::Change;
 use crate::diff::{Diff, diff};
@@ -12,24 +12,24 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Undo entries kept unless told otherwise.
+/// Default limit of undo entries.
 pub const DEFAULT_UNDO_DEPTH: usize = 200;
 
-/// Who makes an edit; the caller chooses the numbers.
+/// The author of an edit; the caller chooses the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Author(pub u64);
 
-/// What must hold for a write to be made.
+/// Preconditions of a write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Guard {
     /// The revision the caller planned against.
     pub expect_revision: Option<String>,
-    /// Who asks, and the [`OpenSet::structure`] they last saw. `None` for callers whose ids mean
-    /// the position at this moment.
+    /// The author, and the [`OpenSet::structure`] it last saw. `None` for callers whose ids mean
+    /// the current position.
     pub seen: Option<(Author, u64)>,
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
     /// One per edit.
@@ -40,19 +40,19 @@ pub struct Applied {
     pub revision: Revision,
     /// Objects whose content changed.
     pub changed: Vec<PathId>,
-    /// What the caller should know.
+    /// Warnings for the caller.
     pub warnings: Vec<String>,
     /// Whether ids of other objects now name something else.
     pub shifted: bool,
-    /// What changed, in the words of edits.
+    /// The differences.
     pub diff: Diff,
 }
 
-/// What undo or redo did.
+/// The result of undo or redo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stepped {
-    /// Entries taken back or made again.
+    /// Entries undone or redone.
     pub count: u32,
     /// Their labels, in the order they were stepped over.
     pub labels: Vec<String>,
@@ -66,15 +66,14 @@ pub struct Stepped {
     pub shifted: bool,
 }
 
-/// What a tool answers about a write of one edit: the keys of its outcome, and those every write
-/// has.
+/// A tool's answer to a write of one edit: the keys of its outcome, and those of every write.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteResult<'a> {
     #[serde(flatten)]
     outcome: &'a Outcome,
     undo_steps: u32,
-    // An overview tells its revision itself.
+    // An overview has its own revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<Revision>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -122,7 +121,7 @@ struct Entry {
 #[derive(Debug, Clone)]
 pub struct OpenSet {
     document: Document,
-    /// What the file holds: its bytes, and the document they are of.
+    /// The bytes of the file, and the document they contain.
     saved: (Arc<[u8]>, Document),
     undo: VecDeque<Entry>,
     redo: Vec<Entry>,
@@ -131,7 +130,7 @@ pub struct OpenSet {
 }
 
 impl OpenSet {
-    /// Opens `.als` bytes and keeps them, so that saving without edits gives them back.
+    /// Opens `.als` bytes and keeps them, so that saving without edits returns them.
     ///
     /// # Errors
     /// [`LiveError::BadFile`] with the reason.
@@ -168,7 +167,7 @@ impl OpenSet {
         &self.document
     }
 
-    /// Whether it differs from what was opened or last saved.
+    /// Whether it differs from the opened or last saved state.
     pub fn is_dirty(&self) -> bool {
         self.document.revision() != self.saved.1.revision()
     }
@@ -178,8 +177,8 @@ impl OpenSet {
         self.shifts.count()
     }
 
-    /// Starts over from the file's bytes, which somebody else changed. History is gone, and every
-    /// index may have shifted.
+    /// Reloads the file after another program changed it. Clears the history; every index may have
+    /// shifted.
     ///
     /// # Errors
     /// [`LiveError::BadFile`] with the reason; nothing is changed then.
@@ -198,12 +197,12 @@ impl OpenSet {
         if self.is_dirty() { self.document.to_als().into() } else { Arc::clone(&self.saved.0) }
     }
 
-    /// Notes that `als`, which [`OpenSet::save`] gave, is now in the file.
+    /// Records that `als`, which [`OpenSet::save`] returned, is now in the file.
     pub fn saved(&mut self, als: Arc<[u8]>) {
         self.saved = (als, self.document.clone());
     }
 
-    /// What changed since it was opened or last saved.
+    /// The differences since it was opened or last saved.
     pub fn diff_to_saved(&self) -> Diff {
         diff(&self.saved.1, &self.document)
     }
@@ -218,19 +217,19 @@ impl OpenSet {
         self.shifts.admit(guard, positional)
     }
 
-    /// Works edits out without making them: same checks, same diff, nothing changed.
+    /// Plans edits without applying them: same checks, same diff.
     ///
     /// # Errors
-    /// The guard's refusal, or that of the first edit that cannot be made.
+    /// The guard's error, or that of the first edit that cannot be made.
     pub fn preview(&self, edits: &[LiveEdit], guard: &Guard) -> Result<Applied, LiveError> {
         self.admit(guard, edits.iter().any(LiveEdit::is_positional))?;
         Ok(applied(&self.document.plan(edits)?, 0))
     }
 
-    /// Makes edits as one undo entry. A refusal leaves document, history and revision as they were.
+    /// Applies edits as one undo entry. An error leaves document, history and revision unchanged.
     ///
     /// # Errors
-    /// The guard's refusal, or that of the first edit that cannot be made.
+    /// The guard's error, or that of the first edit that cannot be made.
     pub fn apply(&mut self, edits: &[LiveEdit], guard: &Guard) -> Result<Applied, LiveError> {
         self.make(edits, guard, false)
     }
@@ -270,19 +269,19 @@ impl OpenSet {
         Ok(applied(&plan, steps))
     }
 
-    /// Takes back up to `steps` entries.
+    /// Undoes up to `steps` entries.
     ///
     /// # Errors
-    /// The guard's refusal.
+    /// The guard's error.
     pub fn undo(&mut self, steps: u32, guard: &Guard) -> Result<Stepped, LiveError> {
         self.admit(guard, false)?;
         self.step(steps, guard, true)
     }
 
-    /// Makes up to `steps` undone entries again.
+    /// Redoes up to `steps` entries.
     ///
     /// # Errors
-    /// The guard's refusal.
+    /// The guard's error.
     pub fn redo(&mut self, steps: u32, guard: &Guard) -> Result<Stepped, LiveError> {
         self.admit(guard, false)?;
         self.step(steps, guard, false)

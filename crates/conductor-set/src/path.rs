@@ -1,7 +1,7 @@
-//! Path ids: the only names that leave a document. Positional, so they can go stale; never a
-//! handle.
+//! Path ids: the only references to objects outside a document. They are positions, not handles, so
+//! they can go stale.
 //!
-//! Not here: whether the object exists. A [`PathId`] that parses may still name nothing.
+//! Not here: whether the object exists. A parsed [`PathId`] may refer to nothing.
 
 use crate::error::LiveError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -93,6 +93,11 @@ impl ChainOwner {
 }
 
 impl PathId {
+    /// Index of the ordinary track that this names or is on.
+    pub fn track(self) -> Option<u32> {
+        if let PathId::Track(n) | PathId::OnTrack(n, _) = self { Some(n) } else { None }
+    }
+
     /// The track whose chain this names, when it names a track.
     pub fn chain_owner(self) -> Option<ChainOwner> {
         match self {
@@ -165,8 +170,7 @@ fn index(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| NOT_A_NUMBER)
 }
 
-/// Takes one segment off the front: its word, its index when it has one, and what follows the
-/// slash.
+/// Splits off the first segment: its name, its index if any, and the rest after the slash.
 fn segment(text: &str) -> Result<(&str, Option<u32>, Option<&str>), &'static str> {
     let (head, rest) = match text.split_once('/') {
         Some((head, rest)) => (head, Some(rest)),

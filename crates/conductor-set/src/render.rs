@@ -1,7 +1,7 @@
-//! What a bounce of an audio track needs, and the mixing itself on decoded samples. Not here:
-//! finding, reading and writing files.
+//! Bounces an audio track: plans the clips to mix, and mixes decoded samples. Not here: finding,
+//! reading and writing files.
 //!
-//! Only what a document tells in full is rendered: unwarped clips at their own pitch under a
+//! Renders only clips that a document describes completely: unwarped, at their own pitch, under a
 //! constant tempo. The track's mixer and devices are not applied.
 
 use crate::clip::{Clip, file_path};
@@ -18,7 +18,7 @@ pub struct RenderPlan {
     pub track: String,
     /// Length in seconds.
     pub seconds: f64,
-    /// What sounds.
+    /// The clips that sound.
     pub pieces: Vec<RenderPiece>,
 }
 
@@ -32,7 +32,7 @@ pub struct RenderPiece {
     pub path: String,
     /// The sample's path relative to the Set, when stored.
     pub relative_path: Option<String>,
-    /// When it begins to sound.
+    /// When it starts.
     pub at: f64,
     /// How long it sounds.
     pub length: f64,
@@ -59,39 +59,31 @@ pub struct Samples {
     pub channels: Vec<Vec<f32>>,
 }
 
-/// No host of a running Live renders.
-const EXPORT: &str = "the person exports the track in Live";
-
-fn no_tempo(path: PathId, reason: &str) -> LiveError {
+/// An error with the only alternative: no host of a running Live can render.
+fn cannot(subject: PathId, reason: impl Into<String>) -> LiveError {
     LiveError::Unsupported {
-        subject: Some(path.to_string()),
+        subject: Some(subject.to_string()),
         reason: reason.into(),
-        instead: EXPORT.into(),
-        elsewhere: Elsewhere::Nowhere,
-    }
-}
-
-fn cannot(clip: &Clip<'_>, reason: &str) -> LiveError {
-    LiveError::Unsupported {
-        subject: Some(clip.path.to_string()),
-        reason: format!("clip {:?} cannot be rendered from a document: {reason}", clip.name()),
-        instead: EXPORT.into(),
+        instead: "the person exports the track in Live".into(),
         elsewhere: Elsewhere::Nowhere,
     }
 }
 
 fn piece(clip: &Clip<'_>, start: f64, end: f64, beat: f64) -> Result<RenderPiece, LiveError> {
     let el = clip.el;
+    let cannot = |reason: &str| {
+        cannot(clip.path, format!("clip {:?} cannot be rendered from a document: {reason}", clip.name()))
+    };
     if el.flag("IsWarped") != Some(false) {
-        return Err(cannot(clip, "it is warped"));
+        return Err(cannot("it is warped"));
     }
     if [el.number("PitchCoarse"), el.number("PitchFine")].iter().any(|p| p.is_some_and(|p| p != 0.0)) {
-        return Err(cannot(clip, "it is transposed"));
+        return Err(cannot("it is transposed"));
     }
     if el.at("Envelopes/Envelopes").is_some_and(|e| e.children().next().is_some()) {
-        return Err(cannot(clip, "it has clip envelopes"));
+        return Err(cannot("it has clip envelopes"));
     }
-    let path = file_path(el).ok_or_else(|| cannot(clip, "it names no sample"))?;
+    let path = file_path(el).ok_or_else(|| cannot("it names no sample"))?;
     let (from, to) = (clip.start().max(start), clip.end().min(end));
     let into_clip = (from - clip.start()) * beat;
     // An unwarped clip stores its loop in seconds of the sample.
@@ -120,19 +112,16 @@ impl Document {
     /// Works out which samples sound on an audio track between two beats.
     ///
     /// # Errors
-    /// Wrong kind of path; no such track; not an audio track; an empty window; a clip that a
-    /// document does not tell in full.
+    /// Wrong kind of path; no such track; not an audio track; an empty window; a clip that the
+    /// document does not describe completely.
     pub fn plan_render(&self, path: PathId, start: f64, end: f64) -> Result<RenderPlan, LiveError> {
         let track = self.need_track(path)?;
         if track.kind != TrackKind::Audio {
-            return Err(LiveError::WrongType {
-                subject: path,
-                reason: format!(
-                    "only audio tracks can be rendered, and this is a track of kind {}",
-                    track.kind.as_str()
-                ),
-                listing: Listing::Tracks,
-            });
+            return Err(LiveError::wrong_type(
+                path,
+                format!("only audio tracks can be rendered, and this is a track of kind {}", track.kind.as_str()),
+                Listing::Tracks,
+            ));
         }
         if !(start >= 0.0 && start.is_finite()) {
             return Err(LiveError::value("startBeat", format!("must be 0 or more, not {start}")));
@@ -142,9 +131,9 @@ impl Document {
         }
         let automated = self.main_param("Tempo").and_then(|(t, p)| envelope(t, p)).is_some_and(|e| e.len() > 1);
         if automated {
-            return Err(no_tempo(path, "the tempo is automated"));
+            return Err(cannot(path, "the tempo is automated"));
         }
-        let tempo = self.tempo().filter(|t| *t > 0.0).ok_or_else(|| no_tempo(path, "the Set stores no tempo"))?;
+        let tempo = self.tempo().filter(|t| *t > 0.0).ok_or_else(|| cannot(path, "the Set stores no tempo"))?;
         let beat = 60.0 / tempo;
         let inside = track.arrangement();
         let inside =
@@ -175,12 +164,7 @@ pub fn mix(plan: &RenderPlan, samples: &[Samples]) -> Result<Samples, LiveError>
     }
     let rate = samples.first().map_or(44_100, |s| s.sample_rate);
     if let Some((p, s)) = plan.pieces.iter().zip(samples).find(|(_, s)| s.sample_rate != rate) {
-        return Err(LiveError::Unsupported {
-            subject: Some(p.clip_id.to_string()),
-            reason: format!("its sample runs at {} Hz and another at {rate} Hz", s.sample_rate),
-            instead: EXPORT.into(),
-            elsewhere: Elsewhere::Nowhere,
-        });
+        return Err(cannot(p.clip_id, format!("its sample runs at {} Hz and another at {rate} Hz", s.sample_rate)));
     }
     let width = samples.iter().map(|s| s.channels.len()).max().unwrap_or(2).max(1);
     let total = frames(plan.seconds, rate);

@@ -1,10 +1,10 @@
-//! Resource addresses: what `ableton://…` names. Not here: reading it.
+//! Resource addresses (`ableton://…`). Not here: reading the resource.
 
 use crate::error::LiveError;
 use crate::path::{PathId, TrackPart};
 use std::fmt::Write as _;
 
-/// What a resource address names.
+/// The resource that an address names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     /// `ableton://song`
@@ -17,16 +17,16 @@ pub enum Resource {
     Sets,
 }
 
-/// An address: a resource, and the Set it is asked of when that is not the current one.
+/// An address: a resource, and its Set when that is not the current one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// What it names.
+    /// The resource.
     pub resource: Resource,
     /// `?set=`
     pub set: Option<String>,
 }
 
-/// Undoes percent-encoding; `None` when an escape is broken or the bytes are not UTF-8.
+/// Decodes percent-encoding; `None` when an escape is broken or the bytes are not UTF-8.
 fn decode(segment: &str) -> Option<String> {
     let mut out = Vec::with_capacity(segment.len());
     let mut bytes = segment.bytes();
@@ -69,14 +69,8 @@ impl Resource {
             (0..tracks).for_each(|n| add(Resource::Track(PathId::Track(n))));
         }
         for path in changed {
-            match path {
-                PathId::Track(n) | PathId::OnTrack(n, _) => add(Resource::Track(PathId::Track(*n))),
-                PathId::Return(_)
-                | PathId::OnReturn(..)
-                | PathId::Main
-                | PathId::OnMain(_)
-                | PathId::Scene(_)
-                | PathId::CuePoint(_) => {}
+            if let Some(n) = path.track() {
+                add(Resource::Track(PathId::Track(n)));
             }
             if let PathId::OnTrack(_, TrackPart::Clip(_) | TrackPart::SlotClip(_)) = path {
                 add(Resource::ClipNotes(*path));
@@ -91,17 +85,14 @@ impl Resource {
             Resource::Song => "ableton://song".into(),
             Resource::Track(PathId::Track(n)) => format!("ableton://track/{n}"),
             Resource::Track(path) => format!("ableton://track/{}", encode(&path.to_string())),
-            Resource::ClipNotes(path) => {
-                format!("ableton://clip/{}/notes", encode(&path.to_string()))
-            }
+            Resource::ClipNotes(path) => format!("ableton://clip/{}/notes", encode(&path.to_string())),
             Resource::Sets => "ableton://sets".into(),
         }
     }
 }
 
 impl Address {
-    /// Reads an address. `None` when no resource has this shape; a refusal when the shape fits and
-    /// the path in it does not.
+    /// Parses an address. `None` when no resource has this form; an error when its path is invalid.
     pub fn parse(uri: &str) -> Option<Result<Address, LiveError>> {
         let (body, query) = uri.split_once('?').map_or((uri, None), |(b, q)| (b, Some(q)));
         let set = match query {

@@ -1,14 +1,14 @@
-//! Who moved ids, and whose knowledge of them is stale. Ids are positions: a delete by one caller
-//! re-points the ids of another.
+//! Tracks which author shifted ids, and whose ids are stale. Ids are positions, so a delete by one
+//! caller changes the meaning of another caller's ids.
 
 use crate::error::LiveError;
 use crate::open_set::{Author, Guard};
 use std::collections::BTreeMap;
 
-/// Somebody without a number: the person at the computer, another program, an undo by a pad.
+/// An author without a number: the person at the computer, another program, an undo by a pad.
 const SOMEBODY: Author = Author(u64::MAX);
 
-/// Counts what moved ids, and who did it.
+/// Counts the shifts of ids by author.
 #[derive(Debug, Clone, Default)]
 pub struct Shifts {
     count: u64,
@@ -27,7 +27,7 @@ impl Shifts {
         self.add(guard.seen.map_or(SOMEBODY, |(who, _)| who));
     }
 
-    /// Ids were moved by somebody who is no caller: everyone must look again.
+    /// Records a shift by an author that is not a caller: all callers must read again.
     pub fn foreign(&mut self) {
         self.add(SOMEBODY);
     }
@@ -37,7 +37,7 @@ impl Shifts {
         self.by.insert(author, self.count);
     }
 
-    /// Refuses ids that somebody else moved since the caller last looked.
+    /// Refuses ids that another author shifted since the caller last read.
     ///
     /// # Errors
     /// [`LiveError::StructureShifted`]

@@ -1,8 +1,7 @@
-//! Built-in Sets, tracks and clips, for documents that hold nothing to take after. The text itself
-//! is in `skeleton.txt`.
+//! Built-in Sets, tracks and clips, for documents that have no track or clip to clone. The text
+//! itself is in `skeleton.txt`.
 //!
-//! Not here: fitting a new track into a Set; what is made here goes the same way as a clone of a
-//! donor.
+//! Not here: inserting a new track into a Set, which works as for a clone.
 
 use crate::document::{Document, Family};
 use crate::error::LiveError;
@@ -40,7 +39,7 @@ fn with(mut el: Element, key: &str, value: &str) -> Element {
 
 type Values = BTreeMap<String, String>;
 
-/// Reads parts of the notation for one family, handing out numbers of the shared space.
+/// Reads parts of the notation for one family and assigns ids.
 struct Builder {
     parts: HashMap<&'static str, Vec<(usize, &'static str)>>,
     family: Family,
@@ -95,7 +94,7 @@ impl Builder {
         if nesting > MAX_NESTING { Vec::new() } else { self.lines(&lines, values, nesting) }
     }
 
-    /// Elements of lines of one depth, with what is indented below each as children.
+    /// Elements from lines of one depth; the lines indented below each are its children.
     fn lines(&mut self, lines: &[(usize, &'static str)], values: &Values, nesting: usize) -> Vec<Element> {
         let mut out = Vec::new();
         let mut rest = lines;
@@ -195,7 +194,7 @@ impl Builder {
     }
 }
 
-/// Puts values in the place of `$keys`; the longest key that fits wins.
+/// Replaces `$keys` by values; the longest matching key wins.
 fn fill(line: &str, values: &Values) -> String {
     let mut out = line.to_owned();
     for (key, value) in values.iter().rev() {
@@ -269,18 +268,18 @@ impl Document {
     /// A new Set of the Live 12.0 format: one MIDI and one audio track, two returns, eight scenes,
     /// 120 beats per minute.
     ///
-    /// It holds every element that public Sets of that format share. It has not been opened in
-    /// Live; say so to the person.
+    /// It has every element that public Sets of that format share. It has not been tested in Live;
+    /// warn the person.
     ///
     /// # Errors
-    /// None in practice: a refusal would be a fault of this crate.
+    /// None in practice: an error would be a bug of this crate.
     pub fn new_set() -> Result<Document, LiveError> {
         let family = Family::Live12;
         let mut builder = Builder::new(family);
         let values = values(family, &[("sends", "2"), ("slots", "8")]);
         let mut roots = builder.part("set", &values, 0);
         let next = builder.next.to_string();
-        // The next free number is known only when all are given out.
+        // The next free number is known only after all ids are assigned.
         if let Some(el) = roots.first_mut().and_then(|r| r.children.first_mut()).and_then(|s| s.children.first_mut()) {
             *el = valued("NextPointeeId", &next);
         }

@@ -1,12 +1,12 @@
-//! What the Set as a whole says: tempo, scale, grid, scenes, locators. Not here: tracks and what
-//! lies on them.
+//! The Set as a whole: tempo, scale, grid, scenes, locators, session view. Not here: tracks, clips
+//! and devices.
 
-use crate::clip::in_slot;
-use crate::device::envelope;
+use crate::clip::{ClipInfo, in_slot};
+use crate::device::{Param, device_name, envelope};
 use crate::document::{Document, Revision};
 use crate::facts;
 use crate::path::PathId;
-use crate::track::{TrackRow, mixer_of, stored_number};
+use crate::track::{Track, TrackKind, TrackRow, mixer_of, stored_number};
 use crate::wire;
 use crate::xml::El;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ pub struct Overview {
     pub grid_is_triplet: Option<bool>,
     /// Ordinary tracks.
     pub track_count: usize,
-    /// Return tracks; a running Live may not tell.
+    /// Return tracks; a running Live may not report it.
     pub return_track_count: Option<usize>,
     /// Scenes.
     pub scene_count: usize,
@@ -46,10 +46,10 @@ pub struct Overview {
     pub revision: Revision,
     /// Whether edits are possible.
     pub editable: bool,
-    /// Fields above that the document does not tell.
+    /// Fields above that the document does not store.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<&'static str>,
-    /// What the reader should know.
+    /// Notes for the reader.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -79,7 +79,7 @@ pub struct CuePoint {
     pub id: PathId,
     /// Its name.
     pub name: String,
-    /// Where it stands, in beats.
+    /// Its position in beats.
     #[serde(serialize_with = "wire::number")]
     pub beat: f64,
 }
@@ -92,6 +92,31 @@ pub struct Scenes {
     pub scenes: Vec<Scene>,
     /// By time.
     pub cue_points: Vec<CuePoint>,
+}
+
+/// A track as the session view shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionTrack {
+    /// The name Live shows.
+    pub name: String,
+    /// The kind.
+    pub kind: TrackKind,
+    /// RGB; 0 when unknown.
+    pub color: u32,
+    /// The clip of each slot, in order.
+    pub clips: Vec<Option<ClipInfo>>,
+    /// Volume, panning and sends.
+    pub mixer: Vec<Param>,
+    /// Silenced by its own switch.
+    pub mute: bool,
+    /// Soloed.
+    pub solo: bool,
+    /// Armed for recording.
+    pub arm: bool,
+    /// The names of its devices, in chain order.
+    pub devices: Vec<String>,
+    /// Clips in the arrangement.
+    pub arrangement_clip_count: usize,
 }
 
 /// The Set's scale as stored.
@@ -222,6 +247,23 @@ impl Document {
         .filter_map(|(name, missing)| missing.then_some(name))
         .collect();
         overview
+    }
+
+    /// The session view: every track with all its slots, without a cap.
+    pub fn session(&self) -> Vec<SessionTrack> {
+        let track = |track: Track<'_>| SessionTrack {
+            name: track.name(),
+            kind: track.kind,
+            color: facts::color(track.color_index()),
+            clips: track.slot_clips().iter().map(|clip| clip.map(|clip| clip.info())).collect(),
+            mixer: track.chain().mixer(),
+            mute: track.mute(),
+            solo: track.solo(),
+            arm: track.arm(),
+            devices: track.chain().devices().iter().map(|device| device_name(*device)).collect(),
+            arrangement_clip_count: track.arrangement().len(),
+        };
+        self.tracks().map(track).collect()
     }
 
     /// Scenes and locators.

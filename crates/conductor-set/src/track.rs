@@ -1,5 +1,4 @@
-//! Tracks: finding them, their names, mixer and place. Not here: what lies on them (clips,
-//! devices).
+//! Tracks: search, names, mixer. Not here: clips and devices.
 
 use crate::document::{Document, Family};
 use crate::error::{Elsewhere, Listing, LiveError};
@@ -30,7 +29,7 @@ impl TrackKind {
         }
     }
 
-    /// The word on the wire.
+    /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             TrackKind::Midi => "midi",
@@ -62,7 +61,7 @@ pub struct TrackMatches {
 }
 
 impl TrackMatches {
-    /// The tracks whose name contains the query, whatever the case.
+    /// The tracks whose name contains the query, ignoring case.
     ///
     /// # Errors
     /// An empty query.
@@ -153,11 +152,11 @@ pub(crate) struct Chain<'a> {
 
 pub(crate) fn name_of(track: El<'_>) -> String {
     let text = |path| track.value(path).filter(|v| !v.is_empty()).map(|v| v.into_owned());
-    // Live 8 keeps no EffectiveName.
+    // Live 8 has no EffectiveName.
     text("Name/EffectiveName").or_else(|| text("Name/UserName")).unwrap_or_default()
 }
 
-/// The chain element of a track. Live 8 calls the main track's `MasterChain`.
+/// The chain element of a track. In Live 8 the main track's element is named `MasterChain`.
 pub(crate) fn chain_of(track: El<'_>) -> Option<El<'_>> {
     track.child("DeviceChain").or_else(|| track.child("MasterChain"))
 }
@@ -277,24 +276,16 @@ impl Document {
 
     pub(crate) fn need_track(&self, path: PathId) -> Result<Track<'_>, LiveError> {
         let PathId::Track(n) = path else {
-            return Err(LiveError::WrongKind {
-                subject: path,
-                expected: "a track (track:N)",
-                listing: Listing::Tracks,
-            });
+            return Err(LiveError::wrong_kind(path, "a track (track:N)", Listing::Tracks));
         };
-        self.tracks().nth(n as usize).ok_or(LiveError::Gone { subject: path, listing: Listing::Tracks })
+        self.tracks().nth(n as usize).ok_or(LiveError::gone(path, Listing::Tracks))
     }
 
     pub(crate) fn need_chain(&self, path: PathId) -> Result<Chain<'_>, LiveError> {
         let Some(owner) = path.chain_owner() else {
-            return Err(LiveError::WrongKind {
-                subject: path,
-                expected: "a track (track:N, returntrack:N or main)",
-                listing: Listing::Tracks,
-            });
+            return Err(LiveError::wrong_kind(path, "a track (track:N, returntrack:N or main)", Listing::Tracks));
         };
-        self.chain(owner).ok_or(LiveError::Gone { subject: path, listing: Listing::Tracks })
+        self.chain(owner).ok_or(LiveError::gone(path, Listing::Tracks))
     }
 
     pub(crate) fn chain(&self, owner: ChainOwner) -> Option<Chain<'_>> {
@@ -310,8 +301,8 @@ impl Document {
         self.tracks().map(|t| t.row()).collect()
     }
 
-    /// Tracks whose name contains `query`, whatever its case. None found is an empty answer, not a
-    /// refusal.
+    /// Tracks whose name contains `query`, ignoring case. No match is an empty answer, not an
+    /// error.
     ///
     /// # Errors
     /// An empty query.
@@ -356,7 +347,7 @@ impl Document {
         })
     }
 
-    /// Refuses every edit when the generation is read only.
+    /// Refuses every edit when Sets of this Live version are read only.
     pub(crate) fn need_editable(&self) -> Result<(), LiveError> {
         let reason = match self.schema.family {
             Family::Before11 => "Sets saved before Live 11 are read only here",

@@ -1,5 +1,4 @@
-//! How values look as JSON: whole numbers without a fraction, as clients and the recorded exchanges
-//! have them.
+//! JSON formats of values: whole numbers have no fraction, as clients expect.
 
 use serde::Serializer;
 

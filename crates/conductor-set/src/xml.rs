@@ -1,7 +1,7 @@
-//! Spans of elements over text that is never rebuilt, and splices into it.
+//! An outline of the elements of a text, and splices into the text.
 //!
-//! An [`Outline`] holds, for every element, where its tags begin and end: 20 bytes per element and
-//! no copy of the text. Not here: what any element means.
+//! An [`Outline`] stores where the tags of each element begin and end: 20 bytes per element and no
+//! copy of the text. Not here: the meaning of elements.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -55,13 +55,13 @@ fn offset(at: u64) -> Result<u32, XmlError> {
 }
 
 impl Outline {
-    /// Reads `text`. `opened` are the tags that were opened before it, outermost first; they are
-    /// closed or left open as the text says, and what is open at its end is returned.
+    /// Reads `text`. `opened` are the tags that were opened before it, outermost first; the text
+    /// may close some of them. Returns the tags that are open at its end.
     #[expect(clippy::wildcard_enum_match_arm, reason = "quick-xml's Event is foreign and non-exhaustive")]
     pub fn read(text: &str, opened: &[String]) -> Result<(Outline, Vec<String>), XmlError> {
         let mut reader = Reader::from_str(text);
         let config = reader.config_mut();
-        // Tag names are matched below, because a piece may close what an earlier piece opened.
+        // Tag names are matched below, because a chunk may close a tag of an earlier chunk.
         config.check_end_names = false;
         config.allow_unmatched_ends = true;
         let mut nodes: Vec<Node> = Vec::with_capacity(text.len() / 40);
@@ -224,7 +224,7 @@ impl<'a> El<'a> {
         n.start as usize..n.end as usize
     }
 
-    /// The element as it stands in the text.
+    /// The element's text.
     pub fn raw(&self) -> &'a str {
         &self.text[self.span()]
     }
@@ -253,7 +253,7 @@ impl<'a> El<'a> {
         (self.at + 1..self.node().next as usize).map(move |at| El { text, nodes, at })
     }
 
-    /// A name that is the same for one element of one outline, whichever cursor names it.
+    /// An identity of the element within its outline, the same for every cursor.
     pub fn key(&self) -> usize {
         self.at
     }
@@ -464,7 +464,7 @@ impl Splices {
     }
 
     /// The replacements in order of place. Two at one place keep the order in which they were
-    /// noted.
+    /// added.
     pub fn sorted(mut self) -> Vec<Splice> {
         self.list.sort_by_key(|s| (s.span.start, s.span.end));
         self.list
@@ -481,7 +481,7 @@ fn emptied(el: El<'_>) -> String {
     out
 }
 
-/// Applies replacements; `None` when two overlap or one lies outside the text.
+/// Applies replacements; `None` when two overlap or one is outside the text.
 pub(crate) fn splice(text: &str, splices: &[Splice]) -> Option<String> {
     let grown: usize = splices.iter().map(|s| s.with.len()).sum();
     let mut out = String::with_capacity(text.len() + grown);
@@ -501,7 +501,7 @@ pub(crate) fn number(value: f64) -> String {
     if value == 0.0 { "0".into() } else { value.to_string() }
 }
 
-/// Escapes an attribute value. `single` says that the value stands in single quotes.
+/// Escapes an attribute value. `single` says that the value is in single quotes.
 pub(crate) fn escape(value: &str, single: bool) -> String {
     let mut out = String::with_capacity(value.len());
     for c in value.chars() {

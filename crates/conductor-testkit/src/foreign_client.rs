@@ -5,19 +5,20 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::mcp_process::clients;
+use crate::real::Killed;
 
 /// Real time a test waits for an answer before it gives up; nothing asserts on it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Puppet {
-    child: Child,
+    child: Killed,
     wishes: Option<ChildStdin>,
     answers: Receiver<Value>,
     /// The protocol version the client says it speaks, where it tells.
@@ -44,7 +45,7 @@ impl Puppet {
             }
         });
         let wishes = child.stdin.take();
-        let mut puppet = Self { child, wishes, answers, version: Value::Null };
+        let mut puppet = Self { child: Killed(child), wishes, answers, version: Value::Null };
         puppet.version = puppet.answer()["version"].clone();
         puppet
     }
@@ -69,13 +70,6 @@ impl Puppet {
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for Puppet {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.0.id()
     }
 }

@@ -1,6 +1,11 @@
-//! What tests share: real programs to run against.
+//! Shared by all tests: a daemon in a temporary home, clients, fakes, and real programs to run
+//! against.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
 pub mod auth_proxy;
+pub mod backend_contract;
+pub mod daemon;
 pub mod foreign_client;
 pub mod golden;
 pub mod http_client;

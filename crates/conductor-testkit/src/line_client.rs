@@ -30,8 +30,7 @@ impl LineClient {
         let (ours, theirs) = UnixStream::pair().expect("a socket pair");
         let shared = Arc::clone(shared);
         tokio::spawn(async move { serve_stream(&shared, Who::Uid(1000), theirs).await });
-        let (read, write) = ours.into_split();
-        Self { read: BufReader::new(Box::new(read)), write: Some(Box::new(write)), next: 1 }
+        Self::over(ours)
     }
 
     pub async fn bytes(&mut self, bytes: &[u8]) {

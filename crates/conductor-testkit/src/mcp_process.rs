@@ -2,14 +2,15 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
+use crate::real::Killed;
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A running door; it ends with this value.
 pub struct Doorstep {
-    child: Child,
+    child: Killed,
     pub home: TempDir,
     pub port: u16,
     /// The same door behind the forwarder, for clients that send no token.
@@ -32,7 +33,7 @@ impl Doorstep {
         let mut ports = line.split_whitespace().filter_map(|it| it.parse().ok());
         let (port, open_port) = (ports.next().unwrap_or(0), ports.next().unwrap_or(0));
         assert!(port != 0 && open_port != 0, "two ports: {line:?}");
-        Self { child, home, port, open_port }
+        Self { child: Killed(child), home, port, open_port }
     }
 
     pub fn url(&self) -> String {
@@ -40,14 +41,7 @@ impl Doorstep {
     }
 
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Doorstep {
-    fn drop(&mut self) {
-        self.kill();
+        self.child.end();
     }
 }
 
@@ -56,16 +50,8 @@ pub fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
 }
 
-/// Whether a missing part is a failure instead of a skip; CI sets it.
-#[expect(clippy::disallowed_methods, reason = "the one switch of the test suite that comes from outside")]
-fn required() -> bool {
-    std::env::var_os("CONDUCTOR_REQUIRE_REAL").is_some_and(|it| it == "1")
-}
-
 fn missing(what: &str) -> Option<PathBuf> {
-    let text = format!("{what} is not installed; run crates/conductor-testkit/clients/install");
-    assert!(!required(), "{text}");
-    crate::skips::note(&text);
+    crate::real::skip(format!("{what} is not installed; run crates/conductor-testkit/clients/install"));
     None
 }
 

@@ -16,7 +16,8 @@ pub mod x11;
 
 use rustix::process::Signal;
 use std::fmt;
-use std::process::Child;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -32,10 +33,15 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Counts the skip, or fails where real parts are required.
+/// Whether a missing part is a failure instead of a skip; CI sets it.
 #[expect(clippy::disallowed_methods, reason = "the one switch of the test lanes is an environment variable")]
-pub fn skip(missing: &Missing) {
-    assert!(std::env::var_os("CONDUCTOR_REQUIRE_REAL").is_none_or(|it| it != "1"), "SKIP {missing}");
+pub fn required() -> bool {
+    std::env::var_os("CONDUCTOR_REQUIRE_REAL").is_some_and(|it| it == "1")
+}
+
+/// Counts the skip, or fails where real parts are required.
+pub fn skip(missing: impl fmt::Display) {
+    assert!(!required(), "SKIP {missing}");
     crate::skips::note(&missing.to_string());
 }
 
@@ -71,15 +77,53 @@ pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Opti
 /// The usual limit of a wait.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Ends the process group of a child that leads one, and waits for it; by force if it does not
-/// listen.
-pub fn end_group(child: &mut Child, signal: Signal) {
-    let group = rustix::process::Pid::from_child(child);
-    // Fails when it is gone already.
-    let _ = rustix::process::kill_process_group(group, signal);
-    let ended = wait_for(PATIENCE, || matches!(child.try_wait(), Ok(Some(_))).then_some(()));
-    if ended.is_none() {
-        let _ = rustix::process::kill_process_group(group, Signal::KILL);
-        let _ = child.wait();
+/// A program in a process group of its own. Dropping it ends the group and waits for it.
+pub struct Group {
+    pub child: Child,
+    signal: Signal,
+}
+
+impl Group {
+    /// Starts a program that `signal` ends.
+    pub fn spawn(command: &mut Command, signal: Signal) -> std::io::Result<Group> {
+        Ok(Group { child: command.process_group(0).spawn()?, signal })
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends the group at once, as a crash would.
+    pub fn kill(mut self) {
+        self.signal = Signal::KILL;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.child);
+        // Fails when the group is gone already.
+        let _ = rustix::process::kill_process_group(group, self.signal);
+        if wait_for(PATIENCE, || (!self.is_alive()).then_some(())).is_none() {
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A child process that is killed when it is dropped.
+pub struct Killed(pub Child);
+
+impl Killed {
+    pub fn end(&mut self) {
+        // Fails when the child has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.end();
     }
 }

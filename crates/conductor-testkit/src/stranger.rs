@@ -1,6 +1,8 @@
 //! A client in a process of its own. A test that decides as a person must not be the client as
 //! well: its own yes would be refused.
 
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -33,4 +35,52 @@ pub fn connect(socket: &Path) -> UnixStream {
         .expect("python3 starts");
     std::thread::spawn(move || relay.wait());
     ours
+}
+
+/// A client at `mcp.sock` that speaks the direct dialect: one JSON-RPC request per line, the method
+/// is the tool.
+pub struct DirectClient {
+    stream: BufReader<UnixStream>,
+    last_id: u64,
+}
+
+impl DirectClient {
+    /// Connects from a process of its own.
+    pub fn connect(home: &Path) -> Self {
+        Self::over(connect(&home.join("mcp.sock")))
+    }
+
+    pub fn over(stream: UnixStream) -> Self {
+        DirectClient { stream: BufReader::new(stream), last_id: 0 }
+    }
+
+    /// Sends a line and reads the next one.
+    pub fn say(&mut self, line: &str) -> Value {
+        writeln!(self.stream.get_mut(), "{line}").unwrap();
+        self.answer()
+    }
+
+    pub fn ask(&mut self, tool: &str, arguments: &Value) {
+        self.last_id += 1;
+        let line = json!({ "jsonrpc": "2.0", "id": self.last_id, "method": tool, "params": arguments });
+        writeln!(self.stream.get_mut(), "{line}").unwrap();
+    }
+
+    pub fn answer(&mut self) -> Value {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|why| panic!("{why}: {line:?}"))
+    }
+
+    pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.ask(tool, arguments);
+        self.answer()
+    }
+
+    /// The result of a call that must succeed.
+    pub fn result(&mut self, tool: &str, arguments: &Value) -> Value {
+        let answer = self.call(tool, arguments);
+        assert!(answer["error"].is_null(), "{tool}: {answer}");
+        answer["result"].clone()
+    }
 }

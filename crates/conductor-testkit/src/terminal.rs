@@ -1,14 +1,14 @@
-//! A program on a terminal of its own, and the person in front of it: reads what stands there and
-//! types.
+//! A program on a terminal of its own, and the person in front of it, who reads and types.
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use crate::real::Killed;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::LocalModes;
@@ -17,7 +17,7 @@ use rustix::termios::LocalModes;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Terminal {
-    child: Child,
+    child: Killed,
     keys: File,
     shown: Receiver<Vec<u8>>,
     /// Everything that came so far.
@@ -69,7 +69,7 @@ impl Terminal {
                 }
             }
         });
-        Self { child, keys, shown, text: String::new(), seen: 0 }
+        Self { child: Killed(child), keys, shown, text: String::new(), seen: 0 }
     }
 
     /// Waits for one of the words and gives what stood before and with it; what comes later is for
@@ -105,7 +105,7 @@ impl Terminal {
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// Whether the program has ended; waits a moment for it.
@@ -113,23 +113,16 @@ impl Terminal {
         if let Ok(bytes) = self.shown.recv_timeout(Duration::from_millis(50)) {
             self.text.push_str(&String::from_utf8_lossy(&bytes));
         }
-        matches!(self.child.try_wait(), Ok(Some(_)))
+        matches!(self.child.0.try_wait(), Ok(Some(_)))
     }
 
     /// Waits for the program to end by itself; gives what it said in all.
     pub fn end(mut self) -> (ExitStatus, String) {
-        let status = self.child.wait().expect("it ends");
+        let status = self.child.0.wait().expect("it ends");
         while let Ok(bytes) = self.shown.recv() {
             self.text.push_str(&String::from_utf8_lossy(&bytes));
         }
         (status, std::mem::take(&mut self.text))
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -30,14 +30,10 @@ impl ManualTime {
         Arc::new(Self { state: Mutex::default(), wall_start: Duration::from_secs(1_767_323_045) })
     }
 
-    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Wakes everyone whose time has come, in order.
     pub fn advance(&self, by: Duration) {
         let due = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.now += by.as_micros() as u64;
             let now = state.now;
             let later = state.sleepers.split_off(&(now + 1, 0));
@@ -50,7 +46,7 @@ impl ManualTime {
 
     /// When the next sleeper that somebody still waits for wakes.
     pub fn next_wake(&self) -> Option<Duration> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.sleepers.retain(|_, sleeper| !sleeper.is_closed());
         state.sleepers.keys().next().map(|(at, _)| Duration::from_micros(at.saturating_sub(state.now)))
     }
@@ -69,18 +65,18 @@ impl ManualTime {
 
 impl Clock for ManualTime {
     fn now(&self) -> Micros {
-        Micros(self.lock().now)
+        Micros(self.state.lock().now)
     }
 
     fn wall(&self) -> SystemTime {
-        UNIX_EPOCH + self.wall_start + Duration::from_micros(self.lock().now)
+        UNIX_EPOCH + self.wall_start + Duration::from_micros(self.state.lock().now)
     }
 }
 
 impl Sleeper for ManualTime {
     fn until(&self, at: Micros) -> BoxFuture<'static, ()> {
         let (wake, woken) = oneshot::channel();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if at.0 <= state.now {
             return Box::pin(std::future::ready(()));
         }

@@ -13,7 +13,7 @@ use conductor_gateway::tools::resource::Resource;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-/// How often each handler was entered, and what it was given; and the door that slow ones wait at.
+/// Every run of a handler with its arguments, and the signal that slow handlers wait for.
 #[derive(Default)]
 pub struct Runs {
     entered: Mutex<Vec<(String, Value)>>,
@@ -124,6 +124,8 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
         format!("send {:?} to the machine", arguments.get("text").and_then(Value::as_str).unwrap_or_default())
     });
     danger.grantable = true;
+    let mut fail_effect = failing(FAIL_EFFECT, Tier::HardwareIo);
+    fail_effect.requires_approval = Some(false);
     let mut always = simple(ALWAYS, Tier::Stateful);
     always.always = true;
     let mut hidden = simple(HIDDEN, Tier::Stateful);
@@ -133,7 +135,8 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
         Definition::new(PANIC, Tier::Stateful, "daemon", move |_studio, _leave, arguments| {
             runs.note(PANIC, &arguments);
             async move {
-                if arguments_of_nobody() {
+                // Never true; it gives the block its type.
+                if std::hint::black_box(false) {
                     return Ok(Output::new(json!({})));
                 }
                 panic!("told to panic")
@@ -163,26 +166,10 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
         waiting(SLOW, Tier::ReadOnly),
         waiting(SLOW_EFFECT, Tier::Stateful),
         failing(FAIL, Tier::ReadOnly),
-        failing(FAIL_EFFECT, Tier::HardwareIo).requires_no_approval(),
+        fail_effect,
         panicking,
         picture,
     ]
-}
-
-/// Never true; it gives the panicking handler a type.
-fn arguments_of_nobody() -> bool {
-    false
-}
-
-trait RequiresNoApproval {
-    fn requires_no_approval(self) -> Self;
-}
-
-impl RequiresNoApproval for Definition {
-    fn requires_no_approval(mut self) -> Self {
-        self.requires_approval = Some(false);
-        self
-    }
 }
 
 pub fn catalog(runs: &Arc<Runs>) -> Catalog {

@@ -1,6 +1,7 @@
 //! What the daemon costs: start to ready, memory, and processor time while nothing happens, beside
 //! an empty tokio daemon in the same run.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 

@@ -1,9 +1,11 @@
 //! Bytes to events, and the callback lane, against one push and pop of a bare ring in the same run.
 //! Time stamps advance.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
+
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};
-use conductor_hosts::midi::ring::{Bell, lane};
+use conductor_hosts::midi::ring::{Bell, event_ring};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
@@ -32,7 +34,7 @@ fn benches(c: &mut Criterion) {
         });
     });
 
-    let (mut sender, mut receiver) = lane(DeviceSlot(0), u32::MAX, Bell::silent());
+    let (mut sender, mut receiver) = event_ring(DeviceSlot(0), u32::MAX, Bell::silent());
     let mut now = 0;
     group.bench_function("decode, push and pop", |b| {
         b.iter(|| {

@@ -2,6 +2,7 @@
 //! same file; an object added to a running Pd, beside a bare round trip to a Pd; the check of a
 //! layout from 100 to 10,000 boxes. Medians with the range of the rounds.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 
@@ -10,7 +11,7 @@ use conductor_hosts::patch::reach::{Consent, Rehearsal};
 use conductor_hosts::patch::{Ask, HostKind, Naming, PatchHost, Patches, Settings};
 use conductor_hosts::pd::{self, PdHost};
 use conductor_hosts::system::{RandomIds, RealClock};
-use conductor_patch::reach::{Around, reach};
+use conductor_patch::reach::{Environment, reach};
 use conductor_patch::validate::{Options, validate};
 use conductor_patch::{CanvasId, CordEnds, Document, Edit, Format, NewBox, Op, Point};
 use std::collections::BTreeMap;
@@ -58,7 +59,7 @@ fn main() {
     for n in [100, 1_000, 10_000] {
         let document = large(n);
         let mut times: Vec<f64> =
-            (0..ROUNDS).map(|_| timed(|| drop(black_box(reach(&document, &Around::default()))))).collect();
+            (0..ROUNDS).map(|_| timed(|| drop(black_box(reach(&document, &Environment::default()))))).collect();
         println!("{n:>8} boxes {}", told(&mut times));
     }
     println!("\nadd an object to a running Pd, milliseconds, median (range) of {TRIPS}");

@@ -1,6 +1,7 @@
 //! What a plugin costs: start, calls, memory, beside a Node child that runs the same file; and what
 //! a neighbour that spins costs it.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 

@@ -10,6 +10,7 @@
 //! sequencer; the C program here is `jalv` with the filters of x42, which is of its class: one
 //! client that reads and writes within its callback.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 
 use conductor_testkit::real::{PATIENCE, jack as server, mido, wait_for};

@@ -1,22 +1,21 @@
-//! The one owner of a home: starts, runs and ends everything that lives in it.
+//! The daemon: starts, runs and ends everything that belongs to a home.
 //!
-//! Threads: the owner (`run`), the ports (`ports`), the configuration file (`config_file`), the
-//! worker lanes (`dispatch`), and a small runtime for sockets. They speak by messages; the few
-//! locks say why they are there.
+//! Threads: the owner (`owner`), the ports (`owner::ports`), the configuration file
+//! (`config_file`), the workers (`owner::dispatch`), and a small runtime for sockets. They
+//! communicate by messages; the few locks say why they exist.
 
 use crate::config_check;
 use crate::config_file;
 use crate::config_file::accepted::Store;
 use crate::config_file::watch::Watch;
 use crate::doors::control::{self, Control};
+use crate::gateway::owner_events::GatewayEvents;
 use crate::gateway::{Gateway, live_watch};
-use crate::home::{Home, HomeError, Lock};
+use crate::home::{Home, HomeError};
 use crate::log::Log;
 use crate::owner::dispatch::{Dispatch, Hosts};
-use crate::owner::pad_calls::PadCalls;
 use crate::owner::wake::{Wake, Waker};
 use crate::owner::{self, backends, desktop, ports, realtime_priority};
-use crate::socket::{Socket, SocketError};
 use arc_swap::ArcSwap;
 use conductor_core::config::Device;
 use conductor_core::mapping::table::Slots;
@@ -27,13 +26,15 @@ use conductor_hosts::desktop::{Desktop, Headless};
 use conductor_hosts::midi::loopback::Loopback;
 use conductor_hosts::midi::ring::Bell;
 use conductor_hosts::midi::{Announce, Backend, Stamp};
+use conductor_hosts::system::listener::{BindError, Listener};
+use conductor_hosts::system::lock_file::LockFile;
+use conductor_hosts::system::signals::EndSignals;
 use conductor_hosts::system::{Clock, Ids};
 use parking_lot::Mutex;
 use std::io;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -49,13 +50,12 @@ pub struct Options {
     pub extra_devices: Vec<Device>,
 }
 
-/// What a machine has besides what every daemon finds by itself.
+/// Parts of a machine that tests replace.
 #[derive(Default)]
 pub struct Machine {
-    /// The X display to type on and to watch; without one nobody looks for any.
+    /// The X display to type on and to watch, if there is one.
     pub display: Option<String>,
-    /// Further ways to MIDI devices. Each is given the daemon's clock, and what to call when its
-    /// ports change.
+    /// Further MIDI backends. Each gets the daemon's clock and a callback for changes of its ports.
     pub backends: Vec<MakeBackend>,
 }
 
@@ -66,7 +66,7 @@ pub enum StartError {
     #[error("{0}")]
     Home(#[from] HomeError),
     #[error("{0}")]
-    Socket(#[from] SocketError),
+    Socket(#[from] BindError),
     #[error("{0}")]
     Gateway(#[from] crate::gateway::GatewayError),
     #[error("the system refused a thread or a runtime: {0}")]
@@ -91,18 +91,11 @@ pub struct Daemon {
     config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
     desktop: desktop::Desktop,
     // Released after everything.
-    lock: Lock,
-}
-
-/// What asks the daemon to end from outside.
-pub struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
+    lock: LockFile,
 }
 
 impl Daemon {
-    /// On a machine without a desktop.
+    /// Starts on a machine without a desktop.
     pub fn start(options: Options) -> Result<Self, StartError> {
         Self::start_on(Machine::default(), options)
     }
@@ -114,7 +107,7 @@ impl Daemon {
         let lock = home.lock()?;
         let wrote_config = write_first_config(&home, first_config, &log);
         let (config_orders, config_orders_in) = mpsc::channel();
-        // Armed before the file is read: what is saved from now on is seen.
+        // Armed before the file is read, so that every later save is seen.
         let (watch, watch_error) = Watch::start(&home.config_file(), config_orders.clone());
         let watch_error = watch_error.map(|error| format!("{error}; a changed config.toml is read only when asked"));
         if let Some(reason) = &watch_error {
@@ -129,22 +122,22 @@ impl Daemon {
             store,
             watch,
         );
-        let config_file::Opened { keeper: mut config_keeper, serving, error: config_error } = opened;
+        let config_file::Opened { watcher: mut config_watcher, serving, error: config_error } = opened;
 
-        // Two workers: a call is answered where it is read, so one of them is enough for a client
-        // and the other is there for the next. What computes for long or waits for a disk runs on
-        // the blocking threads.
+        // Two workers: a call is answered in the task that reads it, so one worker serves a client
+        // while the other is free for the next. Long computations and disk access run on the
+        // blocking threads.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        // The person is served by threads that no client can keep busy.
+        // A person is served by threads that no client can keep busy.
         let human = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("human-door")
             .enable_all()
             .build()?;
-        // Bound before any device is opened: a home that cannot be served should not make a sound.
+        // Bound before any device is opened: a home that cannot be served must not make a sound.
         let socket = {
             let _inside = human.enter();
-            Socket::bind(&home.control_socket())?
+            Listener::bind(&home.control_socket())?
         };
         let mcp_socket = runtime.block_on(Gateway::bind(&home))?;
 
@@ -166,55 +159,55 @@ impl Daemon {
         let waker = Waker { wakes, bell: bell.clone(), config: config_orders.clone() };
         let handle = OwnerHandle::new(Arc::new(waker.clone()), published.clone(), modes.clone());
         let gateway = Arc::new(Gateway::open(&home, &clock, &ids, &handle, &serving, runtime.handle().clone(), &log)?);
-        let pad_calls = Arc::new(PadCalls::default());
+        let events = Arc::new(GatewayEvents::start(&gateway, &waker)?);
 
         let post = |waker: &Waker| {
             let waker = waker.clone();
             move |wake: Wake| waker.post(wake)
         };
-        config_keeper.set_secrets(gateway.grants.secrets.clone());
-        let tell = post(&waker);
+        config_watcher.set_secrets(gateway.grants.secrets.clone());
+        let notify = post(&waker);
         let remarks: config_file::Remarks = Arc::default();
         let examine = config_check::examiner(&gateway.studio, &handle, runtime.handle().clone());
         let shared_remarks = remarks.clone();
         let config_thread = Builder::new()
             .name("config".into())
-            .spawn(move || config_keeper.run(&config_orders_in, tell, &examine, &shared_remarks))?;
+            .spawn(move || config_watcher.run(&config_orders_in, notify, &examine, &shared_remarks))?;
 
-        let knock: Arc<ports::ScanSignal> = Arc::default();
+        let scan_signal: Arc<ports::ScanSignal> = Arc::default();
         let stamp: Stamp = {
             let clock = clock.clone();
             Arc::new(move || clock.now())
         };
         let announce: Announce = {
-            let knock = knock.clone();
-            Arc::new(move |_| knock.knock())
+            let scan_signal = scan_signal.clone();
+            Arc::new(move |_| scan_signal.ports_changed())
         };
         let mut sources = backends::all(&stamp, &announce);
         sources.extend(more.into_iter().map(|make| ports::Source::of(make(stamp.clone(), announce.clone()))));
-        let keeper = ports::PortScanner::new(ports::Parts {
+        let scanner = ports::PortScanner::new(ports::Parts {
             sources,
             loopback: Loopback::new(stamp.clone(), announce),
             stamp,
             config: serving.config.clone(),
             slots: slots.clone(),
             bell: bell.clone(),
-            knock: knock.clone(),
+            signal: scan_signal.clone(),
             clock: clock.clone(),
         });
-        let tell = post(&waker);
-        let ports_thread = Builder::new().name("ports".into()).spawn(move || keeper.run(&ports_orders_in, tell))?;
+        let notify = post(&waker);
+        let ports_thread = Builder::new().name("ports".into()).spawn(move || scanner.run(&ports_orders_in, notify))?;
 
         let (keys, display_fault) = desktop_of(display.as_deref());
         let desktop = desktop::Desktop::start(display.as_deref(), &waker)?;
-        let hosts = Hosts { desktop: keys, mixer: Box::new(SystemVolume), calls: pad_calls.clone() };
+        let hosts = Hosts { desktop: keys, mixer: Box::new(SystemVolume), events: events.clone() };
         let owner = owner::Owner::new(owner::Parts {
             clock: clock.clone(),
             log: log.clone(),
             bell,
             wakes: wakes_in,
             ports: ports_orders.clone(),
-            knock: knock.clone(),
+            scan_signal: scan_signal.clone(),
             slots,
             serving: published,
             modes,
@@ -224,33 +217,31 @@ impl Daemon {
             watch_error,
             display_fault,
             programs: desktop.apps_wanted(),
-            gateway: gateway.clone(),
-            runtime: runtime.handle().clone(),
+            events,
         });
-        let mut waiting = gateway.studio.desk.store().watch();
-        let told = waker.clone();
+        let mut waiting = gateway.studio.approvals.store().watch();
+        let waiting_waker = waker.clone();
         runtime.spawn(async move {
             waiting.mark_changed();
-            // Ends with the store.
+            // The loop ends with the store.
             while waiting.changed().await.is_ok() {
-                told.post(Wake::Waiting(*waiting.borrow_and_update()));
+                waiting_waker.post(Wake::Waiting(*waiting.borrow_and_update()));
             }
         });
         let (ended, owner_ended) = oneshot::channel();
-        let noted = log.clone();
+        let owner_log = log.clone();
         let owner = Builder::new().name(realtime_priority::OWNER.into()).spawn(move || {
-            // The first of the two wakings may be lost, since the owner looks everywhere before it
-            // first waits.
+            // A wake before this line is not lost: the owner checks everything before it first
+            // waits.
             let _ = owner_thread.set(std::thread::current());
             if let Err(why) = realtime_priority::raise() {
-                noted.debug(format_args!("the hands take turns with other programs: no real-time priority, {why}"));
+                owner_log.debug(format_args!("the engine runs with ordinary priority: {why}"));
             }
             owner.run();
             drop(ended);
         })?;
 
         let stop = CancellationToken::new();
-        pad_calls.connect(&gateway, runtime.handle().clone(), &waker)?;
         let control = Arc::new(Control {
             handle: handle.clone(),
             home,
@@ -263,7 +254,7 @@ impl Daemon {
         runtime.spawn(live_watch::run(gateway.clone(), waker.clone()));
         let doors = human.spawn(async move {
             control::serve(control, socket).await;
-            // The door of AI clients ends when the gateway do.
+            // The door of AI clients ends when the gateway does.
             let _ = mcp.await;
         });
         Ok(Daemon {
@@ -278,7 +269,7 @@ impl Daemon {
             doors,
             owner,
             owner_ended,
-            ports: (ports_orders, knock, ports_thread),
+            ports: (ports_orders, scan_signal, ports_thread),
             config: (config_orders, config_thread),
             desktop,
             lock,
@@ -302,37 +293,30 @@ impl Daemon {
         self.runtime.spawn(future);
     }
 
-    /// From now on a signal ends the daemon in good order. To be called before anybody is told that
-    /// it is ready: one that came between that word and this call would kill it with its notes
-    /// sounding.
-    pub fn heed_signals(&self) -> io::Result<Signals> {
+    /// From now on a signal ends the daemon in good order. Call it before reporting that the daemon
+    /// is ready: a signal in between would kill it with its notes sounding.
+    pub fn heed_signals(&self) -> io::Result<EndSignals> {
         let _inside = self.runtime.enter();
-        Ok(Signals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
+        EndSignals::catch()
     }
 
-    /// Until a signal asks it to end, a door does, or the owner has ended by a defect.
-    pub fn wait(&mut self, mut signals: Signals) -> io::Result<()> {
+    /// Waits for a signal, for a stop through a door, or for the owner to end by a defect.
+    pub fn wait(&mut self, mut signals: EndSignals) -> io::Result<()> {
         let (stop, owner_ended) = (&self.stop, &mut self.owner_ended);
         self.runtime.block_on(async {
             tokio::select! {
-                _ = signals.interrupt.recv() => Ok(()),
-                _ = signals.terminate.recv() => Ok(()),
-                // The terminal is gone; notes must not sound on without anyone to stop them.
-                _ = signals.hang_up.recv() => Ok(()),
+                () = signals.received() => Ok(()),
                 () = stop.cancelled() => Ok(()),
                 _ = owner_ended => Err(io::Error::other("the owner thread ended by itself")),
             }
         })
     }
 
-    /// The owner releases what is held, doors and devices are closed, and the home is free again.
+    /// Stops the daemon: the owner releases what is held, doors and devices are closed, and the
+    /// home is unlocked.
     pub fn stop(self) {
         let Daemon { waker, log, gateway, stop, runtime, human, doors, owner, ports, config, desktop, lock, .. } = self;
-        // The owner goes first: whoever listens at a port still hears the last note-off.
+        // The owner goes first, so that listeners at a port get the last note-off.
         waker.post(Wake::Stop);
         let _ = owner.join();
         desktop.stop();
@@ -340,9 +324,9 @@ impl Daemon {
         gateway.stop(&runtime);
         // A door that panicked has nothing left to close.
         let _ = runtime.block_on(doors);
-        let (orders, knock, thread) = ports;
+        let (orders, scan_signal, thread) = ports;
         let _ = orders.send(ports::Order::End);
-        knock.wake();
+        scan_signal.wake();
         let _ = thread.join();
         let (orders, thread) = config;
         let _ = orders.send(config_file::Order::End);
@@ -353,7 +337,7 @@ impl Daemon {
     }
 }
 
-/// Where keys, text and mouse go, and why they go nowhere.
+/// The desktop for keys, text and mouse, and why there is none.
 fn desktop_of(display: Option<&str>) -> (Box<dyn Desktop>, Option<String>) {
     let missing = |reason: &str| -> (Box<dyn Desktop>, Option<String>) {
         let reason = format!("{reason}: keys, text and mouse are not sent, and rules for windows rest");
@@ -371,7 +355,7 @@ fn desktop_of(display: Option<&str>) -> (Box<dyn Desktop>, Option<String>) {
     }
 }
 
-/// Gives whether the file was written. A home that cannot be written is served without one.
+/// Returns whether the file was written. A home that cannot be written is served without one.
 fn write_first_config(home: &Home, text: &str, log: &Log) -> bool {
     use std::io::Write;
     let path = home.config_file();

@@ -1,8 +1,8 @@
-//! The command line. Every command is a file; it asks the daemon over the human door, or reads
+//! The command line. Each command is one file; it asks the daemon over the human door, or reads
 //! files itself where no daemon is needed.
 //!
-//! Exit codes: 0 it worked, 1 it failed, 2 the command was not understood. Results go to stdout,
-//! everything else to stderr.
+//! Exit codes: 0 success, 1 failure, 2 usage error. Results go to stdout, everything else to
+//! stderr.
 
 mod approvals;
 mod args;
@@ -39,7 +39,7 @@ use crate::doors::control::client::{Client, ClientError};
 use crate::home::{Home, HomeError};
 use args::{Args, Command};
 use clap::Parser;
-use conductor_core::config::KeyRung;
+use conductor_core::config::{Config, KeyRung};
 use conductor_core::error::ToolError;
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
@@ -50,21 +50,22 @@ use out::Out;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs one command to its end.
 pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) -> ExitCode {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
-        Err(fault) => {
-            // Help goes to stdout and succeeds, a misunderstanding to stderr with 2. A closed pipe
-            // changes neither.
-            let _ = fault.print();
-            return ExitCode::from(u8::try_from(fault.exit_code()).unwrap_or(2));
+        Err(error) => {
+            // clap prints help to stdout with code 0 and usage errors to stderr with code 2. A
+            // closed pipe does not change the code.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
     if let Command::PluginHost(host) = &args.command {
-        // It has neither a home nor an environment.
+        // The process of a plugin has neither a home nor an environment.
         return plugins::host(host);
     }
     let mut out = Out::new(args.json);
@@ -72,7 +73,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
     match done.and_then(|verdict| out.finish().map(|()| verdict).map_err(Failure::from)) {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::FAILURE,
-        // `conductor monitor | head -1` is no failure.
+        // `conductor monitor | head -1` succeeds.
         Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Exit(code)) => code,
         Err(failure) => {
@@ -88,39 +89,39 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Status => status::run(home, out),
         Command::Devices => devices::run(home, out),
         Command::Modes => modes::run(home, out),
-        Command::Mode(args) => mode::run(args, home, out),
+        Command::Mode(command) => mode::run(command, home, out),
         Command::Panic => panic::run(home, out),
         Command::Monitor(args) => monitor::run(args, home, out),
         Command::Learn(args) => learn::run(&args, home, out),
         Command::Send(args) => send::run(args, home, out),
         Command::Simulate(args) => simulate::run(&args, home, out),
         Command::Explain(args) => explain::run(&args, home, out),
-        Command::Config(args) => config::run(&args, home, out),
-        Command::Patch(args) => patch::run(&args, out),
-        Command::Bridge(args) => bridge::run(&args, home, environment, out),
+        Command::Config(command) => config::run(&command, home, out),
+        Command::Patch(command) => patch::run(&command, out),
+        Command::Bridge(command) => bridge::run(&command, home, environment, out),
         Command::Doctor => doctor::run(home, environment, out),
-        Command::Mcp(args) => mcp::run(args, home, environment, out),
+        Command::Mcp(command) => mcp::run(command, home, environment, out),
         Command::Call(args) => call::run(args, home, out),
-        Command::Plans(args) => plans::run(args, home, out),
-        Command::Approvals(args) => approvals::run(args, home, out),
-        Command::Audit(args) => log_command(&args.command, home, out),
+        Command::Plans(command) => plans::run(command, home, out),
+        Command::Approvals(command) => approvals::run(command, home, out),
+        Command::Audit(command) => audit_command(&command, home, out),
         Command::Performance(args) => performance::run(&args, home, out),
-        Command::Circuit(args) => circuit::run(&args, home, out),
-        Command::Secrets(args) => secrets::run(args, home, out),
-        Command::Set(args) => set::run(&args, out),
-        Command::Plugins(args) => plugins::run(args, home, out),
+        Command::Circuit(command) => circuit::run(&command, home, out),
+        Command::Secrets(command) => secrets::run(command, home, out),
+        Command::Set(command) => set::run(&command, out),
+        Command::Plugins(command) => plugins::run(command, home, out),
         Command::PluginHost(args) => Err(Failure::Exit(plugins::host(&args))),
     }
 }
 
 fn home(args: &Args, environment: &Environment) -> Result<Home, Failure> {
     let root = args.home.clone().or_else(|| environment.home.clone()).ok_or(HomeError::Unknown)?;
-    // Relative paths would mean another home after the daemon or an editor changes its folder.
+    // A relative path would name another home after a change of the working directory.
     let root = std::path::absolute(root)?;
     Ok(Home::at(root))
 }
 
-/// What a command that ran to its end found.
+/// The result of a command that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Good,
@@ -128,7 +129,13 @@ enum Verdict {
     Bad,
 }
 
-/// Why a command could not run to its end.
+impl Verdict {
+    fn good_if(good: bool) -> Self {
+        if good { Verdict::Good } else { Verdict::Bad }
+    }
+}
+
+/// Why a command did not complete.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("{0}")]
@@ -136,7 +143,7 @@ enum Failure {
     #[error("{0}")]
     Client(#[from] ClientError),
     #[error("{0}")]
-    Descriptors(#[from] conductor_hosts::descriptors::TooFew),
+    Descriptors(#[from] conductor_hosts::system::open_files::TooFew),
     #[error("{0}")]
     Start(#[from] crate::app::StartError),
     #[error("{}", .0.message)]
@@ -145,7 +152,7 @@ enum Failure {
     Io(#[from] io::Error),
     #[error("{0}")]
     Text(String),
-    /// Everything was said already; only the number is left.
+    /// The error is printed already; only the exit code is left.
     #[error("")]
     Exit(ExitCode),
 }
@@ -158,48 +165,33 @@ impl From<ToolError> for Failure {
 
 impl Failure {
     fn hint(&self) -> Option<&str> {
-        match self {
-            Failure::Tool(error) => Some(&error.hint),
-            Failure::Client(ClientError::Refused(refused)) => refused.hint.as_deref(),
-            Failure::Client(
-                ClientError::NoDaemon
-                | ClientError::HungUp
-                | ClientError::NoAnswer(_)
-                | ClientError::Nonsense(_)
-                | ClientError::Io(_),
-            )
-            | Failure::Home(_)
-            | Failure::Descriptors(_)
-            | Failure::Start(_)
-            | Failure::Io(_)
-            | Failure::Text(_)
-            | Failure::Exit(_) => None,
+        if let Failure::Tool(error) = self {
+            Some(&error.hint)
+        } else if let Failure::Client(ClientError::Refused(refused)) = self {
+            refused.hint.as_deref()
+        } else {
+            None
         }
     }
 
-    /// What `--json` prints: the daemon's own object where there is one.
+    /// The object that `--json` prints: the daemon's own error where there is one.
     fn to_wire(&self) -> Value {
-        match self {
-            Failure::Tool(error) => error.to_wire(),
-            Failure::Client(ClientError::Refused(refused)) if refused.data.is_object() => refused.data.clone(),
-            Failure::Client(ClientError::NoDaemon) => {
-                json!({ "code": "HOST_OFFLINE", "message": self.to_string(), "hint": null, "subject": "conductor" })
-            }
-            Failure::Client(_)
-            | Failure::Home(_)
-            | Failure::Descriptors(_)
-            | Failure::Start(_)
-            | Failure::Io(_)
-            | Failure::Text(_)
-            | Failure::Exit(_) => {
-                json!({ "code": "INTERNAL", "message": self.to_string(), "hint": null, "subject": null })
-            }
+        if let Failure::Tool(error) = self {
+            return error.to_wire();
         }
+        if let Failure::Client(ClientError::Refused(refused)) = self
+            && refused.data.is_object()
+        {
+            return refused.data.clone();
+        }
+        let offline = matches!(self, Failure::Client(ClientError::NoDaemon));
+        let (code, subject) = if offline { ("HOST_OFFLINE", Some("conductor")) } else { ("INTERNAL", None) };
+        json!({ "code": code, "message": self.to_string(), "hint": null, "subject": subject })
     }
 }
 
-/// `conductor audit`: over the files, with the running daemon's word about where they end.
-fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+/// `conductor audit`: reads the files, and asks a running daemon where the log ends.
+fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     use crate::gateway::audit::{NOTE, recall};
     use conductor_core::audit::Head;
     use conductor_gateway::secrets::KeychainNote;
@@ -207,10 +199,11 @@ fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Res
     let serving = offline(home).unwrap_or_else(|_| ConfigInForce::built_in(&[], Timestamp::default()));
     let settings = crate::gateway::audit::settings(&serving.config.audit);
     let note = (serving.config.secrets == KeyRung::Keychain).then(|| KeychainNote::of_home(NOTE, home.root()));
-    let (remembered, silent) = if checks { recall(home.root(), &settings, note.as_ref())? } else { (Vec::new(), None) };
-    let told = ask(home, "audit.head", json!({}));
-    let daemon_runs = !matches!(told, Err(Failure::Client(ClientError::NoDaemon)));
-    let head = told.ok().and_then(|it| {
+    let (remembered, keychain_error) =
+        if checks { recall(home.root(), &settings, note.as_ref())? } else { (Vec::new(), None) };
+    let answer = ask(home, "audit.head", json!({}));
+    let daemon_runs = !matches!(answer, Err(Failure::Client(ClientError::NoDaemon)));
+    let head = answer.ok().and_then(|it| {
         let head = &it["head"];
         Some(Head {
             log_id: head["log_id"].as_str()?.parse().ok()?,
@@ -219,16 +212,16 @@ fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Res
         })
     });
     let by_daemon = || {
-        let accepted = ask(home, "audit.accept", json!({})).map_err(|fault| fault.to_string())?;
+        let accepted = ask(home, "audit.accept", json!({})).map_err(|error| error.to_string())?;
         Ok((text(&accepted, "by").to_owned(), accepted["head"]["seq"].as_u64().unwrap_or_default()))
     };
     let remember = |line: &str| {
         if let Some(note) = &note {
-            // A keychain that does not answer now is asked again at the next start.
+            // If the keychain does not answer now, the next start of the daemon writes the note.
             let _ = note.write(line);
         }
     };
-    // No daemon may start between the look and the acceptance.
+    // Lock the home, so that no daemon starts between the check and the acceptance.
     let accepts = matches!(command, audit::AuditCommand::AcceptRollback)
         || matches!(command, audit::AuditCommand::Verify(args) if args.accept);
     let lock = match accepts && !daemon_runs {
@@ -242,18 +235,18 @@ fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Res
         Ok(person) => audit::Acceptor::Here(person, &remember),
     };
     let (clock, ids) = (RealClock::new(), RandomIds);
-    let around = audit::Around {
+    let context = audit::Context {
         home: home.root(),
         head,
         remembered: &remembered,
-        silent: silent.as_deref(),
+        keychain_error: keychain_error.as_deref(),
         copy_to: settings.copy_to.as_deref(),
         acceptor,
         clock: &clock,
         ids: &ids,
         json: out.is_json(),
     };
-    let code = audit::run(command, &around, out.writer(), &mut io::stderr());
+    let code = audit::run(command, &context, out.writer(), &mut io::stderr());
     drop(lock);
     if code != 0 {
         out.finish()?;
@@ -262,21 +255,44 @@ fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Res
     Ok(Verdict::Good)
 }
 
-/// Whether this command is run by a person, as far as it can be known without a daemon: which AI
-/// clients are connected is not.
+/// Whether a person runs this command, as far as that can be checked without a daemon: connected AI
+/// clients are unknown here.
 fn person_here() -> Result<Principal, String> {
     use crate::doors::control::person;
-    approvals::at_a_terminal().map_err(|fault| fault.to_string())?;
+    approvals::at_a_terminal().map_err(|error| error.to_string())?;
     let uid = rustix::process::geteuid().as_raw();
-    let peer = crate::socket::Peer { uid, pid: i32::try_from(std::process::id()).ok() };
-    person::recognise(peer, &[], person::look)
+    let peer = conductor_hosts::system::listener::Peer { uid, pid: i32::try_from(std::process::id()).ok() };
+    person::recognise(peer, &[], conductor_hosts::system::processes::find)
         .map(|person| Principal::Person { uid: person.uid })
         .map_err(|why| why.to_string())
 }
 
-/// One question to the daemon of this home.
+/// Sends one request to the daemon of this home.
 fn ask(home: &Home, method: &str, params: Value) -> Result<Value, Failure> {
     Ok(Client::connect(&home.control_socket())?.ask(method, params)?)
+}
+
+/// Sends one request and shows its answer: as JSON, or as `text` writes it.
+fn ask_and_show(
+    home: &Home,
+    out: &mut Out,
+    (method, params): (&str, Value),
+    text: impl FnOnce(&mut Out, &Value) -> io::Result<()>,
+) -> Result<Verdict, Failure> {
+    out.show(&ask(home, method, params)?, text)
+}
+
+/// Sends one request; without a daemon, answers it from the configuration file.
+fn ask_or_offline(
+    home: &Home,
+    method: &str,
+    params: Value,
+    offline_answer: impl FnOnce(&Config) -> Result<Value, ToolError>,
+) -> Result<Value, Failure> {
+    match ask(home, method, params) {
+        Err(Failure::Client(ClientError::NoDaemon)) => Ok(offline_answer(&offline(home)?.config)?),
+        answer => answer,
+    }
 }
 
 /// The configuration of a home without a daemon.
@@ -288,11 +304,26 @@ fn offline(home: &Home) -> Result<ConfigInForce, Failure> {
     }
 }
 
-/// Text members of an answer; an answer without one shows a dash.
+/// Runs a future on a runtime of its own.
+fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
+}
+
+/// An error about a file, with its path.
+fn file_error(path: &Path, error: impl std::fmt::Display) -> Failure {
+    Failure::Text(format!("{}: {error}", path.display()))
+}
+
+/// A text member of an answer; a dash when it is missing.
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or("-")
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The texts of a list.
+fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
+    list(value, key).iter().filter_map(Value::as_str).collect()
 }

@@ -1,5 +1,5 @@
-//! A look at a configuration file as it is on disk now: every fault with its place, and what a
-//! sound file means for the hand.
+//! Checks a configuration file as it is on disk now: every error with its place, and what a valid
+//! file means for playing.
 //!
 //! Not here: what is in force (`config_file`).
 
@@ -9,22 +9,22 @@ use conductor_core::timestamp::Timestamp;
 use conductor_gateway::config_in_force::ConfigInForce;
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::studio::Studio;
-use conductor_gateway::tools::daemon::surroundings::Around;
+use conductor_gateway::tools::daemon::surroundings::OwnedSurroundings;
 use conductor_hosts::atomic_file;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Finds what a text alone does not show. Called on the thread of the file, which may wait for the
-/// owner.
+/// Finds problems that depend on the machine. Called on the thread of the file, which may wait for
+/// the owner.
 pub(super) fn examiner(studio: &Arc<Studio>, owner: &OwnerHandle, runtime: tokio::runtime::Handle) -> Examine {
     let (studio, owner) = (Arc::clone(studio), owner.clone());
     Box::new(move |text| {
         let known: BTreeSet<(String, String)> =
             config::load(text).diagnostics.into_iter().map(|it| (it.path, it.message)).collect();
-        let around = runtime.block_on(Around::look(&studio, &owner));
-        let mut found = around.load(&studio, text).diagnostics;
+        let surroundings = runtime.block_on(OwnedSurroundings::read(&studio, &owner));
+        let mut found = surroundings.load(&studio, text).diagnostics;
         found.retain(|it| !known.contains(&(it.path.clone(), it.message.clone())));
         found
     })
@@ -40,7 +40,7 @@ pub struct Checked {
 impl Checked {
     pub fn of(path: &Path) -> Self {
         let found = config_file::read(path, &[], Timestamp::default()).transpose();
-        // Only for showing lines; reading it for its meaning reports what is wrong with it.
+        // Only for showing lines; errors of the file are reported by reading it above.
         let text = match &found {
             Some(Ok(serving)) => serving.text.as_deref().unwrap_or_default().to_owned(),
             Some(Err(_)) | None => {
@@ -51,11 +51,11 @@ impl Checked {
         Checked { path: path.to_owned(), text, found }
     }
 
-    /// With the tools, plugins and ports there are.
-    pub fn here(path: &Path, studio: &Studio, around: &Around) -> Self {
+    /// Checks the file with the existing tools, plugins and ports.
+    pub fn here(path: &Path, studio: &Studio, surroundings: &OwnedSurroundings) -> Self {
         let mut checked = Checked::of(path);
         if let Some(Ok(serving)) = &mut checked.found {
-            serving.diagnostics = around.load(studio, &checked.text).diagnostics;
+            serving.diagnostics = surroundings.load(studio, &checked.text).diagnostics;
         }
         checked
     }
@@ -83,7 +83,7 @@ impl Checked {
         if let Some(Err(refusal)) = &self.found
             && errors.is_empty()
         {
-            // A file that nobody may read has a fault outside its text.
+            // A file that cannot be read has an error outside its text.
             errors.push(refusal.reason.clone());
         }
         if matches!(self.found, Some(Ok(_))) && self.text.trim().is_empty() {
@@ -105,8 +105,7 @@ impl Checked {
         }
     }
 
-    /// Every fault as a person reads it: the line, a caret under the character, and what to write
-    /// instead.
+    /// Every error as text: the line, a caret under the character, and what to write instead.
     pub fn rendered(&self) -> Vec<String> {
         let name = self.path.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
         let shown: Vec<String> = self.diagnostics().iter().map(|it| it.render(&self.text, &name)).collect();
@@ -133,7 +132,7 @@ impl Checked {
 
 fn diagnostic(it: &Diagnostic) -> Value {
     json!({
-        "severity": it.severity.name(), "message": it.message, "help": it.help, "path": it.path,
+        "severity": it.severity.as_str(), "message": it.message, "help": it.help, "path": it.path,
         "line": it.line, "column": it.column, "start": it.span.start, "end": it.span.end,
     })
 }

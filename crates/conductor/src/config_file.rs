@@ -1,10 +1,10 @@
-//! `config.toml` on disk: reading it, watching it, deciding what of it comes into force, and
-//! reporting the result to the owner. Runs on a thread of its own, so that a large file never holds
-//! up the hands.
+//! `config.toml` on disk: reads it, watches it, decides which parts come into force, and reports
+//! the result to the owner. Runs on a thread of its own, so that a large file never delays the
+//! engine.
 //!
-//! Not here: what the file means (`conductor_core::config`), what is held
-//! (`conductor_core::config::held`), keeping what was accepted (`accepted`), putting it in force
-//! (`run`), or writing it (plans do).
+//! Not here: the meaning of the file (`conductor_core::config`), held changes
+//! (`conductor_core::config::held`), storing the accepted configuration (`accepted`), putting it in
+//! force (`owner::changes`), and writing it (plans do).
 
 pub mod accepted;
 pub mod watch;
@@ -38,7 +38,7 @@ pub struct Refusal {
     /// One line: place and fault.
     pub reason: String,
     pub diagnostics: Vec<Diagnostic>,
-    /// The disk refused, not the text: reading again may work.
+    /// The disk failed, not the text: reading again may work.
     pub retry: bool,
 }
 
@@ -48,7 +48,7 @@ impl Refusal {
     }
 }
 
-/// Reads and checks a file by itself, whatever is accepted. `Ok(None)` when there is none.
+/// Reads and checks a file without the accepted configuration. `Ok(None)` when there is no file.
 pub fn read(path: &Path, extra: &[Device], now: Timestamp) -> Result<Option<ConfigInForce>, Refusal> {
     match atomic_file::read(path) {
         Ok(bytes) => check(&bytes, extra, now).map(Some),
@@ -59,8 +59,8 @@ pub fn read(path: &Path, extra: &[Device], now: Timestamp) -> Result<Option<Conf
 
 fn check(bytes: &[u8], extra: &[Device], loaded_at: Timestamp) -> Result<ConfigInForce, Refusal> {
     let text = utf8(bytes)?;
-    let around = Surroundings { platform: Some(platform()), ..Surroundings::default() };
-    serving(text, held::load_accepted(text, &around), extra, loaded_at).map(|(it, _)| it)
+    let surroundings = Surroundings { platform: Some(platform()), ..Surroundings::default() };
+    serving(text, held::load_accepted(text, &surroundings), extra, loaded_at).map(|(it, _)| it)
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str, Refusal> {
@@ -68,8 +68,8 @@ fn utf8(bytes: &[u8]) -> Result<&str, Refusal> {
         .map_err(|error| Refusal::of_text(format!("config.toml is not UTF-8 text (byte {})", error.valid_up_to())))
 }
 
-/// Faults of single items do not refuse a file; they are in `diagnostics`. `extra` devices belong
-/// to this run and not to the file; where the file has the alias, the file rules.
+/// Errors of single items do not reject a file; they are in `diagnostics`. `extra` devices belong
+/// to this run; where the file has the same alias, the file wins.
 fn serving(
     text: &str,
     judged: Judged,
@@ -112,18 +112,18 @@ pub fn one_line(fault: &Diagnostic) -> String {
 pub enum Arrival {
     /// To be put in force.
     Accepted(Arc<ConfigInForce>),
-    /// What serves already; an earlier refusal is forgotten.
+    /// The file is in force already; an earlier error is cleared.
     Same,
     Refused(Refusal),
 }
 
-/// By whose word a file comes into force.
+/// Who wants the file in force.
 enum Word {
-    /// Without a person's word: the file changed.
+    /// Nobody: the file changed.
     None,
-    /// A person read the file with this hash.
+    /// A person who read the file with this hash.
     Person(Option<Digest>),
-    /// A person applied a plan that turned the first text into the second.
+    /// A person who applied a plan that turned the first text into the second.
     Plan { before: String, after: String },
 }
 
@@ -135,18 +135,16 @@ pub enum Order {
     End,
 }
 
-/// Never waits longer than this for a file that keeps changing, unless the debounce itself is
-/// longer.
+/// The longest wait for a file that keeps changing, unless the debounce is longer.
 const LONGEST_DEBOUNCE: Duration = Duration::from_secs(2);
 
-/// Between two attempts to read a file or a key that could not be had.
+/// The time between two attempts to read a file or key.
 const RETRY_US: u64 = 1_000_000;
 
-/// What the machine knows besides the file: tools, plugins and ports a row may name. Gives the
-/// remarks about a text.
+/// Checks a text against the tools, plugins and ports of the machine, and returns remarks.
 pub(crate) type Examine = Box<dyn Fn(&str) -> Vec<Diagnostic> + Send>;
 
-/// Remarks about the file in force that need more than the file.
+/// Remarks about the file in force that depend on the machine.
 pub(crate) type Remarks = Arc<ArcSwap<Vec<Diagnostic>>>;
 
 /// The thread's own state.
@@ -156,29 +154,29 @@ pub(crate) struct ConfigWatcher {
     clock: Arc<dyn Clock>,
     log: Log,
     store: Store,
-    /// What the owner has in force, or will have once it has taken the last `Accepted`.
+    /// The configuration in force, or about to be once the owner takes the last `Accepted`.
     serving: Arc<ConfigInForce>,
     accepted: Accepted,
-    /// Nothing was ever accepted here: the first sound file is.
+    /// No configuration was ever accepted here: the first valid file is.
     fresh: bool,
-    /// The key of what was accepted may still come.
+    /// The key of the accepted configuration may still become available.
     locked: bool,
-    /// Whether what serves was made of its text and of what is accepted now.
+    /// Whether the configuration in force was made from its text and from what is accepted now.
     current: bool,
     refused: Option<String>,
     watch: Watch,
 }
 
-/// What a start has in force, and why it is not the file.
+/// The configuration in force at a start, and why it is not the file.
 pub(crate) struct Opened {
-    pub keeper: ConfigWatcher,
+    pub watcher: ConfigWatcher,
     pub serving: Arc<ConfigInForce>,
     pub error: Option<String>,
 }
 
 impl ConfigWatcher {
-    /// Decides what is in force at a start. `watch` is armed before the file is read, so that no
-    /// save is missed.
+    /// Decides which configuration is in force at a start. `watch` is armed before the file is
+    /// read, so that no save is missed.
     pub fn open(
         path: PathBuf,
         extra: Vec<Device>,
@@ -212,7 +210,7 @@ impl ConfigWatcher {
         built_in.waiting.closed = closed;
         built_in.mark = store.mark().cloned();
         let serving = Arc::new(built_in);
-        let mut keeper = ConfigWatcher {
+        let mut watcher = ConfigWatcher {
             path,
             extra,
             clock,
@@ -226,24 +224,24 @@ impl ConfigWatcher {
             refused: None,
             watch,
         };
-        let error = match keeper.judge(&Word::None) {
+        let error = match watcher.judge(&Word::None) {
             Arrival::Accepted(_) | Arrival::Same => None,
             Arrival::Refused(refusal) => {
                 let serves = if serving.text.is_some() { "accepted configuration" } else { "built-in empty mode" };
-                keeper.log.error(format_args!("the {serves} serves: {}", refusal.reason));
-                keeper.refused = Some(refusal.reason.clone());
+                watcher.log.error(format_args!("the {serves} serves: {}", refusal.reason));
+                watcher.refused = Some(refusal.reason.clone());
                 Some(refusal.reason)
             }
         };
-        Opened { serving: Arc::clone(&keeper.serving), keeper, error }
+        Opened { serving: Arc::clone(&watcher.serving), watcher, error }
     }
 
-    /// The vault that is used from now on: the one whose passphrase a person may give.
+    /// Sets the secrets that are used from now on, whose passphrase a person may give.
     pub fn set_secrets(&mut self, secrets: Arc<conductor_gateway::secrets::Secrets>) {
         self.store.set_secrets(secrets);
     }
 
-    /// Runs until it gets the order to end, or until nobody can send one any more.
+    /// Runs until the order to end, or until the channel closes.
     pub fn run(mut self, orders: &mpsc::Receiver<Order>, post: impl Fn(Wake), examine: &Examine, remarks: &Remarks) {
         let mut due: Option<Due> = None;
         let mut retry = self.retry(self.refused.is_some());
@@ -289,18 +287,18 @@ impl ConfigWatcher {
             if let Arrival::Accepted(_) = arrival {
                 self.remark(examine, remarks);
             }
-            let news = match &arrival {
+            let is_new = match &arrival {
                 Arrival::Accepted(_) | Arrival::Same => self.refused.take().is_some(),
                 Arrival::Refused(it) => self.refused.replace(it.reason.clone()).as_ref() != Some(&it.reason),
             };
             let answer = reply.is_some().then(|| self.answer(&arrival));
-            // An attempt that ends like the last one is not news, but the owner waits for the end
-            // of what it saw begin.
-            if news || was_due || reply.is_some() || matches!(arrival, Arrival::Accepted(_)) {
+            // An attempt that ends like the last one is not reported, except that the owner waits
+            // for the result of a change it has seen.
+            if is_new || was_due || reply.is_some() || matches!(arrival, Arrival::Accepted(_)) {
                 post(Wake::Config(arrival));
             }
             if let Some((reply, answer)) = reply.zip(answer) {
-                // The asker may have hung up; the reload counts anyway.
+                // The caller may have hung up; the reload counts anyway.
                 let _ = reply.send(answer);
             }
         }
@@ -315,7 +313,8 @@ impl ConfigWatcher {
         remarks.store(Arc::new(found));
     }
 
-    /// Signs what is accepted with the key there is now, or finds at last what was accepted.
+    /// Signs the accepted configuration with the current key, or reads it now that the key is
+    /// available.
     fn key_changed(&mut self) {
         if self.locked {
             match self.store.find() {
@@ -331,13 +330,13 @@ impl ConfigWatcher {
             }
         } else if !self.fresh {
             let (accepted, text) = (self.accepted.clone(), self.serving.text.clone());
-            // Only a person's word is refused, and this is none.
+            // Only a person's request can fail here, and this is not one.
             let _ = self.save(&accepted, text.as_deref(), &Word::None);
         }
     }
 
-    /// What is kept is in force at the next start. A person's word that cannot be kept is not
-    /// taken.
+    /// Stores the accepted configuration for the next start. A person's request fails if it cannot
+    /// be stored.
     fn save(&mut self, accepted: &Accepted, text: Option<&str>, word: &Word) -> Result<(), Refusal> {
         if accepted.closed {
             return Ok(());
@@ -356,14 +355,13 @@ impl ConfigWatcher {
 
     fn judge(&mut self, word: &Word) -> Arrival {
         let mut bytes = atomic_file::read(&self.path);
-        // Links may lead elsewhere now; what was saved there before the watch was armed is read
-        // here.
+        // Links may lead elsewhere now; a save between reading and arming the watch is read here.
         if self.watch.follow(&self.path) {
             bytes = atomic_file::read(&self.path);
         }
         let bytes = match bytes {
             Ok(bytes) => bytes,
-            // A file that was never there is no fault; one that is gone keeps the old
+            // A file that never existed is not an error; one that was removed keeps the old
             // configuration.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.serving.text.is_none() => {
                 return Arrival::Same;
@@ -379,9 +377,9 @@ impl ConfigWatcher {
     fn take(&mut self, bytes: &[u8], word: &Word) -> Result<Arrival, Refusal> {
         let text = utf8(bytes)?;
         let is_same = self.serving.text.as_deref() == Some(text);
-        let around = Surroundings::default();
+        let surroundings = Surroundings::default();
         let judged = match word {
-            Word::None if self.fresh => held::load_accepted(text, &around),
+            Word::None if self.fresh => held::load_accepted(text, &surroundings),
             Word::None if is_same && self.current => return Ok(Arrival::Same),
             Word::None => {
                 if let Some(why) = self.serving.text.as_ref().and_then(|old| held::is_cut(old, text)) {
@@ -389,15 +387,17 @@ impl ConfigWatcher {
                         "config.toml: {why}; if you meant it, run `conductor config accept`"
                     )));
                 }
-                held::load_held(text, &self.accepted, &around)
+                held::load_held(text, &self.accepted, &surroundings)
             }
             Word::Person(hash) => {
                 if hash.is_some_and(|it| it != Digest::of(bytes)) {
                     return Err(Refusal::of_text("config.toml changed while it was being read; look at it again"));
                 }
-                held::load_accepted(text, &around)
+                held::load_accepted(text, &surroundings)
             }
-            Word::Plan { before, after } => held::load_held(text, &self.accepted.with_plan(before, after), &around),
+            Word::Plan { before, after } => {
+                held::load_held(text, &self.accepted.with_plan(before, after), &surroundings)
+            }
         };
         let now = Timestamp::from_millis(self.clock.wall_ms());
         let (mut serving, accepted) = serving(text, judged, &self.extra, now)?;

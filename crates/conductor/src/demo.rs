@@ -22,14 +22,14 @@ pub const SET: &[u8] = include_bytes!("../../../examples/sets/golden.als");
 /// The sample of its vocals, where the Set looks for it.
 pub const SAMPLE: &[u8] = include_bytes!("../../../examples/sets/Samples/Vox Take.wav");
 
-/// Lays the patch into the patches folder, where one of that name stays as it is, and opens it as
-/// the person would.
+/// Writes the patch to the patches folder, unless one of that name exists, and opens it as a person
+/// would.
 pub async fn show_patch(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
     lay(home, "patches", "demo.maxpat", PATCH.as_bytes())?;
     Ok(open(studio, "open_patch", json!({ "path": "demo.maxpat", "alias": "demo", "group": "demo" })).await)
 }
 
-/// The same with the Set and the sets folder.
+/// Does the same for the Set and the sets folder.
 pub async fn show_set(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
     lay(home, "sets", "demo.als", SET)?;
     lay(home, "sets/Samples", "Vox Take.wav", SAMPLE)?;
@@ -51,8 +51,7 @@ async fn open(studio: &Arc<Studio>, tool: &'static str, arguments: Value) -> boo
     pipeline::run(studio, Call::new(person, tool, arguments)).await.is_ok()
 }
 
-/// What `--demo` adds to a studio that has a configuration of its own: the controllers, for this
-/// run only.
+/// What `--demo` adds to a studio with its own configuration: the controllers, for this run only.
 pub fn controllers() -> Vec<Device> {
     let devices = config::load(CONFIG).config.map(|it| it.devices).unwrap_or_default();
     devices.into_iter().filter(|it| it.loopback && it.direction.has_input()).collect()

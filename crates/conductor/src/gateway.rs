@@ -1,13 +1,15 @@
-//! The half of the daemon that is spoken to: the audit log, the store of plans and approvals, the
-//! catalog and the doors of AI clients.
+//! Opens the gateway's parts and puts the configuration in force: audit log, plans and approvals,
+//! catalog, hosts of tools, and the doors of AI clients.
 //!
-//! Not here: the hands (`run`), and how a call passes (`pipeline`). A home whose audit log was
-//! tampered with still plays; it only serves no tool until a person has looked.
+//! Not here: the engine's thread (`owner`), and the path of a call (`pipeline`). With a damaged
+//! audit log the engine still runs; no tool is served until a person accepts the damage.
 
+mod approval_pad;
 pub mod audit;
 pub mod grants;
 pub mod listener;
 pub mod live_watch;
+pub mod owner_events;
 pub mod plugins;
 mod settings;
 
@@ -31,23 +33,23 @@ use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::pending_store::PendingStore;
 use conductor_gateway::pipeline::record::AuditSink;
 use conductor_gateway::secrets::{KeychainNote, Scrubber};
-use conductor_gateway::studio::hub::Change;
+use conductor_gateway::studio::events::Change;
 use conductor_gateway::studio::{Parts, RealSleeper, Studio};
 use conductor_gateway::tools::catalog::{Catalog, CatalogError, Tool};
 use conductor_gateway::tools::daemon::{self as tools};
-use conductor_gateway::tools::plugins::reach::Means;
+use conductor_gateway::tools::plugins::reach::PluginAccess;
 use conductor_hosts::live::{self, Live};
 use conductor_hosts::max::MaxHost;
 use conductor_hosts::patch::reach::Consent;
 use conductor_hosts::patch::{self, HostKind, Naming, Patches};
 use conductor_hosts::pd::PdHost;
 use conductor_hosts::pd::attach::AttachedPd;
-use conductor_hosts::system::{Clock, Ids};
+use conductor_hosts::system::listener::{BindError, Listener};
+use conductor_hosts::system::{Clock, Environment, Ids};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use tokio::net::UnixListener;
 use tokio::sync::watch;
 
 #[derive(Debug, thiserror::Error)]
@@ -62,31 +64,31 @@ pub enum GatewayError {
     NoTls(#[from] NoTls),
 }
 
-/// Everything AI clients speak to.
+/// The gateway of a running daemon.
 pub struct Gateway {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
-    pub(crate) patches: Arc<Patches>,
+    patches: Arc<Patches>,
     pub grants: Grants,
     pub plugins: Arc<Plugins>,
     pub live: Arc<Live>,
     pub audit: Arc<DaemonLog>,
-    /// What the log was opened with.
+    /// The section with which the log was opened.
     audit_section: config::Audit,
-    /// What patches were made with.
+    /// The section with which the patches were opened.
     patch_section: config::Patch,
     live_section: config::Live,
-    /// Parameters of the Set that are looked at, as the configuration names them.
+    /// Paths of the Live parameters that the configuration uses.
     watched_live: watch::Sender<BTreeSet<String>>,
-    /// What is not in force until a person accepts it; the terminal of `up` asks.
+    /// Parts of the file that wait for a person; the terminal of `up` asks about them.
     waiting: watch::Sender<Waiting>,
     runtime: tokio::runtime::Handle,
-    pub(crate) log: Log,
+    log: Log,
 }
 
 impl Gateway {
-    /// Puts `config` in force as it is opened. `runtime` serves the listeners.
+    /// Opens every part with `serving`. `runtime` serves the listeners.
     pub fn open(
         home: &Home,
         clock: &Arc<dyn Clock>,
@@ -111,11 +113,12 @@ impl Gateway {
         let mut catalog = Catalog::new(tools)?;
         tools::add_resources(&mut catalog, owner)?;
         tools::add_prompts(&mut catalog, owner)?;
-        let settings = patch::Settings::of_config(&config.patch);
+        let user_home = Environment::read().user_home;
+        let settings = patch::Settings::of_config(&config.patch, user_home.clone());
         let patches = Patches::new(home.root(), settings, Arc::clone(clock), Arc::clone(ids));
         drive(&patches, home, (clock, ids.as_ref()), &config.patch, log);
         conductor_gateway::tools::patch::add(&mut catalog, &patches)?;
-        let live = Live::new(home.root(), live::Settings::of_config(home.root(), &config.live));
+        let live = Live::new(home.root(), live::Settings::of_config(home.root(), user_home.as_deref(), &config.live));
         conductor_gateway::tools::live::add(&mut catalog, &live)?;
         let scrubber = Scrubber::new();
         log.clean_by(&scrubber);
@@ -123,7 +126,7 @@ impl Gateway {
         grants.add_tools(&mut catalog)?;
         grants.put_in_force(config, log);
         let policy = config.policy.clone().unwrap_or_else(|| {
-            log.error("[policy] cannot be used: until it can, a person is asked before every effect");
+            log.error("[policy] has an error; until it is fixed, a person is asked before every effect");
             settings::cautious()
         });
         let studio = Studio::new(Parts {
@@ -138,14 +141,14 @@ impl Gateway {
             settings: settings::settings(config),
             scrubber,
         });
-        audit.tell(&studio.news);
+        audit.send_checkpoints_to(&studio.events);
         conductor_gateway::tools::live::connect(&studio, &live);
-        let (farewell, left) = (owner.clone(), Arc::clone(&live));
+        let (engine, sessions) = (owner.clone(), Arc::clone(&live));
         studio.on_connection_end(move |conn| {
-            farewell.tool_gone(conn.0);
-            left.connection_ended(conn.0);
+            engine.tool_gone(conn.0);
+            sessions.connection_ended(conn.0);
         });
-        let means = Means {
+        let means = PluginAccess {
             files: Arc::clone(&grants.files),
             web: Arc::clone(&grants.web),
             secrets: Arc::clone(&grants.secrets),
@@ -154,8 +157,8 @@ impl Gateway {
         let plugins = Plugins::new(&studio, conductor_hosts::system::own_program(), means, log);
         plugins.set_rows(&config.plugins);
         runtime.block_on(async {
-            // A client that is here first finds every tool. One plugin that takes its time keeps
-            // nobody waiting for long.
+            // Clients that connect first see the tools of plugins too. A slow plugin delays the
+            // start only up to the limit.
             let _ = tokio::time::timeout(PLUGINS_AT_START, plugins.look()).await;
         });
         for line in settings::unknown_names(config, &studio.catalog()) {
@@ -184,18 +187,18 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// What is not in force until a person accepts it, as it changes.
+    /// The parts of the file that wait for a person, as they change.
     pub fn waiting(&self) -> watch::Receiver<Waiting> {
         self.waiting.subscribe()
     }
 
-    /// Writes an event without waiting for the disk: the owner calls it.
+    /// Records an event without waiting for the disk, since the owner calls this.
     fn note(&self, event: EventName, detail: Value) {
         let written = self.studio.audit.event(None, event, detail);
         self.runtime.spawn(async move { drop(written.await) });
     }
 
-    /// Which configuration is in force, by its hashes, and what of the file is not.
+    /// Records which configuration is in force, by its hashes, and which parts of the file wait.
     fn record_loaded(&self, serving: &ConfigInForce) {
         let detail = json!({ "file": serving.hash_text(), "sections": serving.sections, "accepted": serving.mark });
         self.note(EventName::ConfigLoaded, detail.clone());
@@ -207,7 +210,7 @@ impl Gateway {
         }
     }
 
-    /// Puts the whole file in force by a person's word, and records whose it was.
+    /// Puts the whole file in force for a person, and records who accepted it.
     pub async fn accept_config(
         &self,
         owner: &OwnerHandle,
@@ -221,13 +224,8 @@ impl Gateway {
         Ok(reloaded)
     }
 
-    /// A file that does not come into force.
-    pub(crate) fn rejected(&self, reason: &str) {
-        self.note(EventName::ConfigRejected, json!({ "reason": reason }));
-    }
-
-    /// A configuration that was accepted. Does not wait for anything but short locks: the owner
-    /// calls it.
+    /// Puts a configuration in force. Waits for nothing but short locks, since the owner calls
+    /// this.
     pub(crate) fn put_in_force(&self, serving: &ConfigInForce) {
         let config: &Config = &serving.config;
         let seen = self.listed();
@@ -253,7 +251,7 @@ impl Gateway {
                     self.studio.set_policy(new);
                 }
             }
-            None => self.log.error("kept the old policy: [policy] has a fault"),
+            None => self.log.error("kept the old policy: [policy] has an error"),
         }
         for line in settings::unknown_names(config, &self.studio.catalog()) {
             self.log.warn(line);
@@ -261,32 +259,37 @@ impl Gateway {
         self.studio.set_settings(settings::settings(config));
         self.grants.put_in_force(config, &self.log);
         self.plugins.set_rows(&config.plugins);
-        if config.audit != self.audit_section {
-            self.log.info("[audit] has changed: `detail` and `read_only_sync` count now, the rest from the next start");
+        for (changed, section, when) in [
+            (
+                config.audit != self.audit_section,
+                "audit",
+                "`detail` and `read_only_sync` now, the rest at the next start",
+            ),
+            (config.patch != self.patch_section, "patch", "at the next start"),
+            (config.live != self.live_section, "live", "at the next start"),
+        ] {
+            if changed {
+                self.log.info(format_args!("[{section}] has changed and takes effect {when}"));
+            }
         }
-        if config.patch != self.patch_section {
-            self.log.info("[patch] has changed: it counts from the next start");
-        }
-        if config.live != self.live_section {
-            self.log.info("[live] has changed: it counts from the next start");
-        }
-        // Also when it names the same ones: the knobs of a new configuration know nothing yet.
+        // Send even if the paths did not change: the bindings of a new configuration have no values
+        // yet.
         self.watched_live.send_replace(live_watch::watched(config));
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {
-            self.studio.hub.tell(Change::Tools);
+            self.studio.events.changed(Change::Tools);
         }
-        // The old one may have been large.
+        // The old configuration may have been large.
         crate::release_memory::trim_soon(&self.runtime);
     }
 
-    /// What a person typed when the daemon started.
+    /// Passes on the passphrase that a person typed at the start.
     pub fn give_passphrase(&self, passphrase: secrecy::SecretString) {
         self.grants.secrets.give_passphrase(passphrase);
         self.grants.open_secrets(&self.log);
     }
 
-    /// The tools that policy leaves in lists.
+    /// The tools that policy does not hide.
     fn listed(&self) -> BTreeSet<String> {
         let policy = self.studio.policy();
         let catalog = self.studio.catalog();
@@ -298,9 +301,9 @@ impl Gateway {
         Ok(mcp_listener::bind(home.root(), "mcp.sock").await?)
     }
 
-    /// Accepts AI clients, expires unanswered questions and forgets old ones, until the
+    /// Accepts AI clients, expires unanswered approval requests and removes old records, until the
     /// daemon stops.
-    pub async fn serve(gateway: Arc<Gateway>, listener: UnixListener) {
+    pub async fn serve(gateway: Arc<Gateway>, listener: Listener) {
         let shared = Arc::clone(&gateway.shared);
         let studio = &gateway.studio;
         let begin = json!({ "version": env!("CARGO_PKG_VERSION"), "remembered": gateway.audit.is_remembered() });
@@ -313,8 +316,8 @@ impl Gateway {
                     () = next => {}
                     () = shared.stop.cancelled() => return,
                 }
-                // A disk that refuses is told by the next call that needs it.
-                let _ = studio.desk.expire(studio).await;
+                // The next call that needs the disk reports its error.
+                let _ = studio.approvals.expire(studio).await;
                 if gateway.audit.wants_another_try() {
                     let gateway = Arc::clone(&gateway);
                     let _ = tokio::task::spawn_blocking(move || gateway.audit.try_again()).await;
@@ -322,7 +325,8 @@ impl Gateway {
                 if studio.clock.now() >= clean_at {
                     clean_at = studio.clock.now().plus_us(CLEAN_UP_US);
                     let gateway = Arc::clone(&gateway);
-                    let old = move || clean_up(gateway.studio.desk.store(), gateway.studio.timestamp(), &gateway.log);
+                    let old =
+                        move || clean_up(gateway.studio.approvals.store(), gateway.studio.timestamp(), &gateway.log);
                     let _ = tokio::task::spawn_blocking(old).await;
                 }
             }
@@ -330,7 +334,7 @@ impl Gateway {
         tokio::join!(mcp_listener::serve(listener, Arc::clone(&shared), Arc::default()), tidy);
     }
 
-    /// Notices files that come, go and change, until the daemon stops.
+    /// Watches the plugin folder until the daemon stops.
     pub async fn watch_plugins(gateway: Arc<Gateway>, debounce_ms: u64) {
         tokio::select! {
             () = Arc::clone(&gateway.plugins).watch(debounce_ms) => {}
@@ -338,7 +342,7 @@ impl Gateway {
         }
     }
 
-    /// The last words of the log. Blocks for two syncs.
+    /// Stops all parts and writes the last record. Blocks for two syncs.
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.shared.stop.cancel();
         self.patches.stop();
@@ -351,15 +355,14 @@ impl Gateway {
     }
 }
 
-/// Plans and questions that ended long ago, and what crashes left behind.
+/// Removes old plans and approvals, and files that crashes left behind.
 fn clean_up(pending: &PendingStore, now: Timestamp, log: &Log) {
-    if let Err(fault) = pending.clean_up(now) {
-        log.warn(format_args!("plans: old ones cannot be removed: {fault}"));
+    if let Err(error) = pending.clean_up(now) {
+        log.warn(format_args!("plans: old ones cannot be removed: {error}"));
     }
 }
 
-/// Lets patches be shown by the programs that the configuration names. One that cannot be had is
-/// told and left out.
+/// Connects the patch hosts that the configuration names. A host that fails is logged and left out.
 fn drive(
     patches: &Arc<Patches>,
     home: &Home,
@@ -370,35 +373,35 @@ fn drive(
     if let Some(settings) = settings::pd(&config.pd) {
         match PdHost::new(home.root(), settings, patches.voice().clone(), Arc::clone(clock)) {
             Ok(pd) => {
-                pd.tell(patches);
+                pd.notify(patches);
                 patches.drive(pd);
             }
-            Err(fault) => log.error(format_args!("[patch.pd]: {fault}")),
+            Err(error) => log.error(format_args!("[patch.pd]: {error}")),
         }
     }
     if config.pd.mode == PdMode::Attach {
         match AttachedPd::listen(home.root(), ids, patches.voice().clone(), Arc::clone(clock)) {
             Ok(pd) => patches.drive(pd),
-            Err(fault) => log.error(format_args!("[patch.pd]: {fault}")),
+            Err(error) => log.error(format_args!("[patch.pd]: {error}")),
         }
     }
     if config.max.enabled {
         match MaxHost::listen(home.root(), config.max.port, ids, patches.voice().clone(), Arc::clone(clock)) {
             Ok(max) => patches.drive(max),
-            Err(fault) => log.error(format_args!("[patch.max]: {fault}")),
+            Err(error) => log.error(format_args!("[patch.max]: {error}")),
         }
     }
     for path in &config.open {
-        if let Err(fault) = patches.open(path, HostKind::Document, Naming::default(), &Consent::Call(None)) {
-            log.warn(format_args!("[patch] open: {path}: {}", fault.message));
+        if let Err(error) = patches.open(path, HostKind::Document, Naming::default(), &Consent::Call(None)) {
+            log.warn(format_args!("[patch] open: {path}: {}", error.message));
         }
     }
 }
 
-/// How long a start waits for plugins; what takes longer is offered when it is ready.
+/// How long a start waits for plugins; the tools of slower ones are added when they are ready.
 const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Every ask ends what ran out; this is for the channels that show questions.
+/// Each request expires old approvals; this timer does it for UIs that only display them.
 const EXPIRY_LOOK_US: u64 = 1_000_000;
-/// Between two looks for records that ended long ago.
+/// Time between two removals of old records.
 const CLEAN_UP_US: u64 = 86_400_000_000;

@@ -1,14 +1,14 @@
-//! The home folder: where everything of one studio lives, and the lock that gives it one owner.
+//! The home folder of a studio, and the lock that gives it one owner.
 //!
-//! Not here: what stands in the files. Sockets are bound by [`crate::socket`], the configuration is
-//! read by [`crate::config_file`].
+//! Not here: the content of the files. Sockets are bound by [`conductor_hosts::system::listener`],
+//! the configuration is read by [`crate::config_file`].
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use conductor_hosts::system::folder::{FolderError, make_private};
+use conductor_hosts::system::lock_file::{LockError, LockFile};
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// The names inside a home. Nothing else in the program spells them.
+/// Paths of the files and folders in a home. No other code contains these names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     root: PathBuf,
@@ -27,7 +27,7 @@ impl Home {
         self.root.join("config.toml")
     }
 
-    /// The human door.
+    /// The door for people.
     pub fn control_socket(&self) -> PathBuf {
         self.root.join("control.sock")
     }
@@ -49,47 +49,22 @@ impl Home {
         self.state().join("daemon.lock")
     }
 
-    /// Makes the folder, `state/` and `plugins/`, private to their owner. A home that was open to
-    /// others is closed: it holds the human door.
+    /// Creates the folder, `state/` and `plugins/`, private to their owner. A home that was open to
+    /// others is closed, because it holds the door for people.
     pub fn create(&self) -> Result<(), HomeError> {
-        private_dir(&self.root)?;
-        private_dir(&self.state())?;
-        private_dir(&self.plugins())
+        make_private(&self.root)?;
+        make_private(&self.state())?;
+        Ok(make_private(&self.plugins())?)
     }
 
-    /// Takes the home for this process until the returned lock is dropped. The home must have been
-    /// created.
-    pub fn lock(&self) -> Result<Lock, HomeError> {
+    /// Locks the home for this process until the returned lock is dropped. The home must exist.
+    pub fn lock(&self) -> Result<LockFile, HomeError> {
         let path = self.lock_file();
-        let failed = |source| HomeError::Io { path: path.clone(), source };
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            // Not truncated on opening: the pid in it belongs to the holder until the lock is ours.
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(HomeError::Held { home: self.root.clone(), pid: read_pid(&mut file) });
-            }
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
-        }
-        file.set_len(0).map_err(failed)?;
-        file.rewind().map_err(failed)?;
-        writeln!(file, "{}", std::process::id()).map_err(failed)?;
-        Ok(Lock { _file: file })
+        LockFile::acquire(&path).map_err(|error| match error {
+            LockError::Held { pid } => HomeError::Held { home: self.root.clone(), pid },
+            LockError::Io(source) => HomeError::Io { path, source },
+        })
     }
-}
-
-/// Held as long as the daemon lives; the kernel lets go of it when the process ends, however it
-/// ends.
-#[derive(Debug)]
-pub struct Lock {
-    _file: File,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -98,10 +73,8 @@ pub enum HomeError {
     Unknown,
     #[error("another daemon ({}) holds {}; stop it, or choose another folder with --home", name_pid(*pid), home.display())]
     Held { home: PathBuf, pid: Option<u32> },
-    #[error("{} is not a folder", path.display())]
-    NotAFolder { path: PathBuf },
-    #[error("{} belongs to another user (uid {uid}); choose another folder with --home", path.display())]
-    NotOurs { path: PathBuf, uid: u32 },
+    #[error("{0}")]
+    Folder(#[from] FolderError),
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -110,32 +83,11 @@ fn name_pid(pid: Option<u32>) -> String {
     pid.map_or_else(|| "pid not known yet".to_owned(), |pid| format!("pid {pid}"))
 }
 
-fn read_pid(file: &mut File) -> Option<u32> {
-    let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
-}
-
-fn private_dir(path: &Path) -> Result<(), HomeError> {
-    use std::os::unix::fs::MetadataExt;
-    let failed = |source| HomeError::Io { path: path.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|source| match path.metadata() {
-        Ok(found) if !found.is_dir() => HomeError::NotAFolder { path: path.to_owned() },
-        Ok(_) | Err(_) => failed(source),
-    })?;
-    let found = path.metadata().map_err(failed)?;
-    if found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(HomeError::NotOurs { path: path.to_owned(), uid: found.uid() });
-    }
-    if found.permissions().mode() & 0o077 != 0 {
-        std::fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(failed)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     fn mode_of(path: &Path) -> u32 {
         path.metadata().unwrap().permissions().mode() & 0o777

@@ -15,4 +15,3 @@ pub mod home;
 pub mod log;
 pub mod owner;
 pub mod release_memory;
-pub mod socket;

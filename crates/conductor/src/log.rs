@@ -1,8 +1,7 @@
-//! What the daemon says on stderr while it runs: one line per change of state, filtered by
-//! `logging.level`.
+//! The daemon's log on stderr: one line per change of state, filtered by `logging.level`.
 //!
-//! Lines are written by a thread of their own: whoever reads stderr may stop reading, and the owner
-//! must never wait for a reader.
+//! A thread of its own writes the lines: the reader of stderr may stop reading, and the owner must
+//! not wait for it.
 //!
 //! Not here: the trace of events, and the audit log of calls. Nothing logs in a device callback.
 
@@ -17,7 +16,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Lines that wait for a slow reader; beyond it they are lost.
+/// Lines that wait for a slow reader; further lines are lost.
 const BACKLOG: usize = 1024;
 /// How long the end of the daemon waits for the last lines.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -34,14 +33,14 @@ struct Inner {
 
 enum Line {
     Text(String),
-    /// Everything before it has been written when this is answered.
+    /// Answered when everything before it has been written.
     Flush(SyncSender<()>),
 }
 
 fn write_all(lines: &Receiver<Line>, sink: &mut dyn Write) {
     for line in lines {
         match line {
-            // A closed stderr is no reason to stop making music.
+            // A closed stderr must not stop the daemon.
             Line::Text(text) => drop(sink.write_all(text.as_bytes())),
             Line::Flush(done) => drop((sink.flush(), done.try_send(()))),
         }
@@ -51,7 +50,7 @@ fn write_all(lines: &Receiver<Line>, sink: &mut dyn Write) {
 impl Log {
     pub fn new(clock: Arc<dyn Clock>, mut sink: Box<dyn Write + Send>) -> Self {
         let (lines, written) = mpsc::sync_channel(BACKLOG);
-        // Without its thread the log is silent; the daemon is not worth less for it.
+        // Without its thread the log is silent, and the daemon still works.
         let _ = std::thread::Builder::new().name("log".into()).spawn(move || write_all(&written, &mut *sink));
         Log(Arc::new(Inner {
             level: AtomicU8::new(rank(LogLevel::default())),
@@ -69,7 +68,7 @@ impl Log {
         }
     }
 
-    /// From now on no line holds a secret that it knows.
+    /// Removes secrets that the scrubber knows from all lines from now on.
     pub fn clean_by(&self, scrubber: &Arc<Scrubber>) {
         let _ = self.0.scrubber.set(Arc::clone(scrubber));
     }

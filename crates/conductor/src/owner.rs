@@ -1,31 +1,29 @@
 //! The owner: one thread that holds the engine, the open ports and the state of the studio. It
-//! waits for a ring, a message or its own next deadline, and never for anything else.
+//! waits for an event, a message or its next deadline, and for nothing else.
 //!
-//! Not here: what a gesture means (`conductor_core::engine`), how an effect leaves (`dispatch`),
-//! opening devices (`ports`), reading the configuration (`config_file`).
+//! Not here: gestures and actions (`conductor_core::engine`), sending effects (`dispatch`), answers
+//! to requests (`requests`), changes of ports and configuration (`changes`).
 
-pub mod approval_pad;
 pub mod backends;
+mod changes;
 pub mod desktop;
 pub mod dispatch;
+pub mod events;
 mod feedback;
 mod inputs;
-pub mod pad_calls;
 pub mod ports;
 pub mod realtime_priority;
 mod requests;
 pub mod wake;
-mod worker;
 
 use self::wake::Wake;
-use crate::config_file::{Arrival, Remarks};
-use crate::gateway::Gateway;
+use crate::config_file::Remarks;
 use crate::log::Log;
 use crate::owner::desktop::AppsWanted;
 use crate::owner::dispatch::{Dispatch, DispatchError};
+use crate::owner::events::OwnerEvents;
 use crate::owner::inputs::Inputs;
 use arc_swap::ArcSwap;
-use conductor_core::audit::record::EventName;
 use conductor_core::engine::{Effect, Engine, TraceRecord};
 use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
 use conductor_core::feedback::Fact;
@@ -33,57 +31,53 @@ use conductor_core::learn::Learn;
 use conductor_core::timestamp::Timestamp;
 use conductor_gateway::config_in_force::ConfigInForce;
 use conductor_gateway::owner_handle::{Outgoing, Reply};
-use conductor_gateway::report::{Lifecycle, Modes, Statistics};
+use conductor_gateway::report::{Modes, Statistics};
 use conductor_hosts::midi::ring::Bell;
 use conductor_hosts::system::Clock;
 use feedback::Surface;
-use ports::{News, SharedSlots, Table, with_slots};
-use serde_json::json;
+use ports::{SharedSlots, Table, with_slots};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc as async_mpsc;
 
-/// Events fed in one turn before messages are looked at: a flooding device must not keep `panic`
-/// from being heard.
+/// Events per turn before messages are read: a flooding device must not delay `panic`.
 const EVENTS_PER_TURN: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Ports have not been looked at yet.
+    /// The first scan of ports is not done yet.
     Starting,
     Serving,
     Stopping,
 }
 
-/// What the owner is made of.
+/// The parts of the owner.
 pub(crate) struct Parts {
     pub clock: Arc<dyn Clock>,
     pub log: Log,
     pub bell: Bell,
     pub wakes: mpsc::Receiver<Wake>,
     pub ports: mpsc::Sender<ports::Order>,
-    pub knock: Arc<ports::ScanSignal>,
+    pub scan_signal: Arc<ports::ScanSignal>,
     pub slots: SharedSlots,
     pub serving: Arc<ArcSwap<ConfigInForce>>,
     pub modes: Arc<ArcSwap<Modes>>,
     pub dispatch: Dispatch,
     /// Why the file at start is not in force.
     pub config_error: Option<String>,
-    /// What the file in force names and the machine does not have.
+    /// Names in the file that this machine does not have.
     pub remarks: Remarks,
     /// Why the file is not watched.
     pub watch_error: Option<String>,
-    /// Why no display can be used, as far as is known at start.
+    /// Why no display can be used, as known at the start.
     pub display_fault: Option<String>,
     pub programs: AppsWanted,
-    pub gateway: Arc<Gateway>,
-    /// For answers that wait for the disk.
-    pub runtime: tokio::runtime::Handle,
+    pub events: Arc<dyn OwnerEvents>,
 }
 
-/// Who changed the mode: a rule does not hold on to it, a person does.
+/// Who changed the mode. A mode chosen by hand is kept; one chosen by a rule is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Hand,
@@ -97,34 +91,36 @@ pub(crate) struct Owner {
     table: Arc<Table>,
     started: Micros,
     phase: Phase,
-    /// A changed file has been seen and not judged yet.
+    /// A changed file was seen and is not checked yet.
     reloading: bool,
     /// Devices that have been connected in this run.
     seen: BTreeSet<DeviceSlot>,
     last_event: BTreeMap<DeviceSlot, Timestamp>,
     statistics: Statistics,
-    /// Actions that the hands counted and that did not happen.
-    undone: u64,
+    /// Actions that the engine counted but that failed.
+    actions_undone: u64,
     /// Actions whose effects have been carried out.
     counted: u64,
     performance_lock: bool,
-    /// A configuration that waits for the performance lock to be lifted.
+    /// A configuration that waits for the end of the performance lock.
     waiting: Option<Arc<ConfigInForce>>,
     awaiting_ready: Vec<Reply<()>>,
-    /// Answers that are due at a time.
+    /// Replies that are due at a time.
     alarms: Vec<(Micros, Reply<()>)>,
     /// Messages that wait for their port to be opened.
     outgoing: Vec<(DeviceSlot, Outgoing)>,
     monitors: Vec<async_mpsc::Sender<TraceRecord>>,
-    /// Records before this one have been told.
-    told: u64,
+    /// Trace records before this number were sent to the monitors.
+    monitored: u64,
     /// Kept between turns, so that a press does not allocate.
     effects: Vec<Effect>,
     local_minute: u64,
     learn: Learn,
     surface: Surface,
-    /// The mode is another one than was published.
+    /// The mode or the configuration changed since it was published.
     mode_changed: bool,
+    /// The engine's count of mode changes at the last check.
+    mode_changes: u64,
 }
 
 impl Owner {
@@ -147,7 +143,7 @@ impl Owner {
             seen: BTreeSet::new(),
             last_event: BTreeMap::new(),
             statistics: Statistics::default(),
-            undone: 0,
+            actions_undone: 0,
             counted: 0,
             performance_lock: serving.config.performance.lock,
             waiting: None,
@@ -155,19 +151,20 @@ impl Owner {
             alarms: Vec::new(),
             outgoing: Vec::new(),
             monitors: Vec::new(),
-            told: 0,
+            monitored: 0,
             effects: Vec::with_capacity(64),
             local_minute: u64::MAX,
             learn: Learn::default(),
             surface,
             mode_changed: true,
+            mode_changes: 0,
             parts,
         };
         owner.publish_modes();
         owner
     }
 
-    /// For those who read the mode without asking.
+    /// Publishes the mode for readers that do not ask the owner.
     fn publish_modes(&mut self) {
         if std::mem::take(&mut self.mode_changed) {
             let config = &self.parts.serving.load().config;
@@ -175,10 +172,10 @@ impl Owner {
         }
     }
 
-    /// Runs until told to stop; then releases everything and returns.
+    /// Runs until it is stopped; then releases everything and returns.
     pub fn run(mut self) {
         loop {
-            // Answered before anything is looked at: what is pushed from now on rings again.
+            // Reset before anything is read: an event pushed from now on rings again.
             self.parts.bell.answer();
             self.read_local_time();
             let first = self.engine.trace().next_seq();
@@ -188,7 +185,7 @@ impl Owner {
             self.publish_modes();
             self.show();
             self.engine.trace_mut().stamp(first, self.parts.clock.now());
-            self.tell_monitors();
+            self.notify_monitors();
             if done.is_break() {
                 return;
             }
@@ -215,11 +212,12 @@ impl Owner {
         {
             fed += 1;
             self.note_event(event.device);
-            if self.is_input(&event) {
-                self.listen(&event);
-                self.engine.feed(&event, &mut self.effects);
-                self.carry_out();
+            if self.surface.watches(event.device) && !self.is_input(&event) {
+                continue;
             }
+            self.listen(&event);
+            self.engine.feed(&event, &mut self.effects);
+            self.carry_out();
         }
         fed
     }
@@ -228,7 +226,7 @@ impl Owner {
         self.last_event.insert(device, Timestamp::from_millis(self.parts.clock.wall_ms()));
     }
 
-    /// A learn session hears every event before the hands do.
+    /// A learn session gets every event before the engine does.
     fn listen(&mut self, event: &Event) {
         if self.learn.session().is_some() {
             self.end_learning();
@@ -270,7 +268,7 @@ impl Owner {
                 }
                 Wake::WorkerFailed => {
                     self.statistics.actions_failed += 1;
-                    self.undone += 1;
+                    self.actions_undone += 1;
                 }
                 Wake::Waiting(waiting) => self.waiting_changed(waiting),
                 Wake::Display(found) => self.surface.display_fault = found.err(),
@@ -278,8 +276,8 @@ impl Owner {
                 Wake::Programs(running) => self.engine.facts_mut().running_apps = running,
                 Wake::LiveParameters(values) => {
                     for (path, reading) in &values {
-                        self.tell(Fact::LiveParameter { path, value: reading.share }, Taint::Tool);
-                        self.engine.live_parameter_stands(path, *reading);
+                        self.report(Fact::LiveParameter { path, value: reading.share }, Taint::Tool);
+                        self.engine.live_parameter_read(path, *reading);
                     }
                 }
             }
@@ -291,28 +289,16 @@ impl Owner {
         self.carry_out_by(By::Hand);
     }
 
-    /// Sends what has piled up. An output found dead changes the books, which may add effects; so
-    /// until none are left.
+    /// Carries out all effects. A dead output may add effects, so this loops until none are left.
     fn carry_out_by(&mut self, by: By) {
         let mut failed = 0;
         while !self.effects.is_empty() {
             let mut effects = std::mem::take(&mut self.effects);
             for effect in effects.drain(..) {
-                if let Effect::ModeChanged { .. } = effect {
-                    self.mode_changed = true;
-                    self.stop_learning();
-                    self.parts.log.info(format_args!("mode {}", self.engine.mode().1));
-                    match by {
-                        By::Hand => self.surface.focus.chosen_by_hand(),
-                        By::Rule => {}
-                    }
-                } else if let Effect::Midi { .. } = effect {
-                    self.surface.pad.sent(self.parts.clock.now());
-                }
-                self.note_taint(&effect);
-                if let Err(undone) = self.parts.dispatch.carry_out(effect) {
+                self.note_sent(&effect);
+                if let Err(error) = self.parts.dispatch.carry_out(effect) {
                     failed += 1;
-                    self.not_done(undone);
+                    self.not_done(error);
                 }
             }
             if self.effects.is_empty() {
@@ -320,18 +306,21 @@ impl Owner {
                 self.effects = effects;
             }
         }
-        // One action may have several effects, and releases are no actions.
-        self.undone += failed.min(self.engine.counters().actions.saturating_sub(self.counted));
+        // One action may have several effects, and releases are not actions.
+        self.actions_undone += failed.min(self.engine.counters().actions.saturating_sub(self.counted));
         self.counted = self.engine.counters().actions;
+        self.mode_may_have_changed(by);
     }
 
-    /// Whatever leaves without a hand is remembered, so that no cable makes a hand of it.
-    fn note_taint(&mut self, effect: &Effect) {
+    /// Remembers a message that is about to leave: its echo must not press the approval pad, and
+    /// where no hand caused it, a copy over a cable must not count as a hand.
+    fn note_sent(&mut self, effect: &Effect) {
         let now = self.parts.clock.now();
-        if let Effect::Midi { message, taint, .. } = effect
-            && *taint != Taint::Clean
-        {
-            self.engine.sent_without_hand(message, now);
+        if let Effect::Midi { message, taint, .. } = effect {
+            self.surface.pad.sent(now);
+            if *taint != Taint::Clean {
+                self.engine.sent_without_hand(message, now);
+            }
         } else if let Effect::Osc { message, taint, .. } = effect
             && *taint != Taint::Clean
         {
@@ -339,9 +328,25 @@ impl Owner {
         }
     }
 
-    fn not_done(&mut self, undone: DispatchError) {
+    /// Reacts to a change of the mode by `by`, if there was one: a rule for windows gives way to a
+    /// hand.
+    fn mode_may_have_changed(&mut self, by: By) {
+        let changes = self.engine.counters().mode_changes;
+        if std::mem::replace(&mut self.mode_changes, changes) == changes {
+            return;
+        }
+        self.mode_changed = true;
+        self.stop_learning();
+        self.parts.log.info(format_args!("mode {}", self.engine.mode().1));
+        match by {
+            By::Hand => self.surface.focus.chosen_by_hand(),
+            By::Rule => {}
+        }
+    }
+
+    fn not_done(&mut self, error: DispatchError) {
         self.statistics.actions_failed += 1;
-        match undone {
+        match error {
             DispatchError::NoOutput(_) => {}
             DispatchError::Died(port) => {
                 self.output_lost(port);
@@ -351,171 +356,44 @@ impl Owner {
         }
     }
 
-    fn output_lost(&mut self, port: DeviceSlot) {
-        let now = self.parts.clock.now();
-        self.parts.dispatch.closed(port);
-        self.surface.feedback.port_open(port, false);
-        self.engine.output_lost(port, now, &mut self.effects);
-    }
-
     fn order(&self, order: ports::Order) {
-        // Its thread outlives the owner.
+        // The port thread outlives the owner.
         if self.parts.ports.send(order).is_ok() {
-            self.parts.knock.wake();
-        }
-    }
-
-    fn ports_changed(&mut self, news: News) {
-        let now = self.parts.clock.now();
-        match news {
-            News::Input { device, lane, taint } => {
-                self.inputs.add(lane, taint);
-                self.inputs.configure(&self.parts.serving.load().config, &self.parts.slots);
-                self.seen.insert(device);
-                self.engine.device_back(device, now, &mut self.effects);
-                self.parts.log.info(format_args!("{} connected", self.name(device)));
-            }
-            News::InputLost { device } => {
-                for event in self.inputs.remove(device) {
-                    self.engine.feed(&event, &mut self.effects);
-                }
-                self.surface.pad.device_lost(device);
-                self.engine.device_lost(device, now, &mut self.effects);
-                self.parts.log.warn(format_args!("{} lost", self.name(device)));
-            }
-            News::Output { port, output } => {
-                self.parts.dispatch.opened(port, output);
-                self.surface.feedback.port_open(port, true);
-                self.engine.output_back(port, now, &mut self.effects);
-                self.carry_out();
-                self.send_waiting(port);
-            }
-            News::OutputLost { port } => self.output_lost(port),
-            News::NotOpened { port, why } => self.refuse_waiting(port, &why),
-            News::Table(table) => {
-                self.note_lost(&table);
-                self.table = table;
-                self.look_at_devices();
-                if self.phase == Phase::Starting {
-                    self.phase = Phase::Serving;
-                    for reply in self.awaiting_ready.drain(..) {
-                        // The waiting client may have hung up.
-                        let _ = reply.send(());
-                    }
-                }
-            }
-        }
-        self.carry_out();
-    }
-
-    /// Writes down which devices of the file are gone since the last table.
-    fn note_lost(&self, now: &Table) {
-        for before in self.table.devices.iter().filter(|it| it.is_configured && it.is_connected()) {
-            let is_lost = |it: &&ports::Bound| it.device_id == before.device_id && !it.is_connected();
-            if now.devices.iter().any(|it| is_lost(&it)) {
-                let studio = self.parts.gateway.studio.clone();
-                let detail = json!({ "device": before.device_id, "port": before.port_name() });
-                self.parts.runtime.spawn(async move {
-                    // The log itself reports what cannot be written.
-                    let _ = studio.audit.event(None, EventName::DeviceLost, detail).await;
-                });
-            }
-        }
-    }
-
-    fn config_arrived(&mut self, arrival: Arrival) {
-        self.reloading = false;
-        match arrival {
-            Arrival::Same => self.parts.config_error = None,
-            Arrival::Accepted(serving) if self.performance_lock => {
-                self.parts.config_error = Some("waits for the performance lock to be lifted".to_owned());
-                self.waiting = Some(serving);
-            }
-            Arrival::Accepted(serving) => self.put_in_force(serving),
-            Arrival::Refused(refusal) => {
-                self.statistics.reloads_failed += 1;
-                self.parts.log.error(format_args!("kept the old configuration: {}", refusal.reason));
-                self.parts.gateway.rejected(&refusal.reason);
-                self.parts.config_error = Some(refusal.reason);
-            }
-        }
-    }
-
-    fn put_in_force(&mut self, serving: Arc<ConfigInForce>) {
-        let now = self.parts.clock.now();
-        with_slots(&self.parts.slots, |slots| {
-            self.engine.reload(&serving.config, slots, now, &mut self.effects);
-            self.surface.reload(&serving.config, slots);
-        });
-        self.carry_out_by(By::Rule);
-        self.parts.programs.set(self.engine.tables().asks_for_programs);
-        let wish = self.surface.focus.reload(serving.config.per_app_modes.clone());
-        self.follow(wish);
-        self.look_at_devices();
-        self.parts.log.set_level(serving.config.log_level);
-        self.parts.log.info(format_args!(
-            "configuration in force: {} modes, {} rows disabled",
-            serving.config.modes.len(),
-            serving.disabled_mappings()
-        ));
-        self.inputs.configure(&serving.config, &self.parts.slots);
-        self.order(ports::Order::Config(serving.config.clone()));
-        self.parts.config_error = None;
-        // Before the words, which tell a person of what waits: whoever hears it finds it here.
-        self.parts.serving.store(Arc::clone(&serving));
-        self.parts.gateway.put_in_force(&serving);
-        self.mode_changed = true;
-        self.publish_modes();
-    }
-
-    /// Where the studio is in its life, as `status` says it.
-    fn lifecycle(&self) -> Lifecycle {
-        let lost = |device: &ports::Bound| {
-            device.wants_input && self.seen.contains(&device.slot) && !self.inputs.is_open(device.slot)
-        };
-        match self.phase {
-            Phase::Starting => Lifecycle::Starting,
-            Phase::Stopping => Lifecycle::Stopping,
-            Phase::Serving if self.reloading => Lifecycle::Reloading,
-            Phase::Serving if self.parts.config_error.is_some() && self.parts.serving.load().text.is_none() => {
-                Lifecycle::Degraded
-            }
-            Phase::Serving if self.table.devices.iter().any(lost) => Lifecycle::Reconnecting,
-            Phase::Serving => Lifecycle::Running,
+            self.parts.scan_signal.wake();
         }
     }
 
     fn stop(&mut self) {
         self.phase = Phase::Stopping;
         self.alarms.clear();
-        // What arrived before the order to stop still counts: a release among it ends its note the
-        // ordinary way.
+        // Events that arrived before the stop still count: a release among them ends its note in
+        // the ordinary way.
         self.feed();
         let now = self.parts.clock.now();
-        self.engine.stop(now, &mut self.effects);
+        self.engine.panic(now, &mut self.effects);
         self.carry_out();
         self.parts.log.info("stopped; nothing is held");
     }
 
-    fn tell_monitors(&mut self) {
+    fn notify_monitors(&mut self) {
         let next = self.engine.trace().next_seq();
         self.monitors.retain(|it| !it.is_closed());
-        if !self.monitors.is_empty() && next > self.told {
+        if !self.monitors.is_empty() && next > self.monitored {
             let records: Vec<TraceRecord> = with_slots(&self.parts.slots, |slots| {
-                let new = self.engine.trace().records().filter(|it| it.seq >= self.told);
+                let new = self.engine.trace().records().filter(|it| it.seq >= self.monitored);
                 new.map(|it| TraceRecord::of(it, slots)).collect()
             });
             for record in records {
                 for monitor in &self.monitors {
-                    // One that is full loses the record; the studio does not wait for it.
+                    // A slow monitor loses the record; the owner does not wait for it.
                     let _ = monitor.try_send(record.clone());
                 }
             }
         }
-        self.told = next;
+        self.monitored = next;
     }
 
-    /// Conditions read local time. Looked up once a minute, and only while something happens.
+    /// Updates the local time for conditions, once a minute and only while something happens.
     fn read_local_time(&mut self) {
         let minute = self.parts.clock.wall_ms() / 60_000;
         if minute != self.local_minute {

@@ -1,15 +1,14 @@
-//! Gives back what only the start needed: its code, and memory it no longer uses.
+//! Releases memory that only the start needed: code pages and free heap memory.
 //!
-//! Reading the configuration and building the catalog of tools walks through most of the binary
-//! once; the kernel keeps those pages in the process although an idle studio uses a few of them.
-//! They are clean pages of a file: whatever is needed again comes back from the page cache without
-//! touching the disk. What the start has freed the allocator keeps for later, and is asked to
-//! return. Not here: memory in use.
+//! Reading the configuration and building the catalog of tools touches most of the binary once, and
+//! the kernel keeps those pages in the process. They are clean pages of a file, so any page that is
+//! needed again comes back from the page cache without disk access. Heap memory that the start
+//! freed is returned by the allocator. Not here: memory in use.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Best effort: where the system has no such list, nothing happens.
+/// Best effort: nothing happens where the system has no such list.
 #[cfg(target_os = "linux")]
 pub fn give_back() {
     use rustix::mm::{Advice, madvise};
@@ -21,7 +20,7 @@ pub fn give_back() {
     for line in maps.lines() {
         let mut words = line.split_ascii_whitespace();
         let (Some(range), Some(rights), Some(offset)) = (words.next(), words.next(), words.next()) else { continue };
-        // Code, and the constants before it. The other read-only part was written to by the loader
+        // Code, and the constants before it. The other read-only segment was written by the loader
         // and must stay.
         if rights != "r-xp" && !(rights == "r--p" && offset.bytes().all(|digit| digit == b'0')) {
             continue;
@@ -43,7 +42,7 @@ pub fn give_back() {
 #[cfg(not(target_os = "linux"))]
 pub fn give_back() {}
 
-/// Asks the allocator to return what it keeps for later.
+/// Asks the allocator to return free memory.
 fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: takes a number, and locks the allocator by itself.
@@ -52,11 +51,11 @@ fn trim() {
     }
 }
 
-/// Time in which more of the same ends: clients leave together, and files are saved several times.
+/// The delay before memory is returned: clients leave together, and files are saved several times.
 const SETTLE: Duration = Duration::from_secs(1);
 static IS_DUE: AtomicBool = AtomicBool::new(false);
 
-/// Returns memory soon, once for everything that ends until then.
+/// Returns memory after a short delay, once for everything that ends in that time.
 pub fn trim_soon(runtime: &tokio::runtime::Handle) {
     if !IS_DUE.swap(true, Ordering::AcqRel) {
         runtime.spawn(async {

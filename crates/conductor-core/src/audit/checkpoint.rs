@@ -1,6 +1,6 @@
 //! Signed statements of how far the log went, kept in another directory than the log.
 //!
-//! Not here: where the key lies and when a checkpoint is due.
+//! Not here: where the key is stored and when a checkpoint is due.
 
 use std::fmt;
 
@@ -19,6 +19,7 @@ use crate::timestamp::Timestamp;
 pub struct KeyId([u8; 16]);
 
 impl KeyId {
+    /// The id of a public key.
     pub fn of(key: &VerifyingKey) -> Self {
         let mut text = [0; 16];
         write_hex(&Digest::of(key.as_bytes()).as_bytes()[..8], &mut text);
@@ -35,9 +36,13 @@ impl fmt::Display for KeyId {
 /// One line of `checkpoints.jsonl` whose signature holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
+    /// The log it is about.
     pub log_id: Uuid,
+    /// Last covered record.
     pub seq: Seq,
+    /// Hash of that record.
     pub hash: Digest,
+    /// Time of the signature.
     pub ts: Timestamp,
 }
 
@@ -52,8 +57,9 @@ struct Wire {
     sig: String,
 }
 
-/// Why a line of `checkpoints.jsonl` is worth nothing.
+/// Why a line of `checkpoints.jsonl` is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum BadCheckpoint {
     #[error("is not a checkpoint: {0}")]
     Shape(String),
@@ -64,6 +70,7 @@ pub enum BadCheckpoint {
 }
 
 impl Checkpoint {
+    /// A checkpoint of the end of a log.
     pub const fn at(head: Head, ts: Timestamp) -> Self {
         Self { log_id: head.log_id, seq: head.seq, hash: head.hash, ts }
     }
@@ -86,7 +93,7 @@ impl Checkpoint {
         )
     }
 
-    /// What a line says, unverified.
+    /// Reads a line without checking its signature.
     pub(super) fn claim(line: &[u8]) -> Option<(Uuid, Seq)> {
         let wire: Wire = serde_json::from_slice(line).ok()?;
         Some((Uuid::parse_str(&wire.log_id).ok()?, wire.seq))

@@ -11,7 +11,7 @@ use crate::digest::Digest;
 /// Number of a record: 0, 1, 2 and so on without gaps, over all segments.
 pub type Seq = u64;
 
-/// Every line ends in `,"hash":"sha256:<64 hex>"}`; the hash is over what stands before.
+/// Every line ends in `,"hash":"sha256:<64 hex>"}`; the hash is over everything before.
 pub const SUFFIX_LEN: usize = 82;
 const SUFFIX_HEAD: &[u8] = b",\"hash\":\"";
 const SUFFIX_TAIL: &[u8] = b"\"}";
@@ -19,31 +19,37 @@ const SUFFIX_TAIL: &[u8] = b"\"}";
 /// Longer lines are never written (every text in a record is cut), so a reader need not hold more.
 pub const MAX_LINE: usize = 256 * 1024;
 
-/// The end of a log: what the next record links to, and what a running daemon vouches for.
+/// The end of a log: the next record links to it, and a running daemon reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
+    /// The log.
     pub log_id: Uuid,
+    /// Number of the last record.
     pub seq: Seq,
+    /// Hash of the last record.
     pub hash: Digest,
 }
 
 /// The place where the next record goes. A plain value: a writer keeps the old one until the bytes
 /// are in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Chain {
     next: Seq,
     prev: Option<Digest>,
 }
 
 impl Chain {
+    /// A chain without records.
     pub const fn start() -> Self {
         Self { next: 0, prev: None }
     }
 
+    /// A chain that ends with this record.
     pub const fn after(seq: Seq, hash: Digest) -> Self {
         Self { next: seq + 1, prev: Some(hash) }
     }
 
+    /// Number of the next record.
     pub const fn next_seq(&self) -> Seq {
         self.next
     }
@@ -72,6 +78,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// Starts a line with its version and number.
     pub fn begin(out: &'a mut Vec<u8>, seq: Seq) -> Self {
         out.extend_from_slice(b"{\"v\":1");
         let mut fields = Self { out };
@@ -93,10 +100,12 @@ impl<'a> Fields<'a> {
         self.out.push(b'"');
     }
 
+    /// A text that may need escapes.
     pub fn text(&mut self, key: &str, text: &str) {
         self.json(key, &text);
     }
 
+    /// Any JSON value.
     pub fn json<T: serde::Serialize + ?Sized>(&mut self, key: &str, value: &T) {
         self.key(key);
         let mark = self.out.len();
@@ -108,26 +117,19 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub fn number(&mut self, key: &str, mut value: u64) {
+    /// A whole number.
+    pub fn number(&mut self, key: &str, value: u64) {
         self.key(key);
-        let mut digits = [0_u8; 20];
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (value % 10) as u8;
-            value /= 10;
-            if value == 0 {
-                break;
-            }
-        }
-        self.out.extend_from_slice(&digits[at..]);
+        self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
     }
 
+    /// `null`.
     pub fn null(&mut self, key: &str) {
         self.key(key);
         self.out.extend_from_slice(b"null");
     }
 
+    /// Ends the line that began at `start` and returns its hash.
     pub fn finish(mut self, start: usize, prev: Option<Digest>) -> Digest {
         match prev {
             Some(prev) => self.plain("prev", &prev.to_text()),
@@ -145,19 +147,28 @@ impl<'a> Fields<'a> {
 /// The members of a line that the chain and a restart need. Everything else is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Links<'a> {
+    /// Format version; always 1.
     pub v: u64,
+    /// Number of the record.
     pub seq: Seq,
+    /// Kind of the record.
     pub phase: &'a str,
+    /// Id that pairs intent and outcome.
     #[serde(default)]
     pub call: Option<&'a str>,
+    /// Name of the event.
     #[serde(default)]
     pub event: Option<&'a str>,
+    /// The log; only in the first line of a segment.
     #[serde(default)]
     pub log_id: Option<&'a str>,
+    /// Number of the segment; only in its first line.
     #[serde(default)]
     pub segment: Option<u32>,
+    /// Number of the segment before.
     #[serde(default)]
     pub prev_segment: Option<u32>,
+    /// Hash of the record before.
     pub prev: Option<&'a str>,
 }
 
@@ -166,10 +177,14 @@ pub struct Links<'a> {
 pub enum LineError {
     /// It does not end in a hash.
     Shape,
+    /// The hash is not that of the line.
     Hash {
+        /// Hash of the bytes.
         expected: Digest,
+        /// Hash in the line.
         found: Digest,
     },
+    /// The line is not a record.
     Json(String),
 }
 
@@ -286,8 +301,8 @@ mod tests {
         assert_eq!((links.seq, links.call, links.prev), (1, Some("c1"), Some(first.to_string().as_str())));
     }
 
-    /// Both ways of reading must agree on what our writer writes, and the quick one must not take
-    /// what the other refuses.
+    /// Both readers must agree on our own lines, and the quick one must not accept a line that the
+    /// other refuses.
     #[test]
     fn reading_by_place_and_by_name_agree() {
         use crate::audit::record::tests::{call, stamp};
@@ -310,7 +325,7 @@ mod tests {
             assert_ne!(hurt, text);
             assert_eq!(call_links(hurt.as_bytes()), None, "{hurt}");
         }
-        // A whole hash over bytes that are no JSON is still refused.
+        // A correct hash over bytes that are not JSON is still refused.
         let mut forged = body.to_vec();
         let at = text.find(",\"principal\"").expect("a principal");
         forged.insert(at, b',');

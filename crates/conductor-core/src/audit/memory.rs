@@ -3,8 +3,8 @@
 //! is found.
 //!
 //! A checkpoint is remembered after it is on the disk in the checkpoint file, and that file only
-//! grows. So the file always holds every remembered checkpoint, whatever a crash, a rotation or
-//! retention did. Not here: reading and writing the places.
+//! grows. So the file always holds every remembered checkpoint, even after a crash, a rotation or
+//! retention. Not here: reading and writing the places.
 
 use std::fmt;
 
@@ -33,8 +33,11 @@ pub fn forgotten(remembered: &[Remembered], next: Seq) -> Option<Fault> {
 /// Where a checkpoint is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
+    /// The state folder of the home.
     State,
+    /// The folder of `copy_to`.
     Copy,
+    /// The system's keychain.
     Keychain,
 }
 
@@ -51,6 +54,7 @@ impl fmt::Display for Place {
 /// One line of `checkpoints.jsonl`, as one place remembers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remembered {
+    /// Where it was remembered.
     pub place: Place,
     line: String,
 }
@@ -73,8 +77,7 @@ impl Remembered {
         Checkpoint::claim(self.line.as_bytes()).is_some_and(|(log, remembered)| log == log_id && remembered <= seq)
     }
 
-    /// What is wrong, when this memory is true, with a log that ends at `end` and has this
-    /// checkpoint file.
+    /// The fault of a log that ends at `end`, compared with this remembered checkpoint.
     pub fn fault(&self, checkpoints: &[u8], end: Option<Head>) -> Option<Fault> {
         let whole = checkpoints.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         if checkpoints[..whole].split(|byte| *byte == b'\n').any(|line| line == self.line.as_bytes()) {

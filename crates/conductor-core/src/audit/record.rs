@@ -1,4 +1,5 @@
-//! What a record says. The order in which [`Entry::write`] names the members is the format.
+//! The content of audit records. The order in which [`Entry::write`] writes the members is the
+//! format.
 
 use std::fmt;
 
@@ -10,6 +11,7 @@ use uuid::Uuid;
 use super::line::Fields;
 use crate::digest::{Digest, write_hex};
 use crate::error::{AuditResult, Code, Effect};
+use crate::named_enum::named_enum;
 use crate::policy::{Channel, Tier};
 use crate::principal::Principal;
 use crate::timestamp::Timestamp;
@@ -25,63 +27,89 @@ const MAX_DETAIL: usize = 16 * 1024;
 pub struct Stamp {
     /// UUIDv7.
     pub id: Uuid,
+    /// Wall-clock time.
     pub ts: Timestamp,
 }
 
+/// One record without its number and chain.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
     /// First line of each file.
     Segment {
+        /// Random id of the log.
         log_id: Uuid,
+        /// Number of this file, from 1.
         segment: u32,
+        /// Number of the file before.
         prev_segment: Option<u32>,
     },
     /// An effect is about to be tried.
     Intent(CallFacts),
+    /// A call has ended.
     Outcome(CallFacts, OutcomeFacts),
     /// `detail` never holds a value of an argument, a result or a secret.
     Event {
+        /// Who caused it; absent for the daemon.
         principal: Option<Principal>,
+        /// Name of the connection.
         conn: Option<String>,
+        /// What happened.
         event: EventName,
+        /// Facts of this event.
         detail: Value,
     },
-    /// What was found and done after something went wrong with the log or the daemon.
+    /// A repair after a failure of the log or the daemon.
     Recovery {
+        /// What was repaired.
         event: Recovery,
+        /// Facts of this repair.
         detail: Value,
     },
 }
 
-/// What is known of a call before it ends; intent and outcome of one call carry the same.
+/// Facts of a call known before it ends; intent and outcome of one call carry the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallFacts {
     /// UUIDv7 that pairs intent and outcome.
     pub call: Uuid,
+    /// The caller.
     pub principal: Principal,
+    /// Name of the connection.
     pub conn: Option<String>,
     /// An unknown tool keeps the asked name.
     pub tool: String,
     /// Absent for an unknown tool.
     pub tier: Option<Tier>,
+    /// Digest of a plugin tool.
     pub pin: Option<Digest>,
+    /// Keyed hash of the arguments.
     pub input_hash: InputHash,
     /// Scrubbed arguments, only with `detail = "full"`.
     pub input: Option<Value>,
+    /// How the call came, unless as `tools/call`.
     pub via: Option<Via>,
+    /// The yes it ran under.
     pub approval: Option<ApprovalRef>,
 }
 
+/// The end of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutcomeFacts {
+    /// How it ended.
     pub result: AuditResult,
+    /// Code of the error.
     pub code: Option<Code>,
+    /// Whether a failed call changed something.
     pub effect: Option<Effect>,
+    /// Attempts, the first included.
     pub attempts: u32,
+    /// From acceptance to the end.
     pub duration_ms: u64,
+    /// Size of the result.
     pub output_bytes: u64,
 }
 
+/// A way to call a tool other than `tools/call`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
     /// The call came as `resources/read`.
@@ -91,14 +119,18 @@ pub enum Via {
 /// The yes a call ran under.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRef {
+    /// Id of the approval.
     pub id: Uuid,
     /// Principal of the person, as text.
     pub by: String,
+    /// How the yes came.
     pub channel: AnsweredBy,
 }
 
+/// The source of a yes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnsweredBy {
+    /// A person, through this channel.
     Person(Channel),
     /// A further use of an earlier yes.
     Grant,
@@ -107,6 +139,7 @@ pub enum AnsweredBy {
 }
 
 impl AnsweredBy {
+    /// Its word in the log.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Person(channel) => channel.as_str(),
@@ -116,71 +149,57 @@ impl AnsweredBy {
     }
 }
 
-macro_rules! words {
-    ($(#[$meta:meta])* $name:ident { $($variant:ident => $text:literal),+ $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name { $($variant),+ }
-
-        impl $name {
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
-            }
-        }
-    };
-}
-
-words! {
-    /// What happened beside calls.
-    EventName {
-        DaemonStart => "daemon.start",
-        DaemonStop => "daemon.stop",
-        ConfigLoaded => "config.loaded",
-        ConfigRejected => "config.rejected",
-        ConfigHeld => "config.held",
-        ConfigAccepted => "config.accepted",
-        PolicyChanged => "policy.changed",
-        AuthFailed => "auth.failed",
-        ApprovalAsked => "approval.asked",
-        ApprovalAllowed => "approval.allowed",
-        ApprovalDenied => "approval.denied",
-        ApprovalExpired => "approval.expired",
-        PlanCreated => "plan.created",
-        PlanApplied => "plan.applied",
-        PlanRejected => "plan.rejected",
-        PlanUndone => "plan.undone",
-        PluginEnabled => "plugin.enabled",
-        PluginDisabled => "plugin.disabled",
-        PluginFailed => "plugin.failed",
-        SecretSet => "secret.set",
-        SecretRemoved => "secret.removed",
-        SecretRotated => "secret.rotated",
-        CircuitTripped => "circuit.tripped",
-        CircuitClosed => "circuit.closed",
-        CircuitReset => "circuit.reset",
-        DeviceLost => "device.lost",
-        AuditRotated => "audit.rotated",
-        AuditAccepted => "audit.accepted",
+named_enum! {
+    /// What happened apart from calls.
+    #[expect(missing_docs, reason = "the wire names say it")]
+    pub enum EventName {
+        DaemonStart = "daemon.start",
+        DaemonStop = "daemon.stop",
+        ConfigLoaded = "config.loaded",
+        ConfigRejected = "config.rejected",
+        ConfigHeld = "config.held",
+        ConfigAccepted = "config.accepted",
+        PolicyChanged = "policy.changed",
+        AuthFailed = "auth.failed",
+        ApprovalAsked = "approval.asked",
+        ApprovalAllowed = "approval.allowed",
+        ApprovalDenied = "approval.denied",
+        ApprovalExpired = "approval.expired",
+        PlanCreated = "plan.created",
+        PlanApplied = "plan.applied",
+        PlanRejected = "plan.rejected",
+        PlanUndone = "plan.undone",
+        PluginEnabled = "plugin.enabled",
+        PluginDisabled = "plugin.disabled",
+        PluginFailed = "plugin.failed",
+        SecretSet = "secret.set",
+        SecretRemoved = "secret.removed",
+        SecretRotated = "secret.rotated",
+        CircuitTripped = "circuit.tripped",
+        CircuitClosed = "circuit.closed",
+        CircuitReset = "circuit.reset",
+        DeviceLost = "device.lost",
+        AuditRotated = "audit.rotated",
+        AuditAccepted = "audit.accepted",
     }
 }
 
-words! {
+named_enum! {
     /// What a recovery record is about.
-    Recovery {
-        // The log ended in bytes that are no record; they were moved aside.
-        TornTail => "audit.torn",
-        // An effect was begun and its end never recorded: it may have happened.
-        Unanswered => "call.unanswered",
-        // A sync failed, so the segment takes no more records.
-        Poisoned => "audit.poisoned",
-        // The log could not be written for a while.
-        Resumed => "audit.resumed",
+    pub enum Recovery {
+        /// The log ended in bytes that are not a record; they were moved aside.
+        TornTail = "audit.torn",
+        /// A call started and its end was never recorded: it may have had an effect.
+        Unanswered = "call.unanswered",
+        /// A sync failed, so the segment takes no more records.
+        Poisoned = "audit.poisoned",
+        /// The log could not be written for a while.
+        Resumed = "audit.resumed",
     }
 }
 
 impl Entry {
+    /// Its word for `phase`.
     pub const fn phase(&self) -> &'static str {
         match self {
             Self::Segment { .. } => "segment",
@@ -335,6 +354,7 @@ impl fmt::Debug for InputHasher {
 }
 
 impl InputHasher {
+    /// A hasher with the key of this log.
     pub fn new(salt: &[u8; 32]) -> Self {
         // HMAC pads a short key with zeros to the block of the hash; doing it here leaves no length
         // to fail on.

@@ -1,13 +1,13 @@
 //! The verifier: segments and checkpoints in, one verdict out.
 //!
 //! It is fed bytes in pieces of any size and holds one line at most, so a log of any length is
-//! verified in flat memory. It hashes what it is given and never writes a record anew. Not here:
+//! verified in flat memory. It hashes the given bytes and never encodes a record again. Not here:
 //! opening files and comparing two copies of a log.
 //!
 //! What it can promise: an edit by anyone without the signing key is found up to the last
 //! checkpoint. A log that was put back to an earlier state together with its checkpoints is found
-//! only by a checkpoint remembered elsewhere ([`super::memory`]). Who holds key and files can
-//! rewrite all that no second copy has seen.
+//! only by a checkpoint remembered elsewhere ([`super::memory`]). An attacker with key and files
+//! can rewrite all records that have no second copy.
 
 use std::fmt;
 
@@ -19,38 +19,36 @@ use super::checkpoint::{BadCheckpoint, Checkpoint};
 use super::line::{self, Chain, Head, LineError, Links, MAX_LINE, Seq};
 use super::record::EventName;
 use crate::digest::Digest;
+use crate::named_enum::named_enum;
 
-/// More unanchored records than this cannot come about by themselves: the writer waits for a
-/// checkpoint before it gets there.
+/// A correct writer never has more unanchored records than this: it waits for a checkpoint.
 pub const MAX_LAG: u64 = 512;
 
 /// A log that was never signed has its first line at most: the writer signs that one before it
 /// takes another record.
 pub const MAX_UNSIGNED: u64 = 1;
 
-/// In the order in which one is chosen when several apply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verdict {
-    Missing,
-    Broken,
-    Forked,
-    Truncated,
-    Torn,
-    Intact,
+named_enum! {
+    /// The state of a log. In the order in which one is chosen when several apply.
+    #[derive(PartialOrd, Ord)]
+    pub enum Verdict {
+        /// Segments or checkpoints are missing.
+        Missing = "MISSING",
+        /// A record was changed.
+        Broken = "BROKEN",
+        /// Two records claim the same place.
+        Forked = "FORKED",
+        /// The end is missing.
+        Truncated = "TRUNCATED",
+        /// The last line is incomplete.
+        Torn = "TORN",
+        /// Nothing is wrong.
+        Intact = "INTACT",
+    }
 }
 
 impl Verdict {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Missing => "MISSING",
-            Self::Broken => "BROKEN",
-            Self::Forked => "FORKED",
-            Self::Truncated => "TRUNCATED",
-            Self::Torn => "TORN",
-            Self::Intact => "INTACT",
-        }
-    }
-
+    /// Exit code of `conductor audit verify`.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Intact => 0,
@@ -63,23 +61,21 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// One thing that does not hold.
+/// One deviation from a correct log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
+    /// The verdict that this fault alone gives.
     pub verdict: Verdict,
     /// The first record it is about.
     pub seq: Seq,
+    /// What a correct log has there.
     pub expected: String,
+    /// What this log has there.
     pub found: String,
 }
 
 impl Fault {
+    /// A fault at `seq`.
     pub fn new(verdict: Verdict, seq: Seq, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self { verdict, seq, expected: expected.into(), found: found.into() }
     }
@@ -96,29 +92,38 @@ impl fmt::Display for Fault {
 pub struct Accepted {
     /// Of the `audit.accepted` event.
     pub seq: Seq,
+    /// The accepted faults.
     pub faults: Vec<Fault>,
 }
 
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
+    /// The state of the log.
     pub verdict: Verdict,
-    /// The one that gave the verdict stands first.
+    /// Sorted: the fault that gave the verdict is first.
     pub faults: Vec<Fault>,
+    /// Faults that a person has accepted.
     pub accepted: Vec<Accepted>,
+    /// Records that hold.
     pub records: u64,
+    /// Segments that were read.
     pub segments: u32,
     /// Where the log begins, when retention has removed segments before.
     pub begins_at: Option<(u32, Seq)>,
     /// The last record whose chain holds.
     pub last: Option<(Seq, Digest)>,
+    /// Id of the log.
     pub log_id: Option<Uuid>,
     /// The last record that a valid checkpoint covers.
     pub anchored_through: Option<Seq>,
     /// Records after that; they rely on local storage only.
     pub unanchored: u64,
+    /// Valid checkpoints.
     pub checkpoints: u64,
     /// The last segment: its number, the length of its good lines, and how many bytes follow them.
     pub last_segment: Option<(u32, u64)>,
+    /// Bytes after the good lines of the last segment.
     pub tail_bytes: u64,
 }
 
@@ -137,7 +142,7 @@ impl Report {
     }
 }
 
-/// The statements a log is held against.
+/// The checkpoints and the head that a log is compared with.
 #[derive(Debug, Clone, Default)]
 pub struct Anchors {
     good: Vec<Anchor>,
@@ -210,11 +215,13 @@ impl Anchors {
         self.latest
     }
 
+    /// Whether there is nothing to compare with.
     pub fn is_empty(&self) -> bool {
         self.good.is_empty() && self.bad.is_empty()
     }
 
-    /// What the running daemon says is the end of its log. Ask it before the files are read.
+    /// Adds the end of the log as reported by the running daemon. Ask the daemon before reading the
+    /// files.
     pub fn with_head(mut self, head: Option<Head>) -> Self {
         if let Some(Head { log_id, seq, hash }) = head {
             self.good.push(Anchor { seq, hash, log_id, line: usize::MAX, signed: false });
@@ -226,7 +233,9 @@ impl Anchors {
 /// A line that holds, as it is walked over.
 #[derive(Debug)]
 pub struct Seen<'a> {
+    /// Number of the segment.
     pub segment: u32,
+    /// Its links.
     pub links: Links<'a>,
     /// Without its newline.
     pub line: &'a [u8],
@@ -246,7 +255,8 @@ struct Restart {
     fault: Option<Fault>,
 }
 
-#[derive(Debug)]
+/// The state of a verification.
+#[derive(Debug, Default)]
 pub struct Verifier {
     anchors: Vec<Anchor>,
     bad_anchors: Vec<(usize, Fault)>,
@@ -278,31 +288,11 @@ pub struct Verifier {
 }
 
 impl Verifier {
+    /// Starts with the first segment.
     pub fn new(anchors: Anchors) -> Self {
         let Anchors { mut good, bad, checkpoints, .. } = anchors;
         good.sort_by_key(|anchor| anchor.seq);
-        Self {
-            anchors: good,
-            bad_anchors: bad,
-            checkpoints,
-            next_anchor: 0,
-            confirmed: None,
-            segment: None,
-            segments: 0,
-            lines: 0,
-            chain: Chain::start(),
-            log_id: None,
-            records: 0,
-            carry: Vec::new(),
-            good_len: 0,
-            begins_at: None,
-            removed_through: 0,
-            faults: Vec::new(),
-            lost: false,
-            bad: None,
-            restart: None,
-            accepted: Vec::new(),
-        }
+        Self { anchors: good, bad_anchors: bad, checkpoints, ..Self::default() }
     }
 
     /// Starts the walk in the middle: the segment given next is trusted to follow `chain`. For the
@@ -319,6 +309,7 @@ impl Verifier {
         verifier
     }
 
+    /// Announces the segment whose bytes follow.
     pub fn begin_segment(&mut self, number: u32) {
         self.end_segment();
         match self.segment {
@@ -377,6 +368,7 @@ impl Verifier {
         }
     }
 
+    /// Takes the next bytes of the segment and shows each good line.
     pub fn feed(&mut self, mut bytes: &[u8], seen: &mut dyn FnMut(&Seen<'_>)) {
         while !bytes.is_empty() {
             if self.bad.is_some() || (self.lost && self.lines > 0 && self.restart.is_none()) {
@@ -399,7 +391,7 @@ impl Verifier {
                 whole.extend_from_slice(piece);
                 self.line(&whole, seen);
                 whole.clear();
-                // Given back so that its memory is used again.
+                // Keep the buffer for the next line.
                 self.carry = whole;
             }
         }
@@ -494,8 +486,8 @@ impl Verifier {
                     return broken(format!("log {:?}", self.log_id), format!("log {:?}", links.log_id));
                 }
             }
-            // Retention has removed what came before: the log begins where a checkpoint says the
-            // removed part ended.
+            // Retention has removed earlier segments: the log begins where a checkpoint ends the
+            // removed part.
             if self.records == 0 && self.segments == 1 && segment > 1 && self.chain == Chain::start() {
                 let anchored = links.seq.checked_sub(1).zip(prev.flatten());
                 if let Some((seq, hash)) = anchored
@@ -544,7 +536,7 @@ impl Verifier {
 
     fn accept(&mut self, seq: Seq) {
         let mut faults = std::mem::take(&mut self.faults);
-        // The gap itself adds nothing to what is already known to be wrong before it.
+        // Earlier faults already explain the gap.
         let gap = self.restart.take().and_then(|restart| restart.fault).filter(|_| faults.is_empty());
         faults.extend(gap);
         self.lost = false;
@@ -583,6 +575,7 @@ impl Verifier {
         }
     }
 
+    /// Ends the walk.
     pub fn finish(mut self) -> Report {
         self.close_line();
         let next = self.chain.next_seq();

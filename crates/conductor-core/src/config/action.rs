@@ -1,14 +1,15 @@
 //! Reading an [`Action`] tree, its conditions, keystrokes and command lines.
 //!
-//! Not here: whether a command matches a template, or what a tool accepts; the pipeline checks
-//! those when the call is made.
+//! Not here: whether a command matches a template and whether a tool accepts its arguments; the
+//! pipeline checks both when the call is made.
 
-use super::reader::{Fields, Reader, Start};
+use super::reader::{Fields, Reader, Start, listed, nearest, suggestion};
 use super::tree::Node;
 use crate::action::{
     Action, Condition, Curve, CurveKind, KeyName, Keystroke, MidiOut, Modifier, MouseButton, SendMidi, Transform,
     Velocity, Volume,
 };
+use crate::named_enum::named_enum;
 use std::ops::Range;
 
 const MAX_DEPTH: usize = 8;
@@ -36,7 +37,7 @@ pub(crate) const CURVES: &[(&str, CurveKind)] = &[
     ("scurve", CurveKind::Scurve),
 ];
 
-/// What is left of the allowance of one action tree.
+/// How much of the allowance of one action tree is used.
 struct Budget {
     depth: usize,
     nodes: usize,
@@ -107,20 +108,17 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str, budget: &mut Bud
                 }
                 r.port_name(it, true)
             });
-            let transform = f.opt(r, "transform", transform).unwrap_or_default();
+            let transform = f.or_default(r, "transform", transform);
             Action::MidiForward { target: target?, transform }
         }
         "Sequence" => {
-            let actions = f.need(r, "actions", |r, it| {
-                let items = r.list(it, 1, 64)?;
-                Some(r.each(items, |r, item| read_within(r, item, budget)))
-            });
+            let actions = f.need(r, "actions", |r, it| r.list_of(it, 1, 64, |r, item| read_within(r, item, budget)));
             Action::Sequence { actions: actions? }
         }
         "Delay" => Action::Delay { ms: f.need(r, "ms", Reader::ms_or_zero)? },
         "Repeat" => {
             let action = f.need(r, "action", |r, it| read_within(r, it, budget));
-            let count = f.need(r, "count", |r, it| r.whole(it, 1, 1000).and_then(|it| u16::try_from(it).ok()));
+            let count = f.need(r, "count", |r, it| r.whole(it, 1, 1000));
             let delay_ms = f.or(r, "delay_ms", 0, Reader::ms_or_zero);
             let while_held = f.or(r, "while_held", false, Reader::boolean);
             Action::Repeat { action: Box::new(action?), count: count?, delay_ms, while_held }
@@ -156,17 +154,14 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str, budget: &mut Bud
         }
         "OscSend" => {
             let host = f.need(r, "host", Reader::filled);
-            let port = f.need(r, "port", |r, it| r.whole(it, 1, 65535).and_then(|it| u16::try_from(it).ok()));
+            let port = f.need(r, "port", |r, it| r.whole(it, 1, 65535));
             let address = f.need(r, "address", Reader::osc_address);
-            let args = f.opt(r, "args", |r, it| {
-                let items = r.list(it, 0, 64)?;
-                Some(r.each(items, Reader::osc_arg))
-            });
+            let args = f.opt(r, "args", |r, it| r.list_of(it, 0, 64, Reader::osc_arg));
             Action::OscSend { host: host?, port: port?, address: address?, args: args.unwrap_or_default() }
         }
         "CallTool" => {
             let tool = f.need(r, "tool", Reader::tool_name);
-            let arguments = f.opt(r, "arguments", arguments).unwrap_or_default();
+            let arguments = f.or_default(r, "arguments", arguments);
             Action::CallTool { tool: tool?, arguments }
         }
         "Plugin" => plugin(r, f)?,
@@ -184,7 +179,7 @@ fn volume<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Volume> {
         ("Set", Volume::Set(0)),
     ];
     let operation = f.need(r, "operation", |r, it| r.word(it, OPERATIONS));
-    let value = f.opt(r, "value", |r, it| r.whole(it, 0, 100).and_then(|it| u8::try_from(it).ok()));
+    let value = f.opt(r, "value", |r, it| r.whole(it, 0, 100));
     match operation? {
         Volume::Set(_) => {
             if !f.has("value") {
@@ -200,28 +195,22 @@ fn volume<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Volume> {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Message {
-    NoteOn,
-    NoteOff,
-    Cc,
-    ProgramChange,
-    PitchBend,
-    Aftertouch,
+named_enum! {
+    /// `message_type` of a `SendMidi` action.
+    enum Message {
+        NoteOn = "NoteOn",
+        NoteOff = "NoteOff",
+        Cc = "CC",
+        ProgramChange = "ProgramChange",
+        PitchBend = "PitchBend",
+        Aftertouch = "Aftertouch",
+    }
 }
 
 fn send_midi<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<SendMidi> {
-    const MESSAGES: &[(&str, Message)] = &[
-        ("NoteOn", Message::NoteOn),
-        ("NoteOff", Message::NoteOff),
-        ("CC", Message::Cc),
-        ("ProgramChange", Message::ProgramChange),
-        ("PitchBend", Message::PitchBend),
-        ("Aftertouch", Message::Aftertouch),
-    ];
     let port = f.need(r, "port", |r, it| r.port_name(it, true));
     let channel = f.need(r, "channel", Reader::channel);
-    let message = f.need(r, "message_type", |r, it| r.word(it, MESSAGES));
+    let message = f.need(r, "message_type", Reader::named);
 
     let note = f.opt(r, "note", Reader::u7);
     let fixed = f.opt(r, "velocity", Reader::u7);
@@ -229,7 +218,7 @@ fn send_midi<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<SendMidi> {
     let controller = f.opt(r, "controller", Reader::u7);
     let value = f.opt(r, "value", Reader::u7);
     let program = f.opt(r, "program", Reader::u7);
-    let pitch = f.opt(r, "pitch", |r, it| r.whole(it, -8192, 8191).and_then(|it| i16::try_from(it).ok()));
+    let pitch = f.opt(r, "pitch", |r, it| r.whole(it, -8192, 8191));
     let pressure = f.opt(r, "pressure", Reader::u7);
     let duration_ms = f.opt(r, "duration_ms", Reader::ms);
 
@@ -241,8 +230,7 @@ fn send_midi<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<SendMidi> {
         Message::PitchBend => (&["pitch"], &[]),
         Message::Aftertouch => (&["pressure"], &["note"]),
     };
-    let name =
-        MESSAGES.iter().find(|(_, it)| message.is_some_and(|m| m as u8 == *it as u8)).map_or("", |(name, _)| *name);
+    let name = message?.as_str();
     for key in needed {
         if !f.has(key) {
             let place = f.key_place("message_type");
@@ -296,7 +284,7 @@ fn velocity_map<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Velocity> {
     velocity
 }
 
-/// `curve` with its `intensity`, and never beside a `lut`.
+/// `curve` with its `intensity`; a `lut` excludes both.
 pub(crate) fn curve<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Curve> {
     let kind = f.opt(r, "curve", |r, it| r.word(it, CURVES));
     let intensity = f.or(r, "intensity", 0.5, Reader::unit);
@@ -317,17 +305,14 @@ pub(crate) fn curve<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Curve>
 
 pub(crate) fn transform<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Transform> {
     let mut f = r.table(node)?;
-    let offset = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, -127, 127).and_then(|it| i8::try_from(it).ok());
+    let offset = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, -127, 127);
     let transform = Transform {
         channel: f.opt(r, "channel", Reader::channel),
         cc: f.opt(r, "cc", Reader::u7),
         note: f.opt(r, "note", Reader::u7),
         note_offset: f.or(r, "note_offset", 0, offset),
         curve: curve(r, &mut f),
-        lut: f.opt(r, "lut", |r, it| {
-            let items = r.list(it, 128, 128)?;
-            Some(r.each(items, Reader::u7))
-        }),
+        lut: f.opt(r, "lut", |r, it| r.list_of(it, 128, 128, Reader::u7)),
         velocity_scale: f.opt(r, "velocity_scale", |r, it| r.number(it, 0.0, 10.0)),
         velocity_offset: f.or(r, "velocity_offset", 0, offset),
         invert_value: f.or(r, "invert_value", false, Reader::boolean),
@@ -354,7 +339,7 @@ fn condition<'t>(r: &mut Reader<'t>, node: &'t Node, budget: &mut Budget) -> Opt
                 start.zip(end).map(|(start, end)| Condition::TimeRange { start, end })
             }
             "DayOfWeek" => {
-                let day = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 1, 7);
+                let day = |r: &mut Reader<'t>, it: &'t Node| r.whole::<u8>(it, 1, 7);
                 let days = f.need(r, "days", |r, it| r.set(it, 1, 7, day));
                 days.map(|days| Condition::DayOfWeek { days: days.iter().fold(0, |bits, day| bits | 1 << (day - 1)) })
             }
@@ -365,10 +350,8 @@ fn condition<'t>(r: &mut Reader<'t>, node: &'t Node, budget: &mut Budget) -> Opt
                 f.need(r, "device", Reader::device_name).map(|device| Condition::DeviceConnected { device })
             }
             "And" | "Or" => {
-                let conditions = f.need(r, "conditions", |r, it| {
-                    let items = r.list(it, 1, 16)?;
-                    Some(r.each(items, |r, item| condition(r, item, budget)))
-                });
+                let conditions =
+                    f.need(r, "conditions", |r, it| r.list_of(it, 1, 16, |r, item| condition(r, item, budget)));
                 conditions.map(if name == "And" { Condition::And } else { Condition::Or })
             }
             _ => f.need(r, "condition", |r, it| condition(r, it, budget)).map(|it| Condition::Not(Box::new(it))),
@@ -395,24 +378,19 @@ fn warn_of_misspelt_placeholders<'t>(r: &mut Reader<'t>, node: &'t Node) {
     });
     let Some(text) = node.text() else { return };
     let is_slip = text.starts_with('$') && !text.starts_with("$$") && !PLACEHOLDERS.contains(&text);
-    if is_slip && let Some(near) = super::reader::nearest(text, PLACEHOLDERS.iter().copied()) {
+    if is_slip && let Some(near) = nearest(text, PLACEHOLDERS.iter().copied()) {
         let help = Some(format!("did you mean \"{near}\"? To send the text itself, write \"${text}\""));
         r.warn(&node.place, format!("\"{text}\" is sent as it stands"), help);
     }
 }
 
 fn plugin<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
-    let plugins = r.around.plugins;
+    let plugins = r.surroundings.plugins;
     let plugin = f.need(r, "plugin", |r, it| {
         let name = r.text(it, 1, 64)?;
         if plugins.is_some_and(|known| !known.contains_key(&name)) {
-            let known: Vec<&str> = plugins.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-            let help = super::reader::nearest(&name, known.iter().copied()).map_or_else(
-                || format!("plugins are {}", super::reader::listed(known.iter().copied())),
-                |it| format!("did you mean \"{it}\"?"),
-            );
-            r.rule_help(&it.place, format!("there is no plugin \"{name}\""), help);
-            return None;
+            let help = suggestion(&name, plugins.into_iter().flat_map(|known| known.keys()), "plugins are");
+            return r.reject(it, format!("there is no plugin \"{name}\""), help);
         }
         Some(name)
     });
@@ -420,19 +398,18 @@ fn plugin<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
     let tool = f.opt(r, "tool", |r, it| {
         let name = r.text(it, 1, 128)?;
         if tools.is_some_and(|tools| !tools.contains(&name)) {
-            let known = super::reader::listed(tools.into_iter().flatten().map(String::as_str));
-            r.rule_help(&it.place, format!("this plugin has no tool \"{name}\""), format!("its tools are {known}"));
-            return None;
+            let known = listed(tools.into_iter().flatten().map(String::as_str));
+            return r.reject(it, format!("this plugin has no tool \"{name}\""), format!("its tools are {known}"));
         }
         Some(name)
     });
     let count = tools.map_or(1, std::collections::BTreeSet::len);
     if !f.has("tool") && count != 1 {
         let place = f.key_place("plugin");
-        let known = super::reader::listed(tools.into_iter().flatten().map(String::as_str));
+        let known = listed(tools.into_iter().flatten().map(String::as_str));
         r.rule_help(&place, format!("this plugin has {count} tools: say which"), format!("add tool = one of {known}"));
     }
-    let params = f.opt(r, "params", arguments).unwrap_or_default();
+    let params = f.or_default(r, "params", arguments);
     Some(Action::Plugin { plugin: plugin?, tool, params })
 }
 
@@ -501,13 +478,12 @@ fn pressed<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pressed> {
         format!("write the keys as a list: keys = {parts:?}")
     } else {
         let names = KEYS.iter().map(|(name, _)| *name).chain(MODIFIERS.iter().map(|(name, _)| *name));
-        super::reader::nearest(&text, names).map_or_else(
+        nearest(&text, names).map_or_else(
             || "a key is one character, f1 to f20, or a name such as return, escape, left, pageup".to_owned(),
             |it| format!("did you mean \"{it}\"?"),
         )
     };
-    r.rule_help(&node.place, message, help);
-    None
+    r.reject(node, message, help)
 }
 
 fn key_name(text: &str) -> Option<KeyName> {
@@ -529,18 +505,16 @@ fn key_name(text: &str) -> Option<KeyName> {
 /// Both spellings, a key with `modifiers` and one list, come out alike: modifiers in their fixed
 /// order, then at most one key.
 fn keystroke<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Keystroke> {
-    let mut modifiers: Vec<Modifier> = f
-        .opt(r, "modifiers", |r, it| {
-            let items = r.list(it, 0, 4)?;
-            let read = r.each(items, |r, item| r.word(item, MODIFIERS));
-            for (index, item) in items.iter().enumerate() {
-                if items.iter().take(index).any(|earlier| earlier.text() == item.text()) {
-                    r.at_index(index, |r| r.shape(item, "a modifier is there twice".to_owned()));
-                }
+    let mut modifiers: Vec<Modifier> = f.or_default(r, "modifiers", |r, it| {
+        let items = r.list(it, 0, 4)?;
+        let read = r.each(items, |r, item| r.word(item, MODIFIERS));
+        for (index, item) in items.iter().enumerate() {
+            if items.iter().take(index).any(|earlier| earlier.text() == item.text()) {
+                r.at_index(index, |r| r.shape(item, "a modifier is duplicated".to_owned()));
             }
-            Some(read)
-        })
-        .unwrap_or_default();
+        }
+        Some(read)
+    });
     let keys = f.need(r, "keys", |r, it| {
         let presses: Vec<(&'t Node, Pressed)> = match it.items() {
             Some(_) => {
@@ -569,10 +543,7 @@ fn keystroke<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Keystroke> {
 }
 
 fn shell<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
-    let args = f.opt(r, "args", |r, it| {
-        let items = r.list(it, 0, 64)?;
-        Some(r.each(items, |r, item| r.text(item, 0, usize::MAX)))
-    });
+    let args = f.opt(r, "args", |r, it| r.list_of(it, 0, 64, |r, item| r.text(item, 0, usize::MAX)));
     let has_args = f.has("args");
     let command = f.need(r, "command", |r, it| {
         let command = r.text(it, 1, 4096)?;
@@ -602,7 +573,7 @@ fn shell<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
             }
         }
     });
-    let timeout = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 1000, 300_000).and_then(|it| u32::try_from(it).ok());
+    let timeout = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 1000, 300_000);
     let timeout_ms = f.or(r, "timeout_ms", SHELL_TIMEOUT_MS, timeout);
     let mut argv = command?;
     argv.extend(args.unwrap_or_default());

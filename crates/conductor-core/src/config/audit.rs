@@ -1,16 +1,21 @@
 //! Reading `[audit]`. Not here: writing the log.
 
-use super::limits::whole;
 use super::reader::Reader;
 use super::tree::Node;
+use crate::named_enum::named_enum;
 
 /// `[audit]`. There is no way to turn the log off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
+    /// How arguments are recorded.
     pub detail: AuditDetail,
+    /// When the record of a read is on the disk.
     pub read_only_sync: ReadOnlySync,
+    /// A segment ends at this size in MiB.
     pub rotate_mb: u32,
+    /// Records between two checkpoints at most.
     pub checkpoint_records: u32,
+    /// Milliseconds between two checkpoints at most.
     pub checkpoint_ms: u32,
     /// 0 keeps all.
     pub retention_days: u32,
@@ -20,19 +25,24 @@ pub struct Audit {
     pub copy_required: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AuditDetail {
-    /// Arguments are recorded as a keyed hash.
-    Hash,
-    /// And as themselves, scrubbed.
-    Full,
+named_enum! {
+    /// How the arguments of a call are recorded.
+    pub enum AuditDetail {
+        /// As a keyed hash.
+        Hash = "hash",
+        /// As a keyed hash and as scrubbed text.
+        Full = "full",
+    }
 }
 
-/// When a read is on the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReadOnlySync {
-    Soon,
-    BeforeReply,
+named_enum! {
+    /// When the record of a read-only call is on the disk.
+    pub enum ReadOnlySync {
+        /// Soon after the reply.
+        Soon = "soon",
+        /// Before the reply.
+        BeforeReply = "before_reply",
+    }
 }
 
 impl Default for Audit {
@@ -51,18 +61,16 @@ impl Default for Audit {
 }
 
 pub(crate) fn audit<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Audit> {
-    const DETAILS: &[(&str, AuditDetail)] = &[("hash", AuditDetail::Hash), ("full", AuditDetail::Full)];
-    const SYNCS: &[(&str, ReadOnlySync)] = &[("soon", ReadOnlySync::Soon), ("before_reply", ReadOnlySync::BeforeReply)];
     let mut f = r.table(node)?;
     let d = Audit::default();
     let audit = Audit {
-        detail: f.or(r, "detail", d.detail, |r, it| r.word(it, DETAILS)),
-        read_only_sync: f.or(r, "read_only_sync", d.read_only_sync, |r, it| r.word(it, SYNCS)),
-        rotate_mb: f.or(r, "rotate_mb", d.rotate_mb, |r, it| whole(r, it, 1, 10_240)),
+        detail: f.or(r, "detail", d.detail, Reader::named),
+        read_only_sync: f.or(r, "read_only_sync", d.read_only_sync, Reader::named),
+        rotate_mb: f.or(r, "rotate_mb", d.rotate_mb, |r, it| r.whole(it, 1, 10_240)),
         // A verifier calls checkpoints missing when they lag by more than 512 records.
-        checkpoint_records: f.or(r, "checkpoint_records", d.checkpoint_records, |r, it| whole(r, it, 1, 480)),
-        checkpoint_ms: f.or(r, "checkpoint_ms", d.checkpoint_ms, |r, it| whole(r, it, 100, 3_600_000)),
-        retention_days: f.or(r, "retention_days", d.retention_days, |r, it| whole(r, it, 0, 36_500)),
+        checkpoint_records: f.or(r, "checkpoint_records", d.checkpoint_records, |r, it| r.whole(it, 1, 480)),
+        checkpoint_ms: f.or(r, "checkpoint_ms", d.checkpoint_ms, |r, it| r.whole(it, 100, 3_600_000)),
+        retention_days: f.or(r, "retention_days", d.retention_days, |r, it| r.whole(it, 0, 36_500)),
         copy_to: f.opt(r, "copy_to", folder),
         copy_required: f.or(r, "copy_required", d.copy_required, Reader::boolean),
     };
@@ -81,6 +89,5 @@ fn folder<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     if path.starts_with('/') {
         return Some(path);
     }
-    r.rule_help(&node.place, format!("\"{path}\" is no absolute path"), "begin it with `/`".to_owned());
-    None
+    r.reject(node, format!("\"{path}\" is not an absolute path"), "begin it with `/`".to_owned())
 }

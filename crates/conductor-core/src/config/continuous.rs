@@ -1,6 +1,6 @@
 //! Reading a continuous binding: source, glue, targets.
 //!
-//! Not here: what the stages do to a value.
+//! Not here: the stages that change a value.
 
 use super::action::curve;
 use super::reader::{Fields, Reader};
@@ -15,10 +15,7 @@ const DETENT: f64 = 1.0 / 128.0;
 pub(crate) fn binding<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Continuous> {
     let source = f.need(r, "source", source);
     let glue = f.opt(r, "glue", glue);
-    let targets = f.need(r, "targets", |r, it| {
-        let items = r.list(it, 1, 8)?;
-        Some(r.each(items, target))
-    });
+    let targets = f.need(r, "targets", |r, it| r.list_of(it, 1, 8, target));
     Some(Continuous { source: source?, glue: glue.unwrap_or_default(), targets: targets? })
 }
 
@@ -51,7 +48,7 @@ fn source_kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option
         "GamepadTrigger" => SourceKind::GamepadTrigger { side: f.need(r, "trigger", Reader::side)? },
         "Osc" => {
             let address = f.need(r, "address", trigger::osc_pattern);
-            let arg_index = f.or(r, "arg_index", 0, |r, it| r.whole(it, 0, 63).and_then(|it| u8::try_from(it).ok()));
+            let arg_index = f.or(r, "arg_index", 0, |r, it| r.whole(it, 0, 63));
             SourceKind::Osc { address: address?, arg_index }
         }
         // `tag` gives only names of `SourceKind::NAMES`; a test reads each of them.
@@ -60,7 +57,7 @@ fn source_kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option
 }
 
 fn cc14<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<u8> {
-    r.whole(node, 0, 31).and_then(|it| u8::try_from(it).ok())
+    r.whole(node, 0, 31)
 }
 
 fn glue<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Glue> {
@@ -79,20 +76,17 @@ fn glue<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Glue> {
         Some(pair)
     });
     let curve = curve(r, &mut f);
-    let lut = f.opt(r, "lut", |r, it| {
-        let items = r.list(it, 2, 128)?;
-        Some(r.each(items, Reader::unit))
-    });
+    let lut = f.opt(r, "lut", |r, it| r.list_of(it, 2, 128, Reader::unit));
     let glue = Glue {
         input,
         deadzone: f.or(r, "deadzone", 0.0, |r, it| r.number(it, 0.0, 0.9)),
         center: f.or(r, "center", false, Reader::boolean),
         invert: f.or(r, "invert", false, Reader::boolean),
         shape: lut.map(Shape::Lut).or(curve.map(Shape::Curve)).unwrap_or_default(),
-        steps: f.opt(r, "steps", |r, it| r.whole(it, 2, 1024).and_then(|it| u16::try_from(it).ok())),
+        steps: f.opt(r, "steps", |r, it| r.whole(it, 2, 1024)),
         output: f.opt(r, "out", Reader::pair),
         hysteresis: f.or(r, "hysteresis", 0.0, Reader::unit),
-        throttle_ms: f.opt(r, "throttle_ms", |r, it| r.whole(it, 0, 10_000).and_then(|it| u32::try_from(it).ok())),
+        throttle_ms: f.opt(r, "throttle_ms", |r, it| r.whole(it, 0, 10_000)),
         takeover: f.or(r, "takeover", Takeover::Off, |r, it| r.word(it, TAKEOVERS)),
     };
     f.finish(r);
@@ -111,12 +105,9 @@ fn target_kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option
     match name {
         "OscFloat" => {
             let host = f.need(r, "host", Reader::filled);
-            let port = f.need(r, "port", |r, it| r.whole(it, 1, 65535).and_then(|it| u16::try_from(it).ok()));
+            let port = f.need(r, "port", |r, it| r.whole(it, 1, 65535));
             let address = f.need(r, "address", Reader::osc_address);
-            let prefix_args = f.opt(r, "prefix_args", |r, it| {
-                let items = r.list(it, 0, 16)?;
-                Some(r.each(items, Reader::osc_arg))
-            });
+            let prefix_args = f.opt(r, "prefix_args", |r, it| r.list_of(it, 0, 16, Reader::osc_arg));
             let prefix_args = prefix_args.unwrap_or_default();
             return Some(Target::OscFloat { host: host?, port: port?, address: address?, prefix_args });
         }

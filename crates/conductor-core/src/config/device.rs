@@ -3,18 +3,13 @@
 //! Not here: which port a matcher finds; the shell knows the ports.
 
 use super::action::transform;
-use super::reader::{Fields, Reader};
+use super::reader::{Fields, Reader, nearest, suggestion};
 use super::tree::Node;
 use super::{
     Device, Direction, Feedback, FeedbackFrom, FeedbackOut, Filter, Matcher, MessageType, Platform, Protocol, Route,
 };
 use crate::templates;
 use std::net::SocketAddr;
-
-const PROTOCOLS: &[(&str, Protocol)] =
-    &[("Midi", Protocol::Midi), ("Gamepad", Protocol::Gamepad), ("Osc", Protocol::Osc)];
-const DIRECTIONS: &[(&str, Direction)] =
-    &[("Input", Direction::Input), ("Output", Direction::Output), ("Bidirectional", Direction::Bidirectional)];
 
 pub(crate) const MATCHERS: &[&str] = &[
     "ExactName",
@@ -40,17 +35,16 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let description = f.opt(r, "description", Reader::description);
     let template = f.opt(r, "template", template);
     let known = template.as_deref().and_then(templates::find);
-    let said = f.opt(r, "protocol", |r, it| r.word(it, PROTOCOLS));
+    let said = f.opt(r, "protocol", Reader::named);
     let protocol_known = said.is_some() || !f.has("protocol");
     let protocol = said.or(known.map(|it| it.protocol)).unwrap_or_default();
-    let direction = f.or(r, "direction", Direction::Bidirectional, |r, it| r.word(it, DIRECTIONS));
+    let direction = f.or(r, "direction", Direction::Bidirectional, Reader::named);
     let matchers = f.opt(r, "matchers", |r, it| {
-        let items = r.list(it, 1, 16)?;
-        Some(r.each(items, |r, item| {
+        r.list_of(it, 1, 16, |r, item| {
             let matcher = matcher(r, item)?;
             warn_if_it_cannot_match(r, item, &matcher, protocol);
             Some(matcher)
-        }))
+        })
     });
     let channels = f.opt(r, "channels", |r, it| r.set(it, 0, 16, Reader::channel));
     let enabled = f.or(r, "enabled", true, Reader::boolean);
@@ -63,16 +57,15 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let echo_guard = f.or(r, "echo_guard", false, Reader::boolean);
     let trusted = f.or(r, "trusted", false, Reader::boolean);
 
-    // Which keys belong to a device depends on its protocol; a misspelt one must not make faults of
-    // the others.
+    // The protocol decides which keys a device has; a misspelt protocol must not make faults of the
+    // other keys.
     if protocol_known {
         check_protocol(r, &mut f, protocol, loopback);
     }
     f.finish(r);
     // Even an alias of the wrong form is a name that rows refer to.
     let alias = alias.or_else(|| Some(node.get("alias")?.text()?.to_owned()))?;
-    // A template knows its controller; whoever writes matchers knows better, and a port of our own
-    // needs none.
+    // Written matchers win over those of the template, and a port of our own needs none.
     let of_template = known.filter(|_| !loopback && virtual_port.is_none()).map(|it| it.matchers.clone());
     let mut device = Device {
         alias,
@@ -93,7 +86,7 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
         template,
     };
     if r.errors() != before {
-        device = Device { alias: device.alias, description: device.description, ..inert() };
+        device = Device { alias: device.alias, description: device.description, ..Device::default() };
     }
     Some(device)
 }
@@ -124,57 +117,29 @@ fn check_protocol<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, protocol: Protocol
     }
 }
 
-fn inert() -> Device {
-    Device {
-        alias: String::new(),
-        description: None,
-        matchers: Vec::new(),
-        protocol: Protocol::Midi,
-        direction: Direction::Bidirectional,
-        channels: Vec::new(),
-        enabled: false,
-        virtual_port: None,
-        loopback: false,
-        listen: None,
-        allow_network: false,
-        allow_sensitive_actions: false,
-        ask_output: false,
-        echo_guard: false,
-        trusted: false,
-        template: None,
-    }
-}
-
 fn template<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let name = r.name(node)?;
     if templates::find(&name).is_some() {
         return Some(name);
     }
-    let all = templates::names();
-    let help = match super::reader::nearest(&name, all.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean \"{near}\"?"),
-        None => format!("templates are {}", super::reader::listed(all.iter().map(String::as_str))),
-    };
-    r.rule_help(&node.place, format!("there is no template \"{name}\""), help);
-    None
+    let help = suggestion(&name, templates::names(), "templates are");
+    r.reject(node, format!("there is no template \"{name}\""), help)
 }
 
 fn listen<'t>(r: &mut Reader<'t>, node: &'t Node, allow_network: bool) -> Option<String> {
     let text = r.filled(node)?;
     let Ok(address) = text.parse::<SocketAddr>() else {
         let help = "write an address and a port, such as \"127.0.0.1:9000\"".to_owned();
-        r.rule_help(&node.place, format!("\"{text}\" is no address to listen on"), help);
-        return None;
+        return r.reject(node, format!("\"{text}\" is not an address to listen on"), help);
     };
     if address.port() == 0 {
-        r.rule(&node.place, "port 0 is no port a surface could send to".to_owned());
+        r.rule(&node.place, "a surface cannot send to port 0".to_owned());
         return None;
     }
     if !address.ip().is_loopback() && !allow_network {
         let help =
             "anyone on the network could press these pads; if that is meant, add allow_network = true".to_owned();
-        r.rule_help(&node.place, format!("\"{text}\" can be reached from other machines"), help);
-        return None;
+        return r.reject(node, format!("\"{text}\" can be reached from other machines"), help);
     }
     Some(text)
 }
@@ -184,7 +149,7 @@ pub(crate) fn matcher<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Matcher>
     let name = f.tag(r, "type", MATCHERS)?;
     let matcher = match name {
         "UsbIdentifier" => {
-            let id = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 0, 65535).and_then(|it| u16::try_from(it).ok());
+            let id = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 0, 65535);
             let vendor_id = f.need(r, "vendor_id", id);
             let product_id = f.need(r, "product_id", id);
             vendor_id.zip(product_id).map(|(vendor_id, product_id)| Matcher::UsbIdentifier { vendor_id, product_id })
@@ -224,7 +189,7 @@ fn compiles<'t>(r: &mut Reader<'t>, node: &'t Node, pattern: &str) -> Option<()>
 }
 
 fn warn_if_it_cannot_match(r: &mut Reader<'_>, node: &Node, matcher: &Matcher, protocol: Protocol) {
-    let Some(platform) = r.around.platform else { return };
+    let Some(platform) = r.surroundings.platform else { return };
     let here = match platform {
         Platform::Linux => "Linux",
         Platform::MacOs => "macOS",
@@ -267,9 +232,9 @@ pub(crate) fn route<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Route> {
     let mut f = r.table(node)?;
     let from = f.need(r, "from", |r, it| r.port_name(it, false));
     let to = f.need(r, "to", |r, it| r.port_name(it, true));
-    let filter = f.opt(r, "filter", filter).unwrap_or_default();
-    let transform = f.opt(r, "transform", transform).unwrap_or_default();
-    let modes = f.opt(r, "modes", |r, it| r.set(it, 0, usize::MAX, Reader::mode_name)).unwrap_or_default();
+    let filter = f.or_default(r, "filter", filter);
+    let transform = f.or_default(r, "transform", transform);
+    let modes = f.or_default(r, "modes", |r, it| r.set(it, 0, usize::MAX, Reader::mode_name));
     let enabled = f.or(r, "enabled", true, Reader::boolean);
     if from.is_some() && from == to {
         let place = f.key_place("to");
@@ -285,10 +250,8 @@ fn filter<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Filter> {
     let filter = Filter {
         note_range: f.opt(r, "note_range", Reader::u7_pair),
         cc_range: f.opt(r, "cc_range", Reader::u7_pair),
-        channels: f.opt(r, "channels", |r, it| r.set(it, 0, 16, Reader::channel)).unwrap_or_default(),
-        message_types: f
-            .opt(r, "message_types", |r, it| r.set(it, 0, MessageType::ALL.len(), |r, it| r.word(it, MessageType::ALL)))
-            .unwrap_or_default(),
+        channels: f.or_default(r, "channels", |r, it| r.set(it, 0, 16, Reader::channel)),
+        message_types: f.or_default(r, "message_types", |r, it| r.set(it, 0, MessageType::ALL.len(), Reader::named)),
     };
     f.finish(r);
     Some(filter)
@@ -371,8 +334,7 @@ fn row_id<'t>(r: &mut Reader<'t>, node: &'t Node, known: &[String], what: &str) 
     if known.contains(&id) {
         return Some(id);
     }
-    let help = super::reader::nearest(&id, known.iter().map(String::as_str))
+    let help = nearest(&id, known.iter().map(String::as_str))
         .map_or_else(|| "give the row an `id` and name it here".to_owned(), |it| format!("did you mean \"{it}\"?"));
-    r.rule_help(&node.place, format!("there is no {what} with the id \"{id}\""), help);
-    None
+    r.reject(node, format!("there is no {what} with the id \"{id}\""), help)
 }

@@ -1,12 +1,11 @@
 //! Which part of a changed file comes into force by itself, and which part waits for a person.
 //!
-//! AI clients have file tools of their own, so a file that changed outside an applied plan proves
-//! nothing about who changed it. Every section is held except the harmless ones; the keys of a
-//! device that carry trust are held; mapping rows that run a command, a program, a tool or a plugin
-//! are held one by one. A held section is loaded only when the change is on the closed list of
-//! narrowing changes.
+//! AI clients have file tools of their own, so a change that no applied plan made may come from an
+//! AI client. Every section is held except the harmless ones; the keys of a device that carry trust
+//! are held; mapping rows that run a command, a program, a tool or a plugin are held one by one. A
+//! held section is loaded only when the change is on the closed list of narrowing changes.
 //!
-//! Not here: keeping the accepted configuration, and who counts as a person.
+//! Not here: storing the accepted configuration, and the check that a caller is a person.
 
 use super::root::{self, Loaded};
 use super::rows::collect_leaves;
@@ -33,20 +32,20 @@ const HARMLESS: [&str; 10] = [
     "logging",
 ];
 
-/// Keys of a device by which its events count as a hand's, or reach more than they would.
+/// Keys of a device that make its events count as played by hand, or let them reach more.
 const TRUST: [&str; 5] = ["allow_network", "allow_sensitive_actions", "echo_guard", "loopback", "trusted"];
 
 /// Keys of a trusted device that do not say which device it is.
 const UNTRUSTED_KEYS: [&str; 4] = ["alias", "description", "enabled", "ask_output"];
 
-/// What a changed file is compared with.
+/// The configuration that a changed file is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accepted {
     /// The configuration in force as a tree of values.
     pub tree: Value,
-    /// Rows that type keys or text and were loaded without a person's word; named in `status`.
+    /// Rows that type keys or text and that no person has accepted; `status` names them.
     pub typing: BTreeSet<String>,
-    /// Nothing could be verified: nothing is granted, and a person is asked before every effect.
+    /// Nothing could be verified: nothing is granted, and every effect asks a person first.
     pub closed: bool,
 }
 
@@ -56,8 +55,8 @@ impl Accepted {
         Accepted { tree: json!({}), typing: BTreeSet::new(), closed: true }
     }
 
-    /// Also counts as accepted: what a person applied as a plan, given as the file before and after
-    /// it. A section that had waited before the plan goes on waiting: the person has not seen it.
+    /// Adds an applied plan, given as the file before and after it. A section that waited before
+    /// the plan still waits: the person has not seen it.
     pub fn with_plan(&self, before: &str, after: &str) -> Self {
         let (Some(before), Some(after)) = (tree_of(before), tree_of(after)) else { return self.clone() };
         let mut accepted = self.clone();
@@ -87,7 +86,7 @@ impl Accepted {
     }
 }
 
-/// What waits for a person.
+/// The parts of a file that wait for a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Names of sections, such as `policy`, and of trust keys, such as `devices.pads.trusted`.
@@ -97,37 +96,41 @@ pub struct Held {
 }
 
 impl Held {
+    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.sections.is_empty() && self.rows.is_empty()
     }
 
+    /// Everything that waits, for messages.
     pub fn names(&self) -> Vec<String> {
         let sections = self.sections.iter().map(|it| if it.contains('.') { it.clone() } else { format!("[{it}]") });
         sections.chain(self.rows.iter().map(|it| format!("mapping {it}"))).collect()
     }
 }
 
-/// A file as far as it may come into force.
+/// The result of reading a file: the part in force and the part that waits.
 #[derive(Debug)]
 pub struct Judged {
+    /// The configuration to run, and all diagnostics.
     pub loaded: Loaded,
-    /// What is in force with it; as before when the file as a whole is refused.
+    /// The new comparison base; unchanged when the whole file is refused.
     pub accepted: Accepted,
+    /// The parts that wait.
     pub held: Held,
     /// From the configuration in force to the whole file, as lines of `key = value`; empty when
     /// nothing waits.
     pub difference: String,
 }
 
-/// The whole file, because a person accepted it or the home is new.
-pub fn load_accepted(text: &str, around: &Surroundings<'_>) -> Judged {
-    let (loaded, tree) = root::load_with_tree(text, around);
+/// Reads the whole file, because a person accepted it or the home is new.
+pub fn load_accepted(text: &str, surroundings: &Surroundings<'_>) -> Judged {
+    let (loaded, tree) = root::load_with_tree(text, surroundings);
     let tree = tree.map_or_else(|| json!({}), |it| it.to_json());
     let accepted = Accepted { tree, typing: BTreeSet::new(), closed: false };
     Judged { loaded, accepted, held: Held::default(), difference: String::new() }
 }
 
-/// What is in force when there is no file, or one that cannot be read.
+/// The configuration in force when the file is missing or cannot be read.
 pub fn in_force(accepted: &Accepted) -> Config {
     let node = Node::from_json(&accepted.tree);
     let mut config = root::read_tree(&node, &Surroundings::default()).unwrap_or_default();
@@ -137,9 +140,9 @@ pub fn in_force(accepted: &Accepted) -> Config {
     config
 }
 
-/// A file that changed without a plan or a person's word.
-pub fn load_held(text: &str, accepted: &Accepted, around: &Surroundings<'_>) -> Judged {
-    let (mut loaded, tree) = root::load_with_tree(text, around);
+/// Reads a file that changed without a plan or an acceptance by a person.
+pub fn load_held(text: &str, accepted: &Accepted, surroundings: &Surroundings<'_>) -> Judged {
+    let (mut loaded, tree) = root::load_with_tree(text, surroundings);
     let (Some(_), Some(mut tree)) = (&loaded.config, tree) else {
         return Judged { loaded, accepted: accepted.clone(), held: Held::default(), difference: String::new() };
     };
@@ -150,7 +153,7 @@ pub fn load_held(text: &str, accepted: &Accepted, around: &Surroundings<'_>) -> 
     hold_devices(&mut tree, &accepted.tree, &mut held);
     let mut config = match loaded.config.take().filter(|_| held.is_empty()) {
         Some(config) => config,
-        None => root::read_tree(&tree, around).unwrap_or_default(),
+        None => root::read_tree(&tree, surroundings).unwrap_or_default(),
     };
     if accepted.closed {
         config.policy = None;
@@ -181,9 +184,9 @@ pub fn section_hashes(tree: &Value) -> Value {
     Value::Object(sections.map(|(key, value)| (key.clone(), hash(value).to_string().into())).collect())
 }
 
-/// What the text of a new file lacks when it is only the beginning of the one before: then a save
-/// was cut short. `None` when it may be an edit. A cut that leaves whole rows and ends its last
-/// line cannot be distinguished from an edit.
+/// Reports that a save was cut short: the new text is only the beginning of the old one. `None`
+/// when it may be an edit. A cut that leaves whole rows and ends its last line cannot be
+/// distinguished from an edit.
 pub fn is_cut(old: &str, new: &str) -> Option<String> {
     if new.trim().is_empty() && !old.trim().is_empty() {
         return Some("the file is empty".to_owned());
@@ -260,8 +263,7 @@ fn device_named<'a>(tree: &'a Value, alias: &str) -> Option<&'a Value> {
     items(tree.get("devices")).iter().find(|it| it.get("alias").and_then(Value::as_str) == Some(alias))
 }
 
-/// Everything of a device but its name and what no trust depends on; a switch that is off is as
-/// good as none.
+/// All keys of a device that its trust depends on. A switch that is off counts as absent.
 fn guarded_part(device: Option<&Value>) -> Map<String, Value> {
     let members = device.and_then(Value::as_object).into_iter().flatten();
     let kept = members.filter(|(key, value)| !UNTRUSTED_KEYS.contains(&key.as_str()) && **value != Value::Bool(false));
@@ -400,7 +402,8 @@ fn all_rows(config: &Config) -> impl Iterator<Item = (&str, &super::Rows)> {
     modes.chain(std::iter::once((GLOBAL, &config.global)))
 }
 
-/// Disables the rows that wait; gives them, and the rows that type and were accepted by no person.
+/// Disables the rows that wait and returns them, with the rows that type and that no person has
+/// accepted.
 fn hold_rows(config: &mut Config, base: &BTreeSet<String>, accepted: &Accepted) -> (Vec<HeldRow>, BTreeSet<String>) {
     let (mut held, mut typing) = (Vec::new(), BTreeSet::new());
     let modes = config.modes.iter_mut().map(|it| (it.name.clone(), &mut it.rows));
@@ -475,8 +478,8 @@ fn add_row(tree: &mut Value, mode: &str, row: Value) {
     }
 }
 
-/// Lists whose entries grant something: an entry that is gone grants it no longer. `*` is any name.
-/// What an absent list means is empty for all of them but `live.file_roots`.
+/// Lists whose entries grant something; removing an entry only narrows. `*` is any name. An absent
+/// list is empty, except `live.file_roots`.
 const GRANTS: [&str; 13] = [
     "policy.rules",
     "tools.filesystem.roots",
@@ -495,9 +498,9 @@ const GRANTS: [&str; 13] = [
 
 type Number = (&'static str, fn(&Config) -> u64);
 
-/// Numbers of which a smaller one is stricter, with what an absent one means. Not in it, because a
-/// smaller one is laxer or loses something: `cooldown_ms`, `hold_ms`, `open_ms`, `window_ms`,
-/// everything of `[audit]`, and depths of undo.
+/// Numbers of which a smaller one is stricter, with their defaults. Left out, because a smaller one
+/// is laxer or loses something: `cooldown_ms`, `hold_ms`, `open_ms`, `window_ms`, everything of
+/// `[audit]`, and depths of undo.
 const NUMBERS: [Number; 25] = [
     ("limits.in_flight", |it| it.limits.in_flight as u64),
     ("limits.result_bytes", |it| it.limits.result_bytes as u64),
@@ -537,9 +540,9 @@ fn fits(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// Whether a change only takes something away. The list is closed: a removed allow rule, command,
-/// root, plugin, token or host, and a smaller number of those above. `path` is joined by a
-/// separator that no key of ours holds.
+/// Whether a change only removes grants. The list is closed: a removed allow rule, command, root,
+/// plugin, token or host, and a smaller number of those above. `path` is joined by a separator that
+/// no key of ours holds.
 fn narrows(path: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
     if old == new {
         return true;
@@ -557,7 +560,7 @@ fn narrows(path: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
         let number = |value: Option<&Value>| value.map_or_else(|| Some(default()), Value::as_u64);
         return number(old).zip(number(new)).is_some_and(|(old, new)| new <= old);
     }
-    // A plugin's whole row may go, with whatever is in it.
+    // Removing the whole row of a plugin only narrows.
     if fits("plugins.*", path) && new.is_none() {
         return true;
     }

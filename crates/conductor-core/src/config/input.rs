@@ -1,4 +1,5 @@
-//! The same reading for what a tool sends as JSON. Faults carry a JSON pointer instead of a line.
+//! Reads the JSON arguments of a tool with the readers of the file. Faults carry a JSON pointer
+//! instead of a line.
 //!
 //! Names of modes, devices and ports are not checked here: only a whole file knows them, and the
 //! planner reads the whole file.
@@ -15,6 +16,7 @@ pub fn trigger(value: &Value, at: &str) -> Result<Trigger, Vec<Diagnostic>> {
     read(value, at, super::trigger::read)
 }
 
+/// An action; `at` as for [`trigger`].
 pub fn action(value: &Value, at: &str) -> Result<Action, Vec<Diagnostic>> {
     read(value, at, super::action::read)
 }
@@ -24,10 +26,12 @@ pub fn mapping(value: &Value, at: &str) -> Result<Rule, Vec<Diagnostic>> {
     read(value, at, |r, node| super::rows::mapping(r, node).held)
 }
 
+/// A whole continuous row; `at` as for [`trigger`].
 pub fn continuous(value: &Value, at: &str) -> Result<Continuous, Vec<Diagnostic>> {
     read(value, at, |r, node| super::rows::continuous(r, node).held)
 }
 
+/// A matcher of a device; `at` as for [`trigger`].
 pub fn matcher(value: &Value, at: &str) -> Result<Matcher, Vec<Diagnostic>> {
     read(value, at, super::device::matcher)
 }
@@ -37,9 +41,9 @@ pub(crate) fn read<T>(
     at: &str,
     read: impl for<'t> FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
 ) -> Result<T, Vec<Diagnostic>> {
-    let around = Surroundings::default();
+    let surroundings = Surroundings::default();
     let tree = Node::from_json(value);
-    let mut r = Reader::new(&around, Paths::Pointer, at);
+    let mut r = Reader::new(&surroundings, Paths::Pointer, at);
     let held = read(&mut r, &tree);
     let sound = r.errors() == 0;
     match held {

@@ -1,11 +1,11 @@
-//! Reading `[limits]`, `[circuit]` and `[retry]`. A wrong key falls back to its default; the keys
-//! beside it keep their values.
+//! Reading `[limits]`, `[circuit]` and `[retry]`. A wrong key falls back to its default; the other
+//! keys keep their values.
 //!
 //! Not here: the limits themselves (`crate::policy::limits`) and the breaker (`crate::breaker`).
 
 use super::reader::{Fields, Reader};
 use super::tree::Node;
-use crate::breaker::{Mode, Settings};
+use crate::breaker::Settings;
 use crate::policy::limits::{Limits, Rate, Retry};
 use std::collections::BTreeMap;
 
@@ -14,19 +14,15 @@ use std::collections::BTreeMap;
 pub struct Circuit {
     /// Of every tool without an entry.
     pub base: Settings,
-    /// What is left out of a tool's table is as built in for that tool, else as in `base`.
+    /// A key left out of a tool's table has the tool's built-in value, else the one of `base`.
     pub tools: BTreeMap<String, Settings>,
 }
-
-/// Tools whose breakers differ from the others without a word in the file, with what differs.
-const BUILT_IN: [(&str, u32, u64); 3] =
-    [("shell.exec", 3, 60_000), ("database.query", 10, 15_000), ("web.fetch", 5, 10_000)];
 
 impl Circuit {
     fn over(base: Settings) -> Self {
         let own =
-            |(tool, failures, open_ms): (&str, u32, u64)| (tool.to_owned(), Settings { failures, open_ms, ..base });
-        Circuit { base, tools: BUILT_IN.into_iter().map(own).collect() }
+            |&(tool, failures, open_ms): &(&str, u32, u64)| (tool.to_owned(), Settings { failures, open_ms, ..base });
+        Circuit { base, tools: Settings::BUILT_IN.iter().map(own).collect() }
     }
 }
 
@@ -40,15 +36,15 @@ pub(crate) fn limits<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Limits> {
     let mut f = r.table(node)?;
     let d = Limits::default();
     let limits = Limits {
-        in_flight: f.or(r, "in_flight", d.in_flight, |r, it| whole(r, it, 1, 65_536)),
-        result_bytes: f.or(r, "result_bytes", d.result_bytes, |r, it| whole(r, it, 1024, 64 << 20)),
+        in_flight: f.or(r, "in_flight", d.in_flight, |r, it| r.whole(it, 1, 65_536)),
+        result_bytes: f.or(r, "result_bytes", d.result_bytes, |r, it| r.whole(it, 1024, 64 << 20)),
         read: f.or(r, "read", d.read, |r, it| rate(r, it, d.read)),
         effect: f.or(r, "effect", d.effect, |r, it| rate(r, it, d.effect)),
         pending_per_principal: f.or(r, "pending_per_principal", d.pending_per_principal, |r, it| {
-            // Beyond the number for all together it would be a promise nobody keeps.
-            whole(r, it, 1, 32)
+            // At most the limit of all principals together, which is 32.
+            r.whole(it, 1, 32)
         }),
-        asks_per_minute: f.or(r, "asks_per_minute", d.asks_per_minute, |r, it| whole(r, it, 1, 600)),
+        asks_per_minute: f.or(r, "asks_per_minute", d.asks_per_minute, |r, it| r.whole(it, 1, 600)),
         ..d
     };
     f.finish(r);
@@ -58,8 +54,8 @@ pub(crate) fn limits<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Limits> {
 fn rate<'t>(r: &mut Reader<'t>, node: &'t Node, default: Rate) -> Option<Rate> {
     let mut f = r.table(node)?;
     let rate = Rate {
-        per_minute: f.or(r, "per_minute", default.per_minute, |r, it| whole(r, it, 1, 1_000_000)),
-        burst: f.or(r, "burst", default.burst, |r, it| whole(r, it, 1, 1_000_000)),
+        per_minute: f.or(r, "per_minute", default.per_minute, |r, it| r.whole(it, 1, 1_000_000)),
+        burst: f.or(r, "burst", default.burst, |r, it| r.whole(it, 1, 1_000_000)),
     };
     f.finish(r);
     Some(rate)
@@ -68,35 +64,27 @@ fn rate<'t>(r: &mut Reader<'t>, node: &'t Node, default: Rate) -> Option<Rate> {
 pub(crate) fn circuit<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Circuit> {
     let mut f = r.table(node)?;
     let mut circuit = Circuit::over(breaker(r, &mut f, Settings::default()));
-    if let Some(tools) = f.node("tools") {
-        r.under("tools", |r| {
-            if r.table(tools).is_none() {
-                return;
-            }
-            for entry in tools.entries().unwrap_or_default() {
-                let default = circuit.tools.get(&entry.key).copied().unwrap_or(circuit.base);
-                let own = r.under(&entry.key, |r| {
-                    let mut f = r.table(&entry.node)?;
-                    let own = breaker(r, &mut f, default);
-                    f.finish(r);
-                    Some(own)
-                });
-                circuit.tools.extend(own.map(|own| (entry.key.clone(), own)));
-            }
-        });
-    }
+    let tools = f.opt(r, "tools", |r, it| {
+        r.map_of(it, |r, entry| {
+            let default = circuit.tools.get(&entry.key).copied().unwrap_or(circuit.base);
+            let mut f = r.table(&entry.node)?;
+            let own = breaker(r, &mut f, default);
+            f.finish(r);
+            Some(own)
+        })
+    });
+    circuit.tools.extend(tools.unwrap_or_default());
     f.finish(r);
     Some(circuit)
 }
 
 fn breaker<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, d: Settings) -> Settings {
-    const MODES: &[(&str, Mode)] = &[("window", Mode::Window), ("consecutive", Mode::Consecutive)];
     Settings {
-        mode: f.or(r, "mode", d.mode, |r, it| r.word(it, MODES)),
-        failures: f.or(r, "failures", d.failures, |r, it| whole(r, it, 1, 1000)),
-        window_ms: f.or(r, "window_ms", d.window_ms, |r, it| whole(r, it, 1, 86_400_000)),
-        open_ms: f.or(r, "open_ms", d.open_ms, |r, it| whole(r, it, 1, 86_400_000)),
-        close_after: f.or(r, "close_after", d.close_after, |r, it| whole(r, it, 1, 100)),
+        mode: f.or(r, "mode", d.mode, Reader::named),
+        failures: f.or(r, "failures", d.failures, |r, it| r.whole(it, 1, 1000)),
+        window_ms: f.or(r, "window_ms", d.window_ms, |r, it| r.whole(it, 1, 86_400_000)),
+        open_ms: f.or(r, "open_ms", d.open_ms, |r, it| r.whole(it, 1, 86_400_000)),
+        close_after: f.or(r, "close_after", d.close_after, |r, it| r.whole(it, 1, 100)),
     }
 }
 
@@ -104,27 +92,10 @@ pub(crate) fn retry<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Retry> {
     let mut f = r.table(node)?;
     let d = Retry::default();
     let retry = Retry {
-        attempts: f.or(r, "attempts", d.attempts, |r, it| whole(r, it, 1, 10)),
-        base_ms: f.or(r, "base_ms", d.base_ms, |r, it| whole(r, it, 1, 60_000)),
-        cap_ms: f.or(r, "cap_ms", d.cap_ms, |r, it| whole(r, it, 1, 600_000)),
+        attempts: f.or(r, "attempts", d.attempts, |r, it| r.whole(it, 1, 10)),
+        base_ms: f.or(r, "base_ms", d.base_ms, |r, it| r.whole(it, 1, 60_000)),
+        cap_ms: f.or(r, "cap_ms", d.cap_ms, |r, it| r.whole(it, 1, 600_000)),
     };
     f.finish(r);
     Some(retry)
-}
-
-/// A whole number within bounds that its type can hold.
-pub(super) fn whole<'t, T: TryFrom<i64>>(r: &mut Reader<'t>, node: &'t Node, min: i64, max: i64) -> Option<T> {
-    r.whole(node, min, max).and_then(|it| T::try_from(it).ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_built_in_is_what_the_breaker_says_of_these_tools() {
-        for (tool, settings) in Circuit::default().tools {
-            assert_eq!(settings, Settings::default_for(&tool), "{tool}");
-        }
-    }
 }

@@ -1,11 +1,10 @@
-//! Reading `[live]`: where Live Sets may lie, and how many are held open.
+//! Reading `[live]`: the folders of Live Sets and the limits of open Sets.
 //!
-//! Not here: looking whether the folders exist, which the daemon does.
+//! Not here: the check that the folders exist, which the daemon does.
 
-use super::limits::whole;
 use super::reader::Reader;
 use super::tree::Node;
-use super::{Live, LiveHostChoice, LiveOsc};
+use super::{Live, LiveOsc};
 use std::net::IpAddr;
 
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Live> {
@@ -13,15 +12,15 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Live> {
     let d = Live::default();
     let path = |r: &mut Reader<'t>, it: &'t Node| r.text(it, 0, 4096);
     let live = Live {
-        host: f.or(r, "host", d.host, |r, it| r.word(it, &LiveHostChoice::NAMES)),
+        host: f.or(r, "host", d.host, Reader::named),
         default_set: f.or(r, "default_set", d.default_set, path),
         template_set: f.or(r, "template_set", d.template_set, path),
         file_roots: f.or(r, "file_roots", d.file_roots, |r, it| r.set(it, 0, 64, |r, it| r.text(it, 1, 4096))),
-        max_open: f.or(r, "max_open", d.max_open, |r, it| whole(r, it, 1, 64)),
-        max_xml_mb: f.or(r, "max_xml_mb", d.max_xml_mb, |r, it| whole(r, it, 1, 4096)),
-        undo_depth: f.or(r, "undo_depth", d.undo_depth, |r, it| whole(r, it, 1, 10_000)),
+        max_open: f.or(r, "max_open", d.max_open, |r, it| r.whole(it, 1, 64)),
+        max_xml_mb: f.or(r, "max_xml_mb", d.max_xml_mb, |r, it| r.whole(it, 1, 4096)),
+        undo_depth: f.or(r, "undo_depth", d.undo_depth, |r, it| r.whole(it, 1, 10_000)),
         render_dir: f.or(r, "render_dir", d.render_dir, |r, it| r.text(it, 1, 4096)),
-        osc: f.opt(r, "osc", osc).unwrap_or_default(),
+        osc: f.or_default(r, "osc", osc),
         script_timeout_ms: f.opt(r, "script", script).unwrap_or(d.script_timeout_ms),
     };
     f.finish(r);
@@ -31,12 +30,12 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Live> {
 fn osc<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<LiveOsc> {
     let mut f = r.table(node)?;
     let d = LiveOsc::default();
-    let port = |r: &mut Reader<'t>, it: &'t Node| whole(r, it, 1, 65_535);
+    let port = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 1, 65_535);
     let osc = LiveOsc {
         host: f.or(r, "host", d.host, address),
         port: f.or(r, "port", d.port, port),
         reply_port: f.or(r, "reply_port", d.reply_port, port),
-        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| whole(r, it, 100, 60_000)),
+        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| r.whole(it, 100, 60_000)),
     };
     f.finish(r);
     Some(osc)
@@ -48,13 +47,12 @@ fn address<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
         return Some(text);
     }
     let help = "write a number address such as \"127.0.0.1\"".to_owned();
-    r.rule_help(&node.place, format!("\"{text}\" is no address"), help);
-    None
+    r.reject(node, format!("\"{text}\" is not an address"), help)
 }
 
 fn script<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<u32> {
     let mut f = r.table(node)?;
-    let timeout = f.or(r, "timeout_ms", Live::default().script_timeout_ms, |r, it| whole(r, it, 100, 60_000));
+    let timeout = f.or(r, "timeout_ms", Live::default().script_timeout_ms, |r, it| r.whole(it, 100, 60_000));
     f.finish(r);
     Some(timeout)
 }

@@ -1,30 +1,38 @@
 //! Reading `[mcp]`. Not here: the doors, and the meaning of a toolset.
 
-use super::limits::whole;
 use super::reader::{Reader, nearest};
 use super::tree::Node;
+use crate::named_enum::named_enum;
 
+/// `[mcp]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mcp {
     /// Toolsets and exact names of tools.
     pub tools: Vec<String>,
+    /// How names of tools are listed.
     pub tool_names: ToolNames,
     /// One line, or one HTTP body.
     pub max_message_bytes: u32,
     /// Calls of one connection.
     pub max_in_flight: u32,
+    /// Connections of all listeners together.
     pub max_connections: u32,
     /// How long one call waits for the form of a client that has no other way to be asked.
     pub elicitation_wait_ms: u32,
+    /// An HTTP session ends after this many idle seconds.
     pub session_idle_s: u32,
+    /// Entries of one page of a list.
     pub page_size: u32,
 }
 
-/// How names of tools are listed; both are understood on a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ToolNames {
-    Safe,
-    Dotted,
+named_enum! {
+    /// How names of tools are listed; a call may use either form.
+    pub enum ToolNames {
+        /// With `_`, which every client accepts.
+        Safe = "safe",
+        /// With `.`, as in the documentation.
+        Dotted = "dotted",
+    }
 }
 
 impl Default for Mcp {
@@ -42,22 +50,21 @@ impl Default for Mcp {
     }
 }
 
-/// Words of `tools` that are no names of tools.
+/// Values of `tools` that name a set of tools.
 const TOOLSETS: [&str; 9] = ["all", "daemon", "live", "patch", "filesystem", "shell", "database", "web", "plugins"];
 
 pub(crate) fn mcp<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Mcp> {
-    const NAMES: &[(&str, ToolNames)] = &[("safe", ToolNames::Safe), ("dotted", ToolNames::Dotted)];
     let mut f = r.table(node)?;
     let d = Mcp::default();
     let mcp = Mcp {
         tools: f.or(r, "tools", d.tools, |r, it| r.set(it, 1, 256, toolset)),
-        tool_names: f.or(r, "tool_names", d.tool_names, |r, it| r.word(it, NAMES)),
-        max_message_bytes: f.or(r, "max_message_bytes", d.max_message_bytes, |r, it| whole(r, it, 4096, 64 << 20)),
-        max_in_flight: f.or(r, "max_in_flight", d.max_in_flight, |r, it| whole(r, it, 1, 4096)),
-        max_connections: f.or(r, "max_connections", d.max_connections, |r, it| whole(r, it, 1, 65_536)),
-        elicitation_wait_ms: f.or(r, "elicitation_wait_ms", d.elicitation_wait_ms, |r, it| whole(r, it, 0, 600_000)),
-        session_idle_s: f.or(r, "session_idle_s", d.session_idle_s, |r, it| whole(r, it, 1, 604_800)),
-        page_size: f.or(r, "page_size", d.page_size, |r, it| whole(r, it, 1, 1000)),
+        tool_names: f.or(r, "tool_names", d.tool_names, Reader::named),
+        max_message_bytes: f.or(r, "max_message_bytes", d.max_message_bytes, |r, it| r.whole(it, 4096, 64 << 20)),
+        max_in_flight: f.or(r, "max_in_flight", d.max_in_flight, |r, it| r.whole(it, 1, 4096)),
+        max_connections: f.or(r, "max_connections", d.max_connections, |r, it| r.whole(it, 1, 65_536)),
+        elicitation_wait_ms: f.or(r, "elicitation_wait_ms", d.elicitation_wait_ms, |r, it| r.whole(it, 0, 600_000)),
+        session_idle_s: f.or(r, "session_idle_s", d.session_idle_s, |r, it| r.whole(it, 1, 604_800)),
+        page_size: f.or(r, "page_size", d.page_size, |r, it| r.whole(it, 1, 1000)),
     };
     f.finish(r);
     Some(mcp)
@@ -69,11 +76,10 @@ fn toolset<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
         return Some(word);
     }
     if let Some(near) = nearest(&word, TOOLSETS.into_iter()) {
-        r.rule_help(&node.place, format!("there is no toolset \"{word}\""), format!("did you mean \"{near}\"?"));
-        return None;
+        return r.reject(node, format!("there is no toolset \"{word}\""), format!("did you mean \"{near}\"?"));
     }
     // Both spellings of a name are understood; the catalog has the dotted one.
-    if r.around.tools.is_some_and(|tools| tools.iter().any(|it| it.replace('.', "_") == word)) {
+    if r.surroundings.tools.is_some_and(|tools| tools.iter().any(|it| it.replace('.', "_") == word)) {
         return Some(word);
     }
     r.tool_name(node)

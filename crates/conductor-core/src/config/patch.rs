@@ -1,21 +1,17 @@
-//! Reading `[patch]`: where patches may lie, how many are held open, and which running programs
-//! show them.
+//! Reading `[patch]`: the folders of patches, how many may be open, and which running programs show
+//! them.
 //!
 //! Not here: looking whether the folders and programs exist, which the daemon does.
 
 use super::reader::Reader;
 use super::tree::Node;
-use super::{MaxBridge, Patch, Pd, PdAudio, PdMode};
-
-const MODES: &[(&str, PdMode)] = &[("off", PdMode::Off), ("spawn", PdMode::Spawn), ("attach", PdMode::Attach)];
-const AUDIO: &[(&str, PdAudio)] = &[("off", PdAudio::Off), ("default", PdAudio::Default), ("jack", PdAudio::Jack)];
+use super::{MaxBridge, Patch, Pd};
 
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Patch> {
     let mut f = r.table(node)?;
     let d = Patch::default();
     let paths = |r: &mut Reader<'t>, it: &'t Node| r.set(it, 0, 64, |r, it| r.text(it, 1, 4096));
-    let count =
-        |max: i64| move |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 1, max).and_then(|it| it.try_into().ok());
+    let count = |max: i64| move |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 1, max);
     let patch = Patch {
         roots: f.or(r, "roots", d.roots, paths),
         open: f.or(r, "open", d.open, paths),
@@ -23,8 +19,8 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Patch> {
         max_file_mb: f.or(r, "max_file_mb", d.max_file_mb, count(1024)),
         journal_steps: f.or(r, "journal_steps", d.journal_steps, count(10_000)),
         journal_mb: f.or(r, "journal_mb", d.journal_mb, count(4096)),
-        pd: f.opt(r, "pd", pd).unwrap_or_default(),
-        max: f.opt(r, "max", max).unwrap_or_default(),
+        pd: f.or_default(r, "pd", pd),
+        max: f.or_default(r, "max", max),
     };
     f.finish(r);
     Some(patch)
@@ -34,10 +30,10 @@ fn pd<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pd> {
     let mut f = r.table(node)?;
     let d = Pd::default();
     let pd = Pd {
-        mode: f.or(r, "mode", d.mode, |r, it| r.word(it, MODES)),
+        mode: f.or(r, "mode", d.mode, Reader::named),
         command: f.or(r, "command", d.command, |r, it| r.text(it, 1, 4096)),
         sleepgrain_ms: f.or(r, "sleepgrain_ms", d.sleepgrain_ms, |r, it| r.number(it, 0.1, 100.0)),
-        audio: f.or(r, "audio", d.audio, |r, it| r.word(it, AUDIO)),
+        audio: f.or(r, "audio", d.audio, Reader::named),
     };
     f.finish(r);
     Some(pd)
@@ -48,7 +44,7 @@ fn max<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<MaxBridge> {
     let d = MaxBridge::default();
     let max = MaxBridge {
         enabled: f.or(r, "enabled", d.enabled, Reader::boolean),
-        port: f.or(r, "port", d.port, |r, it| r.whole(it, 0, 65535).and_then(|it| it.try_into().ok())),
+        port: f.or(r, "port", d.port, |r, it| r.whole(it, 0, 65535)),
     };
     f.finish(r);
     Some(max)
@@ -75,8 +71,8 @@ mod tests {
         };
         assert_eq!(load(text).config.map(|it| it.patch), Some(wanted));
         let wrong = load("[patch]\nmax_open = 0\n[patch.pd]\nmode = \"spwan\"\naudio = \"jack\"\nsleep = 1\n");
-        let told = wrong.config.map(|it| (it.patch.max_open, it.patch.pd.mode, it.patch.pd.audio));
-        assert_eq!(told, Some((64, PdMode::Off, PdAudio::Jack)));
+        let found = wrong.config.map(|it| (it.patch.max_open, it.patch.pd.mode, it.patch.pd.audio));
+        assert_eq!(found, Some((64, PdMode::Off, PdAudio::Jack)));
         assert_eq!(wrong.diagnostics.len(), 3, "{:?}", wrong.diagnostics);
     }
 }

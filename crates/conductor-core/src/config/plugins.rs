@@ -1,13 +1,12 @@
-//! Reading `[plugins.<name>]`: which plugins a person has enabled, as which file, and what each may
-//! reach.
+//! Reading `[plugins.<name>]`: the enabled plugins, their files and their grants.
 //!
-//! A fault in one row disables that plugin alone. Not here: whether the file exists or still is
-//! what was enabled; the daemon looks.
+//! A fault in one row disables that plugin alone. Not here: whether the file exists and still has
+//! its digest; the daemon checks.
 
-use super::limits::whole;
 use super::reader::{Reader, is_slug};
 use super::tree::Node;
 use crate::digest::Digest;
+use crate::named_enum::named_enum;
 use crate::policy::Tier;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -15,62 +14,62 @@ use std::collections::BTreeMap;
 /// By name. A row with a fault is present and not enabled.
 pub type Plugins = BTreeMap<String, Plugin>;
 
+/// One `[plugins.<name>]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plugin {
+    /// Whether the plugin is loaded.
     pub enabled: bool,
     /// Of a file in `plugins/`.
     pub file: String,
-    /// What a person enabled; without it nobody did.
+    /// Digest of the file that a person enabled; absent when not enabled.
     pub pin: Option<Digest>,
     /// Hosts it may fetch from.
     pub net: Vec<String>,
     /// Names of file roots.
     pub files_read: Vec<String>,
+    /// Names of file roots that it may also write.
     pub files_write: Vec<String>,
     /// Names of secrets it may put into requests.
     pub secrets: Vec<String>,
+    /// Whether failed calls are repeated.
     pub retry: PluginRetry,
     /// Processor time of one call.
     pub cpu_ms: u32,
     /// Time on the clock of one call, with everything it waits for.
     pub timeout_ms: u32,
+    /// Memory of the script in MiB.
     pub heap_mb: u32,
-    /// What the plugin is given; checked against its own schema when it is loaded.
+    /// Settings passed to the plugin; checked against its schema when it is loaded.
     pub config: Map<String, Value>,
-    /// What a person says about single tools, by their full names.
+    /// Settings of single tools, by their full names.
     pub tools: BTreeMap<String, PluginTool>,
 }
 
-/// Whether a failed call is made again by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PluginRetry {
-    /// Where the tool says that running twice equals running once.
-    #[default]
-    Declared,
-    Always,
-    Never,
-}
-
-impl PluginRetry {
-    const WORDS: &'static [(&'static str, PluginRetry)] =
-        &[("declared", PluginRetry::Declared), ("always", PluginRetry::Always), ("never", PluginRetry::Never)];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            PluginRetry::Declared => "declared",
-            PluginRetry::Always => "always",
-            PluginRetry::Never => "never",
-        }
+named_enum! {
+    /// Whether a failed call of a plugin is repeated automatically.
+    #[derive(Default)]
+    pub enum PluginRetry {
+        /// When the tool is declared idempotent.
+        #[default]
+        Declared = "declared",
+        /// After every failure.
+        Always = "always",
+        /// Never.
+        Never = "never",
     }
 }
 
+/// Settings of one tool; absent fields keep what the plugin declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PluginTool {
+    /// Replaces the declared tier.
     pub tier: Option<Tier>,
+    /// Replaces the declared value.
     pub requires_approval: Option<bool>,
 }
 
 impl Plugin {
+    /// A disabled plugin with the default settings.
     pub fn of_file(file: impl Into<String>) -> Self {
         Plugin {
             enabled: false,
@@ -107,20 +106,14 @@ impl Plugin {
 }
 
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Plugins> {
-    r.table(node)?;
-    let mut plugins = Plugins::new();
-    for entry in node.entries().unwrap_or_default() {
-        let row = r.under(&entry.key, |r| {
-            if !is_slug(&entry.key, 32) {
-                let message = "a plugin's name begins with a-z and holds a-z, 0-9, `_` and `-`, at most 32 characters";
-                r.rule(&entry.key_place, message.to_owned());
-                return None;
-            }
-            plugin(r, &entry.node, &entry.key)
-        });
-        plugins.extend(row.map(|row| (entry.key.clone(), row)));
-    }
-    Some(plugins)
+    r.map_of(node, |r, entry| {
+        if is_slug(&entry.key, 32) {
+            return plugin(r, &entry.node, &entry.key);
+        }
+        let message = "a plugin's name begins with a-z and holds a-z, 0-9, `_` and `-`, at most 32 characters";
+        r.rule(&entry.key_place, message.to_owned());
+        None
+    })
 }
 
 fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> {
@@ -130,20 +123,20 @@ fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> 
     let mut row = Plugin {
         enabled: f.or(r, "enabled", d.enabled, Reader::boolean),
         file: f.or(r, "file", d.file, file_name),
-        pin: f.opt(r, "pin", digest),
+        pin: f.opt(r, "pin", |r, it| r.digest(it, Some("`conductor plugins enable` writes it"))),
         net: f.or(r, "net", d.net, |r, it| r.set(it, 0, 64, host)),
         files_read: f.or(r, "files_read", d.files_read, |r, it| r.set(it, 0, 64, Reader::alias)),
         files_write: f.or(r, "files_write", d.files_write, |r, it| r.set(it, 0, 64, Reader::alias)),
         secrets: f.or(r, "secrets", d.secrets, |r, it| r.set(it, 0, 64, |r, it| r.text(it, 1, 64))),
-        retry: f.or(r, "retry", d.retry, |r, it| r.word(it, PluginRetry::WORDS)),
-        cpu_ms: f.or(r, "cpu_ms", d.cpu_ms, |r, it| whole(r, it, 10, 60_000)),
-        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| whole(r, it, 10, 600_000)),
-        heap_mb: f.or(r, "heap_mb", d.heap_mb, |r, it| whole(r, it, 1, 1024)),
+        retry: f.or(r, "retry", d.retry, Reader::named),
+        cpu_ms: f.or(r, "cpu_ms", d.cpu_ms, |r, it| r.whole(it, 10, 60_000)),
+        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| r.whole(it, 10, 600_000)),
+        heap_mb: f.or(r, "heap_mb", d.heap_mb, |r, it| r.whole(it, 1, 1024)),
         config: f.or(r, "config", d.config, Reader::object),
         tools: f.or(r, "tools", d.tools, |r, it| tools(r, it, name)),
     };
     f.finish(r);
-    // A row that says less or other than its author meant must not run.
+    // A row with an error may grant other than its author meant, so it must not run.
     if r.errors() != before {
         row.enabled = false;
     }
@@ -153,26 +146,20 @@ fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> 
 fn tools<'t>(r: &mut Reader<'t>, node: &'t Node, plugin: &str) -> Option<BTreeMap<String, PluginTool>> {
     const TIERS: &[(&str, Tier)] =
         &[("ReadOnly", Tier::ReadOnly), ("Stateful", Tier::Stateful), ("HardwareIO", Tier::HardwareIo)];
-    r.table(node)?;
-    let mut tools = BTreeMap::new();
-    for entry in node.entries().unwrap_or_default() {
-        let tool = r.under(&entry.key, |r| {
-            if !entry.key.starts_with(&format!("{plugin}.")) {
-                let help = format!("write it in quotes and in full, such as \"{plugin}.{}\"", entry.key);
-                r.rule_help(&entry.key_place, format!("no tool of this plugin is named \"{}\"", entry.key), help);
-                return None;
-            }
-            let mut f = r.table(&entry.node)?;
-            let tool = PluginTool {
-                tier: f.opt(r, "tier", |r, it| r.word(it, TIERS)),
-                requires_approval: f.opt(r, "requires_approval", Reader::boolean),
-            };
-            f.finish(r);
-            Some(tool)
-        });
-        tools.extend(tool.map(|tool| (entry.key.clone(), tool)));
-    }
-    Some(tools)
+    r.map_of(node, |r, entry| {
+        if !entry.key.starts_with(&format!("{plugin}.")) {
+            let help = format!("write it in quotes and in full, such as \"{plugin}.{}\"", entry.key);
+            r.rule_help(&entry.key_place, format!("no tool of this plugin is named \"{}\"", entry.key), help);
+            return None;
+        }
+        let mut f = r.table(&entry.node)?;
+        let tool = PluginTool {
+            tier: f.opt(r, "tier", |r, it| r.word(it, TIERS)),
+            requires_approval: f.opt(r, "requires_approval", Reader::boolean),
+        };
+        f.finish(r);
+        Some(tool)
+    })
 }
 
 /// One name in `plugins/`, never a way out of it.
@@ -181,20 +168,9 @@ fn file_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let known = [".js", ".mjs", ".cjs"].iter().any(|it| name.ends_with(it));
     if !known || name.contains(['/', '\\', '\0']) || name.starts_with('.') {
         let help = "write the name alone: plugins lie in the folder `plugins` of the home".to_owned();
-        r.rule_help(&node.place, format!("\"{name}\" is no name of a .js, .mjs or .cjs file"), help);
-        return None;
+        return r.reject(node, format!("\"{name}\" is not the name of a .js, .mjs or .cjs file"), help);
     }
     Some(name)
-}
-
-fn digest<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Digest> {
-    let text = r.filled(node)?;
-    let digest = text.parse::<Digest>().ok();
-    if digest.is_none() {
-        let help = "`conductor plugins enable` writes it".to_owned();
-        r.rule_help(&node.place, "`pin` must be `sha256:` and 64 lower-case hex digits".to_owned(), help);
-    }
-    digest
 }
 
 /// A host, with a port where it is not the scheme's own.
@@ -203,8 +179,7 @@ fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let fits = text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b".-:[]".contains(&it));
     if !fits {
         let help = "write the name in lower case, such as \"api.example.org\"; there are no wildcards".to_owned();
-        r.rule_help(&node.place, format!("\"{text}\" is no host"), help);
-        return None;
+        return r.reject(node, format!("\"{text}\" is not a host"), help);
     }
     Some(text)
 }

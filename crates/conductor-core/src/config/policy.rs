@@ -1,60 +1,46 @@
 //! Reading `[policy]`: defaults per tier, rules, approvals and the pad that approves.
 //!
-//! A section with any fault gives no policy at all: half of a policy may allow what the other half
-//! would have refused. Not here: what a policy decides (`crate::policy`), or which policy stays in
-//! force instead (the shell keeps the old one).
+//! A section with any fault gives no policy at all: half of a policy may allow calls that the other
+//! half refuses. Not here: the decisions of a policy (`crate::policy`), and the policy that stays
+//! in force instead (the daemon keeps the old one).
 
 use super::reader::{Reader, nearest};
 use super::tree::{Node, Place};
 use crate::digest;
-use crate::policy::{
-    ApprovalSettings, Decision, Floor, PadSettings, Pattern, Policy, PolicyError, Rule, Tier, TierDefaults,
-};
+use crate::policy::{ApprovalSettings, PadSettings, Pattern, Policy, PolicyError, Rule, Tier, TierDefaults};
 use crate::principal::Principal;
 use serde_json::Value;
 
-const DECISIONS: &[(&str, Decision)] =
-    &[("allow", Decision::Allow), ("ask", Decision::Ask), ("deny", Decision::Deny), ("plan", Decision::Plan)];
-
-const FLOORS: &[(&str, Floor)] = &[("client", Floor::Client), ("local", Floor::Local), ("pad", Floor::Pad)];
-
-const TIERS: [(&str, Tier); 4] = [
-    (Tier::ReadOnly.as_str(), Tier::ReadOnly),
-    (Tier::Stateful.as_str(), Tier::Stateful),
-    (Tier::ConfigChange.as_str(), Tier::ConfigChange),
-    (Tier::HardwareIo.as_str(), Tier::HardwareIo),
-];
-
-/// What a principal can begin with.
+/// The kinds of principals.
 const KINDS: [&str; 7] = ["person", "cli", "socket", "http", "mapping", "plugin", "webhook"];
 
-/// Beyond these a rule is no longer something a person reads.
+/// Upper limit of rules: a person cannot review more.
 const MOST_RULES: usize = 256;
 
 pub(crate) fn policy<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Policy> {
     let before = r.errors();
     let mut f = r.table(node)?;
-    let default = f.opt(r, "default", defaults).unwrap_or_default();
+    let default = f.or_default(r, "default", defaults);
     let rules_node = f.node("rules");
     let rules = rules_node.map(|it| r.under("rules", |r| rules(r, it))).unwrap_or_default();
-    let approval = f.opt(r, "approval", approval).unwrap_or_default();
+    let approval = f.or_default(r, "approval", approval);
     f.finish(r);
     let policy = Policy { default, rules, approval };
     for fault in policy.faults() {
-        tell(r, node, &fault);
+        report(r, node, &fault);
     }
     (r.errors() == before).then_some(policy)
 }
 
-/// No section is a policy too: the built-in one. A section under a misspelt name is a faulty one.
+/// Without a section the built-in policy applies. A section under a misspelt name is a faulty one.
 pub(crate) fn without_section(tree: &Node) -> Option<Policy> {
     let misspelt = |key: &str| nearest("policy", std::iter::once(key)).is_some();
     let entries = tree.entries().unwrap_or_default();
     (!entries.iter().any(|entry| misspelt(&entry.key))).then(Policy::default)
 }
 
-/// Points at the value that makes the policy say other than it seems to.
-fn tell<'t>(r: &mut Reader<'t>, node: &'t Node, fault: &PolicyError) {
+/// Reports a fault of the whole policy at the value that causes it.
+fn report<'t>(r: &mut Reader<'t>, node: &'t Node, fault: &PolicyError) {
     let of_rule = |index: &usize, key: &str| {
         let rules = node.get("rules").and_then(Node::items).unwrap_or_default();
         rules.get(*index).and_then(|it| it.get(key)).and_then(|it| it.place.clone())
@@ -82,7 +68,7 @@ fn tell<'t>(r: &mut Reader<'t>, node: &'t Node, fault: &PolicyError) {
 fn defaults<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<TierDefaults> {
     let mut f = r.table(node)?;
     let d = TierDefaults::default();
-    let mut of = |tier: Tier, default| f.or(r, tier.as_str(), default, |r, it| r.word(it, DECISIONS));
+    let mut of = |tier: Tier, default| f.or(r, tier.as_str(), default, Reader::named);
     let defaults = TierDefaults {
         read_only: of(Tier::ReadOnly, d.read_only),
         stateful: of(Tier::Stateful, d.stateful),
@@ -93,7 +79,7 @@ fn defaults<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<TierDefaults> {
     Some(defaults)
 }
 
-/// A rule with a fault stands as an empty one, so that the numbers of the others stay true.
+/// A rule with a fault becomes an empty one, so that the indexes of the others stay true.
 fn rules<'t>(r: &mut Reader<'t>, node: &'t Node) -> Vec<Rule> {
     let Some(items) = r.list(node, 0, MOST_RULES) else { return Vec::new() };
     r.each(items, |r, item| Some(rule(r, item).unwrap_or_default()))
@@ -106,16 +92,16 @@ fn rule<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Rule> {
     let rule = Rule {
         tool,
         principal,
-        tier: f.opt(r, "tier", |r, it| r.word(it, &TIERS)),
-        args: f.opt(r, "args", args).unwrap_or_default(),
-        decision: f.opt(r, "decision", |r, it| r.word(it, DECISIONS)),
-        channel: f.opt(r, "channel", |r, it| r.word(it, FLOORS)),
+        tier: f.opt(r, "tier", Reader::named),
+        args: f.or_default(r, "args", args),
+        decision: f.opt(r, "decision", Reader::named),
+        channel: f.opt(r, "channel", Reader::named),
     };
     let says_nothing = !f.has("decision") && !f.has("channel");
     let place = f.place.clone();
     let before = r.errors();
     f.finish(r);
-    // A misspelt `decision` has been told already.
+    // A misspelt `decision` has been reported already.
     if says_nothing && r.errors() == before {
         r.rule_help(
             &place,
@@ -133,13 +119,12 @@ fn pattern<'t>(r: &mut Reader<'t>, node: &'t Node, longest: usize) -> Option<Pat
     let (Pattern::Exact(rest) | Pattern::Prefix(rest)) = &pattern;
     if rest.contains('*') {
         let help = "write the beginning and one `*`, such as \"shell.*\"";
-        r.rule_help(&node.place, "`*` stands for any end, and only at the end".to_owned(), help.to_owned());
-        return None;
+        return r.reject(node, "`*` means any ending and is allowed only at the end".to_owned(), help.to_owned());
     }
     Some(pattern)
 }
 
-/// A principal nobody can be would make a rule that never matches, which for a `deny` is a hole.
+/// A rule for an impossible principal never matches, which for a `deny` is a hole.
 fn principal<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pattern> {
     let pattern = pattern(r, node, 256)?;
     let possible = match &pattern {
@@ -158,8 +143,7 @@ fn principal<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pattern> {
         Some(near) => format!("did you mean \"{near}:…\"?"),
         None => "write for example \"socket:1000/*\", \"http:ci\", \"cli:1000\" or \"mapping:Default/copy\"".to_owned(),
     };
-    r.rule_help(&node.place, format!("nobody can be \"{text}\""), help);
-    None
+    r.reject(node, format!("no caller can be \"{text}\""), help)
 }
 
 /// JSON pointer = exact value.
@@ -177,10 +161,10 @@ fn approval<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<ApprovalSettings> 
     let mut f = r.table(node)?;
     let d = ApprovalSettings::default();
     let approval = ApprovalSettings {
-        wait_ms: f.or(r, "wait_ms", d.wait_ms, |r, it| milliseconds(r, it, 0, 600_000)),
-        ttl_ms: f.or(r, "ttl_ms", d.ttl_ms, |r, it| milliseconds(r, it, 1000, 86_400_000)),
+        wait_ms: f.or(r, "wait_ms", d.wait_ms, |r, it| r.whole(it, 0, 600_000)),
+        ttl_ms: f.or(r, "ttl_ms", d.ttl_ms, |r, it| r.whole(it, 1000, 86_400_000)),
         client_tiers: f.or(r, "client_tiers", d.client_tiers, tiers),
-        cooldown_ms: f.or(r, "cooldown_ms", d.cooldown_ms, |r, it| milliseconds(r, it, 0, 3_600_000)),
+        cooldown_ms: f.or(r, "cooldown_ms", d.cooldown_ms, |r, it| r.whole(it, 0, 3_600_000)),
         refuse_descendants: f.or(r, "refuse_descendants", d.refuse_descendants, Reader::boolean),
         pad: f.opt(r, "pad", pad),
     };
@@ -189,19 +173,15 @@ fn approval<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<ApprovalSettings> 
 }
 
 fn tiers<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Tier>> {
-    r.set(node, 0, TIERS.len(), |r, it| r.word(it, &TIERS))
+    r.set(node, 0, Tier::ALL.len(), Reader::named)
 }
 
 fn pad<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<PadSettings> {
     let mut f = r.table(node)?;
     let device = f.need(r, "device", Reader::heard_device);
     let note = f.need(r, "note", Reader::u7);
-    let hold_ms = f.or(r, "hold_ms", 800, |r, it| milliseconds(r, it, 1, 60_000));
+    let hold_ms = f.or(r, "hold_ms", 800, |r, it| r.whole(it, 1, 60_000));
     let tiers = f.or(r, "tiers", vec![Tier::ConfigChange, Tier::HardwareIo], tiers);
     f.finish(r);
     Some(PadSettings { device: device?, note: note?, hold_ms, tiers })
-}
-
-fn milliseconds<'t>(r: &mut Reader<'t>, node: &'t Node, min: i64, max: i64) -> Option<u64> {
-    r.whole(node, min, max).and_then(|it| u64::try_from(it).ok())
 }

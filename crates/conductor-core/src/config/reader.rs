@@ -1,13 +1,16 @@
 //! Reading a [`Node`] into values while collecting every fault on the way. A reader never stops at
 //! the first one.
 //!
-//! Not here: any key of the file. The files beside this one say which keys exist; what they do not
-//! ask for is unknown, and the suggestion for a misspelt key comes from what they asked for.
+//! Not here: any key of the file. The sibling files define the keys: a key that they do not ask for
+//! is unknown, and suggestions for a misspelt key come from the keys they ask for.
 
 use super::tree::{Entry, Kind, Node, Place};
 use super::{Class, Severity, Surroundings};
+use crate::digest::Digest;
 use crate::event::{Axis, Button, OscArg, Side};
 use crate::mapping::Scalar;
+use crate::named_enum::{Named, named_enum};
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) struct Fault {
     pub severity: Severity,
@@ -30,8 +33,7 @@ pub(crate) enum Paths {
     Pointer,
 }
 
-/// Names that a row may refer to. Absent means that nobody knows them yet, and they are not
-/// checked.
+/// Names that a row may refer to. Absent names are not known yet and not checked.
 #[derive(Default)]
 pub(crate) struct Names {
     pub modes: Option<Vec<String>>,
@@ -46,7 +48,7 @@ pub(crate) struct DeviceName {
     pub ports: Vec<String>,
 }
 
-/// What an action starts.
+/// The target of a `Shell` or `Launch` action.
 #[derive(Clone, Debug)]
 pub(crate) enum Start {
     /// The words of a `Shell`.
@@ -64,9 +66,9 @@ pub(crate) struct CommandLine {
 pub(crate) struct Reader<'t> {
     pub faults: Vec<Fault>,
     pub names: Names,
-    pub around: &'t Surroundings<'t>,
-    /// Command lines of `Shell` and `Launch` actions, judged once the templates are read: those
-    /// stand further down in the file.
+    pub surroundings: &'t Surroundings<'t>,
+    /// Command lines of `Shell` and `Launch` actions, checked after the templates, which are
+    /// further down in the file.
     pub commands: Vec<CommandLine>,
     path: Vec<Step<'t>>,
     prefix: String,
@@ -75,11 +77,11 @@ pub(crate) struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    pub fn new(around: &'t Surroundings<'t>, paths: Paths, prefix: &str) -> Self {
+    pub fn new(surroundings: &'t Surroundings<'t>, paths: Paths, prefix: &str) -> Self {
         Reader {
             faults: Vec::new(),
             names: Names::default(),
-            around,
+            surroundings,
             commands: Vec::new(),
             path: Vec::new(),
             prefix: prefix.to_owned(),
@@ -139,7 +141,7 @@ impl<'t> Reader<'t> {
         out
     }
 
-    /// What the person calls the value being read.
+    /// The name of the value being read, for messages.
     fn subject(&self) -> String {
         match self.path.last() {
             Some(Step::Key(key)) => format!("`{key}`"),
@@ -165,14 +167,14 @@ impl<'t> Reader<'t> {
         self.commands.push(CommandLine { start, path: self.path(), place: place.clone() });
     }
 
-    /// At the place where the command line stands.
+    /// Warns at the place of the command line.
     pub fn warn_of_command(&mut self, line: CommandLine, message: String, help: String) {
         let CommandLine { path, place, .. } = line;
         let (severity, class) = (Severity::Warning, Class::Rule);
         self.faults.push(Fault { severity, class, message, help: Some(help), path, place });
     }
 
-    /// What the JSON schema refuses too.
+    /// An error that the JSON schema also finds.
     pub fn shape(&mut self, node: &Node, message: String) {
         self.fault(Severity::Error, Class::Shape, &node.place, message, None);
     }
@@ -181,13 +183,19 @@ impl<'t> Reader<'t> {
         self.fault(Severity::Error, Class::Shape, place, message, help);
     }
 
-    /// What the JSON schema cannot say.
+    /// An error that the JSON schema cannot find.
     pub fn rule(&mut self, place: &Place, message: String) {
         self.fault(Severity::Error, Class::Rule, place, message, None);
     }
 
     pub fn rule_help(&mut self, place: &Place, message: String, help: String) {
         self.fault(Severity::Error, Class::Rule, place, message, Some(help));
+    }
+
+    /// Reports a value that the schema accepts and we do not.
+    pub fn reject<T>(&mut self, node: &Node, message: impl Into<String>, help: impl Into<String>) -> Option<T> {
+        self.rule_help(&node.place, message.into(), help.into());
+        None
     }
 
     pub fn warn(&mut self, place: &Place, message: String, help: Option<String>) {
@@ -236,7 +244,40 @@ impl<'t> Reader<'t> {
         Some(items)
     }
 
-    /// Every entry read, no two of them written alike, none meaning the same.
+    /// A list of `min` to `max` entries. An entry with a fault is left out.
+    pub fn list_of<T>(
+        &mut self,
+        node: &'t Node,
+        min: usize,
+        max: usize,
+        read: impl FnMut(&mut Self, &'t Node) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let items = self.list(node, min, max)?;
+        Some(self.each(items, read))
+    }
+
+    /// A table whose keys are names. An entry with a fault is left out.
+    pub fn map_of<T>(
+        &mut self,
+        node: &'t Node,
+        mut read: impl FnMut(&mut Self, &'t Entry) -> Option<T>,
+    ) -> Option<BTreeMap<String, T>> {
+        let entries = self.entries_of(node, |r, entry| Some((entry.key.clone(), read(r, entry)?)))?;
+        Some(entries.into_iter().collect())
+    }
+
+    /// The same, in the order of the file.
+    pub fn entries_of<T>(
+        &mut self,
+        node: &'t Node,
+        mut read: impl FnMut(&mut Self, &'t Entry) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        self.table(node)?;
+        let entries = node.entries().unwrap_or_default();
+        Some(entries.iter().filter_map(|entry| self.under(&entry.key, |r| read(r, entry))).collect())
+    }
+
+    /// A list without duplicates, neither in writing nor in meaning.
     pub fn set<T: PartialEq>(
         &mut self,
         node: &'t Node,
@@ -255,7 +296,7 @@ impl<'t> Reader<'t> {
             let twin = earlier.into_iter().find(|(_, other)| *other == value);
             if let Some((other, _)) = twin {
                 let class = if same_json(other, item) { Class::Shape } else { Class::Rule };
-                let message = self.at_index(index, |r| format!("{} is there twice", r.subject()));
+                let message = self.at_index(index, |r| format!("{} is duplicated", r.subject()));
                 self.at_index(index, |r| r.fault(Severity::Error, class, &item.place, message, None));
             }
         }
@@ -271,7 +312,7 @@ impl<'t> Reader<'t> {
     }
 
     /// A whole number; `36.0` counts, as it does in JSON Schema.
-    pub fn whole(&mut self, node: &'t Node, min: i64, max: i64) -> Option<i64> {
+    pub fn whole<T: TryFrom<i64>>(&mut self, node: &'t Node, min: i64, max: i64) -> Option<T> {
         let Some(number) = as_whole(node) else {
             self.expected(node, &format!("a whole number from {min} to {max}"));
             return None;
@@ -280,7 +321,7 @@ impl<'t> Reader<'t> {
         if within.is_none() {
             self.expected(node, &format!("from {min} to {max}"));
         }
-        within
+        within.and_then(|it| T::try_from(it).ok())
     }
 
     /// A whole number that the schema leaves unbounded and our type does not.
@@ -315,23 +356,23 @@ impl<'t> Reader<'t> {
     }
 
     pub fn u7(&mut self, node: &'t Node) -> Option<u8> {
-        self.whole(node, 0, 127).and_then(|it| u8::try_from(it).ok())
+        self.whole(node, 0, 127)
     }
 
     pub fn u14(&mut self, node: &'t Node) -> Option<u16> {
-        self.whole(node, 0, 16383).and_then(|it| u16::try_from(it).ok())
+        self.whole(node, 0, 16383)
     }
 
     pub fn channel(&mut self, node: &'t Node) -> Option<u8> {
-        self.whole(node, 0, 15).and_then(|it| u8::try_from(it).ok())
+        self.whole(node, 0, 15)
     }
 
     pub fn ms(&mut self, node: &'t Node) -> Option<u32> {
-        self.whole(node, 1, 60_000).and_then(|it| u32::try_from(it).ok())
+        self.whole(node, 1, 60_000)
     }
 
     pub fn ms_or_zero(&mut self, node: &'t Node) -> Option<u32> {
-        self.whole(node, 0, 60_000).and_then(|it| u32::try_from(it).ok())
+        self.whole(node, 0, 60_000)
     }
 
     pub fn number(&mut self, node: &'t Node, min: f64, max: f64) -> Option<f64> {
@@ -450,6 +491,25 @@ impl<'t> Reader<'t> {
         self.slug(node, 32)
     }
 
+    /// An alias that no earlier entry has.
+    pub fn unique_alias(&mut self, node: &'t Node, seen: &mut BTreeSet<String>, what: &str) -> Option<String> {
+        let name = self.alias(node)?;
+        if !seen.insert(name.clone()) {
+            self.rule(&node.place, format!("there is already a {what} \"{name}\""));
+            return None;
+        }
+        Some(name)
+    }
+
+    pub fn digest(&mut self, node: &'t Node, help: Option<&str>) -> Option<Digest> {
+        let digest = self.filled(node)?.parse().ok();
+        if digest.is_none() {
+            let message = format!("{} must be `sha256:` and 64 lower-case hex digits", self.subject());
+            self.fault(Severity::Error, Class::Rule, &node.place, message, help.map(str::to_owned));
+        }
+        digest
+    }
+
     pub fn osc_address(&mut self, node: &'t Node) -> Option<String> {
         let text = self.text(node, 0, 256)?;
         if text.starts_with('/') {
@@ -484,6 +544,11 @@ impl<'t> Reader<'t> {
         let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         self.unknown_word(node, text, &names);
         None
+    }
+
+    /// The name of a variant.
+    pub fn named<T: Named>(&mut self, node: &'t Node) -> Option<T> {
+        self.word(node, T::NAMED)
     }
 
     pub fn unknown_word(&mut self, node: &Node, text: &str, names: &[&str]) {
@@ -554,16 +619,8 @@ impl<'t> Reader<'t> {
                 (Scalar::Number(it), _) => self.float32(node, it),
             };
         }
-        #[derive(Clone, Copy)]
-        enum Typed {
-            Int,
-            Float,
-            Text,
-            Bool,
-        }
-        let types = [("int", Typed::Int), ("float", Typed::Float), ("string", Typed::Text), ("bool", Typed::Bool)];
         let mut fields = self.table(node)?;
-        let typed = fields.need(self, "type", |r, it| r.word(it, &types));
+        let typed = fields.need(self, "type", Reader::named);
         let held = fields.need(self, "value", |r, it| r.scalar(it).map(|scalar| (it, scalar)));
         fields.finish(self);
         let (place, scalar) = held?;
@@ -586,7 +643,7 @@ impl<'t> Reader<'t> {
     fn int32(&mut self, node: &'t Node) -> Option<OscArg> {
         let number = as_whole(node).flatten().and_then(|it| i32::try_from(it).ok());
         if number.is_none() {
-            let message = format!("{} is no 32-bit whole number: {}", self.subject(), found(node));
+            let message = format!("{} is not a 32-bit whole number: {}", self.subject(), found(node));
             self.rule_help(
                 &node.place,
                 message,
@@ -606,7 +663,7 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// Any JSON object, for arguments that are checked by whoever receives them.
+    /// Any JSON object, for arguments that the receiving tool checks.
     pub fn object(&mut self, node: &'t Node) -> Option<serde_json::Map<String, serde_json::Value>> {
         if node.entries().is_none() {
             self.expected(node, "a table");
@@ -649,12 +706,11 @@ impl<'t> Reader<'t> {
         if modes.contains(&name) {
             return Some(name);
         }
-        let help = suggestion(&name, modes.iter().map(String::as_str), "modes are");
-        self.rule_help(&node.place, format!("there is no mode \"{name}\""), help);
-        None
+        let help = suggestion(&name, modes, "modes are");
+        self.reject(node, format!("there is no mode \"{name}\""), help)
     }
 
-    /// An alias, or the name of a port nobody configured (`raw:<port>`).
+    /// An alias, or `raw:<port>` for a port without a device.
     pub fn device_name(&mut self, node: &'t Node) -> Option<String> {
         let name = self.filled(node)?;
         if name.strip_prefix("raw:").is_some_and(|port| !port.is_empty()) {
@@ -664,12 +720,11 @@ impl<'t> Reader<'t> {
         if devices.iter().any(|it| it.alias == name) {
             return Some(name);
         }
-        let help = suggestion(&name, devices.iter().map(|it| it.alias.as_str()), "devices are");
-        self.rule_help(&node.place, format!("there is no device \"{name}\""), help);
-        None
+        let help = suggestion(&name, devices.iter().map(|it| &it.alias), "devices are");
+        self.reject(node, format!("there is no device \"{name}\""), help)
     }
 
-    /// A device that something is expected from.
+    /// A device that must have an input.
     pub fn heard_device(&mut self, node: &'t Node) -> Option<String> {
         let name = self.device_name(node)?;
         self.hears(node, &name);
@@ -696,8 +751,7 @@ impl<'t> Reader<'t> {
             return Some(name);
         }
         let message = format!("device \"{name}\" has direction Input: nothing can be sent to it");
-        self.rule_help(&node.place, message, "set its direction to Output or Bidirectional".into());
-        None
+        self.reject(node, message, "set its direction to Output or Bidirectional")
     }
 
     /// A device alias, else the exact name of a port.
@@ -715,19 +769,19 @@ impl<'t> Reader<'t> {
             return Some(name);
         }
         let aliases = devices.iter().map(|it| it.alias.as_str());
-        if let Some(ports) = self.around.ports {
+        if let Some(ports) = self.surroundings.ports {
             if ports.contains(&name) {
                 return Some(name);
             }
-            // It may only be unplugged, so the row stays.
+            // The port may be unplugged, so keep the row.
             let help = suggestion(&name, aliases.chain(ports.iter().map(String::as_str)), "ports are");
             self.warn(&node.place, format!("there is no device or port \"{name}\" now"), Some(help));
             return Some(name);
         }
-        // Without a list of ports an unknown name may still be a port that is not plugged in; only
-        // a likely slip is worth a word.
+        // Without a list of ports an unknown name may be a port that is not plugged in, so warn
+        // only about a likely misspelling.
         if let Some(near) = nearest(&name, aliases) {
-            let message = format!("\"{name}\" is no device alias and will be taken as the exact name of a port");
+            let message = format!("\"{name}\" is not a device alias and will be taken as the exact name of a port");
             let help = format!("did you mean \"{near}\"?");
             self.warn(&node.place, message, Some(help));
         }
@@ -736,13 +790,22 @@ impl<'t> Reader<'t> {
 
     pub fn tool_name(&mut self, node: &'t Node) -> Option<String> {
         let name = self.text(node, 1, 128)?;
-        let Some(tools) = self.around.tools else { return Some(name) };
+        let Some(tools) = self.surroundings.tools else { return Some(name) };
         if tools.contains(&name) {
             return Some(name);
         }
-        let help = suggestion(&name, tools.iter().map(String::as_str), "tools are");
-        self.rule_help(&node.place, format!("there is no tool \"{name}\""), help);
-        None
+        let help = suggestion(&name, tools, "tools are");
+        self.reject(node, format!("there is no tool \"{name}\""), help)
+    }
+}
+
+named_enum! {
+    /// Type of an OSC argument that is written as a table.
+    enum Typed {
+        Int = "int",
+        Float = "float",
+        Text = "string",
+        Bool = "bool",
     }
 }
 
@@ -763,7 +826,7 @@ impl<'t> Fields<'t> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Where to point when a key is at fault for being there.
+    /// The place of a key that must not be there.
     pub fn key_place(&self, key: &str) -> Place {
         let entry = self.entries.iter().find(|entry| entry.key == key);
         entry.and_then(|entry| entry.key_place.clone()).or_else(|| self.place.clone())
@@ -790,6 +853,15 @@ impl<'t> Fields<'t> {
         self.opt(reader, key, read).unwrap_or(default)
     }
 
+    pub fn or_default<T: Default>(
+        &mut self,
+        reader: &mut Reader<'t>,
+        key: &'static str,
+        read: impl FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
+    ) -> T {
+        self.opt(reader, key, read).unwrap_or_default()
+    }
+
     pub fn need<T>(
         &mut self,
         reader: &mut Reader<'t>,
@@ -798,7 +870,7 @@ impl<'t> Fields<'t> {
     ) -> Option<T> {
         if !self.has(key) {
             self.asked.push(key);
-            // A misspelt required key is reported once, by `finish`, with what was meant.
+            // A misspelt required key is reported once, by `finish`, with a suggestion.
             if self.misspelling_of(key).is_none() {
                 reader.shape_help(&self.place, format!("`{key}` is missing"), None);
             }
@@ -836,7 +908,7 @@ impl<'t> Fields<'t> {
         })
     }
 
-    /// Says that `key` means nothing here, though the schema lets it stand.
+    /// Refuses a `key` that the schema allows but that has no meaning here.
     pub fn refuse(&mut self, reader: &mut Reader<'t>, key: &'static str, because: &str) {
         if self.node(key).is_some() {
             let place = self.key_place(key);
@@ -940,12 +1012,15 @@ pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(", ")
 }
 
-fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone, what: &str) -> String {
-    if let Some(near) = nearest(name, known.clone()) {
-        return format!("did you mean \"{near}\"?");
+/// A hint for an unknown name: the nearest known one, or all of them after `what`.
+pub(crate) fn suggestion<T: AsRef<str>>(name: &str, known: impl IntoIterator<Item = T>, what: &str) -> String {
+    let known: Vec<T> = known.into_iter().collect();
+    let names = || known.iter().map(AsRef::as_ref);
+    match nearest(name, names()) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None if known.is_empty() => "none are defined".to_owned(),
+        None => format!("{what} {}", listed(names())),
     }
-    let list = listed(known);
-    if list.is_empty() { "none are defined".to_owned() } else { format!("{what} {list}") }
 }
 
 fn distance_is_small(a: &str, b: &str) -> bool {
@@ -953,7 +1028,7 @@ fn distance_is_small(a: &str, b: &str) -> bool {
     distance(a, b) <= (longest / 3).max(1)
 }
 
-/// The known word a person most likely meant, if any is near enough to be worth saying.
+/// The known word that a person most likely meant, if one is near enough.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .filter(|it| *it != word && it.chars().count().abs_diff(word.chars().count()) <= 3)
@@ -965,23 +1040,6 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
 
 /// Edits between two words. Swapped neighbours count once, a change of case not at all.
 fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().take(64).flat_map(char::to_lowercase).collect();
-    let b: Vec<char> = b.chars().take(64).flat_map(char::to_lowercase).collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut previous: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut current = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
-            let replaced = at(&previous, j) + usize::from(x != y);
-            let mut best = replaced.min(at(&previous, j + 1) + 1).min(at(&current, j) + 1);
-            let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
-            if swapped {
-                best = best.min(at(&before, j - 1) + 1);
-            }
-            current.push(best);
-        }
-        before = std::mem::replace(&mut previous, current);
-    }
-    previous.last().copied().unwrap_or(0)
+    let folded = |text: &str| text.chars().take(64).flat_map(char::to_lowercase).collect::<String>();
+    strsim::osa_distance(&folded(a), &folded(b))
 }

@@ -30,8 +30,8 @@ impl<'t> Lines<'t> {
 }
 
 impl Diagnostic {
-    /// `text` must be the text that was read; the caret then stands under the character the fault
-    /// is about.
+    /// `text` must be the text that was read; the caret is then under the character the fault is
+    /// about.
     pub fn render(&self, text: &str, file_name: &str) -> String {
         let severity = match self.severity {
             Severity::Warning => "warning",
@@ -57,7 +57,7 @@ impl Diagnostic {
     pub fn to_json(&self) -> Value {
         let placed = self.line > 0;
         json!({
-            "severity": self.severity.name(),
+            "severity": self.severity.as_str(),
             "message": self.message,
             "help": self.help,
             "path": self.path,

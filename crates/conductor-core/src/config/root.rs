@@ -1,7 +1,7 @@
 //! Reading the file as a whole: first the names, then everything that may refer to them.
 //!
 //! A new section is one `f.opt(r, "key", section::read)` here, one field of [`Config`], and one
-//! file beside this one.
+//! file next to this one.
 
 use super::device::{self, RowIds};
 use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
@@ -26,25 +26,29 @@ impl Loaded {
         self.diagnostics.iter().all(|it| it.severity < Severity::Error)
     }
 
+    /// Errors, fatal ones included.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|it| it.severity >= Severity::Error)
     }
 
+    /// Warnings.
     pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|it| it.severity == Severity::Warning)
     }
 }
 
+/// Reads a file without facts to check names against.
 pub fn load(text: &str) -> Loaded {
     load_with(text, &Surroundings::default())
 }
 
-pub fn load_with(text: &str, around: &Surroundings<'_>) -> Loaded {
-    load_with_tree(text, around).0
+/// Reads a file and checks its names against `surroundings`.
+pub fn load_with(text: &str, surroundings: &Surroundings<'_>) -> Loaded {
+    load_with_tree(text, surroundings).0
 }
 
-/// The tree is what was read, item by item, sound or not; absent when the text is not TOML.
-pub(crate) fn load_with_tree(text: &str, around: &Surroundings<'_>) -> (Loaded, Option<Node>) {
+/// The tree holds every item, sound or not; absent when the text is not TOML.
+pub(crate) fn load_with_tree(text: &str, surroundings: &Surroundings<'_>) -> (Loaded, Option<Node>) {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     let shift = text.len() - body.len();
     let document = match toml_edit::Document::parse(body) {
@@ -55,7 +59,7 @@ pub(crate) fn load_with_tree(text: &str, around: &Surroundings<'_>) -> (Loaded, 
         }
     };
     let tree = Node::from_toml(&document, shift);
-    let mut r = Reader::new(around, Paths::Dotted, "");
+    let mut r = Reader::new(surroundings, Paths::Dotted, "");
     let config = read(&mut r, &tree);
     let fatal = r.faults.iter().any(|it| it.severity == Severity::Fatal);
     let diagnostics = placed(text, r.faults);
@@ -63,8 +67,8 @@ pub(crate) fn load_with_tree(text: &str, around: &Surroundings<'_>) -> (Loaded, 
 }
 
 /// A tree made from more than one text. The faults of each text were already reported.
-pub(crate) fn read_tree(tree: &Node, around: &Surroundings<'_>) -> Option<Config> {
-    let mut r = Reader::new(around, Paths::Dotted, "");
+pub(crate) fn read_tree(tree: &Node, surroundings: &Surroundings<'_>) -> Option<Config> {
+    let mut r = Reader::new(surroundings, Paths::Dotted, "");
     let config = read(&mut r, tree);
     config.filter(|_| r.faults.iter().all(|it| it.severity != Severity::Fatal))
 }
@@ -90,7 +94,7 @@ fn syntax_faults(body: &str, shift: usize, first: &toml_edit::TomlError) -> Vec<
         .collect()
 }
 
-/// In the order of the text; what has no place comes first.
+/// In the order of the text; diagnostics without a place come first.
 pub(crate) fn placed(text: &str, faults: Vec<Fault>) -> Vec<Diagnostic> {
     let lines = Lines::new(text);
     let mut diagnostics: Vec<Diagnostic> = faults
@@ -118,7 +122,7 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
     schema(r, &mut f);
     r.names = names(tree);
 
-    let devices = f.opt(r, "devices", devices).unwrap_or_default();
+    let devices = f.or_default(r, "devices", devices);
     let modes = f.opt(r, "modes", modes).filter(|it| !it.is_empty()).unwrap_or_else(|| Config::default().modes);
     let global = rows::read(
         r,
@@ -131,34 +135,29 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
 
     let config = Config {
         default_mode: f.or(r, "default_mode", first, Reader::mode_name),
-        routes: f
-            .opt(r, "routes", |r, it| r.list(it, 0, usize::MAX).map(|it| r.each(it, device::route)))
-            .unwrap_or_default(),
+        routes: f.or_default(r, "routes", |r, it| r.list_of(it, 0, usize::MAX, device::route)),
         feedback: f
-            .opt(r, "feedback", |r, it| {
-                r.list(it, 0, usize::MAX).map(|it| r.each(it, |r, row| device::feedback(r, row, &ids)))
-            })
-            .unwrap_or_default(),
-        watch: f.opt(r, "config", settings::watch).unwrap_or_default(),
-        advanced: f.opt(r, "advanced_settings", settings::advanced).unwrap_or_default(),
-        performance: f.opt(r, "performance", settings::performance).unwrap_or_default(),
-        led: f.opt(r, "led", settings::led).unwrap_or_default(),
+            .or_default(r, "feedback", |r, it| r.list_of(it, 0, usize::MAX, |r, row| device::feedback(r, row, &ids))),
+        watch: f.or_default(r, "config", settings::watch),
+        advanced: f.or_default(r, "advanced_settings", settings::advanced),
+        performance: f.or_default(r, "performance", settings::performance),
+        led: f.or_default(r, "led", settings::led),
         per_app_modes: f.opt(r, "per_app_modes", settings::per_app_modes),
-        log_level: f.opt(r, "logging", settings::logging).unwrap_or_default(),
-        live: f.opt(r, "live", live::read).unwrap_or_default(),
-        patch: f.opt(r, "patch", patch::read).unwrap_or_default(),
+        log_level: f.or_default(r, "logging", settings::logging),
+        live: f.or_default(r, "live", live::read),
+        patch: f.or_default(r, "patch", patch::read),
         policy: f
             .node("policy")
             .map_or_else(|| policy::without_section(tree), |it| r.under("policy", |r| policy::policy(r, it))),
-        limits: f.opt(r, "limits", limits::limits).unwrap_or_default(),
-        circuit: f.opt(r, "circuit", limits::circuit).unwrap_or_default(),
-        retry: f.opt(r, "retry", limits::retry).unwrap_or_default(),
-        audit: f.opt(r, "audit", audit::audit).unwrap_or_default(),
-        http: f.opt(r, "http", http::http).unwrap_or_default(),
-        mcp: f.opt(r, "mcp", mcp::mcp).unwrap_or_default(),
-        plugins: f.opt(r, "plugins", plugins::read).unwrap_or_default(),
-        tools: f.opt(r, "tools", tools::tools).unwrap_or_default(),
-        secrets: f.opt(r, "secrets", tools::secrets).unwrap_or_default(),
+        limits: f.or_default(r, "limits", limits::limits),
+        circuit: f.or_default(r, "circuit", limits::circuit),
+        retry: f.or_default(r, "retry", limits::retry),
+        audit: f.or_default(r, "audit", audit::audit),
+        http: f.or_default(r, "http", http::http),
+        mcp: f.or_default(r, "mcp", mcp::mcp),
+        plugins: f.or_default(r, "plugins", plugins::read),
+        tools: f.or_default(r, "tools", tools::tools),
+        secrets: f.or_default(r, "secrets", tools::secrets),
         modes,
         global,
         devices,
@@ -204,9 +203,8 @@ fn names(tree: &Node) -> Names {
 }
 
 fn devices<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Device>> {
-    let items = r.list(node, 0, usize::MAX)?;
     let mut seen = BTreeSet::new();
-    Some(r.each(items, |r, item| {
+    r.list_of(node, 0, usize::MAX, |r, item| {
         let device = device::read(r, item)?;
         if !seen.insert(device.alias.clone()) {
             let place = item.get("alias").and_then(|it| it.place.clone());
@@ -215,7 +213,7 @@ fn devices<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Device>> {
         }
         warn_of_open_doors(r, item, &device);
         Some(device)
-    }))
+    })
 }
 
 fn warn_of_open_doors(r: &mut Reader<'_>, node: &Node, device: &Device) {
@@ -226,15 +224,14 @@ fn warn_of_open_doors(r: &mut Reader<'_>, node: &Node, device: &Device) {
     }
     if device.allow_sensitive_actions {
         let message =
-            format!("senders nobody has authenticated can reach keys, programs and tools through \"{}\"", device.alias);
+            format!("unauthenticated senders can reach keys, programs and tools through \"{}\"", device.alias);
         r.under("allow_sensitive_actions", |r| r.warn(&place("allow_sensitive_actions"), message, None));
     }
 }
 
 fn modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Mode>> {
-    let items = r.list(node, 0, usize::MAX)?;
     let mut seen = BTreeSet::new();
-    Some(r.each(items, |r, item| {
+    r.list_of(node, 0, usize::MAX, |r, item| {
         let mut f = r.table(item)?;
         let name = f.need(r, "name", |r, it| {
             let name = r.name(it)?;
@@ -248,13 +245,13 @@ fn modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Mode>> {
             Some(name)
         });
         let color = f.opt(r, "color", settings::color);
-        // A mode without a usable name still has its rows read, so that their faults are told in
-        // the same run.
+        // A mode without a usable name still has its rows read, so that their faults are reported
+        // in the same run.
         let shown = name.clone().unwrap_or_default();
         let rows = rows::read(r, &shown, ("mappings", f.node("mappings")), ("continuous", f.node("continuous")));
         f.finish(r);
         Some(Mode { name: name?, color, rows })
-    }))
+    })
 }
 
 fn row_ids(modes: &[Mode], global: &Rows) -> RowIds {

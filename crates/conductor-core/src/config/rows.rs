@@ -191,8 +191,8 @@ fn refuse_second_ids<'t, T>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [R
     }
 }
 
-/// Two windows on one key leave open which one a press belongs to. Rows for another device or
-/// channel are told apart by precedence.
+/// Two windows on one key leave open which one a press belongs to. Precedence decides between rows
+/// for different devices or channels.
 fn refuse_overlapping_velocities<'t>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [Row<Rule>]) {
     type Pad = (Option<String>, Option<u8>, u8);
     let mut windows: BTreeMap<Pad, Vec<(usize, crate::mapping::Window)>> = BTreeMap::new();
@@ -276,7 +276,7 @@ pub(crate) fn made_continuous_id(mode: &str, source: &Value, taken: impl Iterato
     Ids { taken: taken.collect() }.make(mode, &sorted(source).to_string())
 }
 
-/// Whether the gesture that fires is followed by a release that can end what was begun.
+/// Whether a release follows the gesture, so that a started output can end.
 fn has_release(kind: &TriggerKind) -> bool {
     match kind {
         TriggerKind::Note { on, .. } | TriggerKind::GamepadButton { on, .. } => match on {

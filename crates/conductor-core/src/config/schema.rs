@@ -1,7 +1,7 @@
-//! The JSON Schemas that tools publish. They say in JSON what the files beside this one read; a
-//! test holds the two together.
+//! The JSON Schemas that tools publish. They describe in JSON what the sibling files read; a test
+//! holds the two together.
 //!
-//! Not here: checking a value. Values are read, and reading tells more than a schema can.
+//! Not here: checking a value. The readers check values and report more than a schema can.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -20,8 +20,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     defs().keys().map(String::as_str)
 }
 
-/// A definition that stands on its own: beside its keys it carries `$defs` with everything it
-/// refers to.
+/// A self-contained definition: besides its keys it has `$defs` with everything it refers to.
 pub fn def(name: &str) -> Option<Value> {
     defs().get(name).map(|it| with_defs(it.clone()))
 }

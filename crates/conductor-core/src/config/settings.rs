@@ -1,16 +1,15 @@
 //! Reading the sections that hold settings: `config`, `advanced_settings`, `performance`, `led`,
-//! `per_app_modes`, `logging`. A wrong key falls back to its default; the keys beside it keep their
+//! `per_app_modes`, `logging`. A wrong key falls back to its default; the other keys keep their
 //! values.
 //!
-//! Not here: sections of the pipeline, of MCP, of Live and of patches. Each such family gets a file
-//! of its own beside this one and one line in `root`.
+//! Not here: sections of the pipeline, of MCP, of Live and of patches. Each of them has its own
+//! file and one line in `root`.
 
-use super::reader::Reader;
+use super::reader::{Reader, nearest, suggestion};
 use super::tree::{Entry, Node};
-use super::{Advanced, InputMode, Led, LedScheme, ListenMode, LogLevel, PerAppModes, Performance, Watch, WindowRule};
-use std::collections::BTreeMap;
+use super::{Advanced, Led, LogLevel, PerAppModes, Performance, Watch, WindowRule};
 
-/// Words for colours that every palette can show something for.
+/// Colour words that every palette can show.
 const COLORS: &[&str] =
     &["off", "white", "red", "orange", "amber", "yellow", "green", "cyan", "blue", "purple", "magenta", "pink"];
 
@@ -19,14 +18,10 @@ pub(crate) fn watch<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Watch> {
     let default = Watch::default();
     let watch = Watch {
         watch: f.or(r, "watch", default.watch, Reader::boolean),
-        debounce_ms: f.or(r, "debounce_ms", default.debounce_ms, |r, it| r.whole(it, 0, 10_000).and_then(narrow)),
+        debounce_ms: f.or(r, "debounce_ms", default.debounce_ms, |r, it| r.whole(it, 0, 10_000)),
     };
     f.finish(r);
     Some(watch)
-}
-
-fn narrow<T: TryFrom<i64>>(number: i64) -> Option<T> {
-    T::try_from(number).ok()
 }
 
 pub(crate) fn advanced<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Advanced> {
@@ -39,22 +34,13 @@ pub(crate) fn advanced<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Advance
         hold_threshold_ms: f.or(r, "hold_threshold_ms", d.hold_threshold_ms, Reader::ms),
         stick_deadzone: f.or(r, "stick_deadzone", d.stick_deadzone, |r, it| r.number(it, 0.0, 0.9)),
         trigger_deadzone: f.or(r, "trigger_deadzone", d.trigger_deadzone, |r, it| r.number(it, 0.0, 0.9)),
-        listen_mode: f.or(r, "listen_mode", d.listen_mode, |r, it| {
-            r.word(it, &[("All", ListenMode::All), ("Configured", ListenMode::Configured)])
-        }),
-        max_midi_ports: f.or(r, "max_midi_ports", d.max_midi_ports, |r, it| r.whole(it, 1, 256).and_then(narrow)),
-        max_events_per_sec: f
-            .or(r, "max_events_per_sec", d.max_events_per_sec, |r, it| r.whole(it, 1, 1_000_000).and_then(narrow)),
-        input_mode: f.or(r, "input_mode", d.input_mode, |r, it| {
-            let words =
-                [("MidiOnly", InputMode::MidiOnly), ("GamepadOnly", InputMode::GamepadOnly), ("Both", InputMode::Both)];
-            r.word(it, &words)
-        }),
-        max_route_depth: f.or(r, "max_route_depth", d.max_route_depth, |r, it| r.whole(it, 1, 8).and_then(narrow)),
-        trace_buffer_size: f
-            .or(r, "trace_buffer_size", d.trace_buffer_size, |r, it| r.whole(it, 1, 100_000).and_then(narrow)),
-        scan_interval_ms: f
-            .or(r, "scan_interval_ms", d.scan_interval_ms, |r, it| r.whole(it, 100, 600_000).and_then(narrow)),
+        listen_mode: f.or(r, "listen_mode", d.listen_mode, Reader::named),
+        max_midi_ports: f.or(r, "max_midi_ports", d.max_midi_ports, |r, it| r.whole(it, 1, 256)),
+        max_events_per_sec: f.or(r, "max_events_per_sec", d.max_events_per_sec, |r, it| r.whole(it, 1, 1_000_000)),
+        input_mode: f.or(r, "input_mode", d.input_mode, Reader::named),
+        max_route_depth: f.or(r, "max_route_depth", d.max_route_depth, |r, it| r.whole(it, 1, 8)),
+        trace_buffer_size: f.or(r, "trace_buffer_size", d.trace_buffer_size, |r, it| r.whole(it, 1, 100_000)),
+        scan_interval_ms: f.or(r, "scan_interval_ms", d.scan_interval_ms, |r, it| r.whole(it, 100, 600_000)),
     };
     f.finish(r);
     Some(advanced)
@@ -64,9 +50,7 @@ pub(crate) fn performance<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Perf
     let mut f = r.table(node)?;
     let performance = Performance {
         lock: f.or(r, "lock", false, Reader::boolean),
-        allow_output: f
-            .opt(r, "allow_output", |r, it| r.set(it, 0, usize::MAX, |r, it| r.port_name(it, true)))
-            .unwrap_or_default(),
+        allow_output: f.or_default(r, "allow_output", |r, it| r.set(it, 0, usize::MAX, |r, it| r.port_name(it, true))),
     };
     f.finish(r);
     Some(performance)
@@ -79,71 +63,40 @@ pub(crate) fn color<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     if let Some(hex) = text.strip_prefix('#') {
         if hex.len() != 6 || !hex.bytes().all(|it| it.is_ascii_hexdigit()) {
             let help = Some("write six hex digits, such as \"#0064ff\"".to_owned());
-            r.warn(&node.place, format!("\"{text}\" is no colour"), help);
+            r.warn(&node.place, format!("\"{text}\" is not a colour"), help);
         }
     } else if !COLORS.contains(&text.as_str()) {
-        let near = super::reader::nearest(&text, COLORS.iter().copied());
+        let near = nearest(&text, COLORS.iter().copied());
         let help = near.map_or_else(
             || format!("known colours are {}, or \"#rrggbb\"", COLORS.join(", ")),
             |it| format!("did you mean \"{it}\"?"),
         );
-        r.warn(&node.place, format!("\"{text}\" is no known colour"), Some(help));
+        r.warn(&node.place, format!("\"{text}\" is not a known colour"), Some(help));
     }
     Some(text)
 }
 
 pub(crate) fn led<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Led> {
-    const SCHEMES: &[(&str, LedScheme)] = &[
-        ("off", LedScheme::Off),
-        ("static", LedScheme::Static),
-        ("breathing", LedScheme::Breathing),
-        ("pulse", LedScheme::Pulse),
-        ("rainbow", LedScheme::Rainbow),
-        ("wave", LedScheme::Wave),
-        ("sparkle", LedScheme::Sparkle),
-        ("reactive", LedScheme::Reactive),
-        ("vumeter", LedScheme::Vumeter),
-        ("spiral", LedScheme::Spiral),
-    ];
     let mut f = r.table(node)?;
     let default = Led::default();
     let led = Led {
-        scheme: f.or(r, "scheme", default.scheme, |r, it| r.word(it, SCHEMES)),
+        scheme: f.or(r, "scheme", default.scheme, Reader::named),
         brightness: f.or(r, "brightness", default.brightness, Reader::u7),
-        mode_colors: f
-            .opt(r, "mode_colors", |r, it| {
-                Some(by_name(r, it, |r, entry| {
-                    known_mode(r, entry)?;
-                    color(r, &entry.node)
-                }))
+        mode_colors: f.or_default(r, "mode_colors", |r, it| {
+            r.map_of(it, |r, entry| {
+                known_mode(r, entry)?;
+                color(r, &entry.node)
             })
-            .unwrap_or_default(),
+        }),
     };
     f.finish(r);
     Some(led)
 }
 
-/// A table whose keys are names from elsewhere. A wrong entry is left out, the others stay.
-fn by_name<'t, T>(
-    r: &mut Reader<'t>,
-    node: &'t Node,
-    mut read: impl FnMut(&mut Reader<'t>, &'t Entry) -> Option<T>,
-) -> BTreeMap<String, T> {
-    if r.table(node).is_none() {
-        return BTreeMap::new();
-    }
-    let entries = node.entries().unwrap_or_default().iter();
-    entries.filter_map(|entry| Some((entry.key.clone(), r.under(&entry.key, |r| read(r, entry))?))).collect()
-}
-
 fn known_mode<'t>(r: &mut Reader<'t>, entry: &'t Entry) -> Option<()> {
-    let known = r.names.modes.as_ref().is_none_or(|modes| modes.contains(&entry.key));
-    if known {
-        return Some(());
-    }
-    let modes = r.names.modes.iter().flatten().map(String::as_str);
-    let help = super::reader::nearest(&entry.key, modes.clone())
-        .map_or_else(|| format!("modes are {}", super::reader::listed(modes)), |it| format!("did you mean \"{it}\"?"));
+    let modes = r.names.modes.as_ref().filter(|modes| !modes.contains(&entry.key));
+    let Some(modes) = modes else { return Some(()) };
+    let help = suggestion(&entry.key, modes, "modes are");
     r.rule_help(&entry.key_place, format!("there is no mode \"{}\"", entry.key), help);
     None
 }
@@ -152,13 +105,8 @@ pub(crate) fn per_app_modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pe
     let mut f = r.table(node)?;
     let modes = PerAppModes {
         default: f.opt(r, "default", Reader::mode_name),
-        rules: f.opt(r, "rules", |r, it| Some(by_name(r, it, |r, entry| r.mode_name(&entry.node)))).unwrap_or_default(),
-        window_rules: f
-            .opt(r, "window_rules", |r, it| {
-                let items = r.list(it, 0, usize::MAX)?;
-                Some(r.each(items, window_rule))
-            })
-            .unwrap_or_default(),
+        rules: f.or_default(r, "rules", |r, it| r.map_of(it, |r, entry| r.mode_name(&entry.node))),
+        window_rules: f.or_default(r, "window_rules", |r, it| r.list_of(it, 0, usize::MAX, window_rule)),
         release_on_focus_change: f.or(r, "release_on_focus_change", true, Reader::boolean),
     };
     f.finish(r);
@@ -177,15 +125,8 @@ fn window_rule<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<WindowRule> {
 }
 
 pub(crate) fn logging<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<LogLevel> {
-    const LEVELS: &[(&str, LogLevel)] = &[
-        ("error", LogLevel::Error),
-        ("warn", LogLevel::Warn),
-        ("info", LogLevel::Info),
-        ("debug", LogLevel::Debug),
-        ("trace", LogLevel::Trace),
-    ];
     let mut f = r.table(node)?;
-    let level = f.opt(r, "level", |r, it| r.word(it, LEVELS));
+    let level = f.opt(r, "level", Reader::named);
     f.finish(r);
     level
 }

@@ -1,7 +1,7 @@
-//! What a sound configuration means for the hand: how long a press waits, and how much of a
+//! What a sound configuration means for playing: how long a press waits, and how much of a
 //! controller is in use.
 //!
-//! Not here: faults. Nothing in a note needs mending.
+//! Not here: faults. Notes are informational, never errors.
 
 use super::{Advanced, Config, Rows};
 use crate::event::Button;
@@ -11,8 +11,11 @@ use std::collections::BTreeSet;
 /// How long a press of one key is held back because another gesture begins the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitNote {
+    /// Mode of the mapping.
     pub mode: String,
+    /// The key that waits.
     pub key: Key,
+    /// Longest wait in milliseconds.
     pub wait_ms: u32,
     /// The trigger that has to be ruled out first.
     pub because: &'static str,
@@ -139,12 +142,17 @@ fn overlap(a: &Trigger, b: &Trigger) -> bool {
 /// Distinct controls named by triggers and sources, sound rows only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
+    /// Number of mapped notes.
     pub notes_used: usize,
+    /// Number of mapped controllers.
     pub cc_used: usize,
+    /// Number of mapped buttons.
     pub buttons_used: usize,
+    /// Number of mapped OSC addresses.
     pub addresses_used: usize,
 }
 
+/// Counts the mapped controls.
 pub fn coverage(config: &Config) -> Coverage {
     let mut notes: BTreeSet<u8> = BTreeSet::new();
     let mut ccs: BTreeSet<u8> = BTreeSet::new();

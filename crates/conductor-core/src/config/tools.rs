@@ -1,13 +1,12 @@
-//! Reading `[tools]` and `[secrets]`: what a person grants to the tools that leave the studio.
-//! Everything is empty until it is written.
+//! Reading `[tools]` and `[secrets]`: the grants of the tools that reach outside the studio. All
+//! are empty by default.
 //!
 //! Not here: opening a folder, a database or a socket, and whether a program exists.
 
-use super::limits::whole;
 use super::reader::{CommandLine, Reader, Start};
-use super::tree::{Entry, Node};
+use super::tree::Node;
 use crate::command::{CommandEffect, Slot, Template, Word, by_app, by_argv, is_carrier};
-use crate::digest::Digest;
+use crate::named_enum::named_enum;
 use regex::Regex;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +14,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// `[tools]`.
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
+    /// `[tools.filesystem] roots`.
     pub roots: Vec<FileRoot>,
+    /// `[[tools.shell.commands]]`.
     pub commands: Vec<Template>,
+    /// `[tools.database.<name>]`, in the order of the file.
     pub databases: Vec<Database>,
+    /// `[tools.web]`.
     pub web: Web,
-    /// As the file has it: an approval given under another text is stale.
+    /// The section as written: an approval given under another text is stale.
     pub written: Value,
 }
 
@@ -29,30 +32,41 @@ impl PartialEq for Tools {
     }
 }
 
+/// A folder that file tools may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRoot {
+    /// Name in calls.
     pub name: String,
     /// Absolute, or below the person's own folder by `~/`.
     pub path: String,
+    /// Whether files may be changed.
     pub write: bool,
 }
 
+/// A database that tools may query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
+    /// Name in calls.
     pub name: String,
+    /// Where it is.
     pub place: DatabasePlace,
     /// Name of the secret that holds the password.
     pub password: Option<String>,
+    /// Rows that one statement may change.
     pub max_rows_affected: u64,
 }
 
+/// The address of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum DatabasePlace {
+    /// A file; absolute or with `~/`.
     Sqlite { file: String },
+    /// A URL without a password.
     Postgres { url: String },
 }
 
-/// What a database may change in one statement, unless its row says otherwise.
+/// Default of `max_rows_affected`: rows that one statement may change.
 pub const MOST_ROWS_AFFECTED: u64 = 1000;
 
 /// `[tools.web]`.
@@ -60,7 +74,9 @@ pub const MOST_ROWS_AFFECTED: u64 = 1000;
 pub struct Web {
     /// `host` is fetched without asking; `host:port` may be a private address as well.
     pub allow_hosts: Vec<String>,
+    /// Hosts that may be fetched without TLS.
     pub http_hosts: Vec<String>,
+    /// Longest duration of a request.
     pub timeout_ms: u64,
 }
 
@@ -70,47 +86,35 @@ impl Default for Web {
     }
 }
 
-/// Who holds the key of the secrets. Never changed silently.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeyRung {
-    #[default]
-    Keychain,
-    Credential,
-    Passphrase,
-    File,
-}
-
-impl KeyRung {
-    pub const ALL: &'static [(&'static str, KeyRung)] = &[
-        ("keychain", KeyRung::Keychain),
-        ("credential", KeyRung::Credential),
-        ("passphrase", KeyRung::Passphrase),
-        ("file", KeyRung::File),
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            KeyRung::Keychain => "keychain",
-            KeyRung::Credential => "credential",
-            KeyRung::Passphrase => "passphrase",
-            KeyRung::File => "file",
-        }
+named_enum! {
+    /// Where the key of the secrets is kept. Never changed without a word in the file.
+    #[derive(Default)]
+    pub enum KeyRung {
+        /// In the system's keychain.
+        #[default]
+        Keychain = "keychain",
+        /// In a systemd credential.
+        Credential = "credential",
+        /// Derived from a passphrase that a person types.
+        Passphrase = "passphrase",
+        /// In a file of the home.
+        File = "file",
     }
 }
 
 pub(crate) fn secrets<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<KeyRung> {
     let mut f = r.table(node)?;
-    let key = f.or(r, "key", KeyRung::default(), |r, it| r.word(it, KeyRung::ALL));
+    let key = f.or(r, "key", KeyRung::default(), Reader::named);
     f.finish(r);
     Some(key)
 }
 
 pub(crate) fn tools<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Tools> {
     let mut f = r.table(node)?;
-    let roots = f.opt(r, "filesystem", filesystem).unwrap_or_default();
-    let commands = f.opt(r, "shell", |r, it| shell(r, it, &roots)).unwrap_or_default();
-    let databases = f.opt(r, "database", databases).unwrap_or_default();
-    let web = f.opt(r, "web", web).unwrap_or_default();
+    let roots = f.or_default(r, "filesystem", filesystem);
+    let commands = f.or_default(r, "shell", |r, it| shell(r, it, &roots));
+    let databases = f.or_default(r, "database", databases);
+    let web = f.or_default(r, "web", web);
     f.finish(r);
     Some(Tools { roots, commands, databases, web, written: node.to_json() })
 }
@@ -118,26 +122,24 @@ pub(crate) fn tools<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Tools> {
 fn filesystem<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<FileRoot>> {
     let mut f = r.table(node)?;
     let mut seen = BTreeSet::new();
-    let roots = f.or(r, "roots", Vec::new(), |r, it| {
-        let items = r.list(it, 0, 64)?;
-        Some(r.each(items, |r, item| {
+    let roots = f.or_default(r, "roots", |r, it| {
+        r.list_of(it, 0, 64, |r, item| {
             let before = r.errors();
             let mut f = r.table(item)?;
-            let name = f.need(r, "name", |r, it| once(r, it, &mut seen, "root"));
+            let name = f.need(r, "name", |r, it| r.unique_alias(it, &mut seen, "root"));
             let path = f.need(r, "path", |r, it| {
                 let path = r.text(it, 1, 4096)?;
                 if path.starts_with('/') || path.starts_with("~/") {
                     return Some(path);
                 }
                 let help = "begin it with `/` or `~/`".to_owned();
-                r.rule_help(&it.place, format!("\"{path}\" is no absolute path"), help);
-                None
+                r.reject(it, format!("\"{path}\" is not an absolute path"), help)
             });
             let write = f.or(r, "write", false, Reader::boolean);
             f.finish(r);
             let root = FileRoot { name: name?, path: path?, write };
             (r.errors() == before).then_some(root)
-        }))
+        })
     });
     f.finish(r);
     Some(roots)
@@ -179,22 +181,11 @@ fn toml_text(text: &str) -> String {
     toml_edit::Value::from(text).to_string()
 }
 
-fn once<'t>(r: &mut Reader<'t>, node: &'t Node, seen: &mut BTreeSet<String>, what: &str) -> Option<String> {
-    let name = r.alias(node)?;
-    if !seen.insert(name.clone()) {
-        r.rule(&node.place, format!("there is already a {what} \"{name}\""));
-        return None;
-    }
-    Some(name)
-}
-
 fn shell<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot]) -> Option<Vec<Template>> {
     let mut f = r.table(node)?;
     let mut seen = BTreeSet::new();
-    let commands = f.or(r, "commands", Vec::new(), |r, it| {
-        let items = r.list(it, 0, 256)?;
-        Some(r.each(items, |r, item| command(r, item, roots, &mut seen)))
-    });
+    let commands =
+        f.or_default(r, "commands", |r, it| r.list_of(it, 0, 256, |r, item| command(r, item, roots, &mut seen)));
     f.finish(r);
     Some(commands)
 }
@@ -205,62 +196,32 @@ fn command<'t>(
     roots: &[FileRoot],
     seen: &mut BTreeSet<String>,
 ) -> Option<Template> {
-    const EFFECTS: &[(&str, CommandEffect)] = &[("read", CommandEffect::Read), ("write", CommandEffect::Write)];
     let before = r.errors();
     let mut f = r.table(node)?;
-    let name = f.need(r, "name", |r, it| once(r, it, seen, "command"));
+    let name = f.need(r, "name", |r, it| r.unique_alias(it, seen, "command"));
     let program = f.need(r, "program", |r, it| {
         let program = r.text(it, 1, 4096)?;
         if program.starts_with('/') && !program.contains("/../") && !program.contains('\0') {
             return Some(program);
         }
         let help = "write where the program is, such as \"/usr/bin/git\"; no search path is used".to_owned();
-        r.rule_help(&it.place, format!("\"{program}\" is no absolute path"), help);
-        None
+        r.reject(it, format!("\"{program}\" is not an absolute path"), help)
     });
-    let digest = f.opt(r, "digest", |r, it| {
-        let text = r.filled(it)?;
-        let digest = text.parse::<Digest>().ok();
-        if digest.is_none() {
-            r.rule(&it.place, "`digest` must be `sha256:` and 64 lower-case hex digits".to_owned());
-        }
-        digest
-    });
-    let slots = f.or(r, "slots", BTreeMap::new(), |r, it| {
-        r.table(it)?;
-        Some(each_entry(r, it, |r, entry| slot(r, &entry.node, roots, program.as_deref())))
-    });
-    let words = f.or(r, "args", Vec::new(), |r, it| {
-        let items = r.list(it, 0, 256)?;
-        Some(r.each(items, |r, item| word(r, item, &slots)))
-    });
+    let digest = f.opt(r, "digest", |r, it| r.digest(it, None));
+    let slots =
+        f.or_default(r, "slots", |r, it| r.map_of(it, |r, entry| slot(r, &entry.node, roots, program.as_deref())));
+    let words = f.or_default(r, "args", |r, it| r.list_of(it, 0, 256, |r, item| word(r, item, &slots)));
     for unused in slots.keys().filter(|name| !words.contains(&Word::Slot((*name).clone()))) {
         let place = node.get("slots").and_then(|it| it.get(unused)).and_then(|it| it.place.clone());
         r.rule_help(&place, format!("no word uses the slot \"{unused}\""), format!("put \"{{{unused}}}\" into args"));
     }
     let cwd = f.opt(r, "cwd", |r, it| root_name(r, it, roots));
-    let effect = f.or(r, "effect", CommandEffect::Write, |r, it| r.word(it, EFFECTS));
-    let env = f.or(r, "env", BTreeMap::new(), |r, it| {
-        r.table(it)?;
-        Some(each_entry(r, it, |r, entry| r.text(&entry.node, 0, 4096)))
-    });
-    let timeout_ms = f.or(r, "timeout_ms", 30_000, |r, it| whole(r, it, 1, 600_000));
+    let effect = f.or(r, "effect", CommandEffect::Write, Reader::named);
+    let env = f.or_default(r, "env", |r, it| r.map_of(it, |r, entry| r.text(&entry.node, 0, 4096)));
+    let timeout_ms = f.or(r, "timeout_ms", 30_000, |r, it| r.whole(it, 1, 600_000));
     f.finish(r);
     let template = Template { name: name?, program: program?, digest, words, cwd, effect, env, timeout_ms, slots };
     (r.errors() == before).then_some(template)
-}
-
-fn each_entry<'t, T>(
-    r: &mut Reader<'t>,
-    node: &'t Node,
-    mut read: impl FnMut(&mut Reader<'t>, &'t Entry) -> Option<T>,
-) -> BTreeMap<String, T> {
-    let mut out = BTreeMap::new();
-    for entry in node.entries().unwrap_or_default() {
-        let value = r.under(&entry.key, |r| read(r, entry));
-        out.extend(value.map(|value| (entry.key.clone(), value)));
-    }
-    out
 }
 
 /// A word is fixed, or it is one slot and nothing else.
@@ -269,14 +230,12 @@ fn word<'t>(r: &mut Reader<'t>, node: &'t Node, slots: &BTreeMap<String, Slot>) 
     let Some(name) = text.strip_prefix('{').and_then(|it| it.strip_suffix('}')) else {
         if text.contains(['{', '}']) {
             let help = "give the slot a word of its own".to_owned();
-            r.rule_help(&node.place, "a slot fills a whole word".to_owned(), help);
-            return None;
+            return r.reject(node, "a slot fills a whole word".to_owned(), help);
         }
         return Some(Word::Fixed(text));
     };
     if !slots.contains_key(name) {
-        r.rule_help(&node.place, format!("there is no slot \"{name}\""), format!("add slots.{name} = {{ type = … }}"));
-        return None;
+        return r.reject(node, format!("there is no slot \"{name}\""), format!("add slots.{name} = {{ type = … }}"));
     }
     Some(Word::Slot(name.to_owned()))
 }
@@ -287,8 +246,7 @@ fn root_name<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot]) -> Opti
         return Some(name);
     }
     let help = "roots are named under [tools.filesystem]".to_owned();
-    r.rule_help(&node.place, format!("there is no root \"{name}\""), help);
-    None
+    r.reject(node, format!("there is no root \"{name}\""), help)
 }
 
 fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Option<&str>) -> Option<Slot> {
@@ -305,13 +263,12 @@ fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Opt
             let place = f.place.clone();
             let pattern = f.need(r, "pattern", |r, it| {
                 let text = r.text(it, 1, 1024)?;
-                // The whole value must fit, or a pattern would allow everything around what it
-                // names.
+                // Anchored: an unanchored pattern would allow any text around its match.
                 let pattern = Regex::new(&format!("^(?:{text})$")).ok();
                 if pattern.is_none() {
                     r.rule(
                         &it.place,
-                        format!("\"{text}\" is no pattern (look-around and back-references are not known)"),
+                        format!("\"{text}\" is not a pattern (look-around and back-references are not known)"),
                     );
                 }
                 pattern
@@ -328,23 +285,16 @@ fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Opt
 }
 
 fn databases<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Database>> {
-    r.table(node)?;
-    let mut out = Vec::new();
-    for entry in node.entries().unwrap_or_default() {
-        let database = r.under(&entry.key, |r| {
-            let before = r.errors();
-            let mut f = r.table(&entry.node)?;
-            let place = f.need(r, "url", url);
-            let password = f.opt(r, "password", secret_name);
-            let max_rows_affected =
-                f.or(r, "max_rows_affected", MOST_ROWS_AFFECTED, |r, it| whole(r, it, 1, 1_000_000_000));
-            f.finish(r);
-            let database = Database { name: entry.key.clone(), place: place?, password, max_rows_affected };
-            (r.errors() == before).then_some(database)
-        });
-        out.extend(database);
-    }
-    Some(out)
+    r.entries_of(node, |r, entry| {
+        let before = r.errors();
+        let mut f = r.table(&entry.node)?;
+        let place = f.need(r, "url", url);
+        let password = f.opt(r, "password", secret_name);
+        let max_rows_affected = f.or(r, "max_rows_affected", MOST_ROWS_AFFECTED, |r, it| r.whole(it, 1, 1_000_000_000));
+        f.finish(r);
+        let database = Database { name: entry.key.clone(), place: place?, password, max_rows_affected };
+        (r.errors() == before).then_some(database)
+    })
 }
 
 fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
@@ -354,20 +304,17 @@ fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
             return Some(DatabasePlace::Sqlite { file: file.to_owned() });
         }
         let help = "begin the file with `/` or `~/`".to_owned();
-        r.rule_help(&node.place, format!("\"{file}\" is no absolute path"), help);
-        return None;
+        return r.reject(node, format!("\"{file}\" is not an absolute path"), help);
     }
     let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
     let Some(rest) = rest else {
         let help = "write \"sqlite:/folder/file.db\" or \"postgres://user@host/database\"".to_owned();
-        r.rule_help(&node.place, "no database is known by this address".to_owned(), help);
-        return None;
+        return r.reject(node, "no database is known by this address".to_owned(), help);
     };
     let user = rest.split_once('@').map(|(user, _)| user);
     if user.is_some_and(|it| it.contains(':')) || text.contains("password=") {
         let help = "store it with `conductor secrets set NAME` and write password = \"secret:NAME\"".to_owned();
-        r.rule_help(&node.place, "a password must not stand in this file".to_owned(), help);
-        return None;
+        return r.reject(node, "a password must not be in this file".to_owned(), help);
     }
     Some(DatabasePlace::Postgres { url: text })
 }
@@ -379,8 +326,7 @@ fn secret_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
         return Some(name.to_owned());
     }
     let help = "store it with `conductor secrets set NAME` and write \"secret:NAME\"".to_owned();
-    r.rule_help(&node.place, "a password must not stand in this file".to_owned(), help);
-    None
+    r.reject(node, "a password must not be in this file".to_owned(), help)
 }
 
 fn web<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Web> {
@@ -389,7 +335,7 @@ fn web<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Web> {
     let web = Web {
         allow_hosts: f.or(r, "allow_hosts", d.allow_hosts, |r, it| r.set(it, 0, 256, host)),
         http_hosts: f.or(r, "http_hosts", d.http_hosts, |r, it| r.set(it, 0, 256, host)),
-        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| whole(r, it, 1, 600_000)),
+        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| r.whole(it, 1, 600_000)),
     };
     f.finish(r);
     Some(web)
@@ -402,8 +348,7 @@ fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
         return Some(text.to_ascii_lowercase());
     }
     let help = "write a name such as \"api.example.org\", or a name and a port; there are no wildcards".to_owned();
-    r.rule_help(&node.place, format!("\"{text}\" is no host"), help);
-    None
+    r.reject(node, format!("\"{text}\" is not a host"), help)
 }
 
 #[cfg(test)]
@@ -476,19 +421,19 @@ timeout_ms = 5000
     #[test]
     fn one_faulty_row_disables_that_row_alone_and_says_how_to_mend_it() {
         let faulty = [
-            ("program = \"/usr/bin/git\"", "program = \"git\"", "no absolute path"),
+            ("program = \"/usr/bin/git\"", "program = \"git\"", "not an absolute path"),
             ("\"{count}\"", "\"-n{count}\"", "a slot fills a whole word"),
             ("\"{count}\"", "\"{counts}\"", "there is no slot"),
             ("cwd = \"studio\"", "cwd = \"attic\"", "there is no root"),
-            ("password = \"secret:sets-db\"", "password = \"hunter2\"", "must not stand in this file"),
-            ("studio@127.0.0.1", "studio:pw@127.0.0.1", "must not stand in this file"),
-            ("path = \"/tmp/s\"", "path = \"tmp\"", "no absolute path"),
+            ("password = \"secret:sets-db\"", "password = \"hunter2\"", "must not be in this file"),
+            ("studio@127.0.0.1", "studio:pw@127.0.0.1", "must not be in this file"),
+            ("path = \"/tmp/s\"", "path = \"tmp\"", "not an absolute path"),
             ("name = \"scratch\"", "name = \"studio\"", "already a root"),
-            ("\"API.example.org\"", "\"*\"", "no host"),
+            ("\"API.example.org\"", "\"*\"", "not a host"),
             (
                 "slots.path = { type = \"path\", root = \"studio\" }",
                 "slots.path = { type = \"text\", pattern = \"(?=x)\" }",
-                "no pattern",
+                "not a pattern",
             ),
         ];
         for (from, to, wanted) in faulty {

@@ -1,8 +1,8 @@
-//! One small tree for what a person writes in TOML and what a tool sends in JSON, so that both are
-//! read by the same code.
+//! One small tree for the TOML of the file and the JSON of a tool call, so that both are read by
+//! the same code.
 //!
-//! Not here: what any key means. A node knows its value and, when it came from a file, its place in
-//! the text.
+//! Not here: the meaning of any key. A node knows its value and, when it came from a file, its
+//! place in the text.
 
 use serde_json::{Map, Number, Value};
 use std::ops::Range;

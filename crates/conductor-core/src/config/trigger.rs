@@ -56,7 +56,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Trigge
             let place = window_place(f, "min", "max");
             r.ascending(&place, velocity.min, velocity.max);
             let eager = f.or(r, "eager", false, Reader::boolean);
-            let zones = f.opt(r, "zones", |r, it| zones(r, it, velocity)).unwrap_or_default();
+            let zones = f.or_default(r, "zones", |r, it| zones(r, it, velocity));
             TriggerKind::VelocityRange { note: note?, velocity, eager, zones }
         }
         "LongPress" => {
@@ -78,7 +78,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Trigge
         "EncoderTurn" => {
             let encoder = encoder(r, f, false);
             let direction = f.opt(r, "direction", |r, it| r.word(it, TURN));
-            let step = f.or(r, "step", 1, |r, it| r.whole(it, 1, 64).and_then(|it| u8::try_from(it).ok()));
+            let step = f.or(r, "step", 1, |r, it| r.whole(it, 1, 64));
             let invert = f.or(r, "invert", false, Reader::boolean);
             let (cc, encoder) = encoder?;
             TriggerKind::EncoderTurn { cc, encoder, direction, step, invert }
@@ -95,8 +95,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Trigge
         "PitchBend" => {
             let window = window(r, f, "value_min", "value_max", 16383);
             let gate = gate(r, f, window);
-            let dead =
-                f.or(r, "center_deadzone", 0, |r, it| r.whole(it, 0, 4096).and_then(|it| u16::try_from(it).ok()));
+            let dead = f.or(r, "center_deadzone", 0, |r, it| r.whole(it, 0, 4096));
             TriggerKind::PitchBend { gate, center_deadzone: dead }
         }
         "ProgramChange" => TriggerKind::ProgramChange {
@@ -131,10 +130,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Trigge
         }
         "Osc" => {
             let address = f.need(r, "address", |r, it| osc_pattern(r, it));
-            let args = f.opt(r, "args", |r, it| {
-                let items = r.list(it, 1, 16)?;
-                Some(r.each(items, osc_test))
-            });
+            let args = f.opt(r, "args", |r, it| r.list_of(it, 1, 16, osc_test));
             TriggerKind::Osc { address: address?, args: args.unwrap_or_default() }
         }
         // `tag` gives only names of `TriggerKind::NAMES`; a test reads each of them.
@@ -172,7 +168,7 @@ fn window<'t>(
     high: &'static str,
     top: u16,
 ) -> Option<Window> {
-    let value = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 0, top.into()).and_then(|it| u16::try_from(it).ok());
+    let value = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 0, top.into());
     let min = f.opt(r, low, value);
     let max = f.opt(r, high, value);
     if min.is_none() && max.is_none() {
@@ -210,9 +206,8 @@ fn key<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Key> {
 }
 
 fn zones<'t>(r: &mut Reader<'t>, node: &'t Node, velocity: Window) -> Option<Vec<Zone>> {
-    let items = r.list(node, 1, 8)?;
     let mut floor = velocity.min.saturating_sub(1);
-    let zones = r.each(items, |r, item| {
+    r.list_of(node, 1, 8, |r, item| {
         let mut f = r.table(item)?;
         let max = f.need(r, "max", |r, it| {
             let max = r.u7(it)?;
@@ -231,8 +226,7 @@ fn zones<'t>(r: &mut Reader<'t>, node: &'t Node, velocity: Window) -> Option<Vec
         let action = f.need(r, "action", action::read);
         f.finish(r);
         Some(Zone { max: max?, action: action? })
-    });
-    Some(zones)
+    })
 }
 
 /// Shared by the trigger and the continuous source, whose `mode` is required.
@@ -309,7 +303,7 @@ pub(crate) fn osc_pattern<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Stri
 
 fn osc_test<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<OscTest> {
     let mut f = r.table(node)?;
-    let index = f.need(r, "index", |r, it| r.whole(it, 0, 63).and_then(|it| u8::try_from(it).ok()));
+    let index = f.need(r, "index", |r, it| r.whole(it, 0, 63));
     let min = f.opt(r, "min", Reader::finite);
     let max = f.opt(r, "max", Reader::finite);
     let equals = f.opt(r, "equals", Reader::scalar);

@@ -1,5 +1,5 @@
-//! A knob drives a value: source, glue, target. The stages run in a fixed order and always send the
-//! last value.
+//! Continuous bindings: a source drives a target through the stages of its glue. The stages run in
+//! a fixed order, and the last value is always sent.
 
 use super::curves;
 use crate::event::{Body, Micros, OscArg, OscMessage, Trail};
@@ -7,24 +7,24 @@ use crate::mapping::table::CompiledTarget;
 use crate::mapping::{Glue, Shape, Takeover, Target};
 use crate::timer::TimerKey;
 
-/// Pickup takes over when the knob is this near.
+/// Pickup takes over when the knob is this close to the target.
 const NEAR: f64 = 2.0 / 128.0;
 
-/// Within this time of our own last turn, what was read at the target may be older than the turn.
+/// A value read within this time of our own last change may be older than the change.
 const OWN_TURN_US: u64 = 1_000_000;
 
-/// What a target was read to stand at.
+/// A value that was read from a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
     /// In the units of the target.
     pub value: f64,
-    /// As a part of its whole range, 0..=1.
+    /// The value as a share of the whole range, 0..=1.
     pub share: f64,
 }
 
 impl Reading {
-    /// As the stages before `out` have it. Nothing where `out` is a single value, which says
-    /// nothing about where it came from.
+    /// The value before the `out` stage. Absent where `out` is a single value, which cannot be
+    /// inverted.
     pub fn before_out(self, glue: &Glue) -> Option<f64> {
         match glue.output {
             None => Some(self.share),
@@ -34,36 +34,38 @@ impl Reading {
     }
 }
 
-/// What a binding remembers. One per binding and configuration.
+/// The state of one binding of one configuration.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// Position of a relative source, 0..=1.
     pub position: f64,
+    /// Ticks of a relative source.
     pub ticks: super::thresholds::Ticks,
-    /// Where the source was after the glue's first stages.
+    /// The source's value after the first stages of the glue.
     source: Option<f64>,
-    /// Where we believe the target is.
+    /// The assumed value of the target.
     pub target: Option<f64>,
-    /// Where the target was last read to be, until that has been taken into account.
+    /// The last value read from the target, until it has been taken into account.
     pub read: Option<f64>,
     engaged: bool,
     sent: Option<f64>,
     sent_at: Option<Micros>,
-    /// Waits for the throttle to end.
+    /// A value that waits for the throttle.
     pub pending: Option<f64>,
+    /// The timer that sends `pending`.
     pub flush: Option<TimerKey>,
-    /// Of what moved it last.
+    /// The trail of the event that moved it last.
     pub trail: Trail,
 }
 
 impl State {
-    /// A mode switch, a reload or a reconnect: the knob may stand anywhere by now.
+    /// After a mode switch, a reload or a reconnect the knob may be at any position.
     pub fn rearm(&mut self) {
         self.engaged = false;
         self.source = None;
     }
 
-    /// Somebody else moved the target.
+    /// The target was moved by something else.
     pub fn target_moved(&mut self, value: f64) {
         if self.target.is_none_or(|it| (it - value).abs() > 1.0 / 128.0) {
             self.engaged = false;
@@ -72,8 +74,8 @@ impl State {
         self.position = value;
     }
 
-    /// Before the source moves: takes note of where the target was read to be, unless that may be a
-    /// moment of our own turn.
+    /// Takes over the value read from the target, unless it may be a result of our own change.
+    /// Called before the source moves.
     pub fn settle(&mut self, now: Micros) {
         let own = self.pending.is_some() || self.sent_at.is_some_and(|it| now.since(it) < OWN_TURN_US);
         if !own && let Some(value) = self.read.take() {
@@ -81,8 +83,8 @@ impl State {
         }
     }
 
-    /// Passes a normalised value through the glue. Gives what should be sent now; a value that must
-    /// wait is kept with the time at which it is due.
+    /// Passes a normalised value through the glue. Returns the value to send now, or keeps it with
+    /// the time at which it is due.
     pub fn pass(&mut self, glue: &Glue, relative: bool, value: f64, throttle_ms: u32, now: Micros) -> Passed {
         let staged = stages(glue, value);
         let takeover = if relative { Takeover::Off } else { glue.takeover };
@@ -104,6 +106,7 @@ impl State {
         }
     }
 
+    /// Remembers a value as sent.
     pub fn sent(&mut self, value: f64, now: Micros) {
         self.sent = Some(value);
         self.sent_at = Some(now);
@@ -112,7 +115,7 @@ impl State {
 
     fn take_over(&mut self, takeover: Takeover, source: f64) -> Option<f64> {
         let before = self.source.replace(source);
-        // Nobody knows where the target is: the knob is the first to say.
+        // The target's value is unknown, so the knob sets it.
         let Some(target) = self.target else { return Some(source) };
         match takeover {
             Takeover::Off => Some(source),
@@ -145,20 +148,24 @@ impl State {
     }
 }
 
+/// What the glue makes of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Passed {
+    /// The value is not sent.
     Nothing,
+    /// Send this value now.
     Now(f64),
+    /// The value is kept until this time.
     Later(Micros),
 }
 
-/// Raw units of the source to 0..=1, with `in` clamping and scaling.
+/// Converts raw units of the source to 0..=1, clamped and scaled by `in`.
 pub fn normalise(glue: &Glue, raw: f64, full: (f64, f64), centre: Option<f64>) -> f64 {
     let (low, high) = glue.input.unwrap_or(full);
     if glue.input.is_none()
         && let Some(centre) = centre
     {
-        // Bipolar sources put their centre at one half although one side has a step more.
+        // The centre of a bipolar source is one half, although one side has one more step.
         let half = if raw < centre {
             (raw - low) / (centre - low) * 0.5
         } else {
@@ -197,6 +204,7 @@ fn stages(glue: &Glue, value: f64) -> f64 {
     x.clamp(0.0, 1.0)
 }
 
+/// The time between two values, by the glue or else by the slowest target.
 pub fn throttle_of(glue: &Glue, targets: &[CompiledTarget]) -> u32 {
     glue.throttle_ms.unwrap_or_else(|| {
         let slow =
@@ -208,14 +216,18 @@ pub fn throttle_of(glue: &Glue, targets: &[CompiledTarget]) -> u32 {
 /// The last parameter selected on a port and channel: registered or not, and its number.
 pub type Selected = Option<(bool, u16)>;
 
-/// What a value is for one target.
+/// A value rendered for one target.
+#[allow(missing_docs, reason = "the fields say it")]
 pub enum Sent {
+    /// MIDI messages, in order.
     Midi(Vec<Body>),
+    /// One OSC message.
     Osc(OscMessage),
+    /// A value for a host.
     Parameter { value: f64, ranged: bool },
 }
 
-/// A value 0..=1 as the target wants it.
+/// Renders a value 0..=1 for a target.
 pub fn render(glue: &Glue, target: &Target, value: f64, selected: &mut Selected) -> Sent {
     let scale = |high: f64| {
         let (low, high) = glue.output.unwrap_or((0.0, high));
@@ -324,14 +336,14 @@ mod tests {
             state.pass(&glue, false, value, 0, Micros::from_ms(ms))
         };
         state.read = Some(0.5);
-        assert_eq!(turn(&mut state, 0.3, 0), Passed::Nothing, "it stands at one half");
+        assert_eq!(turn(&mut state, 0.3, 0), Passed::Nothing, "it is at one half");
         assert_eq!(turn(&mut state, 0.5, 10), Passed::Now(0.5));
         state.read = Some(0.5);
         assert_eq!(turn(&mut state, 0.8, 60), Passed::Now(0.8), "read before the knob went on");
         state.read = Some(0.8);
         assert_eq!(turn(&mut state, 0.9, 2000), Passed::Now(0.9), "read where we put it");
         state.read = Some(0.2);
-        assert_eq!(turn(&mut state, 0.95, 4000), Passed::Nothing, "somebody moved it");
+        assert_eq!(turn(&mut state, 0.95, 4000), Passed::Nothing, "it was moved elsewhere");
         assert_eq!(turn(&mut state, 0.1, 4010), Passed::Now(0.1), "crossed");
         // A relative knob goes on from where the target is.
         let mut knob = State { read: Some(0.75), ..State::default() };

@@ -4,7 +4,7 @@
 use crate::action::{Curve, CurveKind, Transform, Velocity};
 use crate::event::Body;
 
-/// `x` and the result are 0..=1. At intensity 0 every curve is the straight line.
+/// Applies a curve. `x` and the result are 0..=1. At intensity 0 every curve is a straight line.
 pub fn curve(curve: Curve, x: f64) -> f64 {
     let x = x.clamp(0.0, 1.0);
     let i = curve.intensity.clamp(0.0, 1.0);
@@ -25,7 +25,7 @@ pub fn curve(curve: Curve, x: f64) -> f64 {
     }
 }
 
-/// Points are evenly spaced over 0..=1.
+/// Interpolates between points that are evenly spaced over 0..=1.
 pub fn lut(points: &[f64], x: f64) -> f64 {
     let Some(last) = points.len().checked_sub(1).filter(|it| *it > 0) else {
         return points.first().copied().unwrap_or(x);
@@ -36,7 +36,7 @@ pub fn lut(points: &[f64], x: f64) -> f64 {
     points[low] + (points[low + 1] - points[low]) * part
 }
 
-/// The velocity of a sent note-on, never 0.
+/// The velocity of a note-on to send, never 0.
 pub fn velocity(map: Velocity, pressed: Option<u8>) -> u8 {
     let pressed = pressed.unwrap_or(100);
     let unit = f64::from(pressed) / 127.0;
@@ -49,8 +49,8 @@ pub fn velocity(map: Velocity, pressed: Option<u8>) -> u8 {
     value.round().clamp(1.0, 127.0) as u8
 }
 
-/// Sends a message through a transform: curve or lut, scale, offset, invert, clamp. `None` when a
-/// note leaves the keyboard.
+/// Applies a transform to a message: curve or lut, scale, offset, invert, clamp. `None` when the
+/// note leaves the range of MIDI notes.
 pub fn transform(transform: &Transform, body: &Body) -> Option<Body> {
     let channel = |own: u8| transform.channel.unwrap_or(own);
     let note = |own: u8| match transform.note {
@@ -74,7 +74,7 @@ pub fn transform(transform: &Transform, body: &Body) -> Option<Body> {
         Body::NoteOn { channel: own, note: key, velocity } => {
             Body::NoteOn { channel: channel(*own), note: note(*key)?, velocity: value(*velocity, 1.0) }
         }
-        // A release carries no loudness that a curve was meant for.
+        // Curves are for loudness; a release velocity keeps its value.
         Body::NoteOff { channel: own, note: key, velocity } => {
             Body::NoteOff { channel: channel(*own), note: note(*key)?, velocity: *velocity }
         }

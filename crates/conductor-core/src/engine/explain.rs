@@ -1,8 +1,8 @@
-//! Why a control does what it does: every rule that concerns it, in the order of precedence, and
-//! per rule what did not fit.
+//! Explains an event: every rule for its control, in order of precedence, and per rule the
+//! conditions that do not match.
 //!
-//! Works from the configuration alone; what a stream of values did before (edges, throttles, a
-//! running action) is named, not guessed.
+//! Works from the configuration alone. State that depends on earlier values (edges, throttles, a
+//! running action) is named in a note.
 
 use super::values::arg_holds;
 use crate::action::Action;
@@ -10,85 +10,101 @@ use crate::command::{Template, by_app, by_argv};
 use crate::config::rows::collect_leaves;
 use crate::config::{Config, Mapping, Rule};
 use crate::event::osc::Pattern;
-use crate::event::{Body, Taint};
+use crate::event::{Body, Taint, wire_names};
 use crate::mapping::table::{Slots, Tables};
 use crate::mapping::{Gate, Key, On, Trigger, TriggerKind, Window};
 use serde_json::{Value, json};
 
-/// The circumstances of the question.
+/// The state in which an event is explained.
 #[derive(Clone, Debug, Default)]
 pub struct Asked<'a> {
+    /// The current mode.
     pub mode: &'a str,
-    /// Absent: some device that no rule names.
+    /// Absent: a device that no rule names.
     pub device: Option<&'a str>,
+    /// Whether the device is muted.
     pub muted: bool,
+    /// Whether the device is not connected.
     pub absent: bool,
+    /// The taint of the device's events.
     pub taint: Taint,
 }
 
+/// What becomes of the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// A rule fires.
     Fires,
     /// Another gesture on the same key is still possible.
     Waits,
-    /// The rule's gate decides by what the control did before.
+    /// The rule's gate depends on earlier values.
     Depends,
+    /// No rule matches.
     NoMatch,
+    /// The device is muted.
     Muted,
+    /// The device is not connected.
     Absent,
+    /// The action needs a hand.
     Tainted,
-    /// It starts a command or a program that the file does not allow.
+    /// The action starts a command or a program that the file does not allow.
     Refused,
 }
 
-impl Verdict {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Verdict::Fires => "fires",
-            Verdict::Waits => "waits",
-            Verdict::Depends => "depends",
-            Verdict::NoMatch => "no_match",
-            Verdict::Muted => "muted",
-            Verdict::Absent => "absent",
-            Verdict::Tainted => "tainted",
-            Verdict::Refused => "refused",
-        }
-    }
-}
+wire_names!(Verdict {
+    Fires "fires", Waits "waits", Depends "depends", NoMatch "no_match", Muted "muted", Absent "absent",
+    Tainted "tainted", Refused "refused",
+});
 
+/// One condition of a rule that does not match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
+    /// The field of the trigger.
     pub field: &'static str,
+    /// The value the rule wants.
     pub wanted: String,
+    /// The value of the event.
     pub got: String,
 }
 
+/// One rule for the control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// 1 is looked at first.
+    /// 1 is checked first.
     pub rank: u32,
+    /// The mode of the rule; `*` for a global rule.
     pub mode: String,
+    /// The id of the mapping.
     pub mapping_id: String,
+    /// The type of the trigger.
     pub gesture: &'static str,
+    /// The type of the action.
     pub action: &'static str,
     /// Whether this rule is the one that fires.
     pub wins: bool,
-    /// Empty when everything fits.
+    /// Empty when the rule matches.
     pub failed: Vec<Mismatch>,
+    /// What else the rule depends on.
     pub note: String,
 }
 
+/// Every rule for the control of an event, and the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
+    /// The result.
     pub verdict: Verdict,
+    /// The rules, in order of precedence.
     pub candidates: Vec<Candidate>,
-    /// How long a press waits before it is decided, at most.
+    /// The longest time until a press is decided.
     pub waits_ms: Option<u32>,
+    /// The device of the question.
     pub device: Option<String>,
+    /// The result as a sentence.
     pub reason: String,
 }
 
 impl Explanation {
+    /// The wire form.
     pub fn to_json(&self) -> Value {
         let candidates: Vec<Value> = self
             .candidates
@@ -108,6 +124,7 @@ impl Explanation {
         })
     }
 
+    /// Text for a terminal.
     pub fn text(&self) -> String {
         let mut text = format!("{}: {}\n", self.verdict.name(), self.reason);
         for it in &self.candidates {
@@ -125,7 +142,7 @@ impl Explanation {
     }
 }
 
-/// Which rules look at this event, and what becomes of each.
+/// Explains what an event would do.
 pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation {
     let tables = Tables::compile(config, &mut Slots::default());
     let mut candidates: Vec<(Option<crate::mapping::table::Rank>, Candidate)> = Vec::new();
@@ -145,8 +162,8 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
             candidates.push((row.map(|it| it.rank), candidate));
         }
     }
-    // Rules that fit come first, each group in the order of precedence; those without a rank take
-    // no part at all.
+    // Matching rules come first, each group in order of precedence; rows without a rank are not in
+    // the tables.
     let elsewhere = |it: &Candidate| it.failed.first().is_some_and(|it| it.field == "mode");
     candidates.sort_by_key(|(rank, it)| (!it.failed.is_empty(), rank.is_none(), elsewhere(it), *rank));
     let mut candidates: Vec<Candidate> = candidates.into_iter().map(|it| it.1).collect();
@@ -155,6 +172,9 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
     }
     judge(config, event, asked, candidates)
 }
+
+/// Gestures that begin like a press.
+const LONGER: [&str; 4] = ["LongPress", "DoubleTap", "NoteChord", "GamepadButtonChord"];
 
 fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<Candidate>) -> Explanation {
     let fits = |it: &Candidate| it.failed.is_empty();
@@ -168,20 +188,18 @@ fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<C
     } else if !candidates.iter().any(fits) {
         let reason = match candidates.len() {
             0 => format!("nothing is mapped to {}", control(event)),
-            1 => "one rule looks at this control, and it does not fit".into(),
+            1 => "one rule uses this control, but its conditions do not match".into(),
             n => format!("{n} rules look at this control, none of them fits"),
         };
         (Verdict::NoMatch, reason)
     } else {
         waits_ms = wait(config, &candidates);
-        for gesture in ["LongPress", "DoubleTap", "NoteChord", "GamepadButtonChord"] {
+        for gesture in LONGER {
             if let Some(it) = candidates.iter_mut().find(|it| it.failed.is_empty() && it.gesture == gesture) {
                 it.note = "if the hand goes on to it".into();
             }
         }
-        let press = candidates.iter_mut().find(|it| {
-            it.failed.is_empty() && !["LongPress", "DoubleTap", "NoteChord", "GamepadButtonChord"].contains(&it.gesture)
-        });
+        let press = candidates.iter_mut().find(|it| it.failed.is_empty() && !LONGER.contains(&it.gesture));
         match (press, waits_ms) {
             (Some(it), None) => {
                 it.wins = true;
@@ -241,7 +259,7 @@ fn not_allowed(action: &Action, templates: &[Template]) -> Option<String> {
     })
 }
 
-/// The longest time a press on this key is undecided.
+/// The longest time until a press on this key is decided.
 fn wait(config: &Config, candidates: &[Candidate]) -> Option<u32> {
     let advanced = &config.advanced;
     #[expect(clippy::wildcard_enum_match_arm, reason = "a new kind of trigger waits for nothing unless it says so")]
@@ -257,11 +275,10 @@ fn wait(config: &Config, candidates: &[Candidate]) -> Option<u32> {
     times.max()
 }
 
-/// Gives the rule's view of the event, or nothing when the rule is about another control
-/// altogether.
+/// The rule's view of the event, or nothing when the rule is for another control.
 fn candidate(mapping: &Mapping, mode: &str, event: &Body, asked: &Asked<'_>) -> Option<Candidate> {
     let Some(rule) = &mapping.rule else {
-        // A faulty row cannot be compared. It is named when its type and number speak of this
+        // A row with an error cannot be compared. It is listed when its type and number name this
         // control.
         let kind = mapping.written.trigger.get("type").and_then(Value::as_str)?;
         let gesture = TriggerKind::NAMES.iter().find(|it| **it == kind)?;
@@ -315,10 +332,17 @@ fn same_control_as_written(trigger: &Value, event: &Body) -> bool {
     }
 }
 
-/// What does not fit, and a remark; nothing when the trigger is about another control.
+/// Mismatch of a rule for a press with a release, or the other way round.
+fn wrong_part(wanted: On, got: On) -> Option<Mismatch> {
+    let name = |on: On| if on == On::Press { "press" } else { "release" }.to_owned();
+    let differs = wanted != On::Both && wanted != got;
+    differs.then(|| Mismatch { field: "on", wanted: name(wanted), got: name(got) })
+}
+
+/// The mismatches and a note; nothing when the trigger is for another control.
 fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static str)> {
     let mut failed = Vec::new();
-    if let (Some(wanted), Some(got)) = (trigger.channel, super::channel_of(event))
+    if let (Some(wanted), Some(got)) = (trigger.channel, event.channel())
         && wanted != got
     {
         failed.push(Mismatch { field: "channel", wanted: wanted.to_string(), got: got.to_string() });
@@ -343,14 +367,10 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
             if want == note =>
         {
             window("velocity", *velocity, u16::from(*got));
-            if *on == On::Release {
-                failed.push(Mismatch { field: "on", wanted: "release".into(), got: "press".into() });
-            }
+            failed.extend(wrong_part(*on, On::Press));
         }
         (TriggerKind::Note { note: want, on, .. }, Body::NoteOff { note, .. }) if want == note => {
-            if *on == On::Press {
-                failed.push(Mismatch { field: "on", wanted: "press".into(), got: "release".into() });
-            }
+            failed.extend(wrong_part(*on, On::Release));
         }
         (TriggerKind::VelocityRange { note: want, velocity, .. }, Body::NoteOn { note, velocity: got, .. })
             if want == note =>
@@ -364,35 +384,31 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
         (TriggerKind::NoteChord { notes, .. }, Body::NoteOn { note, .. }) if notes.contains(note) => {}
         (TriggerKind::GamepadButtonChord { buttons, .. }, Body::ButtonDown(button)) if buttons.contains(button) => {}
         (TriggerKind::GamepadButton { button: want, on, .. }, Body::ButtonDown(button)) if want == button => {
-            if *on == On::Release {
-                failed.push(Mismatch { field: "on", wanted: "release".into(), got: "press".into() });
-            }
+            failed.extend(wrong_part(*on, On::Press));
         }
         (TriggerKind::GamepadButton { button: want, on, .. }, Body::ButtonUp(button)) if want == button => {
-            if *on == On::Press {
-                failed.push(Mismatch { field: "on", wanted: "press".into(), got: "release".into() });
-            }
+            failed.extend(wrong_part(*on, On::Release));
         }
         (TriggerKind::Cc { cc, gate }, Body::Cc { controller, value, .. }) if cc == controller => {
-            window("value", gate.window.unwrap_or(Window { min: 0, max: 127 }), u16::from(*value));
+            window("value", gate.window.unwrap_or(Window::SEVEN_BIT), u16::from(*value));
             note = stream(gate);
         }
         (TriggerKind::EncoderTurn { cc, .. }, Body::Cc { controller, .. }) if cc == controller => {
             note = "by its direction, steps and acceleration";
         }
         (TriggerKind::Aftertouch { gate }, Body::ChannelPressure { pressure, .. }) => {
-            window("pressure", gate.window.unwrap_or(Window { min: 0, max: 127 }), u16::from(*pressure));
+            window("pressure", gate.window.unwrap_or(Window::SEVEN_BIT), u16::from(*pressure));
             note = stream(gate);
         }
         (TriggerKind::PolyAftertouch { note: want, gate }, Body::PolyPressure { note: got, pressure, .. })
             if want == got =>
         {
-            window("pressure", gate.window.unwrap_or(Window { min: 0, max: 127 }), u16::from(*pressure));
+            window("pressure", gate.window.unwrap_or(Window::SEVEN_BIT), u16::from(*pressure));
             note = stream(gate);
         }
         (TriggerKind::PitchBend { gate, center_deadzone }, Body::PitchBend { value, .. }) => {
             let value = if value.abs_diff(8192) <= *center_deadzone { 8192 } else { *value };
-            window("value", gate.window.unwrap_or(Window { min: 0, max: 16383 }), value);
+            window("value", gate.window.unwrap_or(Window::FOURTEEN_BIT), value);
             note = stream(gate);
         }
         (TriggerKind::ProgramChange { program, bank_msb, bank_lsb }, Body::Program { program: got, .. }) => {

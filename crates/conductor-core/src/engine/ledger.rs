@@ -1,5 +1,5 @@
-//! The promise that nothing is left stuck: every note, key and pedal that went down is entered here
-//! until its end was sent.
+//! The ledger of held things. Every note, key and pedal that goes down is entered here until its
+//! end has been sent, so that nothing sticks.
 
 use super::effect::{Effect, MappingRef, Stroke};
 use crate::action::Keystroke;
@@ -8,17 +8,17 @@ use crate::gesture::PressId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Whose end is also the end of what is held.
+/// What ends an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     Press(PressId),
-    /// A trigger that has no release: until the mapping or its device goes.
+    /// A trigger without a release: the entry ends with its mapping or device.
     Mapping,
-    /// Ends at its own time.
+    /// A timer.
     Timer,
     /// A pedal forwarded from a device.
     Device,
-    /// A tool's note, until its connection ends.
+    /// The connection of a tool.
     Tool(u64),
 }
 
@@ -41,28 +41,28 @@ struct Entry {
     held: Held,
     /// The taint of the event that started it; its end has the same taint.
     taint: Taint,
-    /// Its port was away when it began: nothing sounds there, so nothing must end.
+    /// Its port was closed when it began: nothing sounds there, so nothing has to end.
     unheard: bool,
 }
 
-/// What happened that something ends.
+/// Why an entry ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// Its own time, or a release with this taint.
+    /// Its timer, or a release with this taint.
     Event(Taint),
-    /// A panic, a mute, a reload, a device or a client that went: no hand did it.
+    /// A panic, a mute, a reload, a lost device or client: not a hand.
     Outside,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: Vec<Entry>,
-    /// Ends that wait for another press of the same note: it sounds until the last one is released.
+    /// Ends that wait for other presses of the same note: the note sounds until the last release.
     waiting: Vec<(Held, Taint)>,
-    /// Ends for ports that are away; sent first when they return.
+    /// Ends for closed ports, sent first when the port opens.
     owed: Vec<Held>,
     away: Vec<DeviceSlot>,
-    /// When each end was last sent. A port may be gone for a while before that is noticed; messages
+    /// When each end was last sent. A port may be gone for a while before the loss is noticed; ends
     /// sent in that time are sent again.
     ended: BTreeMap<Sounding, Micros>,
     now: Micros,
@@ -88,7 +88,7 @@ impl Ledger {
         self.serial += 1;
         let id = EntryId(self.serial);
         let unheard = port_of(&held).is_some_and(|port| self.away.contains(&port));
-        // Begun again: an end that was sent before says nothing about it any more.
+        // The note begins again, so its last end no longer counts.
         if let Some(sounding) = sounding(&held) {
             self.ended.remove(&sounding);
         }
@@ -112,12 +112,13 @@ impl Ledger {
         self.end_where(|it| it.owner == Owner::Tool(connection), Cause::Outside, out);
     }
 
-    /// Ends what mappings hold that `keep` does not know any more.
+    /// Ends the entries of mappings that `keep` rejects.
     pub fn end_mappings(&mut self, keep: impl Fn(&MappingRef) -> bool, out: &mut Vec<Effect>) {
         self.end_where(|it| it.mapping.as_ref().is_some_and(|mapping| !keep(mapping)), Cause::Outside, out);
     }
 
-    /// Somebody sends this note's end themselves; gives how many note-offs are due, at least one.
+    /// The end of this note is sent by the caller. Returns how many note-offs are due, at least
+    /// one.
     pub fn take_note(&mut self, port: DeviceSlot, channel: u8, note: u8) -> usize {
         let held = Held::Note { port, channel, note };
         let before = self.entries.len() + self.waiting.len();
@@ -132,7 +133,8 @@ impl Ledger {
     }
 
     pub fn holds_sustain(&self, port: DeviceSlot, channel: u8) -> bool {
-        self.entries.iter().any(|it| it.held == Held::Sustain { port, channel })
+        // A pedal that its closed port never heard is not down there.
+        self.entries.iter().any(|it| it.held == Held::Sustain { port, channel } && !it.unheard)
     }
 
     pub fn end_all(&mut self, out: &mut Vec<Effect>) -> Released {
@@ -144,12 +146,12 @@ impl Ledger {
         released
     }
 
-    /// Ends from now on are sent at this time.
+    /// Sets the time of ends that are sent from now on.
     pub fn set_now(&mut self, now: Micros) {
         self.now = self.now.max(now);
     }
 
-    /// A mapping, a route or a client sends the end of something itself.
+    /// The end of a note or pedal is sent by a mapping, a route or a client.
     pub fn note_end(&mut self, held: Held) {
         match port_of(&held) {
             Some(port) if self.away.contains(&port) => {
@@ -165,7 +167,7 @@ impl Ledger {
         }
     }
 
-    /// `unnoticed_us`: how long the port may have been gone already.
+    /// `unnoticed_us` is how long the port may have been gone already.
     pub fn port_lost(&mut self, port: DeviceSlot, unnoticed_us: u64) {
         if self.away.contains(&port) {
             return;
@@ -180,7 +182,7 @@ impl Ledger {
         });
     }
 
-    /// What must end there is sent first. No hand does it now.
+    /// Sends the ends that are due on this port. Not caused by a hand.
     pub fn port_back(&mut self, port: DeviceSlot, out: &mut Vec<Effect>) {
         self.away.retain(|it| *it != port);
         let (due, owed) = std::mem::take(&mut self.owed).into_iter().partition(|it| port_of(it) == Some(port));
@@ -215,7 +217,7 @@ impl Ledger {
             }
             let waited: Vec<Taint> = self.waiting.iter().filter(|it| it.0 == held).map(|it| it.1).collect();
             self.waiting.retain(|it| it.0 != held);
-            // One note-off for each note-on: a synth that stacks voices needs them all.
+            // One note-off for each note-on: a synth that stacks voices needs all of them.
             for taint in waited.into_iter().chain([taint]) {
                 self.send_end(held.clone(), taint, out);
             }

@@ -1,5 +1,4 @@
-//! What no mapping took flows on: routes carry events from device to device, filtered and
-//! transformed.
+//! Routes carry events that no mapping took from device to device, filtered and transformed.
 
 use super::effect::{Effect, Placeholders};
 use super::ledger::{Held, Owner};
@@ -13,11 +12,10 @@ use std::sync::Arc;
 const ROUTE: &str = "Route";
 
 impl Engine {
-    /// `tap` is the press behind a note-on; its release ends what the route sent, wherever that
-    /// went.
-    pub(super) fn route(&mut self, event: &Event, tap: Option<&PressInfo>, out: &mut Vec<Effect>) {
+    /// `press` is the press of a note-on; its release ends the notes that the route sent.
+    pub(super) fn route(&mut self, event: &Event, press: Option<&PressInfo>, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
-        let mode = tap.map_or(self.mode, |it| it.mode);
+        let mode = press.map_or(self.mode, |it| it.mode);
         for route in tables.routes.iter().filter(|it| it.from == event.device) {
             if !(route.any_mode || route.modes.contains(&mode)) || !passes(&route.filter, &event.body) {
                 continue;
@@ -30,7 +28,7 @@ impl Engine {
             self.counters.routed += 1;
             let context = Context {
                 gesture: ROUTE,
-                tap: tap.copied(),
+                press: press.copied(),
                 device: event.device,
                 body: None,
                 trail: event.trail(),
@@ -41,10 +39,10 @@ impl Engine {
                 continue;
             }
             self.send(route.to, message.clone(), context.trail, out);
-            if let (Body::NoteOn { channel, note, .. }, Some(tap)) = (message, tap) {
+            if let (Body::NoteOn { channel, note, .. }, Some(press)) = (message, press) {
                 let held = Held::Note { port: route.to, channel, note };
-                let entry = self.ledger.enter(Owner::Press(tap.id), Some(event.device), None, held, event.taint);
-                if !tap.held {
+                let entry = self.ledger.enter(Owner::Press(press.id), Some(event.device), None, held, event.taint);
+                if !press.held {
                     self.ledger.end(entry, out);
                 }
             }

@@ -1,13 +1,11 @@
-//! What the engine lets others see of itself, so that a controller can show it: which mappings are
-//! pressed, and where bindings stand.
+//! What controllers show of the engine: pressed mappings and the values of bindings.
 
 use super::Engine;
 use crate::event::Taint;
 use crate::gesture::{PressId, PressInfo};
 use crate::mapping::table::RowId;
 
-/// Mappings that fired but were not asked for yet. More than these at one look are not told apart
-/// by anybody's eyes.
+/// Mappings that fired since the last look. More than this cannot be distinguished on a controller.
 const FIRED_MAX: usize = 64;
 
 #[derive(Debug, Default)]
@@ -17,9 +15,9 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn fired(&mut self, row: RowId, tap: Option<PressInfo>, taint: Taint) {
-        if let Some(tap) = tap.filter(|it| it.held) {
-            self.held.push((tap.id, row));
+    pub(super) fn fired(&mut self, row: RowId, press: Option<PressInfo>, taint: Taint) {
+        if let Some(press) = press.filter(|it| it.held) {
+            self.held.push((press.id, row));
         }
         if let Some(fired) = self.fired.iter_mut().find(|it| it.0 == row) {
             fired.1 = fired.1.max(taint);
@@ -38,20 +36,21 @@ impl Shown {
 }
 
 impl Engine {
-    /// Whether somebody holds the key of a mapping with this id, in whatever mode.
+    /// Whether the key of a mapping with this id is held, in any mode.
     pub fn is_pressed(&self, mapping: &str) -> bool {
         self.shown.held.iter().any(|it| &*self.tables.row(it.1.0).id == mapping)
     }
 
-    /// Mappings that fired since this was asked last, each once, with the taint of what fired them.
+    /// Gives each mapping that fired since the last call, once, with the taint of the event that
+    /// fired it.
     pub fn take_fired(&mut self, mut tell: impl FnMut(&str, Taint)) {
         for (row, taint) in self.shown.fired.drain(..) {
             tell(&self.tables.row(row.0).id, taint);
         }
     }
 
-    /// Where a continuous binding stands, 0..=1, and the taint of what moved it; absent until it
-    /// was moved. Of several with one id the active mode's counts.
+    /// The value of a continuous binding, 0..=1, and the taint of the event that moved it; absent
+    /// until it was moved. Of several bindings with one id, the one of the current mode counts.
     pub fn binding_value(&self, id: &str) -> Option<(f64, Taint)> {
         let named = || self.tables.bindings.iter().zip(&self.bindings).filter(|it| &*it.0.id == id);
         let active = named().find(|it| it.0.mode.is_none_or(|mode| mode == self.mode));

@@ -11,18 +11,22 @@ use crate::mapping::table::Slots;
 /// Why a script cannot run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimError {
+    /// Tokens that cannot be read.
     Script(Vec<Fault>),
+    /// A mode that does not exist.
     Mode(UnknownMode),
 }
 
-/// What a simulation gave.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Simulation {
+    /// The trace.
     pub records: Vec<TraceRecord>,
-    /// Everything that would have left, with its virtual time.
+    /// Every effect with its virtual time.
     pub effects: Vec<(Micros, Effect)>,
+    /// The names of devices and ports.
     pub slots: Slots,
-    /// The script set off more than a reader could use; the rest was left out.
+    /// The result was truncated: the script caused more records or effects than [`MAX_RECORDS`].
     pub truncated: bool,
 }
 
@@ -36,7 +40,8 @@ impl Simulation {
 /// The device that events come from until a script names one.
 const UNNAMED: &str = "sim";
 
-/// Runs an event script against a configuration. At its end time runs on until no deadline is left.
+/// Runs an event script against a configuration. After the script, time runs on until no deadline
+/// is left.
 pub fn simulate(config: &Config, script: &str, mode: Option<&str>) -> Result<Simulation, SimError> {
     simulate_with(config, script, mode, Facts::default())
 }
@@ -48,7 +53,7 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
     let mut now = Micros(0);
     let mut stage = Stage { engine: Engine::new(config, &mut slots, now), effects: Vec::new(), answered: 0 };
     *stage.engine.facts_mut() = facts;
-    // A simulation keeps every record of a script that is itself bounded.
+    // A simulation keeps every record; the length of the script is limited.
     *stage.engine.trace_mut() = Trace::new(usize::MAX);
     if let Some(mode) = mode {
         stage.engine.switch_mode(mode, Taint::Clean, now, &mut Vec::new()).map_err(SimError::Mode)?;
@@ -91,14 +96,13 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
 
 /// Deadlines that run on after the end of a script.
 const MAX_DEADLINES: usize = 10_000;
-/// Records and effects of one simulation. Repetitions inside repetitions could ask for a thousand
-/// million.
+/// Records and effects of one simulation. Nested repetitions could otherwise cause a billion.
 const MAX_RECORDS: u64 = 50_000;
 
 struct Stage {
     engine: Engine,
     effects: Vec<(Micros, Effect)>,
-    /// Effects before this one were looked at for calls.
+    /// Effects before this index were checked for calls.
     answered: usize,
 }
 
@@ -107,7 +111,7 @@ impl Stage {
         let mut out = Vec::new();
         let result = act(&mut self.engine, &mut out);
         self.effects.extend(out.drain(..).map(|it| (now, it)));
-        // Calls are only recorded, so each is answered at once and its sequence goes on.
+        // Calls are only recorded, so each is answered at once and its sequence continues.
         while let Some((_, effect)) = self.effects.get(self.answered) {
             self.answered += 1;
             if let Effect::Call(call) = effect {

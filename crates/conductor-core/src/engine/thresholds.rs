@@ -6,7 +6,7 @@ use crate::mapping::{Edge, Encoder, EncoderMode, Gate, Turn, Window};
 /// The default hysteresis of a gamepad trigger, in 0-127.
 pub const PULL_HYSTERESIS: f64 = 8.0;
 
-/// What one rule remembers of one control. Which fields matter depends on the kind of trigger.
+/// The memory of one rule for one control. Which fields matter depends on the kind of trigger.
 #[derive(Clone, Debug)]
 pub struct Memory {
     pub device: DeviceSlot,
@@ -17,7 +17,7 @@ pub struct Memory {
     pub ticks: Ticks,
     /// Detents counted towards the next firing.
     pub detents: i32,
-    /// Of what turned them.
+    /// The trail of the events that turned them.
     pub trail: Trail,
     /// A stick is beyond its threshold on this side.
     pub over: Option<Turn>,
@@ -39,8 +39,7 @@ impl Memory {
     }
 }
 
-/// Decides whether `value` fires. `seen` is the control's value before, as far as anybody heard
-/// one.
+/// Decides whether `value` fires. `seen` is the control's previous value, if one is known.
 pub fn step(
     gate: &Gate,
     window: Window,
@@ -53,8 +52,8 @@ pub fn step(
     let inside = window.contains(value);
     let before = memory.last.or(seen);
     if memory.last.is_none() {
-        // A rule that was not listening starts from where the control stood, so entering its mode
-        // is not entering its window.
+        // A rule that was not active starts from the control's current value, so switching to its
+        // mode does not count as entering its window.
         memory.armed = !before.is_some_and(|it| window.contains(it));
     }
     memory.last = Some(value);
@@ -73,7 +72,7 @@ pub fn step(
             }
             entered
         }
-        // Here `armed` reads: not inside since the last firing.
+        // Here `armed` means: not inside since the last firing.
         Edge::Falling => {
             let left = beyond && !memory.armed;
             if inside {
@@ -136,7 +135,7 @@ pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) 
         EncoderMode::Absolute => {
             let moved = match ticks.position {
                 None => 0,
-                // At the rails the knob turns on but its value cannot.
+                // At the end of its range the knob still turns, but its value stays.
                 Some(127) if value == 127 => 1,
                 Some(0) if value == 0 => -1,
                 Some(before) => v - i32::from(before),
@@ -147,7 +146,7 @@ pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) 
     }
 }
 
-/// Multiplies fast turning: up to eightfold when ticks in one direction come without pause, nothing
+/// Multiplies fast turning: up to eightfold for ticks in one direction without a pause, not at all
 /// from 50 ms on.
 pub fn accelerate(encoder: &Encoder, ticks: &mut Ticks, detents: i32, now: Micros) -> i32 {
     if detents == 0 {
@@ -169,8 +168,7 @@ pub fn turned(detents: i32) -> Turn {
     if detents >= 0 { Turn::Clockwise } else { Turn::CounterClockwise }
 }
 
-/// Radial over both axes of a stick: inside the dead zone nothing, outside the rest of the way is
-/// spread over the whole.
+/// Radial dead zone of a stick: zero inside, the remaining range is spread over 0..=1.
 pub fn radial(deadzone: f64, x: f64, y: f64) -> (f64, f64) {
     let size = (x * x + y * y).sqrt();
     if size <= deadzone || size == 0.0 || deadzone >= 1.0 {
@@ -180,7 +178,7 @@ pub fn radial(deadzone: f64, x: f64, y: f64) -> (f64, f64) {
     ((x * scale).clamp(-1.0, 1.0), (y * scale).clamp(-1.0, 1.0))
 }
 
-/// The same for a trigger's single axis.
+/// The dead zone of a gamepad trigger.
 pub fn pull(deadzone: f64, value: f64) -> f64 {
     if value <= deadzone || deadzone >= 1.0 { 0.0 } else { ((value - deadzone) / (1.0 - deadzone)).clamp(0.0, 1.0) }
 }
@@ -227,7 +225,7 @@ mod tests {
         assert_eq!(at(1000, 1), 8, "no pause at all");
         assert_eq!(at(1025, 1), 5, "1 + 7/2, rounded half away from zero");
         assert_eq!(at(1075, 1), 1, "50 ms is slow");
-        assert_eq!(at(1076, -1), -1, "the other way starts anew");
+        assert_eq!(at(1076, -1), -1, "the other way starts again");
         assert_eq!(at(1076, -1), -8);
     }
 

@@ -1,78 +1,71 @@
-//! What happened and why, kept in a ring. Records are compact on the way in; names and texts are
-//! made when somebody reads them.
+//! The trace: what happened and why, in a ring of records. Records are compact; names and texts are
+//! made when they are read.
 
 use crate::action::{Action, KeyName, Keystroke, MidiOut, Modifier, Volume};
-use crate::event::{Body, DeviceSlot, Micros, script};
+use crate::event::{Body, DeviceSlot, Micros, script, wire_names};
 use crate::mapping::table::{Leaf, Slots};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
 
+/// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
+    /// The action was performed.
     Fired,
+    /// No rule matches.
     NoMatch,
+    /// A longer gesture is still possible.
     Deferred,
+    /// A reload or a lost device cancelled the gesture.
     Cancelled,
+    /// The condition of the action is false.
     ConditionFalse,
+    /// The device is muted.
     Muted,
+    /// The action needs a hand.
     Tainted,
+    /// A learn session holds actions back.
     Learning,
+    /// Dropped by a rate limit.
     RateLimited,
+    /// Too many presses wait for a running action.
     QueueFull,
+    /// The action failed.
     Failed,
 }
 
-impl Outcome {
-    pub const ALL: &'static [Outcome] = &[
-        Outcome::Fired,
-        Outcome::NoMatch,
-        Outcome::Deferred,
-        Outcome::Cancelled,
-        Outcome::ConditionFalse,
-        Outcome::Muted,
-        Outcome::Tainted,
-        Outcome::Learning,
-        Outcome::RateLimited,
-        Outcome::QueueFull,
-        Outcome::Failed,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Outcome::Fired => "fired",
-            Outcome::NoMatch => "no_match",
-            Outcome::Deferred => "deferred",
-            Outcome::Cancelled => "cancelled",
-            Outcome::ConditionFalse => "condition_false",
-            Outcome::Muted => "muted",
-            Outcome::Tainted => "tainted",
-            Outcome::Learning => "learning",
-            Outcome::RateLimited => "rate_limited",
-            Outcome::QueueFull => "queue_full",
-            Outcome::Failed => "failed",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        Outcome::ALL.iter().copied().find(|it| it.name() == name)
-    }
-}
+wire_names!(Outcome {
+    Fired "fired", NoMatch "no_match", Deferred "deferred", Cancelled "cancelled", ConditionFalse "condition_false",
+    Muted "muted", Tainted "tainted", Learning "learning", RateLimited "rate_limited", QueueFull "queue_full",
+    Failed "failed",
+});
 
 /// One record as the engine writes it.
 #[derive(Clone, Debug)]
 pub struct Record {
+    /// The number of the record, assigned by [`Trace::push`].
     pub seq: u64,
+    /// The time of the event or deadline.
     pub at: Micros,
+    /// The device.
     pub device: DeviceSlot,
+    /// The event.
     pub event: Option<Body>,
+    /// The gesture or the kind of event.
     pub gesture: &'static str,
+    /// The mode.
     pub mode: Arc<str>,
+    /// The id of the mapping.
     pub mapping: Option<Arc<str>>,
+    /// The outcome.
     pub outcome: Outcome,
+    /// The action.
     pub action: Option<Leaf>,
+    /// Microseconds from the event until its effects had left.
     pub latency_us: Option<u64>,
+    /// Why, if the outcome needs a reason.
     pub reason: &'static str,
 }
 
@@ -85,10 +78,12 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// An empty trace.
     pub fn new(capacity: usize) -> Self {
         Trace { records: VecDeque::with_capacity(capacity.min(1024)), capacity: capacity.max(1), next_seq: 0 }
     }
 
+    /// Changes the capacity and drops the oldest records beyond it.
     pub fn resize(&mut self, capacity: usize) {
         self.capacity = capacity.max(1);
         while self.records.len() > self.capacity {
@@ -96,6 +91,7 @@ impl Trace {
         }
     }
 
+    /// Appends a record and gives it its number.
     pub fn push(&mut self, mut record: Record) {
         record.seq = self.next_seq;
         self.next_seq += 1;
@@ -105,20 +101,22 @@ impl Trace {
         self.records.push_back(record);
     }
 
+    /// The stored records, oldest first.
     pub fn records(&self) -> impl DoubleEndedIterator<Item = &Record> {
         self.records.iter()
     }
 
+    /// The number of the next record.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }
 
-    /// The oldest record still here; what a reader asks for below it is lost.
+    /// The oldest record that is still stored; older ones are lost.
     pub fn first_seq(&self) -> u64 {
         self.next_seq - self.records.len() as u64
     }
 
-    /// Writes down how long the records since `seq` took from their event to now.
+    /// Stores how long the records since `seq` took from their event to now.
     pub fn stamp(&mut self, seq: u64, now: Micros) {
         for record in self.records.iter_mut().rev().take_while(|it| it.seq >= seq) {
             record.latency_us.get_or_insert(now.since(record.at));
@@ -129,20 +127,32 @@ impl Trace {
 /// A record as people and tools read it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceRecord {
+    /// The number of the record.
     pub seq: u64,
+    /// Microseconds since the start of the daemon.
     pub at_us: u64,
+    /// The device alias or port name.
     pub device: String,
+    /// The event as a token of the event script.
     pub event: String,
+    /// The gesture or the kind of event.
     pub gesture: String,
+    /// The mode.
     pub mode: String,
+    /// The id of the mapping.
     pub mapping_id: Option<String>,
+    /// The outcome.
     pub outcome: Outcome,
+    /// Short text for the action.
     pub action: Option<String>,
+    /// Microseconds from the event until its effects had left.
     pub latency_us: Option<u64>,
+    /// Why, if the outcome needs a reason.
     pub reason: String,
 }
 
 impl TraceRecord {
+    /// Resolves the names of a record.
     pub fn of(record: &Record, slots: &Slots) -> Self {
         TraceRecord {
             seq: record.seq,
@@ -176,6 +186,7 @@ impl TraceRecord {
         line
     }
 
+    /// The wire form.
     pub fn to_json(&self) -> Value {
         json!({
             "seq": self.seq, "at_us": self.at_us, "device": self.device, "event": self.event, "gesture": self.gesture,
@@ -185,7 +196,7 @@ impl TraceRecord {
     }
 }
 
-/// An action in a few words.
+/// Short text for an action.
 pub fn label(leaf: &Leaf, slots: &Slots) -> String {
     match leaf {
         Leaf::Keystroke(keys) => format!("Keystroke {}", keystroke(keys)),
@@ -233,6 +244,7 @@ pub fn label(leaf: &Leaf, slots: &Slots) -> String {
     }
 }
 
+/// A keystroke as a configuration writes it, such as `cmd+s`.
 pub fn keystroke(keys: &Keystroke) -> String {
     let mut words: Vec<String> = keys
         .modifiers
@@ -250,35 +262,11 @@ pub fn keystroke(keys: &Keystroke) -> String {
 
 /// The name a configuration writes for this key.
 pub fn key_name(key: KeyName) -> String {
-    match key {
-        KeyName::Char(c) => c.to_string(),
-        KeyName::F(n) => format!("f{n}"),
-        KeyName::Space
-        | KeyName::Return
-        | KeyName::Tab
-        | KeyName::Escape
-        | KeyName::Backspace
-        | KeyName::Delete
-        | KeyName::Insert
-        | KeyName::Up
-        | KeyName::Down
-        | KeyName::Left
-        | KeyName::Right
-        | KeyName::Home
-        | KeyName::End
-        | KeyName::PageUp
-        | KeyName::PageDown
-        | KeyName::VolumeUp
-        | KeyName::VolumeDown
-        | KeyName::Mute
-        | KeyName::PlayPause
-        | KeyName::Stop
-        | KeyName::Next
-        | KeyName::Previous
-        | KeyName::PrintScreen
-        | KeyName::ScrollLock
-        | KeyName::Pause
-        | KeyName::CapsLock
-        | KeyName::NumLock => format!("{key:?}").to_lowercase(),
+    if let KeyName::Char(c) = key {
+        c.to_string()
+    } else if let KeyName::F(number) = key {
+        format!("f{number}")
+    } else {
+        format!("{key:?}").to_lowercase()
     }
 }

@@ -1,18 +1,18 @@
-//! Events that are not keys: controllers, pressure, bend, programs, sticks, triggers, OSC. They
-//! fire rules through gates and drive continuous bindings.
+//! Events of controls that are not keys: controllers, pressure, bend, programs, sticks, triggers,
+//! OSC. They fire rules through gates and drive continuous bindings.
 
 use super::continuous::{self, Passed, Sent};
 use super::effect::{Effect, Placeholders};
 use super::thresholds::{self, Memory, PULL_HYSTERESIS};
 use super::trace::Outcome;
-use super::{Context, Engine, LastValues, TOO_FAR, Timer, UNHEARD, stick_of};
+use super::{Context, Engine, LastValues, TOO_FAR, Timer, UNHEARD};
 use crate::event::assemble::{Assembled, Change, ParameterKind};
 use crate::event::{Body, DeviceSlot, Event, OscArg, OscMessage, Side, Trail};
-use crate::mapping::table::{ALL_CHANNELS, BindingId, Kind, RowId, axis_number, side_number};
+use crate::mapping::table::{BindingId, Kind, RowId};
 use crate::mapping::{EncoderMode, Gate, OscTest, Scalar, SourceKind, TriggerKind, Turn};
 use std::sync::Arc;
 
-/// Whether somebody claimed the event, and whether it may go on to the routes all the same.
+/// Whether a rule or binding took the event, and whether it may still go on to the routes.
 #[derive(Clone, Copy, Default)]
 struct Claim {
     taken: bool,
@@ -56,8 +56,8 @@ impl Engine {
             }
             Body::Program { channel, program } => self.program(event, *channel, *program, out),
             Body::Axis { axis, value } => {
-                self.device(event.device).axes[axis_number(*axis)] = f64::from(*value).clamp(-1.0, 1.0);
-                self.stick(event, stick_of(*axis), out)
+                self.device(event.device).axes[axis.index()] = f64::from(*value).clamp(-1.0, 1.0);
+                self.stick(event, axis.stick(), out)
             }
             Body::Trigger { side, value } => self.pull(event, *side, f64::from(*value), out),
             Body::Osc(message) => self.osc(event, message, out),
@@ -131,7 +131,7 @@ impl Engine {
         let mut claim = Claim::default();
         let mut fires = None;
         for entry in tables.device(self.mode, event.device).rules(kind, number) {
-            if entry.channels & mask(kind, channel) == 0 {
+            if entry.channels & kind.channels(channel) == 0 {
                 continue;
             }
             claim.taken = true;
@@ -144,7 +144,7 @@ impl Engine {
             {
                 (*gate, 0.0, value, seen)
             } else if let TriggerKind::GamepadTrigger { gate, .. } = kind {
-                // Its threshold is a window, whether or not the file spells one.
+                // The threshold is a window even if the file has none.
                 (Gate { window: Some(row.window), ..*gate }, PULL_HYSTERESIS, value, seen)
             } else if let TriggerKind::PitchBend { gate, center_deadzone } = kind {
                 let centred = |it: u16| if it.abs_diff(8192) <= *center_deadzone { 8192 } else { it };
@@ -183,10 +183,10 @@ impl Engine {
         let tables = Arc::clone(&self.tables);
         let rule = tables.row(row.0);
         let note = if let Body::PolyPressure { note, .. } = &event.body { Some(*note) } else { None };
-        let channel = super::channel_of(&event.body);
+        let channel = event.body.channel();
         let context = Context {
             gesture: rule.trigger.kind.name(),
-            tap: None,
+            press: None,
             device: event.device,
             body: Some(event.body.clone()),
             trail: event.trail(),
@@ -213,7 +213,7 @@ impl Engine {
         let mut claim = Claim::default();
         let mut fires: Option<(RowId, i32, Trail)> = None;
         for entry in tables.device(self.mode, event.device).rules(kind, number) {
-            if entry.channels & mask(kind, channel) == 0 {
+            if entry.channels & kind.channels(channel) == 0 {
                 continue;
             }
             let row = tables.row(entry.id);
@@ -242,7 +242,7 @@ impl Engine {
             if memory.detents.signum() == -detents.signum() {
                 memory.detents = 0;
             }
-            // Detents that count towards one firing caused it together.
+            // Detents that count towards one firing caused it together, so their trails are joined.
             memory.trail = if memory.detents == 0 { event.trail() } else { memory.trail.and(event.trail()) };
             memory.detents += detents;
             let step = i32::from((*step).max(1));
@@ -273,7 +273,7 @@ impl Engine {
             else {
                 return false;
             };
-            entry.channels & mask(Kind::Program, channel) != 0
+            entry.channels & Kind::Program.channels(channel) != 0
                 && wanted(*want, Some(program))
                 && wanted(*bank_msb, bank.msb)
                 && wanted(*bank_lsb, bank.lsb)
@@ -344,10 +344,10 @@ impl Engine {
         if !still || !in_reach || self.is_muted(device) {
             return;
         }
-        let first = stick_of(*axis);
+        let first = axis.stick();
         let axes = self.device(device).axes;
         let (x, y) = thresholds::radial(tables.advanced.stick_deadzone, axes[first], axes[first + 1]);
-        let value = if axis_number(*axis) == first { x } else { y };
+        let value = if axis.index() == first { x } else { y };
         let Trail { taint, hops } = trail;
         let body = Body::Axis { axis: *axis, value: value as f32 };
         let event = Event { at: self.now, device, taint, hops, body };
@@ -359,10 +359,10 @@ impl Engine {
     fn pull(&mut self, event: &Event, side: Side, value: f64, out: &mut Vec<Effect>) -> Claim {
         let unit = thresholds::pull(self.tables.advanced.trigger_deadzone, value);
         let seven = (unit * 127.0).round() as u8;
-        let cell = &mut self.last(event.device).pull[side_number(side)];
+        let cell = &mut self.last(event.device).pull[side.index()];
         let seen = heard(std::mem::replace(cell, seven));
-        let claim = self.gates(event, Kind::Pull, side_number(side), 0, u16::from(seven), seen, out);
-        claim.and(self.bind(event, Kind::SourcePull, side_number(side), 0, 0, Raw::unit(unit), out))
+        let claim = self.gates(event, Kind::Pull, side.index(), 0, u16::from(seven), seen, out);
+        claim.and(self.bind(event, Kind::SourcePull, side.index(), 0, 0, Raw::unit(unit), out))
     }
 
     // OSC.
@@ -378,13 +378,13 @@ impl Engine {
         });
         if let Some(entry) = rule {
             claim = Claim { taken: true, let_through: tables.row(entry.id).let_through, fired: true };
-            let value = message.args.first().and_then(number).unwrap_or(0.0);
+            let value = message.args.first().and_then(OscArg::number).unwrap_or(0.0);
             self.fire_value(event, RowId(entry.id), value, value.clamp(0.0, 1.0), out);
         }
         let bound = tables.device(self.mode, event.device).rules(Kind::SourceOsc, 0).iter().find_map(|entry| {
             let binding = &tables.bindings[entry.id as usize];
             let SourceKind::Osc { arg_index, .. } = &binding.spec.source.kind else { return None };
-            let value = message.args.get(usize::from(*arg_index)).and_then(number)?;
+            let value = message.args.get(usize::from(*arg_index)).and_then(OscArg::number)?;
             binding.pattern.as_ref().is_some_and(|it| it.is_match(&message.address)).then_some((entry.id, value))
         });
         if let Some((binding, value)) = bound {
@@ -408,7 +408,9 @@ impl Engine {
         out: &mut Vec<Effect>,
     ) -> Claim {
         let table = self.tables.device(self.mode, event.device);
-        let Some(binding) = table.first(kind, number, mask(kind, channel), parameter) else { return Claim::default() };
+        let Some(binding) = table.first(kind, number, kind.channels(channel), parameter) else {
+            return Claim::default();
+        };
         if self.is_too_far(event.trail()) {
             self.counters.actions_failed += 1;
             self.note_outcome(event, "Continuous", Outcome::Failed, TOO_FAR);
@@ -427,26 +429,16 @@ impl Engine {
         // A value that still waits is sent together with this one.
         state.trail = if state.pending.is_some() { state.trail.and(trail) } else { trail };
         state.settle(now);
-        let (value, relative) = match &binding.spec.source.kind {
-            SourceKind::Encoder { encoder, step, .. } => {
-                let detents = thresholds::detents(encoder.mode, &mut state.ticks, raw.controller, raw.value as u8);
-                let detents = thresholds::accelerate(encoder, &mut state.ticks, detents, now);
-                if detents == 0 {
-                    return;
-                }
-                state.position = (state.position + f64::from(detents) * step).clamp(0.0, 1.0);
-                (state.position, true)
+        let (value, relative) = if let SourceKind::Encoder { encoder, step, .. } = &binding.spec.source.kind {
+            let detents = thresholds::detents(encoder.mode, &mut state.ticks, raw.controller, raw.value as u8);
+            let detents = thresholds::accelerate(encoder, &mut state.ticks, detents, now);
+            if detents == 0 {
+                return;
             }
-            SourceKind::Cc { .. }
-            | SourceKind::Cc14 { .. }
-            | SourceKind::Nrpn { .. }
-            | SourceKind::Rpn { .. }
-            | SourceKind::PitchBend
-            | SourceKind::Aftertouch
-            | SourceKind::PolyAftertouch { .. }
-            | SourceKind::GamepadAnalogStick { .. }
-            | SourceKind::GamepadTrigger { .. }
-            | SourceKind::Osc { .. } => (continuous::normalise(glue, raw.value, raw.full, raw.centre), false),
+            state.position = (state.position + f64::from(detents) * step).clamp(0.0, 1.0);
+            (state.position, true)
+        } else {
+            (continuous::normalise(glue, raw.value, raw.full, raw.centre), false)
         };
         match state.pass(glue, relative, value, continuous::throttle_of(glue, &binding.targets), now) {
             Passed::Nothing => {}
@@ -470,7 +462,7 @@ impl Engine {
         }
     }
 
-    /// Before the bindings go: the last value of each is still sent.
+    /// Sends the last value of each binding before the bindings are replaced.
     pub(super) fn flush_all(&mut self, out: &mut Vec<Effect>) {
         for id in 0..self.bindings.len() as u32 {
             self.flush(BindingId(id), out);
@@ -483,17 +475,16 @@ impl Engine {
         let trail = self.bindings[id.0 as usize].trail;
         self.counters.actions += 1;
         for target in &binding.targets {
-            let mut selected = target.port.and_then(|port| {
-                let channel = target_channel(&target.spec);
-                self.selected.iter().find(|it| (it.0, it.1) == (port, channel)).and_then(|it| it.2)
-            });
+            let channel = target.spec.midi().map_or(0, |(_, channel)| channel);
+            let mut selected = target
+                .port
+                .and_then(|port| self.selected.iter().find(|it| (it.0, it.1) == (port, channel)).and_then(|it| it.2));
             match continuous::render(&binding.spec.glue, &target.spec, value, &mut selected) {
                 Sent::Midi(messages) => {
                     let Some(port) = target.port else { continue };
                     for message in messages {
                         self.send(port, message, trail, out);
                     }
-                    let channel = target_channel(&target.spec);
                     self.selected.retain(|it| (it.0, it.1) != (port, channel));
                     if selected.is_some() {
                         self.selected.push((port, channel, selected));
@@ -553,63 +544,14 @@ fn heard(value: u8) -> Option<u16> {
     (value != UNHEARD).then_some(u16::from(value))
 }
 
-/// Gamepad controls have no channel and match every rule.
-fn mask(kind: Kind, channel: u8) -> u16 {
-    match kind {
-        Kind::Stick | Kind::Pull | Kind::Osc | Kind::SourceStick | Kind::SourcePull | Kind::SourceOsc => ALL_CHANNELS,
-        Kind::Press
-        | Kind::Release
-        | Kind::Long
-        | Kind::Double
-        | Kind::Chord
-        | Kind::Cc
-        | Kind::Encoder
-        | Kind::PolyPressure
-        | Kind::Program
-        | Kind::Pressure
-        | Kind::Bend
-        | Kind::NrpnStep
-        | Kind::SourceCc
-        | Kind::SourceCc14
-        | Kind::SourcePoly
-        | Kind::SourcePressure
-        | Kind::SourceBend
-        | Kind::SourceNrpn
-        | Kind::SourceRpn
-        | Kind::SourceNrpnStep => 1 << (channel & 15),
-    }
-}
-
-fn target_channel(target: &crate::mapping::Target) -> u8 {
-    use crate::mapping::Target;
-    match target {
-        Target::Cc { channel, .. }
-        | Target::Cc14 { channel, .. }
-        | Target::Nrpn { channel, .. }
-        | Target::Rpn { channel, .. }
-        | Target::PitchBend { channel, .. }
-        | Target::Aftertouch { channel, .. } => *channel,
-        Target::OscFloat { .. } | Target::LiveParameter { .. } | Target::PatchAttribute { .. } => 0,
-    }
-}
-
-fn number(arg: &OscArg) -> Option<f64> {
-    match arg {
-        OscArg::Int(value) => Some(f64::from(*value)),
-        OscArg::Float(value) => Some(f64::from(*value)),
-        OscArg::Bool(value) => Some(f64::from(u8::from(*value))),
-        OscArg::Text(_) => None,
-    }
-}
-
 pub(super) fn arg_holds(test: &OscTest, arg: Option<&OscArg>) -> bool {
     let Some(arg) = arg else { return false };
-    let value = number(arg);
+    let value = arg.number();
     let equal = |scalar: &Scalar| match (scalar, arg) {
         (Scalar::Text(want), OscArg::Text(got)) => want == got,
         (Scalar::Bool(want), OscArg::Bool(got)) => want == got,
         (Scalar::Number(want), OscArg::Int(_) | OscArg::Float(_)) => {
-            // A float32 on the wire equals the decimal it was written as.
+            // A float32 on the wire equals the decimal number it was written as.
             value.is_some_and(|got| got == *want || got as f32 == *want as f32)
         }
         (Scalar::Text(_) | Scalar::Bool(_) | Scalar::Number(_), _) => false,

@@ -1,8 +1,8 @@
-//! What several controllers say together: 14-bit controllers, registered and non-registered
-//! parameters, and the bank in force.
+//! Combinations of controllers: 14-bit controllers, registered and non-registered parameters, and
+//! the selected bank.
 //!
-//! One [`Assembler`] per device. It only adds: every raw controller message is still an event of
-//! its own. Not here: what a value is mapped to, and increments counted as detents (`gesture`).
+//! One [`Assembler`] per device. Every raw controller message stays an event of its own. Not here:
+//! mapping values, and counting increments as detents (`engine`).
 
 const DATA_MSB: u8 = 6;
 const DATA_LSB: u8 = 38;
@@ -16,44 +16,55 @@ const RESET_ALL_CONTROLLERS: u8 = 121;
 /// Parameter 127/127 of either kind: nothing is selected.
 const NULL: u16 = 0x3FFF;
 
+/// Registered or non-registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParameterKind {
+    /// A registered parameter.
     Rpn,
+    /// A non-registered parameter.
     Nrpn,
 }
 
 /// A parameter number that is selected on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameter {
+    /// Registered or not.
     pub kind: ParameterKind,
     /// 0-16382.
     pub number: u16,
 }
 
+/// A change of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// 0-16383. A parameter that only ever sent its coarse half has the fine half 0.
     Value(u16),
+    /// One step up.
     Increment,
+    /// One step down.
     Decrement,
 }
 
-/// What one controller message completed. Both may be present: controller 6 is a 14-bit controller
-/// and a data entry.
+/// The values that one controller message completed. Both may be present: controller 6 is a 14-bit
+/// controller and a data entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assembled {
     /// Controller 0-31 and its value 0-16383.
     pub cc14: Option<(u8, u16)>,
+    /// The selected parameter and its change.
     pub parameter: Option<(Parameter, Change)>,
 }
 
-/// The last bank select on a channel, as far as it was heard.
+/// The last bank select on a channel, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bank {
+    /// Controller 0.
     pub msb: Option<u8>,
+    /// Controller 32.
     pub lsb: Option<u8>,
 }
 
+/// The state of all controllers of a device.
 #[derive(Debug, Default)]
 pub struct Assembler {
     channels: [Channel; 16],
@@ -72,7 +83,7 @@ struct Channel {
     /// Coarse data entry since the parameter was selected. An older one belongs to another
     /// parameter.
     data_coarse: Option<u8>,
-    /// Which parameters ever sent a fine half. Per parameter, because one device sends coarse and
+    /// Parameters that have sent a fine half. Per parameter, because a device may send coarse and
     /// fine parameters on one channel.
     fine_parameters: Option<Box<[FineBits; 2]>>,
 }
@@ -81,24 +92,27 @@ struct Channel {
 struct FineBits([u64; 256]);
 
 impl Assembler {
+    /// Nothing is known yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets everything, for a device that was away: it may have been switched off.
+    /// Forgets everything, for a device that was disconnected.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
 
+    /// The selected bank of a channel.
     pub fn bank(&self, channel: u8) -> Bank {
         self.channels.get(usize::from(channel)).map_or(Bank::default(), |it| it.bank)
     }
 
-    /// The parameter that data entry, increment and decrement on this channel mean now.
+    /// The parameter selected on this channel.
     pub fn selected(&self, channel: u8) -> Option<Parameter> {
         self.channels.get(usize::from(channel)).and_then(Channel::selected)
     }
 
+    /// Takes a controller message and gives the values that it completes.
     pub fn feed(&mut self, channel: u8, controller: u8, value: u8) -> Assembled {
         let Some(channel) = self.channels.get_mut(usize::from(channel)) else { return Assembled::default() };
         let value = value & 0x7F;
@@ -124,7 +138,7 @@ impl Channel {
             }
             32..=63 => {
                 self.fine_heard |= bit;
-                // A fine half alone says nothing: controller 33 may be a plain fader of its own.
+                // A fine half alone is ignored: controller 33 may be a plain fader.
                 (self.coarse_heard & bit != 0).then_some((number, u16::from(*coarse) << 7 | u16::from(value)))
             }
             _ => None,
@@ -164,7 +178,7 @@ impl Channel {
     fn select(&mut self, kind: ParameterKind, msb: Option<u8>, lsb: Option<u8>) {
         let before = self.selected();
         if self.kind != Some(kind) {
-            // Half a number of the other kind must not complete this one.
+            // Half of an NRPN number does not complete an RPN selection.
             self.deselect();
             self.kind = Some(kind);
         }

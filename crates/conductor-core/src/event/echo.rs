@@ -1,38 +1,40 @@
-//! What we sent a moment ago, so that its echo is not taken for a hand.
+//! Remembers messages that were sent a moment ago, so that their echo is not taken for a hand.
 //!
-//! A device may send back what it was sent. A device with `echo_guard` loses one incoming copy of
-//! each message sent to it within 20 ms; and the approval pad does not count a press that only
-//! repeats its own light.
+//! A device may echo what it receives. A device with `echo_guard` loses one incoming copy of each
+//! message sent to it within 20 ms; and the approval pad does not count a press that repeats its
+//! own light.
 //!
 //! A note-on without velocity and a note-off are the same message here, and release velocity does
-//! not count: PipeWire rewrites both. Not here: the motor-fader rule of feedback, and what comes
-//! back over a cable (`event::returns`).
+//! not count: PipeWire rewrites both. Not here: the motor-fader rule of feedback, and messages that
+//! come back over a cable (`event::returns`).
 
 use super::midi::{Short, short};
 use super::{Body, Micros};
 use std::collections::VecDeque;
 
+/// How long a light may be echoed.
 pub const LIGHT_ECHO: Micros = Micros::from_ms(100);
+/// How long a guarded message may be echoed.
 pub const GUARD: Micros = Micros::from_ms(20);
 
-/// Messages remembered at most.
+/// The most messages that are remembered.
 const MEMORY: usize = 4096;
 
-/// What was sent to one device lately.
+/// Messages recently sent to one device.
 #[derive(Debug)]
 pub struct Echo {
     window: Micros,
     sent: VecDeque<(Micros, Key)>,
-    /// More was sent than is remembered: until then everything counts as an echo, because
-    /// forgetting would let a flood through.
+    /// More was sent than is remembered: until this time every message counts as an echo, so that a
+    /// flood cannot get through.
     blind_until: Option<Micros>,
 }
 
-/// A message as far as echoes tell it.
+/// The part of a message that an echo keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Short(Short),
-    /// Length and a checksum; comparing 8 KiB per message in the engine would be too dear.
+    /// Length and a checksum; comparing 8 KiB per message would be too slow.
     SysEx {
         len: usize,
         sum: u64,
@@ -40,43 +42,33 @@ enum Key {
 }
 
 fn key(body: &Body) -> Option<Key> {
-    let plain = match body {
-        Body::NoteOff { channel, note, .. } => &Body::NoteOff { channel: *channel, note: *note, velocity: 0 },
-        Body::SysEx(data) => {
-            // FNV-1a; a collision only taints a message that is clean.
-            let sum = data
-                .iter()
-                .fold(0xCBF2_9CE4_8422_2325, |sum: u64, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
-            return Some(Key::SysEx { len: data.len(), sum });
-        }
-        Body::NoteOn { .. }
-        | Body::PolyPressure { .. }
-        | Body::Cc { .. }
-        | Body::Program { .. }
-        | Body::ChannelPressure { .. }
-        | Body::PitchBend { .. }
-        | Body::RealTime(_)
-        | Body::Common { .. }
-        | Body::ButtonDown(_)
-        | Body::ButtonUp(_)
-        | Body::Axis { .. }
-        | Body::Trigger { .. }
-        | Body::Osc(_) => body,
+    if let Body::SysEx(data) = body {
+        // FNV-1a; a collision only taints a message that is clean.
+        let sum = data
+            .iter()
+            .fold(0xCBF2_9CE4_8422_2325, |sum: u64, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
+        return Some(Key::SysEx { len: data.len(), sum });
+    }
+    let plain = if let Body::NoteOff { channel, note, .. } = body {
+        &Body::NoteOff { channel: *channel, note: *note, velocity: 0 }
+    } else {
+        body
     };
     short(plain).ok().map(Key::Short)
 }
 
 impl Echo {
-    /// The light that the approval pad shows.
+    /// For the light of the approval pad.
     pub fn of_lights() -> Self {
         Echo { window: LIGHT_ECHO, sent: VecDeque::new(), blind_until: None }
     }
 
-    /// For one device with `echo_guard`: what was sent to it.
+    /// For the messages to one device with `echo_guard`.
     pub fn of_device() -> Self {
         Echo { window: GUARD, sent: VecDeque::new(), blind_until: None }
     }
 
+    /// Remembers a sent message.
     pub fn note_sent(&mut self, at: Micros, body: &Body) {
         let Some(key) = key(body) else { return };
         self.forget(at);
@@ -87,8 +79,7 @@ impl Echo {
         self.sent.push_back((at, key));
     }
 
-    /// Whether this message, heard at `at`, may be one that was sent. Every copy counts: it may
-    /// come back on several inputs.
+    /// Whether this message may be an echo. Every copy counts: it may come back on several inputs.
     pub fn is_echo(&mut self, at: Micros, body: &Body) -> bool {
         self.forget(at);
         if self.sent.is_empty() && self.blind_until.is_none() {
@@ -98,8 +89,8 @@ impl Echo {
         self.blind_until.is_some() || self.sent.iter().any(|(_, sent)| *sent == key)
     }
 
-    /// Takes one remembered copy away if this message is one: each message sent swallows one echo,
-    /// and a hand that repeats it is heard.
+    /// Removes one remembered copy of this message, if there is one: each sent message swallows one
+    /// echo, and a hand that repeats it is heard.
     pub fn swallow(&mut self, at: Micros, body: &Body) -> bool {
         self.forget(at);
         let Some(key) = key(body) else { return false };

@@ -1,8 +1,8 @@
 //! MIDI bytes to event bodies and back.
 //!
-//! The decoder is a state machine that allocates nothing after it was made, so a device callback
-//! can run it. Not here: where the bytes come from, time stamps, and what several controllers
-//! together mean (`assemble`).
+//! The decoder is a state machine that does not allocate after it was made, so a device callback
+//! can run it. Not here: the source of the bytes, time stamps, and combinations of controllers
+//! (`assemble`).
 
 use super::{Body, RealTime};
 use std::fmt;
@@ -10,8 +10,8 @@ use std::fmt;
 /// SysEx above this many bytes between F0 and F7 is dropped and counted.
 pub const SYSEX_MAX: usize = 64 * 1024;
 
-/// What the decoder found. SysEx is borrowed from the decoder's own buffer, because a callback must
-/// not allocate.
+/// A decoded message. SysEx is borrowed from the decoder's buffer, because a callback must not
+/// allocate.
 #[derive(Debug, PartialEq)]
 pub enum Heard<'a> {
     /// Never `SysEx`, and never anything but MIDI.
@@ -20,12 +20,12 @@ pub enum Heard<'a> {
     SysEx(&'a [u8]),
 }
 
-/// What the decoder did not pass on, by reason.
+/// Counts of bytes that the decoder did not pass on, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swallowed {
     /// FE, which devices send every 300 ms.
     pub active_sensing: u64,
-    /// FF: obeying it would let one device silence the studio.
+    /// FF: a device must not be able to silence the studio.
     pub reset: u64,
     /// F4, F5, F9 and FD.
     pub undefined: u64,
@@ -33,8 +33,7 @@ pub struct Swallowed {
     pub stray: u64,
     /// SysEx longer than the buffer.
     pub sysex_too_long: u64,
-    /// SysEx that another status byte ended instead of F7; its end is missing, so nobody can say
-    /// that it is whole.
+    /// SysEx that another status byte ended instead of F7, so its end is missing.
     pub sysex_broken: u64,
 }
 
@@ -55,7 +54,7 @@ enum SysEx {
     Inside {
         len: usize,
     },
-    /// Too long already; its bytes are skipped up to the end.
+    /// Too long; its bytes are skipped up to the end.
     Skipping,
 }
 
@@ -80,11 +79,12 @@ impl Decoder {
         Decoder { status: 0, first: None, sysex: SysEx::Outside, buffer, swallowed: Swallowed::default() }
     }
 
+    /// Counts of bytes that were not passed on.
     pub fn swallowed(&self) -> Swallowed {
         self.swallowed
     }
 
-    /// Forgets a half-heard message, for a port that was closed and opened again. The counters
+    /// Forgets an incomplete message, for a port that was closed and opened again. The counters
     /// stay.
     pub fn reset(&mut self) {
         self.status = 0;
@@ -92,7 +92,7 @@ impl Decoder {
         self.sysex = SysEx::Outside;
     }
 
-    /// Feeds bytes cut anywhere; a message that is not complete yet waits for the next call.
+    /// Takes bytes split at any place; an incomplete message waits for the next call.
     pub fn decode(&mut self, bytes: &[u8], mut heard: impl FnMut(Heard<'_>)) {
         for &byte in bytes {
             match byte {
@@ -106,14 +106,11 @@ impl Decoder {
                     self.status = byte;
                 }
                 0xF0..=0xF7 => self.system(byte, &mut heard),
-                0xF8..=0xFF => match byte {
-                    0xF8 => heard(Heard::Message(Body::RealTime(RealTime::Clock))),
-                    0xFA => heard(Heard::Message(Body::RealTime(RealTime::Start))),
-                    0xFB => heard(Heard::Message(Body::RealTime(RealTime::Continue))),
-                    0xFC => heard(Heard::Message(Body::RealTime(RealTime::Stop))),
-                    0xFE => self.swallowed.active_sensing += 1,
-                    0xFF => self.swallowed.reset += 1,
-                    _ => self.swallowed.undefined += 1,
+                0xFE => self.swallowed.active_sensing += 1,
+                0xFF => self.swallowed.reset += 1,
+                0xF8..=0xFD => match RealTime::from_id(byte.into()) {
+                    Some(message) => heard(Heard::Message(Body::RealTime(message))),
+                    None => self.swallowed.undefined += 1,
                 },
             }
         }
@@ -191,7 +188,7 @@ impl Decoder {
         }
     }
 
-    /// A status byte ends whatever was unfinished, and running status with it.
+    /// A status byte ends an incomplete message and running status.
     fn interrupt(&mut self) {
         if self.first.take().is_some() || matches!(self.status, 0xF1..=0xF3) {
             self.swallowed.stray += 1;
@@ -204,7 +201,7 @@ impl Decoder {
     }
 }
 
-/// A message of one to three bytes, without a heap.
+/// A message of one to three bytes, without allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Short {
     bytes: [u8; 3],
@@ -212,6 +209,7 @@ pub struct Short {
 }
 
 impl Short {
+    /// The bytes of the message.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
@@ -254,8 +252,7 @@ impl fmt::Display for NoBytes {
 
 impl std::error::Error for NoBytes {}
 
-/// The bytes of everything but SysEx, without allocating. Nothing is cut to fit: a number out of
-/// range is an error.
+/// The bytes of any message but SysEx, without allocating. A number out of range is an error.
 pub fn short(body: &Body) -> Result<Short, NoBytes> {
     let two = |status: u8, channel: u8, name, byte| {
         Ok(Short { bytes: [status | nibble(channel)?, seven(name, byte)?, 0], len: 2 })
@@ -277,15 +274,7 @@ pub fn short(body: &Body) -> Result<Short, NoBytes> {
             }
             three(0xE0, channel, ("value", (value & 0x7F) as u8), ("value", (value >> 7) as u8))
         }
-        Body::RealTime(what) => {
-            let status = match what {
-                RealTime::Clock => 0xF8,
-                RealTime::Start => 0xFA,
-                RealTime::Continue => 0xFB,
-                RealTime::Stop => 0xFC,
-            };
-            Ok(Short { bytes: [status, 0, 0], len: 1 })
-        }
+        Body::RealTime(message) => Ok(Short { bytes: [message.id(), 0, 0], len: 1 }),
         Body::Common { status, data: [first, second] } => {
             let len = match status {
                 0xF1 | 0xF3 => 2,
@@ -302,7 +291,7 @@ pub fn short(body: &Body) -> Result<Short, NoBytes> {
     }
 }
 
-/// Appends the bytes of one message; on an error `out` is as it was.
+/// Appends the bytes of one message; on an error `out` is unchanged.
 pub fn encode(body: &Body, out: &mut Vec<u8>) -> Result<(), NoBytes> {
     if let Body::SysEx(data) = body {
         if data.iter().any(|byte| *byte > 0x7F) {

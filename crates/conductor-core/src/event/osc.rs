@@ -1,13 +1,12 @@
 //! OSC 1.0 address patterns, compiled once and matched in time linear in the address.
 //!
 //! `?` is one character, `*` any number, `[a-z]` and `[!a-z]` one of a set, `{a,b}` one of several
-//! words; none of them crosses a `/`. Not here: OSC packets (the shell's `hosts`), and argument
-//! tests (`mapping`).
+//! words; none of them crosses a `/`. Not here: OSC packets (`conductor-hosts`), and argument tests
+//! (`engine`).
 
 use std::fmt;
 
-/// Patterns are this many characters at most, so that the set of live states has a fixed size on
-/// the stack.
+/// The most characters of a pattern, so that the set of live states has a fixed size on the stack.
 pub const PATTERN_MAX: usize = 256;
 
 const WORDS: usize = PATTERN_MAX / 64 + 1;
@@ -15,6 +14,7 @@ const WORDS: usize = PATTERN_MAX / 64 + 1;
 /// A set of positions in the pattern.
 type Set = [u64; WORDS];
 
+/// A compiled address pattern.
 #[derive(Clone, PartialEq)]
 pub struct Pattern {
     text: String,
@@ -28,8 +28,7 @@ pub struct Pattern {
 #[derive(Clone, Debug, PartialEq)]
 struct Place {
     takes: Takes,
-    /// The positions that may take the next character. The position after the last one stands for
-    /// the end.
+    /// The positions that may take the next character. The position after the last one is the end.
     follow: Set,
 }
 
@@ -52,25 +51,39 @@ impl Takes {
     }
 }
 
+/// Why a pattern is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
     /// 1-based, in characters.
     pub column: usize,
+    /// The fault.
     pub reason: Reason,
 }
 
+/// The faults of patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
+    /// It does not begin with `/`.
     NoSlash,
+    /// It has more than [`PATTERN_MAX`] characters.
     TooLong,
+    /// `[` without `]`.
     OpenBracket,
+    /// `{` without `}`.
     OpenBrace,
+    /// `]` without `[`.
     LoneBracket,
+    /// `}` without `{`.
     LoneBrace,
+    /// `[]`.
     EmptySet,
+    /// An empty choice in braces.
     EmptyChoice,
+    /// A range such as `[z-a]`.
     BackwardRange,
+    /// A wildcard in braces.
     WildcardInBraces,
+    /// A `/` in brackets or braces.
     SlashInside,
 }
 
@@ -102,6 +115,7 @@ impl fmt::Debug for Pattern {
 }
 
 impl Pattern {
+    /// Compiles a pattern.
     pub fn compile(text: &str) -> Result<Pattern, PatternError> {
         if !text.starts_with('/') {
             return Err(PatternError { column: 1, reason: Reason::NoSlash });
@@ -119,15 +133,17 @@ impl Pattern {
         Ok(Pattern { text: text.into(), prefix_len, places, first })
     }
 
+    /// The pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether it names one address; exact addresses rank above patterns.
+    /// Whether it matches one address only; exact addresses rank above patterns.
     pub fn is_exact(&self) -> bool {
         self.places.is_empty()
     }
 
+    /// Whether the pattern matches an address.
     pub fn is_match(&self, address: &str) -> bool {
         if self.is_exact() {
             return self.text == address;
@@ -141,7 +157,7 @@ impl Pattern {
             let mut next: Set = [0; WORDS];
             let mut any = false;
             for index in members(&live) {
-                // The end has no place: with characters left it leads nowhere.
+                // The end takes no character.
                 let Some(place) = self.places.get(index) else { continue };
                 if place.takes.accepts(c) {
                     any = true;
@@ -170,7 +186,7 @@ fn pieces(text: &str) -> Result<Vec<Piece>, PatternError> {
     while let Some((at, c)) = chars.next() {
         match c {
             '?' => out.push(Piece::Takes(Takes::Any)),
-            // Two stars mean what one means.
+            // Two stars are equivalent to one.
             '*' if matches!(out.last(), Some(Piece::Star)) => {}
             '*' => out.push(Piece::Star),
             ']' => return Err(fault(at, Reason::LoneBracket)),
@@ -187,7 +203,7 @@ fn pieces(text: &str) -> Result<Vec<Piece>, PatternError> {
                     }
                     let mut ahead = chars.clone();
                     let high = match (ahead.next(), ahead.next()) {
-                        // A minus before the closing bracket stands for itself.
+                        // A minus before the closing bracket is literal.
                         (Some((_, '-')), Some((_, high))) if high != ']' && high != '/' => high,
                         _ => {
                             ranges.push((low, low));
@@ -228,13 +244,12 @@ fn pieces(text: &str) -> Result<Vec<Piece>, PatternError> {
     Ok(out)
 }
 
-/// Lays every character of the pattern out as one position, with the positions that may come next.
-/// Each position takes one character, so a match looks at every character of the address once,
-/// whatever the pattern.
+/// Lays out every character of the pattern as one position, with the positions that may follow.
+/// Each position takes one character, so a match reads every character of the address once.
 fn positions(pieces: Vec<Piece>) -> (Vec<Place>, Set) {
     let mut places: Vec<Place> = Vec::new();
-    // The pieces are laid from the end, so that what follows is known: `after` is what may come
-    // behind the piece in hand.
+    // The pieces are laid out from the end, so that the following positions are known: `after` is
+    // what may follow the current piece.
     let total: usize = pieces
         .iter()
         .map(|piece| match piece {
@@ -258,7 +273,7 @@ fn positions(pieces: Vec<Piece>) -> (Vec<Place>, Set) {
                 let mut follow = after;
                 add(&mut follow, next_index);
                 places.push(Place { takes: Takes::Any, follow });
-                // No character at all is a match too.
+                // No character is a match too.
                 after = follow;
             }
             Piece::Choice(words) => {
@@ -379,7 +394,7 @@ mod tests {
         assert!(Pattern::compile(&long[..PATTERN_MAX]).unwrap().is_exact());
     }
 
-    /// A backtracking matcher takes longer than the universe here.
+    /// A backtracking matcher would not finish here.
     #[test]
     fn hostile_patterns_end() {
         let stars = Pattern::compile(&format!("/{}b", "*a".repeat(127))).unwrap();
@@ -392,7 +407,7 @@ mod tests {
         assert!(!choices.is_match(&format!("/{}", "a".repeat(41))));
     }
 
-    /// The plain recursive reading of the same pieces, as the thing to compare with.
+    /// A plain recursive matcher of the same pieces, to compare with.
     fn slow(pieces: &[Piece], text: &[char]) -> bool {
         let Some((piece, rest)) = pieces.split_first() else { return text.is_empty() };
         match piece {

@@ -1,18 +1,18 @@
-//! Remembers what was sent without a hand, so that it is not taken for a hand when a cable brings
-//! it back.
+//! Remembers messages sent without a hand, so that they do not count as a hand when a cable brings
+//! them back.
 //!
-//! A cable may delay a message, change its velocity, value or channel, or spell a note-off as a
+//! A cable may delay a message, change its velocity, value or channel, or write a note-off as a
 //! note-on without velocity. It keeps the kind of the message and its number (note, controller,
-//! program; the address for OSC), so those are what is remembered: one time per kind and number, in
-//! a table of fixed size. A flood overwrites times and never pushes one out. Two OSC addresses may
-//! share a cell, which only taints more.
+//! program; the address for OSC), so one time per kind and number is stored, in a table of fixed
+//! size. A flood overwrites times and never removes one. Two OSC addresses may share a cell, which
+//! only taints more.
 //!
-//! Not here: what a device says by transposing or by turning one kind of message into another,
-//! which looks like any other input; and `echo_guard`, which swallows exact copies (`event::echo`).
+//! Not here: devices that transpose or convert messages, which look like any other input; and
+//! `echo_guard`, which swallows exact copies (`event::echo`).
 
-use super::{Body, Micros, RealTime};
+use super::{Body, Micros};
 
-/// A cable may take a second; the rest is for queues on the way.
+/// A cable may take a second; the rest is for queues in between.
 pub const WINDOW: Micros = Micros::from_ms(1500);
 
 const NUMBERS: usize = 128;
@@ -28,6 +28,7 @@ const OSC: usize = SINGLE + SINGLES;
 const OSC_CELLS: usize = 1024;
 const CELLS: usize = OSC + OSC_CELLS;
 
+/// The times of messages sent without a hand.
 #[derive(Debug)]
 pub struct Returns {
     sent: Box<[Option<Micros>]>,
@@ -41,7 +42,7 @@ impl Default for Returns {
 }
 
 impl Returns {
-    /// A message left, and no hand was the cause of it.
+    /// Remembers a message that no hand caused.
     pub fn note_sent(&mut self, at: Micros, body: &Body) {
         if let Some(cell) = cell(body).and_then(|it| self.sent.get_mut(it)) {
             *cell = Some(at);
@@ -49,7 +50,7 @@ impl Returns {
         }
     }
 
-    /// Whether a message that arrived at `at` may be one of those.
+    /// Whether a message that arrived at `at` may be one of these.
     pub fn is_return(&self, at: Micros, body: &Body) -> bool {
         let is_recent = |sent: &Micros| at.since(*sent) <= WINDOW.0;
         self.latest.as_ref().is_some_and(is_recent)
@@ -57,7 +58,7 @@ impl Returns {
     }
 }
 
-/// Where a message is remembered; nothing for what no output can send.
+/// The cell of a message; none for events that no output can send.
 fn cell(body: &Body) -> Option<usize> {
     let number = |first: usize, number: u8| Some(first + usize::from(number & 127));
     match body {
@@ -69,10 +70,7 @@ fn cell(body: &Body) -> Option<usize> {
         Body::ChannelPressure { .. } => Some(SINGLE),
         Body::PitchBend { .. } => Some(SINGLE + 1),
         Body::SysEx(_) => Some(SINGLE + 2),
-        Body::RealTime(RealTime::Clock) => Some(SINGLE + 3),
-        Body::RealTime(RealTime::Start) => Some(SINGLE + 4),
-        Body::RealTime(RealTime::Continue) => Some(SINGLE + 5),
-        Body::RealTime(RealTime::Stop) => Some(SINGLE + 6),
+        Body::RealTime(message) => Some(SINGLE + 3 + message.index()),
         Body::Common { .. } => Some(SINGLE + 7),
         Body::Osc(message) => {
             // FNV-1a.

@@ -1,5 +1,4 @@
-//! The event script: what a hand did, as text. `simulate`, `explain`, `monitor` and the tests speak
-//! it.
+//! The event script: events as text, for `simulate`, `explain`, `monitor` and tests.
 //!
 //! Tokens are separated by blanks; a token that begins with `#` starts a comment up to the end of
 //! its line.
@@ -17,31 +16,37 @@
 //! | `dev:ALIAS` `mode:NAME` `t:600` | from here on this device; switch the mode; let 600 ms pass |
 //!
 //! A character that would end a token or an argument is written as `%` and two hexadecimal digits
-//! per UTF-8 byte. Not here: running a script (the simulation does).
+//! per UTF-8 byte. Not here: running a script (`engine::sim`).
 
 use super::{Axis, Body, Button, Micros, OscArg, OscMessage, RealTime, Side};
 use std::fmt::{self, Write};
 
-/// At most this many faults are listed for one script.
+/// The most faults that are listed for one script.
 pub const FAULTS_MAX: usize = 20;
 
+/// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
+    /// An event.
     Event(Body),
     /// Later events come from this device.
     Device(String),
+    /// Switch to this mode.
     Mode(String),
     /// Time passes before the next event.
     Advance(Micros),
 }
 
-/// What is wrong with one token, and where it stands. Line and column are 1-based; columns count
-/// characters.
+/// A fault in one token and its place. Line and column are 1-based; columns count characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
+    /// From 1.
     pub line: usize,
+    /// From 1, in characters.
     pub column: usize,
+    /// The token.
     pub token: String,
+    /// What is wrong.
     pub reason: String,
 }
 
@@ -89,7 +94,7 @@ pub fn parse_token(text: &str) -> Result<Step, Fault> {
     }
 }
 
-/// Prints steps so that [`parse`] reads the same ones.
+/// Prints steps in a form that [`parse`] reads back.
 pub fn print(steps: &[Step]) -> String {
     let words: Vec<String> = steps.iter().map(Step::to_string).collect();
     words.join(" ")
@@ -117,10 +122,10 @@ fn clip(token: &str) -> String {
     }
 }
 
-/// Byte offset in the token, and what is wrong there.
+/// Byte offset in the token, and the fault.
 type Wrong = (usize, String);
 
-/// A part of a token that knows where it stands.
+/// A part of a token with its offset.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     at: usize,
@@ -241,11 +246,11 @@ fn step(token: &str) -> Result<Step, Wrong> {
         "sysex" => {
             let data = tail.hex()?;
             if data.iter().any(|byte| *byte > 0x7F) {
-                return Err(tail.wrong("SysEx bytes are 00 to 7f; F0 and F7 are not written"));
+                return Err(tail.wrong("SysEx data bytes are 00 to 7f; leave out F0 and F7"));
             }
             Body::SysEx(data.into())
         }
-        "rt" => Body::RealTime(tail.named("message", REAL_TIME, real_time_name)?),
+        "rt" => Body::RealTime(tail.named("message", RealTime::ALL, RealTime::name)?),
         "common" => common(tail)?,
         "dev" => return Ok(Step::Device(name(tail, "device alias")?)),
         "mode" => return Ok(Step::Mode(name(tail, "mode")?)),
@@ -259,17 +264,6 @@ const KINDS: &[&str] = &[
     "on", "off", "cc", "pb", "at", "pat", "pc", "down", "up", "axis", "trig", "osc", "sysex", "rt", "common", "dev",
     "mode", "t",
 ];
-
-const REAL_TIME: &[RealTime] = &[RealTime::Clock, RealTime::Start, RealTime::Continue, RealTime::Stop];
-
-fn real_time_name(what: RealTime) -> &'static str {
-    match what {
-        RealTime::Clock => "clock",
-        RealTime::Start => "start",
-        RealTime::Continue => "continue",
-        RealTime::Stop => "stop",
-    }
-}
 
 fn channel(part: Part<'_>) -> Result<(Part<'_>, u8), Wrong> {
     let (rest, channel) = part.cut('/');
@@ -286,7 +280,7 @@ fn note(press: bool, part: Part<'_>) -> Result<Body, Wrong> {
     let (number, velocity) = rest.cut('@');
     let note = number.seven("note")?;
     let velocity = velocity.map_or(Ok(if press { 100 } else { 0 }), |it| it.seven("velocity"))?;
-    // A press without velocity is a release on the wire as well.
+    // A note-on without velocity is a release in MIDI too.
     Ok(if press && velocity > 0 {
         Body::NoteOn { channel, note, velocity }
     } else {
@@ -348,7 +342,7 @@ fn osc_arg(part: Part<'_>) -> Result<OscArg, Wrong> {
     }
 }
 
-/// A word that reads as something other than text.
+/// An argument that is not text.
 fn unquoted(word: &str) -> Option<OscArg> {
     match word {
         "true" => return Some(OscArg::Bool(true)),
@@ -372,7 +366,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// One event as its token, as the trace prints it.
+/// The token of an event.
 pub fn token(body: &Body) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -381,44 +375,20 @@ pub fn token(body: &Body) -> String {
 }
 
 fn write_token(body: &Body, out: &mut String) -> fmt::Result {
-    let on_channel = |out: &mut String, channel: u8| if channel == 0 { Ok(()) } else { write!(out, "/{channel}") };
     match body {
-        Body::NoteOn { channel, note, velocity } => {
-            write!(out, "on:{note}@{velocity}")?;
-            on_channel(out, *channel)
-        }
-        Body::NoteOff { channel, note, velocity } => {
-            write!(out, "off:{note}")?;
-            if *velocity > 0 {
-                write!(out, "@{velocity}")?;
-            }
-            on_channel(out, *channel)
-        }
-        Body::PolyPressure { channel, note, pressure } => {
-            write!(out, "pat:{note}={pressure}")?;
-            on_channel(out, *channel)
-        }
-        Body::Cc { channel, controller, value } => {
-            write!(out, "cc:{controller}={value}")?;
-            on_channel(out, *channel)
-        }
-        Body::Program { channel, program } => {
-            write!(out, "pc:{program}")?;
-            on_channel(out, *channel)
-        }
-        Body::ChannelPressure { channel, pressure } => {
-            write!(out, "at:{pressure}")?;
-            on_channel(out, *channel)
-        }
-        Body::PitchBend { channel, value } => {
-            write!(out, "pb:{value}")?;
-            on_channel(out, *channel)
-        }
+        Body::NoteOn { note, velocity, .. } => write!(out, "on:{note}@{velocity}"),
+        Body::NoteOff { note, velocity: 0, .. } => write!(out, "off:{note}"),
+        Body::NoteOff { note, velocity, .. } => write!(out, "off:{note}@{velocity}"),
+        Body::PolyPressure { note, pressure, .. } => write!(out, "pat:{note}={pressure}"),
+        Body::Cc { controller, value, .. } => write!(out, "cc:{controller}={value}"),
+        Body::Program { program, .. } => write!(out, "pc:{program}"),
+        Body::ChannelPressure { pressure, .. } => write!(out, "at:{pressure}"),
+        Body::PitchBend { value, .. } => write!(out, "pb:{value}"),
         Body::SysEx(data) => {
             out.write_str("sysex:")?;
             data.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
         }
-        Body::RealTime(what) => write!(out, "rt:{}", real_time_name(*what)),
+        Body::RealTime(what) => write!(out, "rt:{what}"),
         Body::Common { status, data: [first, second] } => match status {
             0xF2 => write!(out, "common:f2{first:02x}{second:02x}"),
             0xF6 => out.write_str("common:f6"),
@@ -436,7 +406,7 @@ fn write_token(body: &Body, out: &mut String) -> fmt::Result {
                 mark = ',';
                 match arg {
                     OscArg::Int(value) => write!(out, "{value}")?,
-                    // `{:?}` keeps the decimal point that tells a float from an integer.
+                    // `{:?}` keeps the decimal point that distinguishes a float from an integer.
                     OscArg::Float(value) => write!(out, "{value:?}")?,
                     OscArg::Bool(value) => write!(out, "{value}")?,
                     OscArg::Text(text) if text.is_empty() || text.starts_with('\'') || unquoted(text).is_some() => {
@@ -447,6 +417,10 @@ fn write_token(body: &Body, out: &mut String) -> fmt::Result {
             }
             Ok(())
         }
+    }?;
+    match body.channel() {
+        Some(0) | None => Ok(()),
+        Some(channel) => write!(out, "/{channel}"),
     }
 }
 
@@ -543,7 +517,7 @@ mod tests {
             ("osc:/a=1,,2", 10, "an argument is missing"),
             ("osc:/a=é%zz", 9, "'%' must be followed"),
             ("osc:/a='x", 8, "no closing '"),
-            ("sysex:f0", 7, "F0 and F7 are not written"),
+            ("sysex:f0", 7, "leave out F0 and F7"),
             ("sysex:123", 7, "pairs of hexadecimal"),
             ("common:f2", 8, "system common"),
             ("dev:", 5, "the device alias is missing"),
@@ -600,7 +574,7 @@ mod tests {
                 .prop_map(|(channel, pressure)| Step::Event(Body::ChannelPressure { channel, pressure })),
             (ch, 0u16..16384).prop_map(|(channel, value)| Step::Event(Body::PitchBend { channel, value })),
             prop::collection::vec(n.clone(), 0..10).prop_map(|data| Step::Event(Body::SysEx(data.into()))),
-            prop::sample::select(REAL_TIME).prop_map(|it| Step::Event(Body::RealTime(it))),
+            prop::sample::select(RealTime::ALL).prop_map(|it| Step::Event(Body::RealTime(it))),
             (n.clone(), n.clone()).prop_map(|(a, b)| Step::Event(Body::Common { status: 0xF2, data: [a, b] })),
             n.prop_map(|a| Step::Event(Body::Common { status: 0xF1, data: [a, 0] })),
             buttons.clone().prop_map(|it| Step::Event(Body::ButtonDown(it))),

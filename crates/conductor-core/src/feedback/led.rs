@@ -1,7 +1,7 @@
-//! The picture of an LED scheme: a pure function of the scheme, the time and what was hit of late,
-//! painted ten times a second.
+//! The picture of an LED scheme: a pure function of the scheme, the time and recent hits, painted
+//! ten times a second.
 //!
-//! Not here: when and how much of it is sent (`feedback`).
+//! Not here: when it is sent (`feedback`).
 
 use crate::config::{Config, Device, Led, LedScheme, Rows};
 use crate::event::{DeviceSlot, Micros, Taint};
@@ -13,6 +13,7 @@ use std::f64::consts::TAU;
 
 /// Hits are remembered until the last of them has faded.
 pub const MEMORY_MS: u32 = REACTIVE_MS + FADE_MS;
+/// The most hits that are remembered.
 pub const MAX_HITS: usize = 256;
 const REACTIVE_MS: u32 = 1000;
 const FADE_MS: u32 = 200;
@@ -22,45 +23,57 @@ const WAVE_US: u64 = 2_000_000;
 const RAINBOW_US: u64 = 4_000_000;
 const SPIRAL_US: u64 = 2_000_000;
 const SPARKLE_US: u64 = 100_000;
-/// One pad in this many sparkles at a time.
+/// One pad in this many is lit at a time.
 const SPARKLE_OF: u64 = 8;
 /// The part of a spiral that is lit behind its head.
 const TAIL: f64 = 0.25;
 
+/// A pad with a light.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pad {
-    /// The channel on which it says that it was hit.
+    /// The channel of its presses.
     pub channel: u8,
-    /// The channel on which it is told what to show; some controllers put the brightness there.
+    /// The channel of its light; some controllers encode the brightness there.
     pub light_channel: u8,
+    /// Its note.
     pub note: u8,
 }
 
 /// A pad that was pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
+    /// The device.
     pub port: DeviceSlot,
+    /// The channel of the press.
     pub channel: u8,
+    /// The note.
     pub note: u8,
+    /// The velocity.
     pub velocity: u8,
+    /// When it was pressed.
     pub at: Micros,
-    /// Of the event that hit.
+    /// The taint of the press.
     pub by: Taint,
 }
 
-/// The lit pads of a device, row by row from the bottom left, and the colours it has.
+/// The pads of a device, row by row from the bottom left, and the colours it can show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Surface {
+    /// The device.
     pub port: DeviceSlot,
+    /// Its pads.
     pub pads: Vec<Pad>,
+    /// Pads per row.
     pub columns: usize,
+    /// Its colours.
     pub palette: Palette,
 }
 
+/// A colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rgb(pub u8, pub u8, pub u8);
 
-/// The words a configuration may use for colours.
+/// The colour names of a configuration.
 pub const WORDS: &[(&str, Rgb)] = &[
     ("off", Rgb(0, 0, 0)),
     ("white", Rgb(255, 255, 255)),
@@ -79,25 +92,26 @@ pub const WORDS: &[(&str, Rgb)] = &[
 /// Colours a device can show, each with its velocities from dim to bright.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Palette {
+    /// Each colour with its velocities.
     pub colors: Vec<(Rgb, Vec<u8>)>,
 }
 
 impl Default for Palette {
-    /// For devices whose template names no palette.
+    /// The palette of devices whose template has none.
     fn default() -> Self {
         Palette::of(&[("red", &[5]), ("amber", &[9]), ("yellow", &[13]), ("green", &[21]), ("blue", &[45])])
     }
 }
 
 impl Palette {
-    /// Words that are no colours are left out.
+    /// Unknown names are left out.
     pub fn of(colors: &[(&str, &[u8])]) -> Self {
         let known = |word: &str| WORDS.iter().find(|it| it.0 == word).map(|it| it.1);
         Palette { colors: colors.iter().filter_map(|(word, levels)| Some((known(word)?, levels.to_vec()))).collect() }
     }
 
-    /// The velocity that looks most like this colour at this level. `brightness` dims what can be
-    /// dimmed, but only 0 puts it out.
+    /// The velocity closest to this colour at this level. `brightness` dims, but only 0 switches
+    /// off.
     fn velocity(&self, color: Rgb, level: f64, brightness: u8) -> u8 {
         if color == Rgb(0, 0, 0) || brightness == 0 {
             return 0;
@@ -145,7 +159,7 @@ fn hue(Rgb(r, g, b): Rgb) -> f64 {
     }
 }
 
-/// A word, or `#rrggbb`; what is neither is shown as blue, as the reader has warned.
+/// A colour name or `#rrggbb`; anything else is blue, as the reader has warned.
 pub fn color(text: &str) -> Rgb {
     const UNKNOWN: Rgb = Rgb(0, 0, 255);
     if let Some(hex) = text.strip_prefix('#') {
@@ -158,8 +172,8 @@ pub fn color(text: &str) -> Rgb {
     WORDS.iter().find(|it| it.0 == text).map_or(UNKNOWN, |it| it.1)
 }
 
-/// Every MIDI device that has an output and pads to light: those of its template, else the notes
-/// that triggers name on it.
+/// Every MIDI device with an output and pads: those of its template, else the notes of triggers for
+/// it.
 pub fn surfaces(config: &Config, slots: &mut Slots) -> Vec<Surface> {
     let devices = config.devices.iter().filter(|it| it.enabled && it.direction.has_output());
     devices
@@ -196,29 +210,20 @@ fn named_pads(config: &Config, device: &Device) -> Vec<Pad> {
 }
 
 fn notes(kind: &TriggerKind) -> Vec<u8> {
-    match kind {
-        TriggerKind::Note { note, .. }
-        | TriggerKind::VelocityRange { note, .. }
-        | TriggerKind::LongPress { key: Key::Note(note), .. }
-        | TriggerKind::DoubleTap { key: Key::Note(note), .. } => vec![*note],
-        TriggerKind::NoteChord { notes, .. } => notes.clone(),
-        TriggerKind::LongPress { key: Key::Button(_), .. }
-        | TriggerKind::DoubleTap { key: Key::Button(_), .. }
-        | TriggerKind::Cc { .. }
-        | TriggerKind::EncoderTurn { .. }
-        | TriggerKind::Aftertouch { .. }
-        | TriggerKind::PolyAftertouch { .. }
-        | TriggerKind::PitchBend { .. }
-        | TriggerKind::ProgramChange { .. }
-        | TriggerKind::GamepadButton { .. }
-        | TriggerKind::GamepadButtonChord { .. }
-        | TriggerKind::GamepadAnalogStick { .. }
-        | TriggerKind::GamepadTrigger { .. }
-        | TriggerKind::Osc { .. } => Vec::new(),
+    if let TriggerKind::Note { note, .. }
+    | TriggerKind::VelocityRange { note, .. }
+    | TriggerKind::LongPress { key: Key::Note(note), .. }
+    | TriggerKind::DoubleTap { key: Key::Note(note), .. } = kind
+    {
+        vec![*note]
+    } else if let TriggerKind::NoteChord { notes, .. } = kind {
+        notes.clone()
+    } else {
+        Vec::new()
     }
 }
 
-/// Whether the picture changes by itself.
+/// Whether the picture changes without new events.
 pub fn moves(scheme: LedScheme, hits: &[Hit]) -> bool {
     match scheme {
         LedScheme::Off | LedScheme::Static => false,
@@ -232,8 +237,8 @@ pub fn moves(scheme: LedScheme, hits: &[Hit]) -> bool {
     }
 }
 
-/// One frame: what every pad of a surface shows. `mode_color` is the colour of the mode, blue where
-/// it has none.
+/// One frame: the value of every pad of a surface. `mode_color` is the colour of the mode, blue
+/// where it has none.
 pub fn frame(
     led: &Led,
     surface: &Surface,
@@ -300,7 +305,7 @@ impl Picture {
         }
     }
 
-    /// The hardest hit of late lifts the meter, and it falls within a second.
+    /// The hardest recent hit raises the meter, which falls within a second.
     fn vumeter(&self, index: usize, hits: &[&Hit]) -> (Rgb, f64) {
         let height = hits
             .iter()
@@ -319,7 +324,7 @@ impl Picture {
         (color, f64::from(u8::from(height * rows > row)))
     }
 
-    /// Which place a pad has on the way from the corner around the edge to the middle.
+    /// The position of a pad on the spiral from the corner around the edge to the middle.
     fn spiral(&self, index: usize) -> usize {
         let (mut left, mut bottom) = (0, 0);
         let (mut right, mut top) = (self.columns, self.rows());
@@ -343,7 +348,7 @@ impl Picture {
     }
 }
 
-/// Green to velocity 40, yellow to 80, red above; after a second it fades.
+/// Green up to velocity 40, yellow up to 80, red above; fades after a second.
 fn reactive(now: Micros, pad: Pad, hits: &[&Hit]) -> (Rgb, f64) {
     let of_pad = |it: &&&Hit| it.note == pad.note && it.channel == pad.channel && it.at <= now;
     let Some(hit) = hits.iter().rev().find(of_pad) else { return (Rgb(0, 0, 0), 0.0) };
@@ -362,7 +367,7 @@ fn reactive(now: Micros, pad: Pad, hits: &[&Hit]) -> (Rgb, f64) {
     (color, level)
 }
 
-/// The same for the same frame and pad, and without a pattern the eye could find.
+/// Pseudo-random: the same for the same frame and pad, without a visible pattern.
 fn scatter(frame: u64, pad: u64) -> u64 {
     let mut mixed = (frame << 16 ^ pad).wrapping_add(0x9E37_79B9_7F4A_7C15);
     for shift in [30, 27, 31] {

@@ -1,23 +1,22 @@
-//! Keys that were pressed while learning: chords, double taps, long presses, single presses and how
-//! hard they were.
+//! Suggestions for keys: chords, double taps, long presses, single presses and their velocities.
 //!
-//! The rules are those of `gesture`, seen from the other side: what is found here is what a lone
-//! mapping would find again.
+//! The rules mirror those of `gesture`: a suggestion is a trigger that would fire on the same
+//! events if it were mapped alone.
 
 use super::Captured;
-use super::suggest::{Draft, Tier, only};
+use super::suggest::{Draft, Guess, Tier, only};
 use crate::config::Advanced;
 use crate::event::{Body, Button, DeviceSlot, Micros};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// From here on a press was held on purpose.
+/// A press this long counts as held on purpose.
 const LONG_FROM_MS: u64 = 500;
 const MAX_MS: u64 = 60_000;
-/// Three presses tell soft from hard when they differ by more than this.
+/// Three presses are split into soft and hard when they differ by more than this.
 const VELOCITY_SPREAD: u8 = 30;
 const VELOCITY_PRESSES: usize = 3;
-/// Added to the time a chord took, since nobody plays it twice alike.
+/// Added to the time of a chord, because it is never played twice alike.
 const CHORD_ROOM_MS: u64 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +33,7 @@ impl Key {
         }
     }
 
-    fn words(self) -> String {
+    fn text(self) -> String {
         match self {
             Key::Note(note) => format!("note {note}"),
             Key::Button(button) => format!("button {button}"),
@@ -42,11 +41,11 @@ impl Key {
     }
 }
 
-/// Where chords are looked for: the keys of one device on one channel, or its buttons.
-type Lane = (DeviceSlot, Option<u8>);
+/// The keys that can form a chord: those of one device on one channel, or its buttons.
+type Source = (DeviceSlot, Option<u8>);
 
 struct Press {
-    lane: Lane,
+    source: Source,
     key: Key,
     at: Micros,
     velocity: u8,
@@ -72,31 +71,30 @@ pub(super) fn drafts(events: &[Captured], advanced: &Advanced) -> Vec<Draft> {
 
 fn listen(events: &[Captured], chord_ms: u32) -> Heard {
     let mut heard = Heard::default();
-    let mut down: BTreeMap<(Lane, Key), usize> = BTreeMap::new();
-    let mut open: BTreeMap<Lane, Vec<usize>> = BTreeMap::new();
+    let mut down: BTreeMap<(Source, Key), usize> = BTreeMap::new();
+    let mut open: BTreeMap<Source, Vec<usize>> = BTreeMap::new();
     for event in events {
-        let Some((lane, key, velocity)) = key_of(event) else { continue };
+        let Some((source, key, velocity)) = key_of(event) else { continue };
         let Some(velocity) = velocity else {
-            // Any release ends the group: a chord found across one could begin with a key that was
-            // let go, and never fire again.
-            heard.close(open.remove(&lane));
-            if let Some(press) = down.remove(&(lane, key)).and_then(|at| heard.presses.get_mut(at)) {
+            // Any release ends the group: a chord that spans a release could never fire again.
+            heard.close(open.remove(&source));
+            if let Some(press) = down.remove(&(source, key)).and_then(|at| heard.presses.get_mut(at)) {
                 press.up = Some(event.at);
             }
             continue;
         };
         let index = heard.presses.len();
-        // Some controllers never send a release; the key went up in between, unseen.
-        let unseen_release = down.insert((lane, key), index).is_some();
-        let group = open.entry(lane).or_default();
+        // Some controllers never send a release. Treat the key as released in between.
+        let unseen_release = down.insert((source, key), index).is_some();
+        let group = open.entry(source).or_default();
         let first = group.first().and_then(|it| heard.presses.get(*it)).map(|it| it.at);
         let joins = first.is_some_and(|first| event.at < first.plus_ms(chord_ms));
         if unseen_release || !joins || group.len() >= largest(key) {
             let group = std::mem::take(group);
             heard.close(Some(group));
         }
-        open.entry(lane).or_default().push(index);
-        heard.presses.push(Press { lane, key, at: event.at, velocity, up: None, in_chord: false });
+        open.entry(source).or_default().push(index);
+        heard.presses.push(Press { source, key, at: event.at, velocity, up: None, in_chord: false });
     }
     for group in open.into_values() {
         heard.close(Some(group));
@@ -113,7 +111,7 @@ fn largest(key: Key) -> usize {
 }
 
 /// The key of an event, with its velocity if it went down.
-fn key_of(event: &Captured) -> Option<(Lane, Key, Option<u8>)> {
+fn key_of(event: &Captured) -> Option<(Source, Key, Option<u8>)> {
     let device = event.device;
     if let Body::NoteOn { channel, note, velocity } = event.body {
         Some(((device, Some(channel)), Key::Note(note), Some(velocity)))
@@ -139,21 +137,21 @@ impl Heard {
         self.chords.push(group);
     }
 
-    /// The channel of some keys of a device, if they were heard on one only.
+    /// The channel of some keys of a device, if they used only one.
     fn channel(&self, device: DeviceSlot, keys: &[Key]) -> Option<u8> {
-        let presses = self.presses.iter().filter(|it| it.lane.0 == device && keys.contains(&it.key));
-        only(&presses.filter_map(|it| it.lane.1).collect())
+        let presses = self.presses.iter().filter(|it| it.source.0 == device && keys.contains(&it.key));
+        only(&presses.filter_map(|it| it.source.1).collect())
     }
 
     fn chords(&self, advanced: &Advanced, drafts: &mut Vec<Draft>) {
-        // The slowest playing of a chord counts, so that every one of them would fire.
+        // The slowest playing of a chord counts, so that all of them would fire.
         let mut found: BTreeMap<(DeviceSlot, Vec<Key>), (Micros, u64)> = BTreeMap::new();
         for group in &self.chords {
             let presses: Vec<&Press> = group.iter().filter_map(|it| self.presses.get(*it)).collect();
             let (Some(first), Some(last)) = (presses.first(), presses.last()) else { continue };
             let mut keys: Vec<Key> = presses.iter().map(|it| it.key).collect();
             keys.sort_unstable();
-            let entry = found.entry((first.lane.0, keys)).or_default();
+            let entry = found.entry((first.source.0, keys)).or_default();
             *entry = (entry.0.max(last.at), entry.1.max(last.at.since(first.at)));
         }
         for ((device, keys), (seen, spread_us)) in found {
@@ -164,44 +162,29 @@ impl Heard {
                 Some(Key::Button(_)) => ("GamepadButtonChord", "buttons"),
                 Some(Key::Note(_)) | None => ("NoteChord", "notes"),
             };
-            drafts.push(Draft {
-                tier: Tier::Gesture,
-                seen,
-                device,
-                channel: self.channel(device, &keys),
-                kind,
-                reason: format!("{} keys went down within {} ms", keys.len(), spread_us / 1000),
-                fields: vec![(field, json!(names)), ("timeout_ms", json!(timeout))],
-                confidence: 0.9,
-                needs: None,
-            });
+            let reason = format!("{} keys went down within {} ms", keys.len(), spread_us / 1000);
+            let fields = vec![(field, json!(names)), ("timeout_ms", json!(timeout))];
+            let guess = Guess::new(Tier::Gesture, kind, fields, 0.9, reason);
+            drafts.push(Draft { guess, seen, device, channel: self.channel(device, &keys) });
         }
     }
 
     fn double_taps(&self, advanced: &Advanced, drafts: &mut Vec<Draft>) {
         let window_us = u64::from(advanced.double_tap_timeout_ms) * 1000;
-        let mut last: BTreeMap<(Lane, Key), Micros> = BTreeMap::new();
+        let mut last: BTreeMap<(Source, Key), Micros> = BTreeMap::new();
         let mut found: BTreeMap<(DeviceSlot, Key), (Micros, u64)> = BTreeMap::new();
         for press in self.presses.iter().filter(|it| !it.in_chord) {
-            let before = last.insert((press.lane, press.key), press.at);
+            let before = last.insert((press.source, press.key), press.at);
             if let Some(gap) = before.map(|it| press.at.since(it)).filter(|it| *it < window_us) {
-                found.insert((press.lane.0, press.key), (press.at, gap));
+                found.insert((press.source.0, press.key), (press.at, gap));
             }
         }
         for ((device, key), (seen, gap_us)) in found {
-            drafts.push(Draft {
-                tier: Tier::Gesture,
-                seen,
-                device,
-                channel: self.channel(device, &[key]),
-                kind: "DoubleTap",
-                // Said in full, so that the mapping keeps working when somebody changes the
-                // setting.
-                fields: vec![key.field(), ("timeout_ms", json!(advanced.double_tap_timeout_ms))],
-                confidence: 0.85,
-                reason: format!("{} was pressed twice within {} ms", key.words(), gap_us / 1000),
-                needs: None,
-            });
+            // Written in full, so that the mapping still works when the setting is changed.
+            let fields = vec![key.field(), ("timeout_ms", json!(advanced.double_tap_timeout_ms))];
+            let reason = format!("{} was pressed twice within {} ms", key.text(), gap_us / 1000);
+            let guess = Guess::new(Tier::Gesture, "DoubleTap", fields, 0.85, reason);
+            drafts.push(Draft { guess, seen, device, channel: self.channel(device, &[key]) });
         }
     }
 
@@ -211,29 +194,22 @@ impl Heard {
             let Some(up) = press.up else { continue };
             let held_ms = up.since(press.at) / 1000;
             if held_ms >= LONG_FROM_MS {
-                found.insert((press.lane.0, press.key), (up, held_ms));
+                found.insert((press.source.0, press.key), (up, held_ms));
             }
         }
         for ((device, key), (seen, held_ms)) in found {
             let duration = (held_ms / 100 * 100).min(MAX_MS);
-            drafts.push(Draft {
-                tier: Tier::Gesture,
-                seen,
-                device,
-                channel: self.channel(device, &[key]),
-                kind: "LongPress",
-                fields: vec![key.field(), ("duration_ms", json!(duration))],
-                confidence: 0.8,
-                reason: format!("{} was held for {held_ms} ms", key.words()),
-                needs: None,
-            });
+            let fields = vec![key.field(), ("duration_ms", json!(duration))];
+            let reason = format!("{} was held for {held_ms} ms", key.text());
+            let guess = Guess::new(Tier::Gesture, "LongPress", fields, 0.8, reason);
+            drafts.push(Draft { guess, seen, device, channel: self.channel(device, &[key]) });
         }
     }
 
     fn single_presses(&self, drafts: &mut Vec<Draft>) {
         let mut found: BTreeMap<(DeviceSlot, Key), (Micros, Vec<u8>)> = BTreeMap::new();
         for press in &self.presses {
-            let (seen, velocities) = found.entry((press.lane.0, press.key)).or_default();
+            let (seen, velocities) = found.entry((press.source.0, press.key)).or_default();
             *seen = press.at;
             velocities.push(press.velocity);
         }
@@ -247,17 +223,8 @@ impl Heard {
                 Key::Note(_) => ("Note", vec![key.field(), ("velocity_range", json!([1, 127]))]),
                 Key::Button(_) => ("GamepadButton", vec![key.field()]),
             };
-            drafts.push(Draft {
-                tier: Tier::Key,
-                seen,
-                device,
-                channel,
-                kind,
-                fields,
-                confidence: 0.7,
-                reason: format!("{} was pressed {times}", key.words()),
-                needs: None,
-            });
+            let reason = format!("{} was pressed {times}", key.text());
+            drafts.push(Draft { guess: Guess::new(Tier::Key, kind, fields, 0.7, reason), seen, device, channel });
             if matches!(key, Key::Note(_)) {
                 velocity_thirds(device, channel, key, seen, &velocities, drafts);
             }
@@ -265,8 +232,8 @@ impl Heard {
     }
 }
 
-/// Soft, medium and hard. The span that was played is cut in three and the outer thirds reach to
-/// the ends; a third that nobody played is left out, since nothing shows that this hand can hit it.
+/// Soft, medium and hard. The played range is cut in three and the outer thirds reach to the ends;
+/// a third without any press is left out.
 fn velocity_thirds(
     device: DeviceSlot,
     channel: Option<u8>,
@@ -282,26 +249,16 @@ fn velocity_thirds(
         return;
     }
     let (soft_max, medium_max) = (low + span / 3, high - span / 3);
-    for (word, min, max) in [("soft", 1, soft_max), ("medium", soft_max + 1, medium_max), ("hard", medium_max + 1, 127)]
-    {
+    // The confidence falls from soft to hard only to keep that order.
+    let thirds =
+        [("soft", 1, soft_max, 0.52), ("medium", soft_max + 1, medium_max, 0.51), ("hard", medium_max + 1, 127, 0.5)];
+    for (word, min, max, confidence) in thirds {
         if played.range(min..=max).next().is_none() {
             continue;
         }
-        drafts.push(Draft {
-            tier: Tier::Velocity,
-            seen,
-            device,
-            channel,
-            kind: "VelocityRange",
-            fields: vec![key.field(), ("min", json!(min)), ("max", json!(max))],
-            // Falls from soft to hard only to keep that order.
-            confidence: match word {
-                "soft" => 0.52,
-                "medium" => 0.51,
-                _ => 0.5,
-            },
-            reason: format!("{word} presses of {}: velocities from {low} to {high} were played", key.words()),
-            needs: None,
-        });
+        let fields = vec![key.field(), ("min", json!(min)), ("max", json!(max))];
+        let reason = format!("{word} presses of {}: velocities from {low} to {high} were played", key.text());
+        let guess = Guess::new(Tier::Velocity, "VelocityRange", fields, confidence, reason);
+        drafts.push(Draft { guess, seen, device, channel });
     }
 }

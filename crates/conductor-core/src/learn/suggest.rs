@@ -1,8 +1,7 @@
-//! The ranking of what was heard: gestures of keys, the latest first; then single keys; then
-//! everything that is not a key.
+//! Ranks suggestions: gestures of keys, the latest first; then single keys; then all other
+//! controls.
 //!
-//! Every suggestion is a trigger the reader accepts, and mapped alone it fires when the same events
-//! come again.
+//! Every suggestion is a valid trigger, and mapped alone it fires on the same events.
 
 use super::{Captured, keys, values};
 use crate::config::Advanced;
@@ -11,21 +10,24 @@ use crate::mapping::table::Slots;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// More would not help anybody choose.
+/// The most suggestions; more do not help.
 const MAX_SUGGESTIONS: usize = 16;
 
+/// A suggested trigger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suggestion {
-    /// As it goes into a mapping.
+    /// The trigger as a mapping writes it.
     pub trigger: Value,
     /// 0..=1.
     pub confidence: f64,
+    /// Why it is suggested.
     pub reason: String,
-    /// What the person could do to make it certain.
+    /// What the person could do to confirm it.
     pub needs: Option<&'static str>,
 }
 
 impl Suggestion {
+    /// Confidence, reason and need, as the wire form.
     pub fn info(&self) -> Value {
         let mut info = json!({"confidence": self.confidence, "reason": self.reason});
         if let (Some(needs), Some(info)) = (self.needs, info.as_object_mut()) {
@@ -35,7 +37,7 @@ impl Suggestion {
     }
 }
 
-/// Coarse rank of a suggestion; within one the latest comes first, then the surest.
+/// Coarse rank of a suggestion; within one rank the latest comes first, then the most confident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tier {
     Gesture,
@@ -45,14 +47,9 @@ pub(super) enum Tier {
     Pressure,
 }
 
-/// A suggestion before it is ranked.
-pub(super) struct Draft {
+/// A trigger that would fire on the recorded events.
+pub(super) struct Guess {
     pub tier: Tier,
-    /// When its control was last touched, or its gesture was complete.
-    pub seen: Micros,
-    pub device: DeviceSlot,
-    /// Present if the control was heard on one channel only.
-    pub channel: Option<u8>,
     pub kind: &'static str,
     pub fields: Vec<(&'static str, Value)>,
     pub confidence: f64,
@@ -60,26 +57,53 @@ pub(super) struct Draft {
     pub needs: Option<&'static str>,
 }
 
+impl Guess {
+    pub fn new(
+        tier: Tier,
+        kind: &'static str,
+        fields: Vec<(&'static str, Value)>,
+        confidence: f64,
+        reason: impl Into<String>,
+    ) -> Self {
+        Guess { tier, kind, fields, confidence, reason: reason.into(), needs: None }
+    }
+
+    pub fn needs(self, needs: &'static str) -> Self {
+        Guess { needs: Some(needs), ..self }
+    }
+}
+
+/// A guess with its device and time, before it is ranked.
+pub(super) struct Draft {
+    pub guess: Guess,
+    /// When its control was last touched, or its gesture was complete.
+    pub seen: Micros,
+    pub device: DeviceSlot,
+    /// Present if the control used one channel only.
+    pub channel: Option<u8>,
+}
+
 impl Draft {
     fn finish(self, slots: &Slots) -> Suggestion {
+        let Guess { kind, fields, confidence, reason, needs, .. } = self.guess;
         let mut trigger = Map::new();
-        trigger.insert("type".into(), json!(self.kind));
-        trigger.extend(self.fields.into_iter().map(|(key, value)| (key.to_owned(), value)));
+        trigger.insert("type".into(), json!(kind));
+        trigger.extend(fields.into_iter().map(|(key, value)| (key.to_owned(), value)));
         trigger.insert("device".into(), json!(slots.name(self.device)));
         if let Some(channel) = self.channel {
             trigger.insert("channel".into(), json!(channel));
         }
-        let trigger = Value::Object(trigger);
-        Suggestion { trigger, confidence: self.confidence, reason: self.reason, needs: self.needs }
+        Suggestion { trigger: Value::Object(trigger), confidence, reason, needs }
     }
 }
 
+/// Suggests triggers for recorded events.
 pub fn suggest(events: &[Captured], slots: &Slots, advanced: &Advanced) -> Vec<Suggestion> {
     let mut drafts = keys::drafts(events, advanced);
     drafts.extend(values::drafts(events, advanced));
     drafts.sort_by(|a, b| {
         let by_time = b.seen.cmp(&a.seen);
-        a.tier.cmp(&b.tier).then(by_time).then(b.confidence.total_cmp(&a.confidence))
+        a.guess.tier.cmp(&b.guess.tier).then(by_time).then(b.guess.confidence.total_cmp(&a.guess.confidence))
     });
     let mut said = BTreeSet::new();
     let mut suggestions: Vec<Suggestion> = drafts.into_iter().map(|it| it.finish(slots)).collect();

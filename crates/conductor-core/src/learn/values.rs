@@ -1,7 +1,8 @@
-//! Controls that are not keys: what kind of knob, wheel, stick or surface sent these values.
+//! Suggestions for controls that are not keys: which kind of knob, wheel, stick or surface sent
+//! these values.
 
 use super::Captured;
-use super::suggest::{Draft, Tier, only};
+use super::suggest::{Draft, Guess, Tier, only};
 use crate::config::Advanced;
 use crate::engine::thresholds;
 use crate::event::osc::PATTERN_MAX;
@@ -9,7 +10,7 @@ use crate::event::{Axis, Body, DeviceSlot, Micros, OscArg, Side};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fewer messages do not tell what kind of encoder sent them.
+/// Fewer messages do not show the kind of encoder.
 const ENCODER_MESSAGES: usize = 8;
 const OTHER_WAY: &str = "turn the other way";
 const BEND_CENTRE: u16 = 8192;
@@ -45,7 +46,7 @@ impl Control {
     }
 }
 
-/// What a control sent, in order.
+/// The values of a control, in order.
 #[derive(Default)]
 struct Sent {
     seen: Micros,
@@ -67,24 +68,14 @@ pub(super) fn drafts(events: &[Captured], advanced: &Advanced) -> Vec<Draft> {
         let (bare, _) = control.split();
         let channel = channels.get(&(device, bare)).and_then(only);
         for guess in guesses(&control, &heard.values) {
-            drafts.push(Draft {
-                tier: guess.tier,
-                seen: heard.seen,
-                device,
-                channel,
-                kind: guess.kind,
-                fields: guess.fields,
-                confidence: guess.confidence,
-                reason: guess.reason,
-                needs: guess.needs,
-            });
+            drafts.push(Draft { guess, seen: heard.seen, device, channel });
         }
     }
     drafts
 }
 
 /// Reads events as the engine does: sticks and triggers after their dead zones, programs with the
-/// bank in force.
+/// selected bank.
 struct Hearing<'a> {
     advanced: &'a Advanced,
     axes: BTreeMap<DeviceSlot, [f64; 4]>,
@@ -132,24 +123,18 @@ impl<'a> Hearing<'a> {
             }
             Body::Axis { axis, value } => {
                 let axes = self.axes.entry(device).or_default();
-                let (number, pair) = match axis {
-                    Axis::LeftX => (0, [Axis::LeftX, Axis::LeftY]),
-                    Axis::LeftY => (1, [Axis::LeftX, Axis::LeftY]),
-                    Axis::RightX => (2, [Axis::RightX, Axis::RightY]),
-                    Axis::RightY => (3, [Axis::RightX, Axis::RightY]),
-                };
-                axes[number] = f64::from(*value).clamp(-1.0, 1.0);
-                let first = number / 2 * 2;
+                axes[axis.index()] = f64::from(*value).clamp(-1.0, 1.0);
+                let first = axis.stick();
                 let (x, y) = thresholds::radial(self.advanced.stick_deadzone, axes[first], axes[first + 1]);
-                put(Control::Stick(pair[0]), Some(x));
-                put(Control::Stick(pair[1]), Some(y));
+                put(Control::Stick(Axis::ALL[first]), Some(x));
+                put(Control::Stick(Axis::ALL[first + 1]), Some(y));
             }
             Body::Trigger { side, value } => {
                 let pulled = thresholds::pull(self.advanced.trigger_deadzone, f64::from(*value));
                 put(Control::Pull(*side), Some((pulled * 127.0).round()));
             }
             Body::Osc(message) => {
-                let value = message.args.first().and_then(number);
+                let value = message.args.first().and_then(OscArg::number);
                 put(Control::Osc(message.address.clone()), value);
             }
             Body::NoteOn { .. }
@@ -163,33 +148,8 @@ impl<'a> Hearing<'a> {
     }
 }
 
-fn number(arg: &OscArg) -> Option<f64> {
-    match arg {
-        OscArg::Int(value) => Some(f64::from(*value)),
-        OscArg::Float(value) => Some(f64::from(*value)),
-        OscArg::Bool(value) => Some(f64::from(u8::from(*value))),
-        OscArg::Text(_) => None,
-    }
-}
-
-struct Guess {
-    tier: Tier,
-    kind: &'static str,
-    fields: Vec<(&'static str, Value)>,
-    confidence: f64,
-    reason: String,
-    needs: Option<&'static str>,
-}
-
-impl Guess {
-    fn new(kind: &'static str, fields: Vec<(&'static str, Value)>, confidence: f64, reason: impl Into<String>) -> Self {
-        Guess { tier: Tier::Control, kind, fields, confidence, reason: reason.into(), needs: None }
-    }
-
-    fn needs(mut self, needs: &'static str) -> Self {
-        self.needs = Some(needs);
-        self
-    }
+fn guess(kind: &'static str, fields: Vec<(&'static str, Value)>, confidence: f64, reason: impl Into<String>) -> Guess {
+    Guess::new(Tier::Control, kind, fields, confidence, reason)
 }
 
 fn guesses(control: &Control, values: &[f64]) -> Vec<Guess> {
@@ -202,7 +162,7 @@ fn guesses(control: &Control, values: &[f64]) -> Vec<Guess> {
             let mut fields = vec![("program", json!(program))];
             fields.extend(bank.0.map(|it| ("bank_msb", json!(it))));
             fields.extend(bank.1.map(|it| ("bank_lsb", json!(it))));
-            vec![Guess::new("ProgramChange", fields, 0.9, format!("program {program} was chosen"))]
+            vec![guess("ProgramChange", fields, 0.9, format!("program {program} was chosen"))]
         }
         Control::Stick(axis) => stick(*axis, values),
         Control::Pull(side) => pull(*side, values),
@@ -213,18 +173,18 @@ fn guesses(control: &Control, values: &[f64]) -> Vec<Guess> {
 // Controllers.
 
 fn controller(cc: u8, values: &[u8]) -> Vec<Guess> {
-    let plain = |confidence: f64, reason: String| Guess::new("CC", vec![("cc", json!(cc))], confidence, reason);
+    let plain = |confidence: f64, reason: String| guess("CC", vec![("cc", json!(cc))], confidence, reason);
     let (low, high) = (values.iter().min().copied().unwrap_or(0), values.iter().max().copied().unwrap_or(0));
     if is_button(values) {
         let fields = vec![("cc", json!(cc)), ("value_min", json!(64))];
-        return vec![Guess::new("CC", fields, 0.9, format!("CC {cc} sends 127 and 0, like a button"))];
+        return vec![guess("CC", fields, 0.9, format!("CC {cc} sends 127 and 0, like a button"))];
     }
     let mut guesses: Vec<Guess> = encoder(values)
         .into_iter()
         .map(|(mode, confidence, needs)| {
             let fields = vec![("cc", json!(cc)), ("mode", json!(mode))];
             let reason = format!("CC {cc} sent values from {low} to {high}, as {mode} encoders do");
-            Guess { needs, ..Guess::new("EncoderTurn", fields, confidence, reason) }
+            Guess { needs, ..guess("EncoderTurn", fields, confidence, reason) }
         })
         .collect();
     let few = values.len() < ENCODER_MESSAGES && low != high;
@@ -234,14 +194,14 @@ fn controller(cc: u8, values: &[u8]) -> Vec<Guess> {
     guesses
 }
 
-/// Presses send 127 and, most of them, 0 after it. Eight or more messages are still a button's when
+/// Buttons send 127 and usually 0 after it. Eight or more messages still come from a button when
 /// they alternate strictly: an encoder sends runs.
 fn is_button(values: &[u8]) -> bool {
     let only_ends = values.iter().all(|it| matches!(it, 0 | 127)) && values.contains(&127);
     only_ends && (values.len() < ENCODER_MESSAGES || values.windows(2).all(|pair| pair[0] != pair[1]))
 }
 
-/// Which encoders send such values, with the confidence in each.
+/// The encoders that send such values, with the confidence in each.
 fn encoder(values: &[u8]) -> Vec<(&'static str, f64, Option<&'static str>)> {
     if values.len() < ENCODER_MESSAGES {
         return Vec::new();
@@ -300,43 +260,33 @@ fn bend(values: &[f64]) -> Vec<Guess> {
     if half(up) > 0 {
         let from = BEND_CENTRE + half(up);
         let reason = format!("the wheel went up to {}", centre + up);
-        guesses.push(Guess::new(
-            "PitchBend",
-            vec![("value_min", json!(from))],
-            if up >= down { 0.8 } else { 0.6 },
-            reason,
-        ));
+        guesses.push(guess("PitchBend", vec![("value_min", json!(from))], if up >= down { 0.8 } else { 0.6 }, reason));
     }
     if half(down) > 0 {
         let to = BEND_CENTRE - half(down);
         let reason = format!("the wheel went down to {}", centre - down);
-        guesses.push(Guess::new(
-            "PitchBend",
-            vec![("value_max", json!(to))],
-            if down > up { 0.8 } else { 0.6 },
-            reason,
-        ));
+        guesses.push(guess("PitchBend", vec![("value_max", json!(to))], if down > up { 0.8 } else { 0.6 }, reason));
     }
     if guesses.is_empty() {
-        let guess = Guess::new("PitchBend", Vec::new(), 0.3, "the wheel hardly left its centre");
-        guesses.push(guess.needs("push the wheel further"));
+        let found = guess("PitchBend", Vec::new(), 0.3, "the wheel hardly left its centre");
+        guesses.push(found.needs("push the wheel further"));
     }
     guesses
 }
 
-/// Half of the strongest push: reached again without effort, and not by resting a finger.
+/// Half of the strongest pressure: easy to reach again, and not by resting a finger.
 fn pressure(kind: &'static str, mut fields: Vec<(&'static str, Value)>, values: &[f64]) -> Vec<Guess> {
     let strongest = values.iter().copied().fold(0.0, f64::max);
     fields.push(("pressure_min", json!((strongest / 2.0).ceil() as u8)));
-    let guess = Guess::new(kind, fields, 0.4, format!("pressure rose to {strongest}"));
-    vec![Guess { tier: Tier::Pressure, ..guess }]
+    let found = guess(kind, fields, 0.4, format!("pressure rose to {strongest}"));
+    vec![Guess { tier: Tier::Pressure, ..found }]
 }
 
 // Gamepads.
 
 fn stick(axis: Axis, values: &[f64]) -> Vec<Guess> {
     const THRESHOLD: f64 = 0.5;
-    /// Less is a thumb resting on the stick, or its sister axis trembling.
+    /// Less is a resting thumb, or the other axis trembling.
     const LEAST: f64 = 0.2;
     let mut guesses = Vec::new();
     for (direction, sign) in [("positive", 1.0), ("negative", -1.0)] {
@@ -346,13 +296,13 @@ fn stick(axis: Axis, values: &[f64]) -> Vec<Guess> {
         }
         let fields = vec![("axis", json!(axis.name())), ("direction", json!(direction))];
         let reason = format!("{axis} went to {:.2}", furthest * sign);
-        let mut guess = Guess::new("GamepadAnalogStick", fields, 0.4 + furthest / 2.0, reason);
+        let mut found = guess("GamepadAnalogStick", fields, 0.4 + furthest / 2.0, reason);
         if furthest < THRESHOLD {
             // A hundredth below, so that rounding cannot put it out of reach.
-            guess.fields.push(("threshold", json!(((furthest * 100.0).floor() - 1.0) / 100.0)));
-            guess = guess.needs("push the stick further");
+            found.fields.push(("threshold", json!(((furthest * 100.0).floor() - 1.0) / 100.0)));
+            found = found.needs("push the stick further");
         }
-        guesses.push(guess);
+        guesses.push(found);
     }
     guesses
 }
@@ -364,18 +314,18 @@ fn pull(side: Side, values: &[f64]) -> Vec<Guess> {
         return Vec::new();
     }
     let fields = vec![("trigger", json!(side.name()))];
-    let mut guess = Guess::new("GamepadTrigger", fields, 0.8, format!("the {side} trigger went to {furthest} of 127"));
+    let mut found = guess("GamepadTrigger", fields, 0.8, format!("the {side} trigger went to {furthest} of 127"));
     if furthest < THRESHOLD {
-        guess.fields.push(("threshold", json!(furthest as u8)));
-        guess = guess.needs("pull the trigger further");
+        found.fields.push(("threshold", json!(furthest as u8)));
+        found = found.needs("pull the trigger further");
     }
-    vec![guess]
+    vec![found]
 }
 
 // OSC.
 
 fn osc(address: &str, values: &[f64]) -> Vec<Guess> {
-    // In a trigger these are wildcards; one wildcard character matches the character itself.
+    // These are wildcards in a trigger; `?` matches each of them.
     let pattern = address.replace(['?', '*', '[', ']', '{', '}'], "?");
     if !pattern.starts_with('/') || pattern.chars().count() > PATTERN_MAX {
         return Vec::new();
@@ -388,5 +338,5 @@ fn osc(address: &str, values: &[f64]) -> Vec<Guess> {
     } else {
         format!("{address} was heard")
     };
-    vec![Guess::new("Osc", fields, 0.8, reason)]
+    vec![guess("Osc", fields, 0.8, reason)]
 }

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Changed, MAX_USES, Present};
 use crate::digest::Digest;
+use crate::named_enum::{named_enum, serde_as_text};
 use crate::policy::{Channel, Floor, Tier};
 use crate::principal::Principal;
 use crate::timestamp::Timestamp;
@@ -16,6 +17,7 @@ use crate::timestamp::Timestamp;
 const MAX_SUMMARY: usize = 200;
 const MAX_FACT: usize = 16_384;
 
+/// What a record is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -40,19 +42,28 @@ impl fmt::Display for Kind {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    Pending,
-    Allowed,
-    Used,
-    Denied,
-    Expired,
-    Stale,
-    Undone,
+named_enum! {
+    /// Where a record is in its life.
+    pub enum State {
+        /// A person has not answered yet.
+        Pending = "pending",
+        /// A person said yes; uses are left.
+        Allowed = "allowed",
+        /// Every use was taken.
+        Used = "used",
+        /// A person said no.
+        Denied = "denied",
+        /// The time to answer or to use the yes is over.
+        Expired = "expired",
+        /// The state it was made for has changed.
+        Stale = "stale",
+        /// The change was rolled back.
+        Undone = "undone",
+    }
 }
 
 impl State {
+    /// Whether nothing can change it any more, except an undo.
     pub const fn has_ended(self) -> bool {
         match self {
             Self::Pending | Self::Allowed => false,
@@ -61,31 +72,23 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pending => "pending",
-            Self::Allowed => "allowed",
-            Self::Used => "used",
-            Self::Denied => "denied",
-            Self::Expired => "expired",
-            Self::Stale => "stale",
-            Self::Undone => "undone",
-        })
-    }
-}
-
-/// A line of what the approver sees, rendered by us.
+/// A line that the approver sees, rendered by us.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
+    /// Short name.
     pub label: String,
+    /// The value.
     pub text: String,
 }
 
+/// A person's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decided {
+    /// Principal of the person.
     pub by: String,
+    /// The channel of the answer.
     pub channel: Channel,
+    /// Time of the answer.
     pub at: Timestamp,
 }
 
@@ -115,8 +118,8 @@ impl fmt::Display for Short {
 impl FromStr for Short {
     type Err = BadRecord;
 
-    /// Reads what a person types: any case, with or without the dash, and O, I and L for the digits
-    /// they look like.
+    /// Reads a typed code: any case, with or without the dash, and O, I and L for the digits they
+    /// look like.
     fn from_str(text: &str) -> Result<Self, BadRecord> {
         let digits = text.bytes().filter(|byte| *byte != b'-').map(|byte| match byte.to_ascii_uppercase() {
             b'O' => b'0',
@@ -137,19 +140,11 @@ impl FromStr for Short {
     }
 }
 
-impl Serialize for Short {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+serde_as_text!(Short);
 
-impl<'de> Deserialize<'de> for Short {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
+/// Why a record cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum BadRecord {
     #[error("a short id has eight digits, such as 7F3K-Q2WD")]
     Short,
@@ -170,54 +165,65 @@ fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> 
     Option::deserialize(deserializer)
 }
 
+/// A plan, question, edit or standing grant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    #[serde(with = "uuid_text")]
+    /// UUIDv4.
     pub id: Uuid,
+    /// The id in eight digits for people.
     pub short: Short,
+    /// What it is about.
     pub kind: Kind,
+    /// Where it is in its life.
     pub state: State,
+    /// The caller.
     pub principal: Principal,
+    /// Full name of the tool.
     pub tool: String,
+    /// Tier of the tool.
     pub tier: Tier,
+    /// Digest of the tool.
     pub pin: Digest,
+    /// Digest of the arguments.
     pub args_hash: Digest,
+    /// One line for the approver.
     pub summary: String,
+    /// Details for the approver.
     pub facts: Vec<Fact>,
+    /// The changes of a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Value>>,
+    /// Diff of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff_preview: Option<String>,
+    /// Digest of the state before.
     #[serde(deserialize_with = "nullable")]
     pub base_state_hash: Option<Digest>,
+    /// Digest of the state after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_state_hash: Option<Digest>,
+    /// Warnings for the approver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warnings: Option<Vec<String>>,
+    /// Version of the policy it was made under.
     pub policy_version: Digest,
+    /// Weakest channel whose yes counts.
     pub channel_floor: Floor,
+    /// Calls that the yes still allows.
     #[serde(deserialize_with = "nullable")]
     pub uses_left: Option<u32>,
+    /// Whether the yes covers other arguments.
     #[serde(default, skip_serializing_if = "is_false")]
     pub any_args: bool,
+    /// Time of the question.
     pub created_at: Timestamp,
+    /// End of the question or the yes; absent for standing grants.
     #[serde(deserialize_with = "nullable")]
     pub expires_at: Option<Timestamp>,
+    /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decided>,
-}
-
-mod uuid_text {
-    use super::{Deserialize, Deserializer, Serializer, Uuid};
-
-    pub fn serialize<S: Serializer>(id: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(id)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Uuid, D::Error> {
-        Uuid::parse_str(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-    }
 }
 
 impl Record {
@@ -273,6 +279,7 @@ impl Record {
         serde_json::to_vec(&record).unwrap_or_default()
     }
 
+    /// Reads a stored record and checks its limits.
     pub fn from_json(bytes: &[u8]) -> Result<Self, BadRecord> {
         let record: Self = serde_json::from_slice(bytes).map_err(|error| BadRecord::Json(error.to_string()))?;
         if record.summary.chars().count() > MAX_SUMMARY {

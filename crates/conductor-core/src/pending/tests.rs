@@ -439,7 +439,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a person allowed, written down beside the store and judged by itself.
+/// An independent record of the answers, to compare the store with.
 #[derive(Debug, Clone)]
 struct Granted {
     id: Uuid,

@@ -1,4 +1,4 @@
-//! The changes a plan can be made of, and reading them from what a tool sends.
+//! The changes of a plan, and reading them from the arguments of a tool.
 //!
 //! Rows are kept as they were sent, so that `keys = ["cmd", "c"]` is written as an array; reading
 //! proves that they mean something.
@@ -6,9 +6,12 @@
 use crate::config::reader::{Fields, Reader};
 use crate::config::tree::Node;
 use crate::config::{Diagnostic, device, input, rows};
+use crate::named_enum::variant_names;
 use serde_json::Value;
 
+/// One change of a plan.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "named like the arguments of the tool")]
 pub enum Change {
     CreateMapping {
         mode: String,
@@ -56,42 +59,29 @@ pub enum Change {
     },
 }
 
-/// An index is where the row stands when the plan is made; the plan itself goes by id.
+/// An index is the position of the row when the plan is made; the plan itself uses ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowRef {
+    /// The id.
     Id(String),
+    /// The position within its mode, from 0.
     Index(usize),
 }
 
+variant_names!(Change {
+    CreateMapping,
+    UpdateMapping,
+    DeleteMapping,
+    CreateContinuous,
+    DeleteContinuous,
+    CreateMode,
+    DeleteMode,
+    CreateDeviceIdentity,
+    DeleteDeviceIdentity,
+    ApplyTemplate,
+});
+
 impl Change {
-    pub const NAMES: &'static [&'static str] = &[
-        "CreateMapping",
-        "UpdateMapping",
-        "DeleteMapping",
-        "CreateContinuous",
-        "DeleteContinuous",
-        "CreateMode",
-        "DeleteMode",
-        "CreateDeviceIdentity",
-        "DeleteDeviceIdentity",
-        "ApplyTemplate",
-    ];
-
-    pub fn name(&self) -> &'static str {
-        match self {
-            Change::CreateMapping { .. } => "CreateMapping",
-            Change::UpdateMapping { .. } => "UpdateMapping",
-            Change::DeleteMapping { .. } => "DeleteMapping",
-            Change::CreateContinuous { .. } => "CreateContinuous",
-            Change::DeleteContinuous { .. } => "DeleteContinuous",
-            Change::CreateMode { .. } => "CreateMode",
-            Change::DeleteMode { .. } => "DeleteMode",
-            Change::CreateDeviceIdentity { .. } => "CreateDeviceIdentity",
-            Change::DeleteDeviceIdentity { .. } => "DeleteDeviceIdentity",
-            Change::ApplyTemplate { .. } => "ApplyTemplate",
-        }
-    }
-
     /// `at` is the JSON pointer of `value` within the tool's arguments; empty for the whole.
     pub fn read(value: &Value, at: &str) -> Result<Change, Vec<Diagnostic>> {
         input::read(value, at, read)
@@ -151,8 +141,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Change
         "CreateDeviceIdentity" => {
             let alias = f.need(r, "alias", Reader::alias);
             let matchers = f.need(r, "matchers", |r, it| {
-                let items = r.list(it, 1, 16)?;
-                Some(r.each(items, |r, item| device::matcher(r, item).map(|_| item.to_json())))
+                r.list_of(it, 1, 16, |r, item| device::matcher(r, item).map(|_| item.to_json()))
             });
             let description = f.opt(r, "description", Reader::description);
             Change::CreateDeviceIdentity { alias: alias?, matchers: matchers?, description }

@@ -8,6 +8,7 @@ fn joined<T>(items: &[T], show: impl Fn(&T) -> String) -> String {
     items.iter().map(show).collect::<Vec<_>>().join("+")
 }
 
+/// A trigger in a few words.
 pub fn trigger(trigger: &Trigger) -> String {
     let name = trigger.kind.name();
     let key = |key: &Key| match key {
@@ -33,6 +34,7 @@ pub fn trigger(trigger: &Trigger) -> String {
     format!("{name} {control}").trim_end().to_owned() + &device
 }
 
+/// An action in a few words.
 pub fn action(action: &Action) -> String {
     let name = action.name();
     let detail = match action {

@@ -1,4 +1,4 @@
-//! Carrying changes out on a text, one after the other, each checked against what it should mean.
+//! Applies changes to a text one by one and checks the meaning of the result after each.
 //!
 //! Not here: whether the result as a whole is sound; the caller compares faults before and after.
 
@@ -11,20 +11,20 @@ pub(crate) struct Editor<'a> {
     /// A byte order mark, kept aside while the text is edited.
     mark: &'static str,
     text: String,
-    /// What `text` says.
+    /// The parsed `text`.
     view: View,
-    around: &'a Surroundings<'a>,
+    surroundings: &'a Surroundings<'a>,
 }
 
 /// One reading of a text.
 pub(crate) struct View {
     pub config: Config,
     pub diagnostics: Vec<Diagnostic>,
-    /// The file as plain values, for finding places and for checking what an edit did.
+    /// The file as plain values, for finding places and checking edits.
     pub tree: Value,
 }
 
-/// Where the rows of a mode stand.
+/// The place of the rows of a mode.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub owner: Vec<Step>,
@@ -34,8 +34,8 @@ pub(crate) struct Place {
 
 const MARK: &str = "\u{feff}";
 
-pub(crate) fn read(text: &str, around: &Surroundings<'_>) -> Result<View, PlanError> {
-    let (Loaded { config, diagnostics }, tree) = config::load_with_tree(text, around);
+pub(crate) fn read(text: &str, surroundings: &Surroundings<'_>) -> Result<View, PlanError> {
+    let (Loaded { config, diagnostics }, tree) = config::load_with_tree(text, surroundings);
     match (config, tree) {
         (Some(config), Some(tree)) => Ok(View { config, diagnostics, tree: tree.to_json() }),
         (Some(_) | None, _) => Err(PlanError::Unreadable { diagnostics }),
@@ -43,7 +43,12 @@ pub(crate) fn read(text: &str, around: &Surroundings<'_>) -> Result<View, PlanEr
 }
 
 impl View {
-    /// Where a mode stands in the file, which may hold unreadable modes that the configuration
+    /// The error for an unknown mode.
+    fn no_mode(&self, mode: &str) -> PlanError {
+        PlanError::NotFound { subject: Subject::Mode, name: mode.to_owned(), known: self.mode_names() }
+    }
+
+    /// The index of a mode in the file, which may hold unreadable modes that the configuration
     /// leaves out.
     pub fn mode_index(&self, mode: &str) -> Option<usize> {
         self.tree.get("modes")?.as_array()?.iter().position(|it| it.get("name").and_then(Value::as_str) == Some(mode))
@@ -78,12 +83,12 @@ impl View {
 }
 
 impl<'a> Editor<'a> {
-    pub fn new(text: &str, around: &'a Surroundings<'a>) -> Result<Self, PlanError> {
+    pub fn new(text: &str, surroundings: &'a Surroundings<'a>) -> Result<Self, PlanError> {
         let (mark, body) = text.strip_prefix(MARK).map_or(("", text), |body| (MARK, body));
-        Ok(Editor { mark, text: body.to_owned(), view: read(body, around)?, around })
+        Ok(Editor { mark, text: body.to_owned(), view: read(body, surroundings)?, surroundings })
     }
 
-    /// The text with its mark, and what is told of it.
+    /// The text with its byte order mark, and its diagnostics.
     pub fn into_result(self) -> (String, View) {
         (format!("{}{}", self.mark, self.text), self.view)
     }
@@ -92,8 +97,7 @@ impl<'a> Editor<'a> {
         &self.view
     }
 
-    /// Splices, then checks that the file now says what it said before, with `expect` done to it
-    /// and nothing else.
+    /// Splices the text, then checks that its values changed exactly as `expect` changes them.
     fn edit(
         &mut self,
         splices: impl FnOnce(&Layout<'_>) -> Option<Vec<Splice>>,
@@ -106,7 +110,7 @@ impl<'a> Editor<'a> {
         let edited = splice(&self.text, splices(&layout).ok_or_else(unfit)?);
         let mut wanted = self.view.tree.clone();
         expect(&mut wanted).ok_or_else(unfit)?;
-        let (loaded, tree) = config::load_with_tree(&edited, self.around);
+        let (loaded, tree) = config::load_with_tree(&edited, self.surroundings);
         let tree = tree.map(|it| it.to_json()).filter(|it| same(it, &wanted)).ok_or_else(unfit)?;
         let Loaded { config, diagnostics } = loaded;
         let Some(config) = config else { return Err(PlanError::WouldBreak { diagnostics }) };
@@ -232,19 +236,15 @@ impl<'a> Editor<'a> {
         Ok(ChangeRow { change_type: change.name(), ..row })
     }
 
-    /// The place of a mode's rows. A file without modes means one called `Default`; the first row
-    /// written into it spells it out.
+    /// The place of a mode's rows. A file without modes has one called `Default`; the first new row
+    /// writes it out.
     fn rows_of(&mut self, mode: &str) -> Result<Place, PlanError> {
         let view = self.view();
         if let Some(place) = view.place(mode) {
             return Ok(place);
         }
         if view.rows(mode).is_none() {
-            return Err(PlanError::NotFound {
-                subject: Subject::Mode,
-                name: mode.to_owned(),
-                known: view.mode_names(),
-            });
+            return Err(view.no_mode(mode));
         }
         self.spell_out_the_default_mode()?;
         self.view().place(mode).ok_or_else(|| PlanError::NotFound {
@@ -270,24 +270,14 @@ impl<'a> Editor<'a> {
         let (id, row) = named(mapping, taken, Subject::Mapping, |taken| rows::made_mapping_id(mode, trigger, taken))?;
         let index = position.unwrap_or(held.len()).min(held.len());
         self.insert(&place.owner, place.mappings, Some(index), &row)?;
-        Ok(ChangeRow {
-            description: format!("Add {}", in_words(mapping)),
-            mode: Some(mode.to_owned()),
-            index: Some(index),
-            mapping_id: Some(id),
-            ..ChangeRow::default()
-        })
+        Ok(ChangeRow::of_row(format!("Add {}", in_words(mapping)), mode, index, id))
     }
 
     /// The row's place, index and id.
     fn find_mapping(&mut self, mode: &str, row: &RowRef) -> Result<(Place, usize, config::Mapping), PlanError> {
         let view = self.view();
         let Some(rows) = view.rows(mode).map(|it| &it.mappings) else {
-            return Err(PlanError::NotFound {
-                subject: Subject::Mode,
-                name: mode.to_owned(),
-                known: view.mode_names(),
-            });
+            return Err(view.no_mode(mode));
         };
         let index = match row {
             RowRef::Index(index) => Some(*index),
@@ -317,26 +307,19 @@ impl<'a> Editor<'a> {
             now[*key] = value.clone();
         }
         let names: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
-        Ok(ChangeRow {
-            description: format!("Change {} of \"{}\": {}", names.join(", "), held.id, in_words(&now)),
-            mode: Some(mode.to_owned()),
-            index: Some(index),
-            mapping_id: Some(held.id),
-            ..ChangeRow::default()
-        })
+        Ok(ChangeRow::of_row(
+            format!("Change {} of \"{}\": {}", names.join(", "), held.id, in_words(&now)),
+            mode,
+            index,
+            held.id,
+        ))
     }
 
     fn delete_mapping(&mut self, mode: &str, row: &RowRef) -> Result<ChangeRow, PlanError> {
         let (place, index, held) = self.find_mapping(mode, row)?;
         self.remove(&place.owner, place.mappings, index)?;
         let was = json!({ "trigger": held.written.trigger, "action": held.written.action });
-        Ok(ChangeRow {
-            description: format!("Delete \"{}\": {}", held.id, in_words(&was)),
-            mode: Some(mode.to_owned()),
-            index: Some(index),
-            mapping_id: Some(held.id),
-            ..ChangeRow::default()
-        })
+        Ok(ChangeRow::of_row(format!("Delete \"{}\": {}", held.id, in_words(&was)), mode, index, held.id))
     }
 
     fn create_continuous(&mut self, mode: &str, continuous: &Value) -> Result<ChangeRow, PlanError> {
@@ -349,23 +332,13 @@ impl<'a> Editor<'a> {
         let index = held.len();
         self.insert(&place.owner, place.continuous, None, &row)?;
         let kind = source.get("type").and_then(Value::as_str).unwrap_or("a source");
-        Ok(ChangeRow {
-            description: format!("Add continuous binding \"{id}\" from {kind}"),
-            mode: Some(mode.to_owned()),
-            index: Some(index),
-            mapping_id: Some(id),
-            ..ChangeRow::default()
-        })
+        Ok(ChangeRow::of_row(format!("Add continuous binding \"{id}\" from {kind}"), mode, index, id))
     }
 
     fn delete_continuous(&mut self, mode: &str, id: &str) -> Result<ChangeRow, PlanError> {
         let view = self.view();
         let Some(rows) = view.rows(mode).map(|it| &it.continuous) else {
-            return Err(PlanError::NotFound {
-                subject: Subject::Mode,
-                name: mode.to_owned(),
-                known: view.mode_names(),
-            });
+            return Err(view.no_mode(mode));
         };
         let found = rows.iter().position(|it| it.id == id).zip(view.place(mode));
         let Some((index, place)) = found else {
@@ -373,13 +346,7 @@ impl<'a> Editor<'a> {
             return Err(PlanError::StaleRow { mode: mode.to_owned(), row, count: rows.len() });
         };
         self.remove(&place.owner, place.continuous, index)?;
-        Ok(ChangeRow {
-            description: format!("Delete continuous binding \"{id}\""),
-            mode: Some(mode.to_owned()),
-            index: Some(index),
-            mapping_id: Some(id.to_owned()),
-            ..ChangeRow::default()
-        })
+        Ok(ChangeRow::of_row(format!("Delete continuous binding \"{id}\""), mode, index, id.to_owned()))
     }
 
     fn create_mode(&mut self, mode: &str, color: Option<&str>) -> Result<ChangeRow, PlanError> {
@@ -406,11 +373,7 @@ impl<'a> Editor<'a> {
     fn delete_mode(&mut self, mode: &str) -> Result<ChangeRow, PlanError> {
         let view = self.view();
         if view.rows(mode).is_none() || mode == GLOBAL {
-            return Err(PlanError::NotFound {
-                subject: Subject::Mode,
-                name: mode.to_owned(),
-                known: view.mode_names(),
-            });
+            return Err(view.no_mode(mode));
         }
         let Some(index) = view.mode_index(mode).filter(|_| view.config.modes.len() > 1) else {
             return Err(PlanError::Refused { message: format!("\"{mode}\" is the only mode, and there must be one") });
@@ -476,7 +439,7 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// A new row with its id written: the one it brings, if nobody has it, else one that is made.
+/// A new row with its id written: its own if it is free, else a generated one.
 fn named(
     row: &Value,
     mut taken: impl Iterator<Item = String>,

@@ -1,8 +1,8 @@
-//! Where things stand in the text of a TOML document, and the smallest splices that add, remove and
-//! replace them.
+//! The places of items in the text of a TOML document, and the smallest splices that add, remove
+//! and replace them.
 //!
-//! Printing a whole document would reformat lines nobody touched; splicing at places leaves every
-//! other byte alone. Not here: what a row means.
+//! Printing a whole document would reformat untouched lines; splicing at places leaves every other
+//! byte alone. Not here: the meaning of a row.
 
 use super::write;
 use serde_json::{Map, Value};
@@ -28,8 +28,8 @@ pub(crate) fn child(parent: &[Step], key: &str, index: Option<usize>) -> Vec<Ste
     out
 }
 
-/// What a header introduces, up to the next header. What stands between the last statement and the
-/// next header belongs to the latter.
+/// A header with its statements. Lines between the last statement and the next header belong to the
+/// next header.
 struct Section {
     path: Vec<Step>,
     /// Start of the header's line.
@@ -236,7 +236,7 @@ impl<'t> Layout<'t> {
         self.sections.iter().enumerate().filter(move |(_, it)| !at.is_empty() && it.path.starts_with(at))
     }
 
-    /// Start of the remarks that stand directly above a header, without a blank line between.
+    /// Start of the comments directly above a header, without a blank line between.
     fn remarks_start(&self, index: usize) -> usize {
         let Some(section) = self.sections.get(index) else { return 0 };
         let floor = self.sections.get(index.wrapping_sub(1)).map_or(0, |it| it.end);
@@ -251,8 +251,8 @@ impl<'t> Layout<'t> {
         start
     }
 
-    /// The text of a row with the remarks directly above it, when it stands in sections; the value,
-    /// when it stands in a list.
+    /// The text of a row with the comments directly above it, when it is written as sections; the
+    /// value, when it is in a list.
     pub fn source(&self, owner: &[Step], key: &str, index: usize) -> Option<Source> {
         match self.list(owner, key) {
             List::Absent => None,
@@ -284,7 +284,7 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// Takes one blank line along, so that the paragraphs around stay as far apart as they were.
+    /// Also removes one blank line, so that the distance between the neighbours stays the same.
     fn remove_section(&self, index: usize) -> Splice {
         let mut start = self.remarks_start(index);
         let mut end = self.sections.get(index).map_or(start, |it| it.end);
@@ -481,8 +481,7 @@ impl<'t> Layout<'t> {
         key + gap.len() - gap.trim_start().len()
     }
 
-    /// Sets one key of a row, wherever and however the row is written. `first`: a new key goes to
-    /// the top of the row.
+    /// Sets one key of a row in any layout. `first`: a new key goes to the top of the row.
     pub fn set_key(&self, row: &[Step], key: &str, value: &Value, first: bool) -> Option<Vec<Splice>> {
         let pair = write::pair(key, value);
         match self.held(row) {
@@ -525,7 +524,7 @@ impl<'t> Layout<'t> {
                         Some(out)
                     }
                     Some(Item::Table(_) | Item::ArrayOfTables(_)) => {
-                        // The remarks above stay: the row they speak of is still there.
+                        // The comments above stay: their row is still there.
                         let gone = child(row, key, None);
                         let mut out: Vec<Splice> = self
                             .sections_under(&gone)
@@ -575,14 +574,14 @@ fn padded(table: &InlineTable, pair: &str) -> String {
     if table.is_empty() { format!(" {pair} ") } else { pair.to_owned() }
 }
 
-/// A row as it stood in a text.
+/// A row as it was in a text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Source {
     Sections(String),
     Value(String),
 }
 
-/// A row to be written: as its keys, or as the text it once was.
+/// A row to write: as keys, or as the text it had before.
 pub(crate) enum NewRow<'a> {
     Keys(&'a Map<String, Value>),
     Text(Source),

@@ -1,9 +1,8 @@
-//! Taking an applied plan back. If the file is still what the plan made of it, the old bytes
-//! return. Otherwise each item the plan touched is put back by its name, onto the file as it is
-//! now; an item that somebody changed since is not touched.
+//! Rolls an applied plan back. If the file is still what the plan made of it, the old bytes return.
+//! Otherwise each item the plan touched is put back by its name, onto the file as it is now; an
+//! item that has changed since is not touched.
 //!
-//! What a plan touched follows from the bytes before and after it, so nothing else needs to be
-//! kept.
+//! The touched items follow from the bytes before and after the plan, so nothing else is stored.
 
 use super::edit::{Editor, View, read, step_to};
 use super::layout::{Layout, NewRow, Step, child};
@@ -67,7 +66,7 @@ enum Done {
     Updated,
 }
 
-/// Where an item stands and what it says.
+/// The place and the value of an item.
 struct Found {
     owner: Vec<Step>,
     list: &'static str,
@@ -77,28 +76,28 @@ struct Found {
 
 /// `before` and `after` are the bytes an applied plan replaced and wrote; `present` is the file
 /// now.
-pub fn undo(before: &[u8], after: &[u8], present: &[u8], around: &Surroundings<'_>) -> Result<Draft, PlanError> {
+pub fn undo(before: &[u8], after: &[u8], present: &[u8], surroundings: &Surroundings<'_>) -> Result<Draft, PlanError> {
     let (old, new, now) = (text_of(before)?, text_of(after)?, text_of(present)?);
-    let (old_view, new_view) = (read(old, around)?, read(new, around)?);
+    let (old_view, new_view) = (read(old, surroundings)?, read(new, surroundings)?);
     let (old_items, new_items) = (Catalog::new(&old_view), Catalog::new(&new_view));
     let touched = touched(&old_items, &new_items);
     if present == after {
-        let rows = touched.iter().map(|item| told(item, &old_items, &new_items)).collect();
-        // The bytes were good enough once; faults they had then are no reason to refuse them now.
+        let rows = touched.iter().map(|item| change_row(item, &old_items, &new_items)).collect();
+        // The old bytes were in force before, so faults in them do not prevent the undo.
         return finish(now, &Known::of(&old_view), old, &old_view, rows);
     }
-    let mut editor = Editor::new(now, around)?;
+    let mut editor = Editor::new(now, surroundings)?;
     let before = Known::of(editor.view());
     let mut rows = Vec::new();
     for item in in_order(&touched, &old_items) {
         put_back(&mut editor, item, old, &old_items, &new_items)?;
-        rows.push(told(item, &old_items, &new_items));
+        rows.push(change_row(item, &old_items, &new_items));
     }
     let (result, after) = editor.into_result();
     finish(now, &before, &result, &after, rows)
 }
 
-fn told(item: &Item, old: &Catalog<'_>, new: &Catalog<'_>) -> ChangeRow {
+fn change_row(item: &Item, old: &Catalog<'_>, new: &Catalog<'_>) -> ChangeRow {
     let (done, verb) = match (old.find(item), new.find(item)) {
         (None, _) => (Done::Deleted, "Take back"),
         (Some(_), None) => (Done::Created, "Bring back"),
@@ -107,7 +106,7 @@ fn told(item: &Item, old: &Catalog<'_>, new: &Catalog<'_>) -> ChangeRow {
     ChangeRow { change_type: item.change_type(done), ..item.row(format!("{verb} {}", item.named())) }
 }
 
-/// Where each item of a file stands, by name. The rows of a mode are items of their own.
+/// The place of each item of a file, by name. The rows of a mode are items of their own.
 struct Catalog<'v> {
     view: &'v View,
     places: BTreeMap<Item, (Vec<Step>, &'static str, usize)>,
@@ -176,8 +175,7 @@ fn own_keys(item: &Item, value: &Value) -> Value {
     value
 }
 
-/// First what must go; then what comes back, modes before their rows and rows in the order they
-/// had.
+/// Removals first; then restored items, modes before their rows and rows in their old order.
 fn in_order<'i>(touched: &'i [Item], old: &Catalog<'_>) -> Vec<&'i Item> {
     let (mut back, gone): (Vec<&Item>, Vec<&Item>) = touched.iter().partition(|item| old.places.contains_key(*item));
     back.sort_by_key(|item| {
@@ -200,14 +198,14 @@ fn put_back(
     let stale = || PlanError::Stale { item: item.named() };
     let now = Catalog::new(editor.view()).find(item);
     match (old.find(item), new.find(item), now) {
-        // Created by the plan: goes, if it still is what the plan made.
+        // Created by the plan: goes, if it is unchanged.
         (None, Some(made), Some(now)) => {
             if now.value != made.value {
                 return Err(stale());
             }
             editor.remove(&now.owner, now.list, now.index)
         }
-        // Deleted by the plan: comes back behind the neighbour it had, if nobody took its name.
+        // Deleted by the plan: comes back behind the neighbour it had, if its name is free.
         (Some(was), None, None) => bring_back(editor, item, old_text, old.view, &was).map_err(|_| stale()),
         (Some(was), Some(made), Some(now)) => {
             if now.value != made.value {
@@ -246,8 +244,7 @@ fn bring_back(editor: &mut Editor<'_>, item: &Item, old_text: &str, old: &View, 
     let position = neighbours(item, old, was).iter().find_map(|it| now.find(it)).map_or(0, |it| it.index + 1);
     let body = old_text.strip_prefix('\u{feff}').unwrap_or(old_text);
     let source = Layout::new(body).and_then(|it| it.source(&was.owner, was.list, was.index));
-    // The text it had keeps its remarks; in a file that has since been laid out otherwise, its keys
-    // must do.
+    // The old text keeps its comments; if the layout has changed since, write only the keys.
     let as_text = source.map(NewRow::Text);
     if let Some(text) = as_text
         && editor.insert_new(&owner, was.list, Some(position), &text, &was.value).is_ok()
@@ -258,7 +255,7 @@ fn bring_back(editor: &mut Editor<'_>, item: &Item, old_text: &str, old: &View, 
     editor.insert(&owner, was.list, Some(position), &keys)
 }
 
-/// The items that stood before this one in its list, the nearest first.
+/// The items before this one in its list, the nearest first.
 fn neighbours(item: &Item, old: &View, was: &Found) -> Vec<Item> {
     let named = |list: &str, key: &str, make: fn(String) -> Item| {
         let rows = old.tree.get(list).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -5,9 +5,9 @@
 
 use serde_json::{Map, Value};
 
-/// One line, whatever the value holds: a line break inside a text is written as an escape, so the
-/// newline style of the file cannot change what the text means. `null` has no TOML form; readers of
-/// changes refuse it before it comes here.
+/// Always one line: a line break inside a text is written as an escape, so the newline style of the
+/// file cannot change what the text means. `null` has no TOML form; readers of changes refuse it
+/// before it comes here.
 pub(crate) fn value(it: &Value) -> String {
     match it {
         Value::Null => "\"\"".to_owned(),

@@ -1,4 +1,4 @@
-//! How much: limits of the pipeline, the token bucket behind rates, and the delays of a retry.
+//! Limits of the pipeline, the token bucket behind rates, and the delays of a retry.
 //!
 //! The bucket is our own and pure, in whole numbers: it runs on the same monotonic milliseconds as
 //! the breaker and is tested over random schedules without a clock adapter. Not here: concurrency
@@ -11,23 +11,31 @@ use crate::principal::Principal;
 /// A refill rate and the most that can be saved up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
+    /// Sustained rate.
     pub per_minute: u32,
+    /// Calls at once after a pause.
     pub burst: u32,
 }
 
-/// `[limits]`, and the fixed limits beside it.
+/// `[limits]`, and further fixed limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Calls under way over all connections, those that wait for a person not counted.
+    /// Running calls of all connections, without those that wait for a person.
     pub in_flight: usize,
+    /// Largest result in bytes.
     pub result_bytes: usize,
+    /// Rate of read-only calls.
     pub read: Rate,
+    /// Rate of other calls.
     pub effect: Rate,
+    /// Open questions and plans of one principal.
     pub pending_per_principal: usize,
+    /// Open questions and plans of all.
     pub pending_all: usize,
+    /// New questions per minute.
     pub asks_per_minute: u32,
+    /// Largest arguments in bytes.
     pub argument_bytes: usize,
-    pub event_streams: usize,
     /// `RATE_LIMITED` answers in a row after which the door stops reading from the connection for a
     /// second.
     pub refusals_before_pause: u32,
@@ -44,7 +52,6 @@ impl Default for Limits {
             pending_all: 32,
             asks_per_minute: 6,
             argument_bytes: 1 << 20,
-            event_streams: 16,
             refusals_before_pause: 100,
         }
     }
@@ -53,8 +60,11 @@ impl Default for Limits {
 /// `[retry]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
+    /// Attempts, the first included.
     pub attempts: u32,
+    /// Pause after the first failure; doubles each time.
     pub base_ms: u64,
+    /// Longest pause.
     pub cap_ms: u64,
 }
 
@@ -86,6 +96,7 @@ pub struct Bucket {
 const TOKEN: u64 = 60_000;
 
 impl Bucket {
+    /// A bucket with its whole burst.
     pub fn full(rate: Rate, now_ms: u64) -> Self {
         Self { level: u64::from(rate.burst) * TOKEN, at_ms: now_ms }
     }
@@ -118,13 +129,15 @@ impl Bucket {
 /// Which of a principal's buckets a call takes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
+    /// Read-only calls.
     Read,
+    /// Calls with an effect.
     Effect,
+    /// New questions.
     Ask,
 }
 
-/// All buckets. A bucket that is full again says nothing and is dropped, so their number follows
-/// the principals that are active.
+/// All buckets. A full bucket is dropped, so only active principals have one.
 #[derive(Debug, Default)]
 pub struct Rates {
     buckets: HashMap<(Principal, Class), Bucket>,
@@ -132,6 +145,7 @@ pub struct Rates {
 }
 
 impl Rates {
+    /// Takes one use, or says how many milliseconds to wait.
     pub fn take(&mut self, limits: &Limits, principal: &Principal, class: Class, now_ms: u64) -> Result<(), u64> {
         if self.buckets.len() >= self.sweep_at.max(64) {
             self.buckets.retain(|(_, class), bucket| !bucket.is_full(limits.rate(*class), now_ms));
@@ -143,6 +157,7 @@ impl Rates {
 }
 
 impl Limits {
+    /// The rate of a class of calls.
     pub const fn rate(&self, class: Class) -> Rate {
         match class {
             Class::Read => self.read,
@@ -194,8 +209,8 @@ mod tests {
     }
 
     proptest! {
-        /// Over any span no more than the burst and the refill of that span passes, and waiting as
-        /// told is enough.
+        /// Over any span no more than the burst and the refill of that span passes, and waiting for
+        /// the returned time is enough.
         #[test]
         fn never_more_than_promised(steps in prop::collection::vec(0..500_u64, 1..200), per_minute in 1..10_000_u32, burst in 1..50_u32) {
             let rate = Rate { per_minute, burst };

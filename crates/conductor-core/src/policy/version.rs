@@ -1,7 +1,7 @@
-//! The version of a policy: what an approval was given under.
+//! The version of a policy: a hash that approvals are bound to.
 //!
-//! Taken over the policy as read, not over its text, so that a remark or another order of keys
-//! makes no question stale.
+//! Computed from the parsed policy, not from its text, so that comments and the order of keys do
+//! not change it.
 
 use super::{ApprovalSettings, PadSettings, Pattern, Policy, Rule, TierDefaults, policy_version};
 use crate::digest::Digest;

@@ -1,6 +1,6 @@
-//! The second copy: the same bytes, in the same files, in another directory. It only ever holds
-//! what the log has already synced, so it can be behind but never ahead; one that is longer or
-//! differs is evidence and is left alone.
+//! The second copy: the same bytes in files of the same names in another directory. It holds only
+//! records that the log has synced, so it can be behind but never ahead. A copy that is longer or
+//! differs is evidence and is not touched.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::layout::{Layout, segment_name};
 
 const PIECE: usize = 1 << 20;
 const RETRY_MS: u64 = 1000;
-/// How much of its end a copy must have in common with the log.
+/// Bytes at the end of a copy that must equal the log.
 const ENDING: u64 = 4096;
 
 #[derive(Debug)]
@@ -75,10 +75,8 @@ impl Copy {
                 if piece.is_empty() {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
-                // A short write leaves bytes that the log has too, so the next try goes on from
-                // there.
                 if let Err(error) = append_whole(&*file, &piece) {
-                    let _ = file.cut(offset);
+                    let _ = file.truncate(offset);
                     return Err(error);
                 }
                 offset += piece.len() as u64;
@@ -113,7 +111,7 @@ impl Copy {
             file => file?,
         };
         let offset = file.size()?;
-        // The end of a line holds its hash, so equal ends mean equal lines all the way back.
+        // A line ends with its hash, which covers all lines before it: equal ends mean equal files.
         let from = offset.saturating_sub(ENDING);
         let length = (offset - from) as usize;
         if files.read_at(&path, from, length)? != files.read_at(&layout.segment(number), from, length)? {

@@ -8,16 +8,14 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use conductor_hosts::atomic_file;
-
-/// A file that only grows, or is cut back.
+/// A file that only grows or is truncated.
 pub trait LogFile: Send + Sync + std::fmt::Debug {
     /// One write at the end of the file. Fewer bytes than given may be taken, as by the system
     /// call.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Returns when the content, and the length it needs, are on the disk.
     fn sync(&self) -> io::Result<()>;
-    fn cut(&self, len: u64) -> io::Result<()>;
+    fn truncate(&self, len: u64) -> io::Result<()>;
     fn size(&self) -> io::Result<u64>;
 }
 
@@ -57,7 +55,7 @@ impl Files for Disk {
     fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(dir)? {
-            // A name that is no UTF-8 is none of ours.
+            // Our own names are UTF-8; skip all others.
             names.extend(entry?.file_name().into_string());
         }
         names.sort();
@@ -68,7 +66,7 @@ impl Files for Disk {
         let mut file = fs::File::open(path)?;
         let left = file.metadata()?.len().saturating_sub(offset).min(u64::try_from(max).unwrap_or(u64::MAX));
         file.seek(SeekFrom::Start(offset))?;
-        // One more, so that the end of the file is seen without growing.
+        // One more byte, so that reading to the end does not grow the buffer.
         let mut bytes = Vec::with_capacity(usize::try_from(left).unwrap_or(0).saturating_add(1));
         file.take(u64::try_from(max).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -134,7 +132,7 @@ impl LogFile for DiskFile {
         self.0.sync_data()
     }
 
-    fn cut(&self, len: u64) -> io::Result<()> {
+    fn truncate(&self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
     }
 
@@ -143,8 +141,7 @@ impl LogFile for DiskFile {
     }
 }
 
-/// Appends all of it or fails; a short write is a failure, since the disk that took half will not
-/// take the rest.
+/// Appends all bytes or fails. A short write is a failure: the disk is full.
 pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     let taken = file.append(bytes)?;
     if taken == bytes.len() {
@@ -157,36 +154,20 @@ pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
 /// Replaces a small file so that a crash leaves the old or the new one, never a part. The directory
 /// has one owner.
 pub fn replace(files: &dyn Files, dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let temporary = dir.join(format!(".{name}.new"));
-    atomic_file::swap(&Steps(files), &temporary, &dir.join(name), bytes, 0o600, || Ok(()))
-}
-
-/// The steps of a replacement over these files, which are all readable by the owner alone.
-struct Steps<'a>(&'a dyn Files);
-
-impl atomic_file::Disk for Steps<'_> {
-    fn write(&self, path: &Path, bytes: &[u8], _mode: u32) -> io::Result<()> {
-        // Left by a crash of ours.
-        match self.0.remove(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-        append_whole(&*self.0.create(path)?, bytes)
+    let (temporary, target) = (dir.join(format!(".{name}.new")), dir.join(name));
+    // A crash may have left the temporary file.
+    match files.remove(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
     }
-
-    fn sync(&self, path: &Path) -> io::Result<()> {
-        self.0.open(path)?.sync()
+    let renamed = files
+        .create(&temporary)
+        .and_then(|file| append_whole(&*file, bytes))
+        .and_then(|()| files.open(&temporary)?.sync())
+        .and_then(|()| files.rename(&temporary, &target));
+    if renamed.is_err() {
+        let _ = files.remove(&temporary);
     }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.0.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.0.sync_dir(dir)
-    }
+    renamed?;
+    files.sync_dir(dir)
 }

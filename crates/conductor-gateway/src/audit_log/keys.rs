@@ -1,4 +1,4 @@
-//! The signing key, its public half and the salt of input hashes: made once, then only read.
+//! The signing key, its public half and the salt of input hashes. They are created once.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use conductor_hosts::system::Ids;
 pub struct Keys {
     pub signing: SigningKey,
     pub salt: [u8; 32],
-    /// The signing key was just made and is on no disk.
+    /// The signing key was just created and is not on the disk yet.
     pub unsaved: bool,
 }
 
@@ -36,9 +36,9 @@ pub enum KeyError {
     Mismatch,
 }
 
-/// Reads the keys. `fresh` allows making new ones: only when nothing was ever signed, or a person
-/// accepted the loss. A new signing key is saved by [`save`], after the first segment: a home with
-/// a key and without a log has lost its log.
+/// Reads the keys. `fresh` allows new ones although the public key exists: a person accepted the
+/// loss. [`save`] stores a new signing key after the first segment, so that a home with a key and
+/// without a log has lost its log.
 pub fn load(files: &dyn Files, layout: &Layout, ids: &dyn Ids, fresh: bool) -> Result<Keys, KeyError> {
     let salt = match read32(files, &layout.salt(), "state/audit.salt")? {
         Some(salt) => salt,
@@ -62,7 +62,7 @@ pub fn load(files: &dyn Files, layout: &Layout, ids: &dyn Ids, fresh: bool) -> R
     Ok(Keys { signing, salt, unsaved: made || !fits })
 }
 
-/// Before the first checkpoint is signed.
+/// Stores the signing key; must be called before the first checkpoint is signed.
 pub fn save(files: &dyn Files, layout: &Layout, signing: &SigningKey) -> io::Result<()> {
     replace(files, &layout.secrets, "audit.key", &signing.to_bytes())?;
     let text: String = signing.verifying_key().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -75,8 +75,7 @@ pub fn exist(files: &dyn Files, layout: &Layout) -> bool {
     there(&layout.signing_key()) || there(&layout.public_key())
 }
 
-/// The key to verify with, by whoever may not read the secret one. It must fit the secret one where
-/// that can be read.
+/// The public key, for verifying without access to the secret one.
 pub fn public_key(files: &dyn Files, layout: &Layout) -> Result<Option<VerifyingKey>, KeyError> {
     const NAME: &str = "state/audit.pub";
     let text = or_empty(files.read_at(&layout.public_key(), 0, WHOLE)).map_err(|error| KeyError::Io(NAME, error))?;
@@ -104,8 +103,7 @@ fn read32(files: &dyn Files, path: &std::path::Path, name: &'static str) -> Resu
     match files.read_at(path, 0, 33) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(KeyError::Io(name, error)),
-        // Never replaced silently: a new salt would cut every older input hash off from its
-        // arguments.
+        // A damaged salt is an error: with a new one, older input hashes would match no arguments.
         Ok(bytes) => bytes.try_into().map(Some).map_err(|_| KeyError::Damaged(name, "32 bytes")),
     }
 }

@@ -1,4 +1,4 @@
-//! Where the audit log lies in a home, and what its files are called.
+//! Paths and file names of the audit log in a home.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl Layout {
         self.secrets.join("audit.key")
     }
 
-    /// The path the log is known by: a relative link to the segment that is written.
+    /// The public path of the log: a relative link to the segment being written.
     pub fn link(&self) -> PathBuf {
         self.home.join("audit.log")
     }

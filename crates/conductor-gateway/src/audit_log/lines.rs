@@ -1,7 +1,6 @@
-//! The lines of a log over all its files, one at a time, and the newest of them that fit a
-//! question.
+//! Reads the lines of a log over all its files, and finds the newest ones that match a filter.
 //!
-//! Not here: judging a line (`walk`), and showing one.
+//! Not here: verifying a line (`walk`), and showing one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +15,7 @@ use serde_json::Value;
 
 const PIECE: usize = 256 * 1024;
 
-/// Segments of a folder in order; a file stands for itself.
+/// The segments of a folder in order; for a file, the file itself.
 pub fn segment_paths(files: &dyn Files, path: &Path) -> io::Result<VecDeque<PathBuf>> {
     if path.is_file() {
         return Ok(VecDeque::from([path.to_owned()]));
@@ -37,8 +36,8 @@ impl Lines {
         Self { paths, offset: 0, piece: Vec::new(), at: 0 }
     }
 
-    /// The next whole line, without its newline. A rest without one is left out: it is being
-    /// written, or torn.
+    /// The next whole line, without its newline. A last line without a newline is skipped: it is
+    /// being written, or torn.
     pub fn next_line(&mut self, files: &dyn Files) -> io::Result<Option<Vec<u8>>> {
         loop {
             let rest = self.piece.get(self.at..).unwrap_or_default();
@@ -73,11 +72,11 @@ pub struct Filter {
     /// A principal, or a prefix that ends in `*`.
     pub principal: Option<String>,
     pub result: Option<AuditResult>,
-    /// Counts itself.
+    /// Inclusive.
     pub since: Option<Timestamp>,
-    /// Does not.
+    /// Exclusive.
     pub until: Option<Timestamp>,
-    /// Only records behind this number.
+    /// Only records with a greater sequence number.
     pub after: Option<u64>,
 }
 
@@ -95,7 +94,7 @@ impl Filter {
     }
 }
 
-/// `since` counts, `until` does not.
+/// Whether the time of a record is in the range; `since` is inclusive, `until` exclusive.
 pub fn within(record: &Value, since: Option<Timestamp>, until: Option<Timestamp>) -> bool {
     if since.is_none() && until.is_none() {
         return true;
@@ -104,12 +103,12 @@ pub fn within(record: &Value, since: Option<Timestamp>, until: Option<Timestamp>
     at.is_some_and(|at| since.is_none_or(|since| at >= since) && until.is_none_or(|until| at < until))
 }
 
-/// The newest records of a home that fit, oldest first.
+/// The newest records of a home that match, oldest first.
 pub fn newest(home: &Path, filter: &Filter, most: usize) -> io::Result<VecDeque<Value>> {
     let mut newest: VecDeque<Value> = VecDeque::new();
     let mut lines = Lines::over(segment_paths(&Disk, &Layout::of(home).audit)?);
     while let Some(line) = lines.next_line(&Disk)? {
-        // A damaged line is verify's to judge; listing goes on.
+        // Skip damaged lines: `audit verify` reports them.
         let Ok(record) = serde_json::from_slice::<Value>(&line) else {
             continue;
         };

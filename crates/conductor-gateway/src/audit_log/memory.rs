@@ -1,7 +1,7 @@
-//! The places that remember the last checkpoint: `state/` and the second copy. The keychain is the
-//! daemon's.
+//! The places that remember the last checkpoint: `state/` and the second copy.
 //!
-//! Not here: what a memory proves (`conductor_core::audit::memory`).
+//! Not here: the keychain (in the daemon), and what a memory proves
+//! (`conductor_core::audit::memory`).
 
 use std::io;
 use std::path::Path;
@@ -21,16 +21,15 @@ fn read(files: &dyn Files, dir: &Path, place: Place) -> io::Result<Option<Rememb
     Ok(Remembered::new(place, &String::from_utf8_lossy(&bytes)))
 }
 
-/// What the files remember. A copy that cannot be read, such as a disk that is not mounted,
-/// remembers nothing.
+/// Reads the memories in files. A copy that cannot be read, such as an unmounted disk, has none.
 pub fn recall(files: &dyn Files, layout: &Layout, copy_to: Option<&Path>) -> io::Result<Vec<Remembered>> {
     let state = read(files, &layout.state, Place::State)?;
     let copy = copy_to.and_then(|dir| read(files, dir, Place::Copy).ok().flatten());
     Ok(state.into_iter().chain(copy).collect())
 }
 
-/// Remembers a checkpoint that is on the disk. What a place already remembers is only ever replaced
-/// by something later of the same log: a disk that comes back with another memory keeps it.
+/// Stores a checkpoint that is on the disk. A memory is replaced only by a later one of the same
+/// log, so that a disk that comes back with another memory keeps it.
 fn advance(files: &dyn Files, dir: &Path, place: Place, head: Head, line: &str) -> io::Result<()> {
     match read(files, dir, place)? {
         Some(known) if !known.is_before(head.log_id, head.seq) => {
@@ -50,11 +49,11 @@ pub fn advance_copy(files: &dyn Files, dir: &Path, head: Head, line: &str) -> io
     advance(files, dir, Place::Copy, head, line)
 }
 
-/// A person accepted that the log goes on from here, whatever was remembered.
+/// Replaces all memories, because a person accepted that the log continues from here.
 pub fn overwrite(files: &dyn Files, layout: &Layout, copy_to: Option<&Path>, line: &str) -> io::Result<()> {
     replace(files, &layout.state, NAME, line.as_bytes())?;
     match copy_to {
-        // Before a folder that is not there, the log is not worse off than before.
+        // A missing folder of the copy is not an error here.
         Some(dir) if files.names(dir).is_ok() => replace(files, dir, NAME, line.as_bytes()),
         Some(_) | None => Ok(()),
     }

@@ -1,13 +1,15 @@
-//! Opening a log: what a crash left is put in order, what was tampered with is not touched.
+//! Opens a log: recovers it after a crash, and refuses one that was tampered with without touching
+//! it.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use conductor_core::audit::line;
-use conductor_core::audit::memory::{Remembered, expects_memory, forgotten};
+use conductor_core::audit::memory::{Remembered, expects_memory};
 use conductor_core::audit::verify::{Anchors, Fault, Report, Seen, Verdict, Verifier};
 use conductor_core::audit::{Chain, Checkpoint, Entry, EventName, Head, InputHasher, Recovery, Seq};
 use conductor_core::digest::Digest;
@@ -23,7 +25,8 @@ use super::memory;
 use super::segments::{Active, Down, Segments};
 use super::syncer::Syncer;
 use super::walk;
-use super::{Counters, MAX_WAITERS, Settings, Shared, Signal, Unavailable, Witness};
+use super::{CheckpointCallback, MAX_WAITERS, SYNC_BOUNDS_MS, Settings, Shared, Signal, UnavailableError};
+use crate::histogram::Histogram;
 use conductor_hosts::system::{Clock, Ids};
 
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +35,7 @@ pub enum OpenError {
     Io(String, #[source] io::Error),
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Nothing is appended and no tool is served until a person has looked: `audit verify`, then
+    /// Nothing is appended and no tool is served until a person runs `audit verify`, then
     /// `audit accept-rollback`.
     #[error("the audit log is {}", .0.faults.first().map_or_else(|| .0.verdict.to_string(), ToString::to_string))]
     Refused(Box<Report>),
@@ -40,14 +43,14 @@ pub enum OpenError {
     Thread(#[source] io::Error),
 }
 
-/// What opening found and did.
+/// The result of opening a log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Opened {
     /// The log did not exist before.
     pub fresh: bool,
     /// Bytes of a torn tail that were moved aside.
     pub torn_bytes: Option<u64>,
-    /// Effects that were begun and never answered: `(call, tool)`.
+    /// Effects that were started and never answered: `(call, tool)`.
     pub unanswered: Vec<(String, String)>,
     /// The log is open but cannot be written yet.
     pub down: Option<Arc<str>>,
@@ -74,26 +77,26 @@ pub(super) fn open(
     start.set_tail_aside(&*files, &layout)?;
 
     let mut opened = Opened { fresh: start.active.is_none() && start.last_number == 0, ..Opened::default() };
-    let mut owed = VecDeque::new();
+    let mut unwritten = VecDeque::new();
     let stamp = || super::stamp(&*clock, &*ids);
     if let Some(torn) = &start.torn {
         opened.torn_bytes = Some(torn.bytes);
         let detail = json!({"seq": start.chain.next_seq(), "bytes": torn.bytes, "hash": torn.hash, "file": torn.file});
-        owed.push_back((stamp(), Entry::Recovery { event: Recovery::TornTail, detail }));
+        unwritten.push_back((stamp(), Entry::Recovery { event: Recovery::TornTail, detail }));
     }
     for (call, open) in start.unanswered {
         let tool = open.record.get("tool").and_then(Value::as_str).unwrap_or_default().to_owned();
         let detail = json!({"call": call, "seq": open.seq, "tool": tool, "effect": "unknown"});
-        owed.push_back((stamp(), Entry::Recovery { event: Recovery::Unanswered, detail }));
+        unwritten.push_back((stamp(), Entry::Recovery { event: Recovery::Unanswered, detail }));
         opened.unanswered.push((call, tool));
     }
 
     let log_id = start.log_id.unwrap_or_else(|| ids.v4());
     let durable = start.chain.last().map(|(seq, hash)| Head { log_id, seq, hash });
-    let needs_repair = start.active.is_none() || !owed.is_empty();
+    let needs_repair = start.active.is_none() || !unwritten.is_empty();
     let copy = settings.copy_to.clone().map(|dir| Copy::new(dir, settings.copy_required));
     let reads_wait = settings.reads_wait;
-    let journal = Segments {
+    let segments = Segments {
         layout: layout.clone(),
         files: Arc::clone(&files),
         clock: Arc::clone(&clock),
@@ -103,7 +106,7 @@ pub(super) fn open(
         chain: start.chain,
         active: start.active,
         last_number: start.last_number,
-        left: Vec::new(),
+        rotated: Vec::new(),
         directory_dirty: false,
         durable,
         dirty_since_ms: None,
@@ -111,14 +114,14 @@ pub(super) fn open(
         borders: start.border.into_iter().collect(),
         anchored: start.anchored,
         down: None,
-        owed: VecDeque::new(),
-        owed_lost: 0,
-        unsure: Vec::new(),
+        unwritten: VecDeque::new(),
+        unwritten_lost: 0,
+        unconfirmed: Vec::new(),
         records: 0,
         buffer: Vec::with_capacity(4096),
     };
     let shared = Arc::new(Shared {
-        journal: Mutex::new(journal),
+        segments: Mutex::new(segments),
         signal: Mutex::new(Signal::default()),
         work: parking_lot::Condvar::new(),
         room: Notify::new(),
@@ -127,12 +130,13 @@ pub(super) fn open(
         clock: Arc::clone(&clock),
         ids,
         reads_wait,
-        counters: Counters::default(),
+        syncs: Mutex::new(Histogram::new(&SYNC_BOUNDS_MS)),
+        checkpoints: AtomicU64::new(0),
         copy_fault: Mutex::new(None),
         held: watch::Sender::new(false),
-        witness: Witness::default(),
+        on_checkpoint: CheckpointCallback::default(),
     });
-    let mut keeper = Syncer {
+    let mut syncer = Syncer {
         shared: Arc::clone(&shared),
         layout,
         files,
@@ -148,21 +152,20 @@ pub(super) fn open(
         retention_checked: None,
         stopping: false,
     };
-    // What was there is signed before anything is added, so that many recovery records cannot make
-    // the checkpoints lag; then what was added is signed too: from here on an emptied log is known
-    // to have been one.
-    keeper.stopping = true;
-    keeper.step();
+    // Sign the existing records before adding any, so that many recovery records cannot make the
+    // checkpoints lag. Then sign the added ones, so that a log that is emptied later is noticed.
+    syncer.stopping = true;
+    syncer.step();
     {
-        let mut journal = shared.journal();
-        journal.owed = owed;
-        if needs_repair && journal.repair().is_err() {
-            opened.down = journal.down.as_ref().map(|down: &Down| Arc::clone(&down.reason.reason));
+        let mut segments = shared.segments();
+        segments.unwritten = unwritten;
+        if needs_repair && segments.repair().is_err() {
+            opened.down = segments.down.as_ref().map(|down: &Down| Arc::clone(&down.reason.reason));
         }
     }
-    keeper.step();
-    keeper.stopping = false;
-    Ok((keeper, opened))
+    syncer.step();
+    syncer.stopping = false;
+    Ok((syncer, opened))
 }
 
 struct Torn {
@@ -176,15 +179,15 @@ struct OpenIntent {
     record: Value,
 }
 
-/// What the files say at start.
+/// The state of the files at start.
 struct Start {
     chain: Chain,
     log_id: Option<uuid::Uuid>,
     active: Option<Active>,
     last_number: u32,
     anchored: Option<Seq>,
-    /// The end of the segment before the last, when no checkpoint stands there: a crash came
-    /// between rotation and checkpoint.
+    /// The end of the segment before the last, when it has no checkpoint: a crash came between
+    /// rotation and checkpoint.
     border: Option<Head>,
     unanswered: Vec<(String, OpenIntent)>,
     torn_tail: Option<(u32, u64)>,
@@ -196,15 +199,15 @@ impl Start {
         let remembered = memory::recall(files, layout, copy_to).map_err(at(&layout.state))?;
         let path = layout.checkpoints();
         let bytes = walk::checkpoints(files, layout).map_err(at(&path))?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let whole = whole_lines(&bytes);
         if whole < bytes.len() {
-            // A crash cut the last checkpoint short; the next one must begin on a line of its own.
+            // A crash truncated the last checkpoint; the next one must begin on a line of its own.
             let file = files.open(&path).map_err(at(&path))?;
-            file.cut(whole as u64).and_then(|()| file.sync()).map_err(at(&path))?;
+            file.truncate(whole as u64).and_then(|()| file.sync()).map_err(at(&path))?;
         }
         let segments = layout.segments(files).map_err(at(&layout.audit))?;
         let (begin, first) = begin_walk(files, layout, &segments)?;
-        // One before, to see a checkpoint at the border.
+        // One record earlier, to see a checkpoint at the border.
         let from = first.map_or(0, |(seq, _)| seq.saturating_sub(1));
         let anchors = Anchors::read_from(&bytes, &keys.signing.verifying_key(), from);
         let latest = anchors.latest();
@@ -240,19 +243,12 @@ impl Start {
             walk::feed(files, layout, &mut verifier, number, &mut see).map_err(at(&path))?;
         }
         let mut report = verifier.finish();
-        if let Some(linked) = linked.filter(|linked| last.is_none_or(|last| *linked > last)) {
-            report.verdict = Verdict::Missing;
-            let at = report.last.map_or(0, |(seq, _)| seq + 1);
-            report.faults.insert(0, Fault::new(Verdict::Missing, at, format!("segment {linked}"), "no such file"));
-        } else if last.is_none() && report.faults.is_empty() {
+        let link_is_ahead = walk::add_missing_segment(&mut report, linked, last);
+        if !link_is_ahead && last.is_none() && report.faults.is_empty() {
             // The key was made together with a log, or another place remembers one.
             report.add(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
         }
-        let lost = expected.then(|| forgotten(&remembered, report.last.map_or(0, |(seq, _)| seq + 1))).flatten();
-        let faults: Vec<Fault> = remembered.iter().filter_map(|it| it.fault(&bytes, report.end())).collect();
-        for fault in faults.into_iter().chain(lost) {
-            report.add(fault);
-        }
+        walk::add_memory_faults(&mut report, &remembered, expected, &bytes);
         match report.verdict {
             Verdict::Intact | Verdict::Torn => {}
             Verdict::Missing | Verdict::Broken | Verdict::Forked | Verdict::Truncated => {
@@ -273,7 +269,7 @@ impl Start {
         Ok(Self {
             chain,
             log_id: report.log_id,
-            // A segment without its first line is begun again under the same number.
+            // A segment without its first line is started again under the same number.
             active: kept.then_some(Active { number: last_number, file, len: good_len, durable_len: good_len }),
             last_number: if kept { last_number } else { last_number - 1 },
             anchored: latest.map(|checkpoint| checkpoint.seq),
@@ -284,12 +280,11 @@ impl Start {
         })
     }
 
-    /// Moves a torn tail to a file of its own and cuts it off. Repeating it after a crash does no
-    /// harm.
+    /// Moves a torn tail to a file of its own and truncates the segment. Repeating it after a crash
+    /// is harmless.
     fn set_tail_aside(&mut self, files: &dyn Files, layout: &Layout) -> Result<(), OpenError> {
         let Some((number, good_len)) = self.torn_tail else {
-            // What the last daemon left may never have been synced; what is built upon it must not
-            // outlive it.
+            // The last daemon may not have synced its records; later ones must not outlive them.
             if let Some(active) = &self.active {
                 active.file.sync().map_err(at(&layout.segment(active.number)))?;
             }
@@ -310,22 +305,31 @@ impl Start {
             .and_then(|()| files.sync_dir(&layout.audit))
             .map_err(at(&path))?;
         let file = files.open(&segment).map_err(at(&segment))?;
-        file.cut(good_len).and_then(|()| file.sync()).map_err(at(&segment))?;
+        file.truncate(good_len).and_then(|()| file.sync()).map_err(at(&segment))?;
         self.torn = Some(Torn { bytes: bytes.len() as u64, hash: Digest::of(&bytes), file: name });
         Ok(())
     }
 }
 
-/// The last segment whose first line is whole, and what that line says of its place; a crash can
-/// leave at most one after it that is not.
+/// Length of the lines in `bytes` that end in a newline.
+fn whole_lines(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+}
+
+/// The first line of a segment, and whether it ends in a newline.
+fn first_line(files: &dyn Files, layout: &Layout, number: u32) -> Result<(Vec<u8>, bool), OpenError> {
+    let path = layout.segment(number);
+    let bytes = files.read_at(&path, 0, line::MAX_LINE).map_err(at(&path))?;
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok((first.to_vec(), first.len() < bytes.len()))
+}
+
+/// The last segment with a whole first line, and the position that this line gives. A crash can
+/// leave at most one later segment whose first line is torn.
 fn begin_walk(files: &dyn Files, layout: &Layout, segments: &[u32]) -> Result<(u32, Option<Place>), OpenError> {
     for number in segments.iter().rev().copied() {
-        let path = layout.segment(number);
-        let bytes = files.read_at(&path, 0, line::MAX_LINE).map_err(at(&path))?;
-        let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        if first.len() < bytes.len()
-            && let Ok((links, _)) = line::read(first)
-        {
+        let (first, whole) = first_line(files, layout, number)?;
+        if whole && let Ok((links, _)) = line::read(&first) {
             let prev = links.prev.and_then(|text| Digest::from_text(text.as_bytes()));
             return Ok((number, Some((links.seq, prev))));
         }
@@ -337,10 +341,8 @@ type Place = (Seq, Option<Digest>);
 
 /// The last record of the segment before `number`, read from the link of its first line.
 fn border_before(files: &dyn Files, layout: &Layout, number: u32) -> Result<Option<Head>, OpenError> {
-    let path = layout.segment(number);
-    let bytes = files.read_at(&path, 0, line::MAX_LINE).map_err(at(&path))?;
-    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let Ok((links, _)) = line::read(first) else {
+    let (first, _) = first_line(files, layout, number)?;
+    let Ok((links, _)) = line::read(&first) else {
         return Ok(None);
     };
     let hash = links.prev.and_then(|text| Digest::from_text(text.as_bytes()));
@@ -349,11 +351,11 @@ fn border_before(files: &dyn Files, layout: &Layout, number: u32) -> Result<Opti
     Ok(head.map(|((seq, hash), log_id)| Head { log_id, seq, hash }))
 }
 
-/// Effects begun since the last start of a daemon, less those answered.
+/// Effects that were started since the last start of a daemon and not answered.
 #[derive(Default)]
 struct Intents {
     open: HashMap<String, OpenIntent>,
-    /// Answers whose intent lies in an earlier segment.
+    /// Answers whose intent is in an earlier segment.
     answered: Vec<String>,
     started: bool,
 }
@@ -387,7 +389,7 @@ impl Intents {
         }
     }
 
-    /// Goes back through earlier segments until one holds the last start of a daemon.
+    /// Reads earlier segments, newest first, until one holds the last start of a daemon.
     fn look_back(&mut self, files: &dyn Files, layout: &Layout, segments: &[u32], begin: u32) -> Result<(), OpenError> {
         for number in segments.iter().rev().copied().filter(|number| *number < begin) {
             if self.started {
@@ -398,7 +400,7 @@ impl Intents {
             let mut carry = Vec::new();
             walk::pieces(files, &path, 0, &mut |piece| {
                 carry.extend_from_slice(piece);
-                let whole = carry.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+                let whole = whole_lines(&carry);
                 for line in carry[..whole].split(|byte| *byte == b'\n') {
                     if let Ok((links, _)) = line::read(line) {
                         earlier.see(&Seen { segment: number, links, line });
@@ -424,9 +426,9 @@ impl Intents {
     }
 }
 
-/// Goes on after damage that a person has looked at: a new segment, whose second line says what was
-/// accepted and by whom, signed at once and remembered in every place that can be reached. No
-/// record that exists is changed. Gives the head of the log and the line of its checkpoint.
+/// Continues a damaged log that a person has accepted, in a new segment. Its second line names the
+/// damage and the person; it is signed immediately and remembered in every place that can be
+/// reached. No existing record changes. Returns the head of the log and the line of its checkpoint.
 pub fn accept(
     (home, copy_to): (&Path, Option<&Path>),
     files: &dyn Files,
@@ -451,7 +453,7 @@ pub fn accept(
     let memories = remembered.iter().filter_map(|it| it.checkpoint(&keys.signing.verifying_key())).filter(own);
     let latest = memories.chain(latest).max_by_key(|checkpoint| checkpoint.seq);
     let anchor = latest.map(|checkpoint| (checkpoint.seq, checkpoint.hash));
-    // The greater one, so that no number is given twice; at equal numbers the signed one.
+    // The greater sequence number, so that none is used twice; of equal ones the signed one.
     let after = match (readable, anchor) {
         (Some(line), Some(anchor)) if line.0 > anchor.0 => Some(line),
         (_, Some(anchor)) => Some(anchor),
@@ -484,14 +486,14 @@ pub fn accept(
     let head = Head { log_id, seq, hash };
 
     let path = layout.checkpoints();
-    let whole = checkpoints.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let whole = whole_lines(&checkpoints);
     let file = match files.create(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => files.open(&path),
         file => file,
     }
     .map_err(at(&path))?;
     if whole < checkpoints.len() {
-        file.cut(whole as u64).map_err(at(&path))?;
+        file.truncate(whole as u64).map_err(at(&path))?;
     }
     let line = Checkpoint::at(head, clock.timestamp()).sign(&keys.signing);
     append_whole(&*file, line.as_bytes())
@@ -502,7 +504,7 @@ pub fn accept(
     Ok((head, line))
 }
 
-/// The last line, in the last segments, that is whole by itself.
+/// The last readable line of the log.
 fn last_readable(files: &dyn Files, layout: &Layout, segments: &[u32]) -> Result<Option<(Seq, Digest)>, OpenError> {
     for number in segments.iter().rev() {
         let path = layout.segment(*number);
@@ -517,8 +519,8 @@ fn last_readable(files: &dyn Files, layout: &Layout, segments: &[u32]) -> Result
     Ok(None)
 }
 
-impl From<Unavailable> for io::Error {
-    fn from(unavailable: Unavailable) -> Self {
+impl From<UnavailableError> for io::Error {
+    fn from(unavailable: UnavailableError) -> Self {
         Self::other(unavailable.to_string())
     }
 }

@@ -1,9 +1,9 @@
-//! The end of the log: the segment being written, the chain, and who waits for the disk. One value
-//! under one lock.
+//! The end of the log: the segment being written, the chain, and the callers that wait for a sync.
+//! One value under one lock.
 //!
 //! Appending is a short, synchronous step: encode, hash, one `write`. Nothing here waits for the
 //! disk except [`Segments::repair`], which runs while every call is refused anyway. Not here: when
-//! to sync, checkpoints, the link and the copy, which are the keeper's.
+//! to sync, checkpoints, the link and the copy (`syncer`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,13 +17,13 @@ use uuid::Uuid;
 
 use super::files::{Files, LogFile, append_whole};
 use super::layout::Layout;
-use super::{Settings, Unavailable};
+use super::{Settings, UnavailableError};
 use conductor_hosts::system::{Clock, Ids};
 
 /// Outcomes of finished calls that are kept in memory while the log cannot be written.
-const MAX_OWED: usize = 256;
+const MAX_UNWRITTEN: usize = 256;
 /// Of these, calls that were refused and did nothing. The rest is for calls that ran.
-const MAX_OWED_REFUSALS: usize = 128;
+const MAX_UNWRITTEN_REFUSALS: usize = 128;
 const RETRY_MS: u64 = 1000;
 
 fn did_nothing(entry: &Entry) -> bool {
@@ -43,24 +43,24 @@ pub(super) struct Active {
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub seq: Seq,
-    pub wake: oneshot::Sender<Result<Seq, Unavailable>>,
-    /// An outcome must be written again should its line be lost: the effect has happened.
+    pub wake: oneshot::Sender<Result<Seq, UnavailableError>>,
+    /// An outcome whose line is lost must be written again: the effect has happened.
     pub outcome: Option<(Stamp, Entry)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Down {
-    pub reason: Unavailable,
+    pub reason: UnavailableError,
     pub since_ms: u64,
-    /// Absent when only a person can bring it up again.
+    /// Absent when only a person can recover the log.
     pub retry_at_ms: Option<u64>,
-    /// A sync failed: what the segment holds on disk is unknown, so it takes no more records.
-    pub poisoned: bool,
-    /// The bytes of a failed write may still lie behind the good lines.
-    pub cut_needed: bool,
+    /// The content of the segment on disk is unknown, so it takes no more records.
+    pub sync_failed: bool,
+    /// The bytes of a failed write may still follow the good lines.
+    pub truncate_needed: bool,
 }
 
-/// What one sync must cover.
+/// The work of one sync.
 #[derive(Debug)]
 pub(super) struct SyncJob {
     pub files: Vec<Arc<dyn LogFile>>,
@@ -68,7 +68,7 @@ pub(super) struct SyncJob {
     pub target: Option<(Seq, conductor_core::digest::Digest)>,
     pub number: u32,
     pub len: u64,
-    pub left: usize,
+    pub rotated: usize,
 }
 
 #[derive(Debug)]
@@ -84,8 +84,8 @@ pub(super) struct Segments {
     pub active: Option<Active>,
     /// The highest segment that exists or existed.
     pub last_number: u32,
-    /// Segments that were rotated away and not synced since.
-    pub left: Vec<Arc<dyn LogFile>>,
+    /// Segments that were rotated and not synced since.
+    pub rotated: Vec<Arc<dyn LogFile>>,
     pub directory_dirty: bool,
     pub durable: Option<Head>,
     pub dirty_since_ms: Option<u64>,
@@ -94,10 +94,10 @@ pub(super) struct Segments {
     pub borders: VecDeque<Head>,
     pub anchored: Option<Seq>,
     pub down: Option<Down>,
-    pub owed: VecDeque<(Stamp, Entry)>,
-    pub owed_lost: u64,
-    /// Outcomes in a poisoned segment, until it is read back.
-    pub unsure: Vec<(Seq, Stamp, Entry)>,
+    pub unwritten: VecDeque<(Stamp, Entry)>,
+    pub unwritten_lost: u64,
+    /// Outcomes in a segment whose sync failed, until it is read back.
+    pub unconfirmed: Vec<(Seq, Stamp, Entry)>,
     pub records: u64,
     pub buffer: Vec<u8>,
 }
@@ -113,12 +113,12 @@ impl Segments {
     }
 
     /// Whether further records would make the checkpoints look removed. A log that was never signed
-    /// takes none but its first line.
+    /// takes only its first line.
     pub fn is_lagging(&self) -> bool {
         self.unanchored() >= if self.anchored.is_some() { super::MAX_UNANCHORED } else { MAX_UNSIGNED }
     }
 
-    /// Whether a record need not wait for a checkpoint, or would be refused anyway.
+    /// Whether a record can be appended, or refused, without waiting for a checkpoint.
     pub fn has_room(&self) -> bool {
         !self.is_lagging() || self.down.is_some()
     }
@@ -127,20 +127,20 @@ impl Segments {
         super::stamp(&*self.clock, &*self.ids)
     }
 
-    /// Puts one record into the kernel. On failure nothing of it stays, and the log is down.
-    pub fn append(&mut self, stamp: &Stamp, entry: &Entry) -> Result<Seq, Unavailable> {
+    /// Writes one record to the kernel. On failure nothing of it stays, and the log is down.
+    pub fn append(&mut self, stamp: &Stamp, entry: &Entry) -> Result<Seq, UnavailableError> {
         if let Some(down) = &self.down {
             return Err(down.reason.clone());
         }
         let Some(active) = &mut self.active else {
-            return Err(Unavailable::new("no segment is open"));
+            return Err(UnavailableError::new("no segment is open"));
         };
         let mut chain = self.chain;
         self.buffer.clear();
         let seq = chain.append(stamp, entry, &mut self.buffer);
         if let Err(error) = append_whole(&*active.file, &self.buffer) {
-            let cut_needed = active.file.cut(active.len).is_err();
-            return Err(self.fall(&format!("the audit log cannot be written: {error}"), false, cut_needed));
+            let truncate_needed = active.file.truncate(active.len).is_err();
+            return Err(self.mark_down(&format!("the audit log cannot be written: {error}"), false, truncate_needed));
         }
         active.len += self.buffer.len() as u64;
         self.chain = chain;
@@ -151,20 +151,20 @@ impl Segments {
         Ok(seq)
     }
 
-    /// Takes the log down.
-    pub fn fall(&mut self, reason: &str, poisoned: bool, cut_needed: bool) -> Unavailable {
+    pub fn mark_down(&mut self, reason: &str, sync_failed: bool, truncate_needed: bool) -> UnavailableError {
         let now = self.clock.now_ms();
         let refused = self.down.as_ref().filter(|_| self.is_refused());
-        let reason = refused.map_or_else(|| Unavailable::new(reason), |down| down.reason.clone());
+        let reason = refused.map_or_else(|| UnavailableError::new(reason), |down| down.reason.clone());
         let since_ms = self.down.as_ref().map_or(now, |down| down.since_ms);
         let lasting = self.is_refused();
-        let poisoned = poisoned || self.down.as_ref().is_some_and(|down| down.poisoned);
-        if poisoned {
-            // Otherwise their bytes are in the kernel, and the next sync wakes them.
-            self.dismiss(&reason);
+        let sync_failed = sync_failed || self.down.as_ref().is_some_and(|down| down.sync_failed);
+        if sync_failed {
+            // Without a failed sync the bytes are in the kernel, and the next sync wakes the
+            // callers.
+            self.fail_waiters(&reason);
         }
         let retry_at_ms = (!lasting).then_some(now + RETRY_MS);
-        self.down = Some(Down { reason: reason.clone(), since_ms, retry_at_ms, poisoned, cut_needed });
+        self.down = Some(Down { reason: reason.clone(), since_ms, retry_at_ms, sync_failed, truncate_needed });
         reason
     }
 
@@ -174,36 +174,36 @@ impl Segments {
 
     /// Takes the log down until a person has looked.
     pub fn refuse(&mut self, reason: &str) {
-        self.fall(reason, false, false);
+        self.mark_down(reason, false, false);
         if let Some(down) = &mut self.down {
             down.retry_at_ms = None;
         }
     }
 
-    /// Tells everyone who waits that no sync will come.
-    fn dismiss(&mut self, reason: &Unavailable) {
+    /// Wakes all waiting callers with an error.
+    fn fail_waiters(&mut self, reason: &UnavailableError) {
         for Waiter { seq, wake, outcome } in std::mem::take(&mut self.waiters) {
-            self.unsure.extend(outcome.map(|(stamp, entry)| (seq, stamp, entry)));
+            self.unconfirmed.extend(outcome.map(|(stamp, entry)| (seq, stamp, entry)));
             let _ = wake.send(Err(reason.clone()));
         }
     }
 
-    /// The keeper is gone: nothing is written any more, and nobody waits in vain.
+    /// Ends the log with its syncer: nothing is written any more, and all waiting callers wake.
     pub fn close(&mut self, reason: &str) {
-        let reason = self.fall(reason, false, false);
-        self.dismiss(&reason);
+        let reason = self.mark_down(reason, false, false);
+        self.fail_waiters(&reason);
         self.active = None;
     }
 
-    /// Keeps the outcome of a finished call for the time when the log can be written again. Gives
-    /// whether there was room.
-    pub fn owe(&mut self, stamp: Stamp, entry: Entry) -> bool {
-        let most = if did_nothing(&entry) { MAX_OWED_REFUSALS } else { MAX_OWED };
-        let room = self.owed.len() < most;
+    /// Keeps the outcome of a finished call until the log can be written again. Returns whether
+    /// there was room.
+    pub fn keep_for_retry(&mut self, stamp: Stamp, entry: Entry) -> bool {
+        let most = if did_nothing(&entry) { MAX_UNWRITTEN_REFUSALS } else { MAX_UNWRITTEN };
+        let room = self.unwritten.len() < most;
         if room {
-            self.owed.push_back((stamp, entry));
+            self.unwritten.push_back((stamp, entry));
         } else {
-            self.owed_lost += 1;
+            self.unwritten_lost += 1;
         }
         room
     }
@@ -211,8 +211,8 @@ impl Segments {
     /// Whether the outcome of this call is in memory and will be written.
     pub fn holds_outcome(&self, call: Uuid) -> bool {
         let of = |entry: &Entry| matches!(entry, Entry::Outcome(facts, _) if facts.call == call);
-        self.owed.iter().any(|(_, entry)| of(entry))
-            || self.unsure.iter().any(|(_, _, entry)| of(entry))
+        self.unwritten.iter().any(|(_, entry)| of(entry))
+            || self.unconfirmed.iter().any(|(_, _, entry)| of(entry))
             || self.waiters.iter().filter_map(|waiter| waiter.outcome.as_ref()).any(|(_, entry)| of(entry))
     }
 
@@ -222,7 +222,7 @@ impl Segments {
 
     pub fn sync_job(&self) -> Option<SyncJob> {
         let active = self.active.as_ref()?;
-        let mut files = self.left.clone();
+        let mut files = self.rotated.clone();
         files.push(Arc::clone(&active.file));
         Some(SyncJob {
             files,
@@ -230,13 +230,13 @@ impl Segments {
             target: self.chain.last(),
             number: active.number,
             len: active.len,
-            left: self.left.len(),
+            rotated: self.rotated.len(),
         })
     }
 
-    /// Notes a sync that succeeded, and gives back those it makes happy.
+    /// Notes a successful sync and returns the waiters that it covers.
     pub fn synced(&mut self, job: &SyncJob) -> Vec<Waiter> {
-        self.left.drain(..job.left.min(self.left.len()));
+        self.rotated.drain(..job.rotated.min(self.rotated.len()));
         self.directory_dirty = self.directory_dirty && !job.directory;
         if let Some((seq, hash)) = job.target {
             self.durable = Some(Head { log_id: self.log_id, seq, hash });
@@ -249,9 +249,9 @@ impl Segments {
         } else {
             self.dirty_since_ms = Some(self.clock.now_ms());
         }
-        let happy =
+        let synced =
             self.waiters.iter().take_while(|waiter| job.target.is_some_and(|(seq, _)| waiter.seq <= seq)).count();
-        self.waiters.drain(..happy).collect()
+        self.waiters.drain(..synced).collect()
     }
 
     /// Starts the next segment; the old one keeps its records and waits for its last sync.
@@ -267,7 +267,7 @@ impl Segments {
     fn adopt(&mut self, active: Active, chain: Chain, border: Option<Head>) {
         self.borders.extend(border);
         self.last_number = active.number;
-        self.left.extend(self.active.replace(active).map(|old| old.file));
+        self.rotated.extend(self.active.replace(active).map(|old| old.file));
         self.records += chain.next_seq() - self.chain.next_seq();
         self.chain = chain;
         self.directory_dirty = true;
@@ -284,17 +284,15 @@ impl Segments {
         (self.stamp(), Entry::Recovery { event, detail })
     }
 
-    /// Writes the first lines of a new segment and leaves the journal as it was: a failure changes
-    /// nothing.
+    /// Writes the first lines of a new segment without changing `self`.
     fn start_segment(&self, entries: &[(Stamp, Entry)]) -> io::Result<(Active, Chain)> {
         let number = self.last_number + 1;
         let path = self.layout.segment(number);
         let file = match self.files.create(&path) {
-            // Left by an attempt that failed after creating it; we alone write here, and it holds
-            // no record that counted.
+            // An earlier attempt failed after creating it. It holds no record that was accepted.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let file = self.files.open(&path)?;
-                file.cut(0)?;
+                file.truncate(0)?;
                 file
             }
             file => file?,
@@ -307,17 +305,16 @@ impl Segments {
             chain.append(stamp, entry, &mut bytes);
         }
         if let Err(error) = append_whole(&*file, &bytes) {
-            // The name may stay, but half a first line must not: the next start would take it for a
-            // torn one.
-            let _ = file.cut(0);
+            // Half a first line must not stay: the next start would report a torn segment.
+            let _ = file.truncate(0);
             let _ = self.files.remove(&path);
             return Err(error);
         }
         Ok((Active { number, file, len: bytes.len() as u64, durable_len: 0 }, chain))
     }
 
-    /// Tries to write again, beginning with what is owed, and syncs it. Leaves the log down on any
-    /// failure.
+    /// Tries to write again, starting with the unwritten outcomes, and syncs. Leaves the log down
+    /// on any failure.
     pub fn repair(&mut self) -> io::Result<()> {
         if self.is_refused() {
             return Err(io::Error::other("the audit log is refused"));
@@ -325,35 +322,35 @@ impl Segments {
         let now = self.clock.now_ms();
         let result = self.try_repair(now);
         if let Err(error) = &result {
-            let poisoned = self.down.as_ref().is_some_and(|down| down.poisoned);
-            self.fall(&format!("the audit log cannot be written: {error}"), poisoned, true);
+            let sync_failed = self.down.as_ref().is_some_and(|down| down.sync_failed);
+            self.mark_down(&format!("the audit log cannot be written: {error}"), sync_failed, true);
         }
         result
     }
 
     fn try_repair(&mut self, now_ms: u64) -> io::Result<()> {
-        let poisoned = self.down.as_ref().is_some_and(|down| down.poisoned);
-        if poisoned {
+        let sync_failed = self.down.as_ref().is_some_and(|down| down.sync_failed);
+        if sync_failed {
             self.read_back()?;
         }
         if let Some(active) = &self.active
-            && self.down.as_ref().is_some_and(|down| down.cut_needed)
+            && self.down.as_ref().is_some_and(|down| down.truncate_needed)
         {
-            active.file.cut(active.len)?;
+            active.file.truncate(active.len)?;
         }
         let mut entries = Vec::new();
         if let Some(down) = &self.down {
-            let event = if down.poisoned { Recovery::Poisoned } else { Recovery::Resumed };
+            let event = if down.sync_failed { Recovery::Poisoned } else { Recovery::Resumed };
             let detail = json!({
                 "reason": &*down.reason.reason,
                 "down_ms": now_ms.saturating_sub(down.since_ms),
-                "outcomes_lost": self.owed_lost,
+                "outcomes_lost": self.unwritten_lost,
             });
             entries.push(self.recovery(event, detail));
         }
-        entries.extend(self.owed.iter().cloned());
+        entries.extend(self.unwritten.iter().cloned());
 
-        if let Some(active) = self.active.as_mut().filter(|_| !poisoned) {
+        if let Some(active) = self.active.as_mut().filter(|_| !sync_failed) {
             let mut chain = self.chain;
             let mut bytes = Vec::new();
             for (stamp, entry) in &entries {
@@ -370,27 +367,27 @@ impl Segments {
             let (mut active, chain) = self.start_segment(&entries)?;
             let kept = active.file.sync().and_then(|()| self.files.sync_dir(&self.layout.audit));
             if let Err(error) = kept {
-                let _ = active.file.cut(0);
+                let _ = active.file.truncate(0);
                 let _ = self.files.remove(&self.layout.segment(active.number));
                 return Err(error);
             }
             active.durable_len = active.len;
-            // What the old file holds was read back; a further sync of it proves nothing (the
-            // kernel reports a failure once).
+            // The old file was read back. Another sync of it would prove nothing: the kernel
+            // reports a failure only once.
             self.active = None;
             self.adopt(active, chain, border);
             self.directory_dirty = false;
         }
-        self.left.clear();
+        self.rotated.clear();
         self.durable = self.head();
         self.dirty_since_ms = None;
-        self.owed.clear();
-        self.owed_lost = 0;
+        self.unwritten.clear();
+        self.unwritten_lost = 0;
         self.down = None;
         Ok(())
     }
 
-    /// After a failed sync: keeps the lines that can be read, and cuts what follows them.
+    /// After a failed sync: keeps the lines that can be read and truncates the rest.
     fn read_back(&mut self) -> io::Result<()> {
         let Some(active) = &mut self.active else {
             return Ok(());
@@ -399,7 +396,7 @@ impl Segments {
         let bytes = self.files.read_at(&path, active.durable_len, super::files::WHOLE)?;
         let mut chain = match self.durable {
             Some(head) if active.durable_len > 0 => Chain::after(head.seq, head.hash),
-            // Nothing of this segment was synced yet; its first line follows whatever came before.
+            // Nothing of this segment was synced yet, so its first line is accepted as it is.
             Some(_) | None => Chain::start(),
         };
         let from_start = active.durable_len == 0;
@@ -418,10 +415,10 @@ impl Segments {
             good += line.len() as u64;
         }
         if good < active.len {
-            active.file.cut(good)?;
+            active.file.truncate(good)?;
             active.len = good;
             if good == 0 {
-                // Not even the first line: the file is used again under the same number.
+                // Not even the first line is whole: reuse the number.
                 self.last_number = self.last_number.saturating_sub(1);
                 self.chain = self.durable.map_or(Chain::start(), |head| Chain::after(head.seq, head.hash));
                 self.active = None;
@@ -430,9 +427,9 @@ impl Segments {
             }
         }
         let next = self.chain.next_seq();
-        for (seq, stamp, entry) in std::mem::take(&mut self.unsure) {
+        for (seq, stamp, entry) in std::mem::take(&mut self.unconfirmed) {
             if seq >= next {
-                self.owe(stamp, entry);
+                self.keep_for_retry(stamp, entry);
             }
         }
         Ok(())

@@ -1,9 +1,8 @@
-//! What happens beside appending: syncs, rotation, checkpoints, the link, the copy, retention, and
-//! getting up again.
+//! All work of the log except appending: syncs, rotation, checkpoints, the link, the copy,
+//! retention and recovery.
 //!
-//! One thread owns a keeper and calls [`Syncer::step`] whenever something is due. The lock on the
-//! journal is never held across a sync, so reads go on being recorded while an effect waits for the
-//! disk.
+//! One thread owns a syncer and calls [`Syncer::step`] whenever something is due. The lock on the
+//! segments is never held across a sync, so reads are recorded while an effect waits for the disk.
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,7 +31,7 @@ pub(super) struct Syncer {
     pub layout: Layout,
     pub files: Arc<dyn Files>,
     pub signing: SigningKey,
-    /// The key is saved before its first use, and after there is a log to sign.
+    /// A new key is saved when the log has records, before it signs the first checkpoint.
     pub unsaved_key: bool,
     pub checkpoints: Option<Arc<dyn LogFile>>,
     pub checkpoints_len: u64,
@@ -52,12 +51,12 @@ impl std::fmt::Debug for Syncer {
 }
 
 impl Syncer {
-    /// Does what is due, and says in how many milliseconds something will be; `None` when only a
-    /// new record can make it so.
+    /// Does the work that is due. Returns the milliseconds until the next work, or `None` when only
+    /// a new record can cause any.
     pub fn step(&mut self) -> Option<u64> {
         let now = self.shared.clock.now_ms();
-        self.get_up(now);
-        self.write_owed();
+        self.recover(now);
+        self.write_unwritten();
         self.rotate(now);
         self.sync(now);
         self.relink();
@@ -67,33 +66,32 @@ impl Syncer {
     }
 
     fn next_due(&self, now: u64) -> Option<u64> {
-        let journal = self.shared.journal();
-        if let Some(down) = &journal.down {
+        let segments = self.shared.segments();
+        if let Some(down) = &segments.down {
             return down.retry_at_ms.map(|at| at.saturating_sub(now));
         }
-        if !journal.waiters.is_empty() || !journal.owed.is_empty() {
+        if !segments.waiters.is_empty() || !segments.unwritten.is_empty() {
             return Some(0);
         }
-        let soon = journal.dirty_since_ms.map(|since| since + SOON_MS);
-        let checkpoint = (journal.unanchored() > 0)
-            .then(|| (self.checkpointed_ms + journal.settings.checkpoint_ms).max(self.checkpoint_retry_ms));
-        let full = (journal.unanchored() >= journal.settings.checkpoint_records).then_some(self.checkpoint_retry_ms);
-        let rotate = journal.wants_rotation().then_some(self.rotate_retry_ms);
+        let soon = segments.dirty_since_ms.map(|since| since + SOON_MS);
+        let checkpoint = (segments.unanchored() > 0)
+            .then(|| (self.checkpointed_ms + segments.settings.checkpoint_ms).max(self.checkpoint_retry_ms));
+        let full = (segments.unanchored() >= segments.settings.checkpoint_records).then_some(self.checkpoint_retry_ms);
+        let rotate = segments.wants_rotation().then_some(self.rotate_retry_ms);
         let copy = self.copy.as_ref().and_then(Copy::retry_at_ms);
         [soon, checkpoint, full, rotate, copy].into_iter().flatten().min().map(|due| due.saturating_sub(now))
     }
 
-    fn get_up(&mut self, now: u64) {
+    fn recover(&mut self, now: u64) {
         let (due, lagging) = {
-            let journal = self.shared.journal();
-            let retry_at_ms = journal.down.as_ref().and_then(|down| down.retry_at_ms);
-            (retry_at_ms.is_some_and(|at| now >= at), journal.is_lagging())
+            let segments = self.shared.segments();
+            let retry_at_ms = segments.down.as_ref().and_then(|down| down.retry_at_ms);
+            (retry_at_ms.is_some_and(|at| now >= at), segments.is_lagging())
         };
         if !due {
             return;
         }
-        // What took the log down is tried first: getting up writes a record, and one a second would
-        // make the lag worse.
+        // Retry the cause first: recovery writes a record, and one per second would add to the lag.
         if lagging {
             self.checkpoint(now);
         }
@@ -101,57 +99,56 @@ impl Syncer {
             true => self.copy(now),
             false => Ok(()),
         };
-        let mut journal = self.shared.journal();
+        let mut segments = self.shared.segments();
         if let Err(error) = copied {
-            journal.fall(&copy_fault(&error), false, true);
-        } else if journal.is_lagging() {
-            journal.fall("the audit log's checkpoints cannot be written", false, true);
-        } else if journal.repair().is_ok() {
-            drop(journal);
+            segments.mark_down(&copy_fault(&error), false, true);
+        } else if segments.is_lagging() {
+            segments.mark_down("the audit log's checkpoints cannot be written", false, true);
+        } else if segments.repair().is_ok() {
+            drop(segments);
             self.shared.room.notify_waiters();
         }
     }
 
-    /// Records of calls that could not wait for the log; while it is down they are written when it
-    /// gets up.
-    fn write_owed(&mut self) {
-        let mut journal = self.shared.journal();
-        while journal.down.is_none()
-            && !journal.is_lagging()
-            && let Some((stamp, entry)) = journal.owed.pop_front()
+    /// Writes outcomes that were kept in memory. While the log is down, its recovery writes them.
+    fn write_unwritten(&mut self) {
+        let mut segments = self.shared.segments();
+        while segments.down.is_none()
+            && !segments.is_lagging()
+            && let Some((stamp, entry)) = segments.unwritten.pop_front()
         {
-            if journal.append(&stamp, &entry).is_err() {
-                journal.owed.push_front((stamp, entry));
+            if segments.append(&stamp, &entry).is_err() {
+                segments.unwritten.push_front((stamp, entry));
             } else {
                 // A zero time makes the sync due.
-                journal.dirty_since_ms = Some(0);
+                segments.dirty_since_ms = Some(0);
             }
         }
     }
 
     fn rotate(&mut self, now: u64) {
-        let mut journal = self.shared.journal();
-        if journal.down.is_none()
-            && journal.wants_rotation()
+        let mut segments = self.shared.segments();
+        if segments.down.is_none()
+            && segments.wants_rotation()
             && now >= self.rotate_retry_ms
-            && journal.rotate().is_err()
+            && segments.rotate().is_err()
         {
-            // The old segment still takes records; only its size is off.
+            // The old segment still takes records, beyond its size limit.
             self.rotate_retry_ms = now + RETRY_MS;
         }
     }
 
     fn sync(&mut self, now: u64) {
         let job = {
-            let journal = self.shared.journal();
-            let soon = journal.dirty_since_ms.is_some_and(|since| now >= since + SOON_MS);
-            let full = journal.unanchored() >= journal.settings.checkpoint_records;
-            let due = !journal.waiters.is_empty() || soon || full || !journal.left.is_empty() || self.stopping;
-            let poisoned = journal.down.as_ref().is_some_and(|down| down.poisoned);
-            if poisoned || !due || journal.dirty_since_ms.is_none() {
+            let segments = self.shared.segments();
+            let soon = segments.dirty_since_ms.is_some_and(|since| now >= since + SOON_MS);
+            let full = segments.unanchored() >= segments.settings.checkpoint_records;
+            let due = !segments.waiters.is_empty() || soon || full || !segments.rotated.is_empty() || self.stopping;
+            let sync_failed = segments.down.as_ref().is_some_and(|down| down.sync_failed);
+            if sync_failed || !due || segments.dirty_since_ms.is_none() {
                 return;
             }
-            journal.sync_job()
+            segments.sync_job()
         };
         let Some(job) = job else { return };
         let started = self.shared.clock.now_ms();
@@ -159,27 +156,27 @@ impl Syncer {
         if done.is_ok() && job.directory {
             done = self.files.sync_dir(&self.layout.audit);
         }
-        let took = self.shared.clock.now_ms().saturating_sub(started);
-        self.shared.counters.synced(took);
+        let took_ms = self.shared.clock.now_ms().saturating_sub(started);
+        self.shared.syncs.lock().add(took_ms * 1000);
 
-        let mut journal = self.shared.journal();
-        let happy = match done {
-            Ok(()) => journal.synced(&job),
+        let mut segments = self.shared.segments();
+        let synced = match done {
+            Ok(()) => segments.synced(&job),
             Err(error) => {
-                journal.fall(&format!("the disk did not take the audit log: {error}"), true, false);
-                // At once: the next segment may lie on good blocks, and calls are waiting.
-                let _ = journal.repair();
-                drop(journal);
+                segments.mark_down(&format!("the disk did not take the audit log: {error}"), true, false);
+                // Calls are waiting, and the next segment may be on good blocks.
+                let _ = segments.repair();
+                drop(segments);
                 self.shared.room.notify_waiters();
                 return;
             }
         };
-        drop(journal);
+        drop(segments);
         if self.copy.as_ref().is_some_and(Copy::is_required) {
-            self.copy_then_wake(now, happy);
+            self.copy_then_wake(now, synced);
         } else {
-            wake(happy);
-            // Its failure shows in the state of the log, and the next sync tries again.
+            wake(synced);
+            // A failure shows in the state of the log, and the next sync retries.
             let _ = self.copy(now);
         }
     }
@@ -189,8 +186,8 @@ impl Syncer {
             return Ok(());
         };
         let (number, len) = {
-            let journal = self.shared.journal();
-            match &journal.active {
+            let segments = self.shared.segments();
+            match &segments.active {
                 Some(active) => (active.number, active.durable_len),
                 None => return Ok(()),
             }
@@ -201,15 +198,15 @@ impl Syncer {
         done
     }
 
-    fn copy_then_wake(&mut self, now: u64, happy: Vec<Waiter>) {
+    fn copy_then_wake(&mut self, now: u64, synced: Vec<Waiter>) {
         match self.copy(now) {
-            Ok(()) => wake(happy),
+            Ok(()) => wake(synced),
             Err(error) => {
                 let reason = {
-                    let mut journal = self.shared.journal();
-                    journal.fall(&copy_fault(&error), false, false)
+                    let mut segments = self.shared.segments();
+                    segments.mark_down(&copy_fault(&error), false, false)
                 };
-                for waiter in happy {
+                for waiter in synced {
                     let _ = waiter.wake.send(Err(reason.clone()));
                 }
             }
@@ -219,11 +216,11 @@ impl Syncer {
     /// Points `audit.log` at the segment being written, after its name is on the disk.
     fn relink(&mut self) {
         let number = {
-            let journal = self.shared.journal();
-            if journal.directory_dirty {
+            let segments = self.shared.segments();
+            if segments.directory_dirty {
                 return;
             }
-            journal.active.as_ref().map(|active| active.number)
+            segments.active.as_ref().map(|active| active.number)
         };
         let Some(number) = number.filter(|number| self.linked != Some(*number)) else {
             return;
@@ -234,8 +231,7 @@ impl Syncer {
             .files
             .link(&format!("audit/{}", segment_name(number)), &temp)
             .and_then(|()| self.files.rename(&temp, &self.layout.link()));
-        // A convenience for people: without it the log is whole, so a failure only waits for the
-        // next step.
+        // The link is only a convenience for people; the next step retries.
         if linked.is_ok() {
             self.linked = Some(number);
         }
@@ -244,19 +240,19 @@ impl Syncer {
     fn checkpoint(&mut self, now: u64) {
         let mut due = VecDeque::new();
         {
-            let journal = self.shared.journal();
-            let Some(durable) = journal.durable else {
+            let segments = self.shared.segments();
+            let Some(durable) = segments.durable else {
                 return;
             };
-            due.extend(journal.borders.iter().filter(|border| border.seq <= durable.seq).copied());
-            let ahead = journal.anchored.is_none_or(|anchored| durable.seq > anchored);
-            let many = journal.unanchored() >= journal.settings.checkpoint_records;
-            let late = now >= self.checkpointed_ms + journal.settings.checkpoint_ms;
-            let first = journal.anchored.is_none();
-            // While the log is down too, so that what is owed afterwards does not add to a long
-            // lag.
+            due.extend(segments.borders.iter().filter(|border| border.seq <= durable.seq).copied());
+            let ahead = segments.anchored.is_none_or(|anchored| durable.seq > anchored);
+            let many = segments.unanchored() >= segments.settings.checkpoint_records;
+            let late = now >= self.checkpointed_ms + segments.settings.checkpoint_ms;
+            let first = segments.anchored.is_none();
+            // Also while the log is down, so that the outcomes written afterwards do not add to a
+            // long lag.
             if ahead
-                && (many || late || first || self.stopping || journal.down.is_some())
+                && (many || late || first || self.stopping || segments.down.is_some())
                 && due.back() != Some(&durable)
             {
                 due.push_back(durable);
@@ -272,17 +268,17 @@ impl Syncer {
         match self.write_checkpoints(&due) {
             Ok(line) => {
                 self.checkpointed_ms = now;
-                let mut journal = self.shared.journal();
+                let mut segments = self.shared.segments();
                 let last = due.back().map(|head| head.seq);
-                journal.anchored = journal.anchored.max(last);
-                journal.borders.retain(|border| last.is_none_or(|seq| border.seq > seq));
-                drop(journal);
-                self.shared.counters.checkpoints.fetch_add(due.len() as u64, Ordering::Relaxed);
+                segments.anchored = segments.anchored.max(last);
+                segments.borders.retain(|border| last.is_none_or(|seq| border.seq > seq));
+                drop(segments);
+                self.shared.checkpoints.fetch_add(due.len() as u64, Ordering::Relaxed);
                 self.shared.room.notify_waiters();
                 if let Some(head) = due.back() {
                     self.remember(*head, &line);
                 }
-                due.iter().for_each(|head| self.shared.witness.tell(*head, &line));
+                due.iter().for_each(|head| self.shared.on_checkpoint.call(*head, &line));
             }
             Err(error) => {
                 self.checkpoint_retry_ms = now + RETRY_MS;
@@ -291,18 +287,18 @@ impl Syncer {
         }
     }
 
-    /// Records beyond what checkpoints may lag would look like removed checkpoints to the verifier.
+    /// Takes the log down before the verifier would report removed checkpoints.
     fn stop_before_lag(&self, reason: &str) {
-        let mut journal = self.shared.journal();
-        if journal.is_lagging() && journal.down.is_none() {
-            journal.fall(reason, false, false);
-            drop(journal);
+        let mut segments = self.shared.segments();
+        if segments.is_lagging() && segments.down.is_none() {
+            segments.mark_down(reason, false, false);
+            drop(segments);
             self.shared.room.notify_waiters();
         }
     }
 
-    /// So that a log put back to an earlier state, with its checkpoints, is found. A place that
-    /// fails is tried again with the next checkpoint: a memory says "at least".
+    /// Stores the checkpoint elsewhere too, so that a log restored to an earlier state together
+    /// with its checkpoints is noticed. A place that fails is retried with the next checkpoint.
     fn remember(&self, head: Head, line: &str) {
         let _ = memory::advance_state(&*self.files, &self.layout, head, line);
         let Some(copy) = &self.copy else { return };
@@ -312,7 +308,7 @@ impl Syncer {
         }
     }
 
-    /// Gives the line of the last one.
+    /// Returns the line of the last one.
     fn write_checkpoints(&mut self, heads: &VecDeque<Head>) -> io::Result<String> {
         if self.unsaved_key {
             keys::save(&*self.files, &self.layout, &self.signing)?;
@@ -338,8 +334,8 @@ impl Syncer {
         };
         let written = append_whole(&*file, lines.as_bytes()).and_then(|()| file.sync());
         if written.is_err() {
-            // Half a line would join with the next one into a bad checkpoint.
-            let _ = file.cut(self.checkpoints_len);
+            // Half a line and the next one would form a bad checkpoint.
+            let _ = file.truncate(self.checkpoints_len);
             self.checkpoints = None;
         } else {
             self.checkpoints_len += lines.len() as u64;
@@ -348,22 +344,22 @@ impl Syncer {
     }
 
     /// Removes whole segments whose last record is older than `retention_days`, oldest first. The
-    /// record that says so is on the disk before the first of them goes.
+    /// record of the removal is on the disk before the first file is removed.
     fn retain(&mut self) {
         let now = self.shared.clock.timestamp();
         let (days, active) = {
-            let journal = self.shared.journal();
-            if journal.down.is_some() {
+            let segments = self.shared.segments();
+            if segments.down.is_some() {
                 return;
             }
-            (journal.settings.retention_days, journal.active.as_ref().map(|active| active.number))
+            (segments.settings.retention_days, segments.active.as_ref().map(|active| active.number))
         };
         let recent = self.retention_checked.is_some_and(|checked| now.millis_since(checked) < DAY_MS / 24);
         if days == 0 || recent {
             return;
         }
         self.retention_checked = Some(now);
-        // Best effort: what cannot be removed now stays, and is looked at again in an hour.
+        // Best effort: the next check is in an hour.
         let _ = self.try_retain(now, u64::from(days) * DAY_MS, active);
     }
 
@@ -385,20 +381,19 @@ impl Syncer {
             return Ok(());
         };
         let recorded = {
-            let mut journal = self.shared.journal();
-            // The border of the first kept segment must be anchored, or verify could not begin
-            // there.
-            if !journal.borders.is_empty() {
+            let mut segments = self.shared.segments();
+            // Verification starts at the first kept segment, whose border needs a checkpoint.
+            if !segments.borders.is_empty() {
                 return Ok(());
             }
-            let (stamp, entry) = journal.event(EventName::AuditRotated, json!({"removed_through": through}));
-            let seq = journal.append(&stamp, &entry).map_err(|error| io::Error::other(error.to_string()))?;
+            let (stamp, entry) = segments.event(EventName::AuditRotated, json!({"removed_through": through}));
+            let seq = segments.append(&stamp, &entry).map_err(|error| io::Error::other(error.to_string()))?;
             // A zero time makes the sync due.
-            journal.dirty_since_ms = Some(0);
+            segments.dirty_since_ms = Some(0);
             seq
         };
         self.sync(SOON_MS);
-        let durable = self.shared.journal().durable;
+        let durable = self.shared.segments().durable;
         if durable.is_none_or(|head| head.seq < recorded) {
             return Ok(());
         }
@@ -423,9 +418,9 @@ fn copy_fault(error: &io::Error) -> String {
     format!("the required copy of the audit log cannot be written: {error}")
 }
 
-fn wake(happy: Vec<Waiter>) {
-    for Waiter { seq, wake, .. } in happy {
-        // One that no longer waits was cancelled; its record stands.
+fn wake(synced: Vec<Waiter>) {
+    for Waiter { seq, wake, .. } in synced {
+        // A caller that was cancelled no longer waits; its record stays.
         let _ = wake.send(Ok(seq));
     }
 }

@@ -1,4 +1,4 @@
-//! The log without its thread: each test calls the keeper's step itself, so time and every failure
+//! The log without its thread: each test calls the syncer's step itself, so time and every failure
 //! are exact.
 
 pub mod memory;
@@ -29,7 +29,7 @@ fn home() -> &'static std::path::Path {
 }
 
 /// A daemon's log on files in memory.
-struct ApprovalQueue {
+struct TestLog {
     files: Memory,
     time: Arc<ManualClock>,
     ids: Arc<SeededIds>,
@@ -37,11 +37,11 @@ struct ApprovalQueue {
 }
 
 struct Running {
-    keeper: Syncer,
+    syncer: Syncer,
     opened: Opened,
 }
 
-impl ApprovalQueue {
+impl TestLog {
     fn new() -> Self {
         let ids = SeededIds::new(7);
         Self {
@@ -55,8 +55,8 @@ impl ApprovalQueue {
     fn open(&self) -> Result<Running, OpenError> {
         let files: Arc<dyn Files> = Arc::new(self.files.clone());
         let clock: Arc<dyn Clock> = self.time.clone();
-        let (keeper, opened) = open::open(home(), files, self.settings.clone(), clock, self.ids.clone())?;
-        Ok(Running { keeper, opened })
+        let (syncer, opened) = open::open(home(), files, self.settings.clone(), clock, self.ids.clone())?;
+        Ok(Running { syncer, opened })
     }
 
     fn started(&self) -> Running {
@@ -128,7 +128,7 @@ fn ended(n: u128) -> Entry {
     Entry::Outcome(facts(n), outcome)
 }
 
-type Answer = Result<Seq, Unavailable>;
+type Answer = Result<Seq, UnavailableError>;
 
 fn poll<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut Context::from_waker(Waker::noop())) {
@@ -140,183 +140,174 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
 impl Running {
     /// A record that does not wait for the disk.
     fn soon(&mut self, entry: Entry) -> Answer {
-        let shared = Arc::clone(&self.keeper.shared);
+        let shared = Arc::clone(&self.syncer.shared);
         let mut future = pin!(shared.append(entry, Durability::Soon));
         loop {
             if let Some(answer) = poll(future.as_mut()) {
                 return answer;
             }
             // It waits for a checkpoint.
-            self.keeper.step();
+            self.syncer.step();
         }
     }
 
     fn synced(&mut self, entry: Entry) -> Answer {
-        let shared = Arc::clone(&self.keeper.shared);
+        let shared = Arc::clone(&self.syncer.shared);
         let mut future = pin!(shared.append(entry, Durability::Synced));
         for _ in 0..5 {
             if let Some(answer) = poll(future.as_mut()) {
                 return answer;
             }
-            self.keeper.step();
+            self.syncer.step();
         }
         panic!("nobody was woken");
     }
 
     fn start_event(&mut self) {
-        let (_, entry) = self.keeper.shared.journal().event(EventName::DaemonStart, json!({}));
+        let (_, entry) = self.syncer.shared.segments().event(EventName::DaemonStart, json!({}));
         self.synced(entry).expect("written");
     }
 
     fn health(&self) -> Health {
-        let journal = self.keeper.shared.journal();
-        Health {
-            down: journal.down.as_ref().map(|down| Arc::clone(&down.reason.reason)),
-            head: journal.head(),
-            anchored_through: journal.anchored,
-            unanchored: journal.unanchored(),
-            copy_fault: self.keeper.shared.copy_fault.lock().clone(),
-            records: journal.records,
-            syncs: self.keeper.shared.counters.syncs.load(Ordering::Relaxed),
-            sync_ms: 0,
-            sync_buckets: [0; SYNC_BOUNDS_MS.len()],
-            checkpoints: 0,
-            owed: journal.owed.len(),
-        }
+        self.syncer.shared.health()
+    }
+
+    fn syncs(&self) -> u64 {
+        self.health().syncs.count()
     }
 
     fn stop(mut self) {
-        self.keeper.stopping = true;
-        self.keeper.step();
+        self.syncer.stopping = true;
+        self.syncer.step();
     }
 }
 
 #[test]
 fn a_fresh_log_is_anchored_from_its_first_line() {
-    let desk = ApprovalQueue::new();
-    let running = desk.started();
+    let log = TestLog::new();
+    let running = log.started();
     assert!(running.opened.fresh);
-    let report = desk.verify();
+    let report = log.verify();
     assert_eq!((report.verdict, report.records, report.anchored_through), (Verdict::Intact, 1, Some(0)));
-    assert_eq!(desk.files.read_link(&Layout::of(home()).link()).expect("a link"), "audit/000001.jsonl");
-    desk.files.set_bytes(&Layout::of(home()).segment(1), Vec::new());
-    assert_eq!(desk.verdict(), Verdict::Truncated);
+    assert_eq!(log.files.read_link(&Layout::of(home()).link()).expect("a link"), "audit/000001.jsonl");
+    log.files.set_bytes(&Layout::of(home()).segment(1), Vec::new());
+    assert_eq!(log.verdict(), Verdict::Truncated);
 }
 
 #[test]
 fn an_effect_waits_for_the_disk_and_a_read_does_not() {
-    let desk = ApprovalQueue::new();
-    let mut running = desk.started();
-    let syncs = running.health().syncs;
-    let shared = Arc::clone(&running.keeper.shared);
+    let log = TestLog::new();
+    let mut running = log.started();
+    let syncs = running.syncs();
+    let shared = Arc::clone(&running.syncer.shared);
     let mut intent = pin!(shared.append(Entry::Intent(facts(1)), Durability::Synced));
     assert!(poll(intent.as_mut()).is_none(), "not before the sync");
     assert!(running.soon(ended(2)).is_ok());
-    running.keeper.step();
+    running.syncer.step();
     assert!(matches!(poll(intent.as_mut()), Some(Ok(1))));
-    assert_eq!(running.health().syncs, syncs + 1, "one sync for both");
+    assert_eq!(running.syncs(), syncs + 1, "one sync for both");
 
     assert!(running.soon(ended(3)).is_ok());
-    desk.time.advance(Duration::from_millis(99));
-    running.keeper.step();
-    assert_eq!(running.health().syncs, syncs + 1);
-    desk.time.advance(Duration::from_millis(1));
-    running.keeper.step();
-    assert_eq!(running.health().syncs, syncs + 2, "a read is on the disk after 100 ms");
-    assert_eq!(desk.verdict(), Verdict::Intact);
+    log.time.advance(Duration::from_millis(99));
+    running.syncer.step();
+    assert_eq!(running.syncs(), syncs + 1);
+    log.time.advance(Duration::from_millis(1));
+    running.syncer.step();
+    assert_eq!(running.syncs(), syncs + 2, "a read is on the disk after 100 ms");
+    assert_eq!(log.verdict(), Verdict::Intact);
 }
 
 #[test]
 fn many_waiters_share_one_sync() {
-    let desk = ApprovalQueue::new();
-    let mut running = desk.started();
-    let shared = Arc::clone(&running.keeper.shared);
+    let log = TestLog::new();
+    let mut running = log.started();
+    let shared = Arc::clone(&running.syncer.shared);
     let mut calls: Vec<_> =
         (0..64).map(|n| Box::pin(shared.append(Entry::Intent(facts(n)), Durability::Synced))).collect();
     assert!(calls.iter_mut().all(|call| poll(call.as_mut()).is_none()));
-    let syncs = running.health().syncs;
-    running.keeper.step();
-    assert_eq!(running.health().syncs, syncs + 1);
+    let syncs = running.syncs();
+    running.syncer.step();
+    assert_eq!(running.syncs(), syncs + 1);
     assert!(calls.iter_mut().all(|call| matches!(poll(call.as_mut()), Some(Ok(_)))));
 }
 
 #[test]
 fn reads_wait_when_told_to() {
-    let mut desk = ApprovalQueue::new();
-    desk.settings.reads_wait = true;
-    let mut running = desk.started();
-    let shared = Arc::clone(&running.keeper.shared);
+    let mut log = TestLog::new();
+    log.settings.reads_wait = true;
+    let mut running = log.started();
+    let shared = Arc::clone(&running.syncer.shared);
     let mut read = pin!(shared.append(ended(1), Durability::Soon));
     assert!(poll(read.as_mut()).is_none());
-    running.keeper.step();
+    running.syncer.step();
     assert!(poll(read.as_mut()).is_some());
 }
 
 #[test]
 fn checkpoints_never_lag_so_far_that_they_look_removed() {
-    let desk = ApprovalQueue::new();
-    let mut running = desk.started();
+    let log = TestLog::new();
+    let mut running = log.started();
     for n in 0..2000 {
         running.soon(ended(n)).expect("written");
         assert!(running.health().unanchored <= super::MAX_UNANCHORED);
     }
-    assert_eq!(desk.verdict(), Verdict::Intact);
-    running.keeper.step();
+    assert_eq!(log.verdict(), Verdict::Intact);
+    running.syncer.step();
     assert!(running.health().unanchored < 256);
     let before = running.health().anchored_through;
     running.soon(ended(1)).expect("written");
-    desk.time.advance(Duration::from_millis(60_000));
-    running.keeper.step();
+    log.time.advance(Duration::from_millis(60_000));
+    running.syncer.step();
     assert!(running.health().anchored_through > before, "after a minute");
 }
 
 #[test]
 fn rotation_links_the_files_and_the_border_is_anchored() {
-    let mut desk = ApprovalQueue::new();
-    desk.settings.rotate_bytes = 2000;
-    let mut running = desk.started();
+    let mut log = TestLog::new();
+    log.settings.rotate_bytes = 2000;
+    let mut running = log.started();
     for n in 0..40 {
         running.soon(ended(n)).expect("written");
-        running.keeper.step();
+        running.syncer.step();
     }
-    desk.time.advance(Duration::from_millis(100));
-    running.keeper.step();
-    let report = desk.verify();
+    log.time.advance(Duration::from_millis(100));
+    running.syncer.step();
+    let report = log.verify();
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
     assert!(report.segments > 5);
-    assert_eq!(desk.count("/event", "audit.rotated"), report.segments as usize - 1);
-    let target = desk.files.read_link(&Layout::of(home()).link()).expect("a link");
+    assert_eq!(log.count("/event", "audit.rotated"), report.segments as usize - 1);
+    let target = log.files.read_link(&Layout::of(home()).link()).expect("a link");
     assert_eq!(target, format!("audit/{:06}.jsonl", report.segments));
     assert!(report.checkpoints >= u64::from(report.segments), "one at each border");
 }
 
 #[test]
 fn retention_removes_what_is_old_and_verify_says_where_it_begins() {
-    let mut desk = ApprovalQueue::new();
-    desk.settings.rotate_bytes = 2000;
-    desk.settings.retention_days = 1;
-    let mut running = desk.started();
+    let mut log = TestLog::new();
+    log.settings.rotate_bytes = 2000;
+    log.settings.retention_days = 1;
+    let mut running = log.started();
     for n in 0..40 {
         running.soon(ended(n)).expect("written");
-        running.keeper.step();
+        running.syncer.step();
     }
-    desk.time.advance(Duration::from_millis(100));
-    running.keeper.step();
-    let before = desk.verify().segments;
-    desk.time.advance(Duration::from_millis(2 * 86_400_000));
+    log.time.advance(Duration::from_millis(100));
+    running.syncer.step();
+    let before = log.verify().segments;
+    log.time.advance(Duration::from_millis(2 * 86_400_000));
     running.soon(ended(99)).expect("written");
-    running.keeper.step();
-    running.keeper.step();
-    let report = desk.verify();
+    running.syncer.step();
+    running.syncer.step();
+    let report = log.verify();
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
     assert_eq!(report.begins_at.map(|(segment, _)| segment), Some(before), "all but the one being written");
     // Removed by hand, one more is missed.
-    let desk2 = ApprovalQueue::new();
+    let desk2 = TestLog::new();
     let mut running = desk2.started();
     for n in 0..40 {
         running.soon(ended(n)).expect("written");
     }
-    running.keeper.shared.journal().rotate().expect("rotates");
+    running.syncer.shared.segments().rotate().expect("rotates");
     desk2.time.advance(Duration::from_millis(100));
     running.stop();
     desk2.files.delete(&Layout::of(home()).segment(1));
@@ -326,18 +317,18 @@ fn retention_removes_what_is_old_and_verify_says_where_it_begins() {
 #[test]
 fn a_torn_tail_is_set_aside() {
     for tail in [&b"{\"v\":1,\"se"[..], &[0; 500], b"\0\0\n\0"] {
-        let desk = ApprovalQueue::new();
-        let mut running = desk.started();
+        let log = TestLog::new();
+        let mut running = log.started();
         running.synced(ended(1)).expect("written");
         let path = Layout::of(home()).segment(1);
-        let good = desk.files.bytes(&path);
-        desk.files.set_bytes(&path, [&good[..], tail].concat());
-        assert_eq!(desk.verdict(), Verdict::Torn);
-        let running = desk.started();
+        let good = log.files.bytes(&path);
+        log.files.set_bytes(&path, [&good[..], tail].concat());
+        assert_eq!(log.verdict(), Verdict::Torn);
+        let running = log.started();
         assert_eq!(running.opened.torn_bytes, Some(tail.len() as u64));
-        assert_eq!(desk.files.bytes(&Layout::of(home()).audit.join("torn-2.bin")), tail);
-        assert_eq!(desk.verdict(), Verdict::Intact);
-        let records = desk.records();
+        assert_eq!(log.files.bytes(&Layout::of(home()).audit.join("torn-2.bin")), tail);
+        assert_eq!(log.verdict(), Verdict::Intact);
+        let records = log.records();
         let record = records.iter().find(|record| record["event"] == "audit.torn").expect("a recovery record");
         assert_eq!(record["detail"]["bytes"], tail.len());
         assert_eq!(record["detail"]["hash"], Digest::of(tail).to_string());
@@ -346,54 +337,54 @@ fn a_torn_tail_is_set_aside() {
 
 #[test]
 fn every_byte_a_crash_can_stop_at() {
-    let desk = ApprovalQueue::new();
-    let mut running = desk.started();
+    let log = TestLog::new();
+    let mut running = log.started();
     running.synced(Entry::Intent(facts(1))).expect("written");
     let path = Layout::of(home()).segment(1);
-    let before = desk.files.bytes(&path);
-    let copied = desk.copied();
+    let before = log.files.bytes(&path);
+    let copied = log.copied();
     running.soon(ended(1)).expect("written");
-    let after = desk.files.bytes(&path);
+    let after = log.files.bytes(&path);
     for cut in (before.len()..after.len()).step_by(7).chain([after.len() - 1]) {
         for zeros in [false, true] {
             let mut bytes = after[..cut].to_vec();
             if zeros {
                 bytes.extend(std::iter::repeat_n(0, 4096));
             }
-            desk.files.set_bytes(&path, bytes);
-            let reopened = desk.started();
+            log.files.set_bytes(&path, bytes);
+            let reopened = log.started();
             assert_eq!(reopened.opened.unanswered.len(), 1, "the effect may have happened");
-            assert_eq!(desk.verdict(), Verdict::Intact, "cut at {cut}");
-            desk.put_back(&copied, true);
+            assert_eq!(log.verdict(), Verdict::Intact, "cut at {cut}");
+            log.put_back(&copied, true);
         }
     }
 }
 
 #[test]
 fn a_begun_effect_is_reported_once() {
-    let desk = ApprovalQueue::new();
-    let mut running = desk.started();
+    let log = TestLog::new();
+    let mut running = log.started();
     running.start_event();
     running.synced(Entry::Intent(facts(1))).expect("written");
     running.synced(Entry::Intent(facts(2))).expect("written");
     running.synced(ended(1)).expect("written");
-    let reopened = desk.started();
+    let reopened = log.started();
     let call = Uuid::from_u128(2).to_string();
     assert_eq!(reopened.opened.unanswered, [(call.clone(), "filesystem.delete".to_owned())]);
-    assert_eq!(desk.count("/detail/call", &call), 1);
+    assert_eq!(log.count("/detail/call", &call), 1);
     // A crash before the start event does not report it again, nor does any later start.
-    let mut again = desk.started();
+    let mut again = log.started();
     assert_eq!(again.opened.unanswered, []);
     again.start_event();
-    assert_eq!(desk.started().opened.unanswered, []);
-    assert_eq!(desk.verdict(), Verdict::Intact);
+    assert_eq!(log.started().opened.unanswered, []);
+    assert_eq!(log.verdict(), Verdict::Intact);
 }
 
 #[test]
 fn a_begun_effect_is_found_over_rotations() {
-    let mut desk = ApprovalQueue::new();
-    desk.settings.rotate_bytes = 1500;
-    let mut running = desk.started();
+    let mut log = TestLog::new();
+    log.settings.rotate_bytes = 1500;
+    let mut running = log.started();
     running.start_event();
     running.synced(Entry::Intent(facts(500))).expect("written");
     running.synced(Entry::Intent(facts(501))).expect("written");
@@ -401,8 +392,8 @@ fn a_begun_effect_is_found_over_rotations() {
         running.synced(ended(n)).expect("written");
     }
     running.synced(ended(501)).expect("written");
-    assert!(desk.verify().segments > 3);
-    let calls: Vec<_> = desk.started().opened.unanswered.into_iter().map(|(call, _)| call).collect();
+    assert!(log.verify().segments > 3);
+    let calls: Vec<_> = log.started().opened.unanswered.into_iter().map(|(call, _)| call).collect();
     assert_eq!(calls, [Uuid::from_u128(500).to_string()]);
 }
 
@@ -420,73 +411,73 @@ fn a_cut_or_forked_log_is_not_appended_to_until_accepted() {
         }),
     ];
     for (verdict, hurt) in hurts {
-        let desk = ApprovalQueue::new();
-        let mut running = desk.started();
+        let log = TestLog::new();
+        let mut running = log.started();
         for n in 0..6 {
             running.synced(ended(n)).expect("written");
         }
         running.stop();
         let layout = Layout::of(home());
-        hurt(&desk.files, &layout.segment(1));
-        let bytes = desk.files.bytes(&layout.segment(1));
-        match desk.open() {
+        hurt(&log.files, &layout.segment(1));
+        let bytes = log.files.bytes(&layout.segment(1));
+        match log.open() {
             Err(OpenError::Refused(report)) => assert_eq!(report.verdict, verdict),
             other => panic!("{verdict}: {:?}", other.map(|running| running.opened)),
         }
-        assert_eq!(desk.files.bytes(&layout.segment(1)), bytes, "nothing was appended");
-        desk.accept();
-        let verified = desk.verify();
+        assert_eq!(log.files.bytes(&layout.segment(1)), bytes, "nothing was appended");
+        log.accept();
+        let verified = log.verify();
         assert_eq!(verified.verdict, Verdict::Intact, "{verdict}: {:?}", verified.faults);
         assert_eq!(verified.accepted.len(), 1);
-        let mut running = desk.started();
+        let mut running = log.started();
         running.synced(ended(9)).expect("written");
-        assert_eq!(desk.verdict(), Verdict::Intact);
+        assert_eq!(log.verdict(), Verdict::Intact);
     }
 }
 
 #[test]
 fn a_full_disk_refuses_and_recovers_and_the_owed_outcome_comes_first() {
-    let desk = ApprovalQueue::new();
-    let mut running = desk.started();
+    let log = TestLog::new();
+    let mut running = log.started();
     running.synced(Entry::Intent(facts(1))).expect("written");
-    desk.files.trouble_in(1, Trouble::Short);
+    log.files.trouble_in(1, Trouble::Short);
     assert!(running.synced(ended(1)).is_err(), "the effect has happened, its outcome waits");
-    assert_eq!(running.health().owed, 1);
+    assert_eq!(running.health().unwritten, 1);
     assert!(running.soon(ended(2)).is_err(), "reads are refused too");
     assert!(running.health().down.is_some());
     for _ in 0..3 {
-        desk.time.advance(Duration::from_millis(1000));
-        running.keeper.step();
+        log.time.advance(Duration::from_millis(1000));
+        running.syncer.step();
         assert!(running.health().down.is_some());
     }
-    desk.files.heal();
-    running.keeper.step();
+    log.files.heal();
+    running.syncer.step();
     assert!(running.health().down.is_some(), "not before its second is over");
-    desk.time.advance(Duration::from_millis(1000));
-    running.keeper.step();
+    log.time.advance(Duration::from_millis(1000));
+    running.syncer.step();
     assert!(running.health().down.is_none());
     running.synced(ended(3)).expect("written");
-    assert_eq!(desk.verdict(), Verdict::Intact);
+    assert_eq!(log.verdict(), Verdict::Intact);
     let phases: Vec<String> =
-        desk.records().iter().map(|r| r["phase"].as_str().unwrap_or_default().to_owned()).collect();
+        log.records().iter().map(|r| r["phase"].as_str().unwrap_or_default().to_owned()).collect();
     assert_eq!(phases, ["segment", "intent", "recovery", "outcome", "outcome", "outcome"]);
-    assert_eq!(desk.count("/call", &Uuid::from_u128(1).to_string()), 2);
+    assert_eq!(log.count("/call", &Uuid::from_u128(1).to_string()), 2);
 }
 
 #[test]
 fn a_failed_sync_poisons_the_segment() {
-    let desk = ApprovalQueue::new();
-    let mut running = desk.started();
+    let log = TestLog::new();
+    let mut running = log.started();
     running.synced(ended(1)).expect("written");
-    desk.files.trouble_in(2, Trouble::Once);
+    log.files.trouble_in(2, Trouble::Once);
     assert!(running.synced(ended(2)).is_err());
     assert!(running.health().down.is_none(), "the next segment took over at once");
     running.synced(ended(3)).expect("written");
-    let report = desk.verify();
+    let report = log.verify();
     assert_eq!((report.verdict, report.segments), (Verdict::Intact, 2), "{:?}", report.faults);
-    assert_eq!(desk.count("/event", "audit.poisoned"), 1);
+    assert_eq!(log.count("/event", "audit.poisoned"), 1);
     assert_eq!(
-        desk.count("/call", &Uuid::from_u128(2).to_string()),
+        log.count("/call", &Uuid::from_u128(2).to_string()),
         1,
         "it could be read back, and is not written twice"
     );
@@ -494,121 +485,122 @@ fn a_failed_sync_poisons_the_segment() {
 
 #[test]
 fn while_syncs_fail_nothing_runs() {
-    let desk = ApprovalQueue::new();
-    let mut running = desk.started();
-    desk.files.trouble_in(1, Trouble::Syncs);
+    let log = TestLog::new();
+    let mut running = log.started();
+    log.files.trouble_in(1, Trouble::Syncs);
     assert!(running.synced(Entry::Intent(facts(1))).is_err());
     assert!(running.soon(ended(2)).is_err());
-    desk.time.advance(Duration::from_millis(5000));
-    running.keeper.step();
+    log.time.advance(Duration::from_millis(5000));
+    running.syncer.step();
     assert!(running.health().down.is_some());
-    desk.files.heal();
-    desk.time.advance(Duration::from_millis(1000));
-    running.keeper.step();
+    log.files.heal();
+    log.time.advance(Duration::from_millis(1000));
+    running.syncer.step();
     running.synced(ended(3)).expect("written");
-    assert_eq!(desk.verdict(), Verdict::Intact, "{:?}", desk.verify().faults);
+    assert_eq!(log.verdict(), Verdict::Intact, "{:?}", log.verify().faults);
 }
 
 #[test]
 fn a_log_that_cannot_be_written_at_start_opens_down() {
-    let desk = ApprovalQueue::new();
+    let log = TestLog::new();
     // The salt is made first, in six operations.
-    desk.files.trouble_in(7, Trouble::FromNow);
-    let mut running = desk.started();
+    log.files.trouble_in(7, Trouble::FromNow);
+    let mut running = log.started();
     assert!(running.opened.down.is_some());
     assert!(running.soon(ended(1)).is_err());
-    desk.files.heal();
-    desk.time.advance(Duration::from_millis(1000));
-    running.keeper.step();
+    log.files.heal();
+    log.time.advance(Duration::from_millis(1000));
+    running.syncer.step();
     running.synced(ended(2)).expect("written");
-    assert_eq!(desk.verdict(), Verdict::Intact);
-    assert_eq!(desk.count("/phase", "outcome"), 2);
+    assert_eq!(log.verdict(), Verdict::Intact);
+    assert_eq!(log.count("/phase", "outcome"), 2);
 }
 
 #[test]
 fn the_copy_has_the_same_bytes_and_its_failure_shows() {
-    let mut desk = ApprovalQueue::new();
-    desk.settings.copy_to = Some("second".into());
-    desk.settings.rotate_bytes = 2000;
-    let mut running = desk.started();
+    let mut log = TestLog::new();
+    log.settings.copy_to = Some("second".into());
+    log.settings.rotate_bytes = 2000;
+    let mut running = log.started();
     for n in 0..20 {
         running.synced(ended(n)).expect("written");
     }
     let layout = Layout::of(home());
-    for number in layout.segments(&desk.files).expect("readable") {
+    for number in layout.segments(&log.files).expect("readable") {
         let name = layout::segment_name(number);
         assert_eq!(
-            desk.files.bytes(&std::path::Path::new("second").join(name)),
-            desk.files.bytes(&layout.segment(number))
+            log.files.bytes(&std::path::Path::new("second").join(name)),
+            log.files.bytes(&layout.segment(number))
         );
     }
     assert_eq!(running.health().copy_fault, None);
     // One that is longer than the log is evidence: it is left alone, and the log goes on.
-    let last = layout::segment_name(desk.verify().segments);
+    let last = layout::segment_name(log.verify().segments);
     let copy = std::path::Path::new("second").join(last);
-    let more = [desk.files.bytes(&copy), b"more".to_vec()].concat();
-    desk.files.set_bytes(&copy, more.clone());
-    let mut reopened = desk.started();
-    desk.settings.copy_required = true;
-    reopened.keeper.step();
-    assert_eq!(desk.files.bytes(&copy), more);
-    let mut strict = desk.started();
+    let more = [log.files.bytes(&copy), b"more".to_vec()].concat();
+    log.files.set_bytes(&copy, more.clone());
+    let mut reopened = log.started();
+    log.settings.copy_required = true;
+    reopened.syncer.step();
+    assert_eq!(log.files.bytes(&copy), more);
+    let mut strict = log.started();
     assert!(strict.synced(Entry::Intent(facts(77))).is_err(), "a required copy blocks");
 }
 
 #[test]
 fn a_lost_or_foreign_key_is_not_replaced_in_silence() {
-    let desk = ApprovalQueue::new();
-    desk.started().stop();
+    let log = TestLog::new();
+    log.started().stop();
     let layout = Layout::of(home());
-    let public = desk.files.bytes(&layout.public_key());
-    desk.files.set_bytes(&layout.public_key(), public.iter().rev().copied().collect());
-    assert!(matches!(desk.open(), Err(OpenError::Key(_))));
-    desk.files.set_bytes(&layout.public_key(), public);
-    assert!(desk.open().is_ok());
-    desk.files.delete(&layout.signing_key());
-    assert!(matches!(desk.open(), Err(OpenError::Key(keys::KeyError::Gone))));
-    desk.files.set_bytes(&layout.salt(), vec![1; 31]);
-    assert!(matches!(desk.open(), Err(OpenError::Key(keys::KeyError::Damaged(..)))));
+    let public = log.files.bytes(&layout.public_key());
+    log.files.set_bytes(&layout.public_key(), public.iter().rev().copied().collect());
+    assert!(matches!(log.open(), Err(OpenError::Key(_))));
+    log.files.set_bytes(&layout.public_key(), public);
+    assert!(log.open().is_ok());
+    log.files.delete(&layout.signing_key());
+    assert!(matches!(log.open(), Err(OpenError::Key(keys::KeyError::Gone))));
+    log.files.set_bytes(&layout.salt(), vec![1; 31]);
+    assert!(matches!(log.open(), Err(OpenError::Key(keys::KeyError::Damaged(..)))));
 }
 
 #[test]
 fn while_checkpoints_cannot_be_written_the_log_stops_before_it_looks_tampered_with() {
-    let desk = ApprovalQueue::new();
-    let mut running = desk.started();
+    let log = TestLog::new();
+    let mut running = log.started();
     let layout = Layout::of(home());
-    desk.files.refuse(Some(layout.checkpoints()));
+    log.files.refuse(Some(layout.checkpoints()));
     let mut written = 0;
     while running.soon(ended(written)).is_ok() {
         written += 1;
-        running.keeper.step();
+        running.syncer.step();
         assert!(written < 2000, "never went down");
     }
     for _ in 0..100 {
-        desk.time.advance(Duration::from_millis(1000));
-        running.keeper.step();
+        log.time.advance(Duration::from_millis(1000));
+        running.syncer.step();
         assert!(running.health().down.is_some());
     }
-    assert_eq!(desk.verdict(), Verdict::Intact, "{:?}", desk.verify().faults);
-    desk.files.refuse(None);
-    desk.time.advance(Duration::from_millis(2000));
-    running.keeper.step();
+    assert_eq!(log.verdict(), Verdict::Intact, "{:?}", log.verify().faults);
+    log.files.refuse(None);
+    log.time.advance(Duration::from_millis(2000));
+    running.syncer.step();
     running.synced(ended(1)).expect("written");
-    assert_eq!(desk.verdict(), Verdict::Intact);
+    assert_eq!(log.verdict(), Verdict::Intact);
 }
 
 #[test]
 fn after_a_stop_nobody_waits_in_vain() {
-    let desk = ApprovalQueue::new();
-    let files: Arc<dyn Files> = Arc::new(desk.files.clone());
+    let files_in_memory = TestLog::new();
+    let files: Arc<dyn Files> = Arc::new(files_in_memory.files.clone());
     let (log, _) =
-        AuditLog::open(home(), files, Settings::default(), desk.time.clone(), desk.ids.clone()).expect("opens");
+        AuditLog::open(home(), files, Settings::default(), files_in_memory.time.clone(), files_in_memory.ids.clone())
+            .expect("opens");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     assert!(runtime.block_on(log.intent(facts(1))).is_ok(), "the thread syncs");
     log.stop();
     assert!(runtime.block_on(log.intent(facts(2))).is_err());
     assert!(log.check().is_err());
-    let report = desk.verify();
+    let report = files_in_memory.verify();
     assert_eq!((report.verdict, report.unanchored), (Verdict::Intact, 0));
 }
 
@@ -620,44 +612,44 @@ fn trouble_at_every_operation() {
             done.extend(running.synced(Entry::Intent(facts(n))).ok());
             done.extend(running.soon(ended(n)).ok());
         }
-        running.keeper.step();
+        running.syncer.step();
     };
     let operations = {
-        let mut desk = ApprovalQueue::new();
-        desk.settings.rotate_bytes = 1500;
-        let mut running = desk.started();
-        let before = desk.files.operations();
+        let mut log = TestLog::new();
+        log.settings.rotate_bytes = 1500;
+        let mut running = log.started();
+        let before = log.files.operations();
         work(&mut running, &mut Vec::new());
-        desk.files.operations() - before
+        log.files.operations() - before
     };
     assert!(operations > 20, "{operations}");
     for trouble in [Trouble::Once, Trouble::FromNow, Trouble::Short, Trouble::Syncs] {
         // A single failure is tried at every place; what lasts, at every third.
         let step = if trouble == Trouble::Once { 1 } else { 3 };
         for at in (1..=operations).step_by(step) {
-            let mut desk = ApprovalQueue::new();
-            desk.settings.rotate_bytes = 1500;
-            let mut running = desk.started();
-            desk.files.trouble_in(at, trouble);
+            let mut log = TestLog::new();
+            log.settings.rotate_bytes = 1500;
+            let mut running = log.started();
+            log.files.trouble_in(at, trouble);
             let mut done = Vec::new();
             work(&mut running, &mut done);
-            let seen = |desk: &ApprovalQueue| {
-                let seqs: Vec<Seq> = desk.records().iter().filter_map(|record| record["seq"].as_u64()).collect();
+            let seen = |log: &TestLog| {
+                let seqs: Vec<Seq> = log.records().iter().filter_map(|record| record["seq"].as_u64()).collect();
                 done.iter().all(|seq| seqs.contains(seq))
             };
-            desk.files.heal();
+            log.files.heal();
             // The daemon may go on in the same process, or be killed and started again.
             if at % 2 == 0 {
-                desk.time.advance(Duration::from_millis(1000));
-                running.keeper.step();
+                log.time.advance(Duration::from_millis(1000));
+                running.syncer.step();
                 running.synced(ended(100)).expect("up again");
             } else {
                 drop(running);
-                desk.started().synced(ended(100)).expect("up again");
+                log.started().synced(ended(100)).expect("up again");
             }
-            let report = desk.verify();
+            let report = log.verify();
             assert_eq!(report.verdict, Verdict::Intact, "{trouble:?} at {at}: {:?}", report.faults);
-            assert!(seen(&desk), "{trouble:?} at {at}: an acknowledged record is gone");
+            assert!(seen(&log), "{trouble:?} at {at}: an acknowledged record is gone");
         }
     }
 }
@@ -692,10 +684,10 @@ proptest! {
     /// after the next start, and no record that was promised to be on the disk is ever gone.
     #[test]
     fn no_false_alarm_and_no_lost_promise(ops in prop::collection::vec(op(), 1..50), seed in any::<u64>()) {
-        let mut desk = ApprovalQueue::new();
-        desk.settings.rotate_bytes = 4000;
+        let mut log = TestLog::new();
+        log.settings.rotate_bytes = 4000;
         let random = SeededIds::new(seed);
-        let mut running = desk.started();
+        let mut running = log.started();
         let mut promised: Vec<u128> = Vec::new();
         let mut written: Vec<u128> = Vec::new();
         for (n, op) in (0_u128..).zip(ops) {
@@ -712,38 +704,38 @@ proptest! {
                     written.push(n);
                 }
                 Op::Pass(ms) => {
-                    desk.time.advance(Duration::from_millis(ms));
-                    running.keeper.step();
+                    log.time.advance(Duration::from_millis(ms));
+                    running.syncer.step();
                 }
                 Op::Rotate => {
-                    running.keeper.shared.journal().rotate().expect("rotates");
-                    running.keeper.step();
+                    running.syncer.shared.segments().rotate().expect("rotates");
+                    running.syncer.step();
                 }
                 Op::Restart => {
                     running.stop();
-                    prop_assert_eq!(desk.verdict(), Verdict::Intact);
-                    running = desk.started();
+                    prop_assert_eq!(log.verdict(), Verdict::Intact);
+                    running = log.started();
                     promised.append(&mut written);
                 }
                 Op::Kill => {
-                    prop_assert_eq!(desk.verdict(), Verdict::Intact, "killed");
-                    running = desk.started();
+                    prop_assert_eq!(log.verdict(), Verdict::Intact, "killed");
+                    running = log.started();
                     promised.append(&mut written);
                 }
                 Op::PowerCut => {
-                    desk.files.power_cut(|| random.next());
-                    let found = desk.verify();
+                    log.files.power_cut(|| random.next());
+                    let found = log.verify();
                     prop_assert!(matches!(found.verdict, Verdict::Intact | Verdict::Torn), "{:?}", found.faults);
                     written.clear();
-                    running = desk.started();
+                    running = log.started();
                 }
             }
         }
         running.stop();
-        let report = desk.verify();
+        let report = log.verify();
         prop_assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
         let calls: std::collections::HashSet<String> =
-            desk.records().iter().filter_map(|record| Some(record["call"].as_str()?.to_owned())).collect();
+            log.records().iter().filter_map(|record| Some(record["call"].as_str()?.to_owned())).collect();
         for n in promised {
             prop_assert!(calls.contains(&Uuid::from_u128(n).to_string()), "a promised record is gone");
         }
@@ -752,7 +744,7 @@ proptest! {
 
 type Copied = (Vec<(std::path::PathBuf, Vec<u8>)>, Vec<u8>, Vec<u8>);
 
-impl ApprovalQueue {
+impl TestLog {
     /// Segments, checkpoints and memory, as a copy of the home has them.
     fn copied(&self) -> Copied {
         let layout = Layout::of(home());
@@ -783,8 +775,8 @@ impl ApprovalQueue {
     }
 }
 
-fn work(desk: &ApprovalQueue, from: u128) {
-    let mut running = desk.started();
+fn work(log: &TestLog, from: u128) {
+    let mut running = log.started();
     for n in from..from + 5 {
         running.synced(ended(n)).expect("written");
     }
@@ -798,53 +790,53 @@ fn a_log_that_is_gone_is_not_a_new_log() {
     let memories = [layout.state.join("audit.last"), layout.public_key(), layout.signing_key()];
     // All three, each two and each one of them survive.
     for survivors in 1..8_usize {
-        let desk = ApprovalQueue::new();
-        work(&desk, 0);
-        files.iter().for_each(|path| desk.files.delete(path));
+        let log = TestLog::new();
+        work(&log, 0);
+        files.iter().for_each(|path| log.files.delete(path));
         let gone = memories.iter().enumerate().filter(|(n, _)| survivors >> n & 1 == 0);
-        gone.for_each(|(_, path)| desk.files.delete(path));
-        match desk.open() {
+        gone.for_each(|(_, path)| log.files.delete(path));
+        match log.open() {
             Err(OpenError::Refused(report)) => assert_eq!(report.verdict, Verdict::Missing, "{survivors:03b}"),
             Err(OpenError::Key(keys::KeyError::Gone)) => assert_eq!(survivors & 6, 2, "the public half alone"),
             other => panic!("{survivors:03b}: {:?}", other.map(|it| it.opened)),
         }
-        desk.accept();
-        assert_eq!(desk.verdict(), Verdict::Intact, "{survivors:03b}: {:?}", desk.verify().faults);
-        work(&desk, 100);
-        assert_eq!(desk.verdict(), Verdict::Intact, "{survivors:03b}");
-        assert_eq!(desk.count("/event", "audit.accepted"), 1);
+        log.accept();
+        assert_eq!(log.verdict(), Verdict::Intact, "{survivors:03b}: {:?}", log.verify().faults);
+        work(&log, 100);
+        assert_eq!(log.verdict(), Verdict::Intact, "{survivors:03b}");
+        assert_eq!(log.count("/event", "audit.accepted"), 1);
     }
 }
 
 #[test]
 fn a_log_put_back_with_its_checkpoints_is_found_by_what_remembers_more() {
     for with_copy in [false, true] {
-        let mut desk = ApprovalQueue::new();
-        desk.settings.copy_to = with_copy.then(|| "second".into());
-        work(&desk, 0);
-        let old = desk.copied();
-        work(&desk, 100);
-        desk.put_back(&old, with_copy);
-        assert_eq!(desk.verdict(), Verdict::Truncated);
+        let mut log = TestLog::new();
+        log.settings.copy_to = with_copy.then(|| "second".into());
+        work(&log, 0);
+        let old = log.copied();
+        work(&log, 100);
+        log.put_back(&old, with_copy);
+        assert_eq!(log.verdict(), Verdict::Truncated);
         for _ in 0..2 {
-            assert_eq!(desk.refused(), Some(Verdict::Truncated), "also after a start");
+            assert_eq!(log.refused(), Some(Verdict::Truncated), "also after a start");
         }
-        desk.accept();
-        assert_eq!(desk.verdict(), Verdict::Intact, "{:?}", desk.verify().faults);
-        let accepted = desk.records().into_iter().find(|it| it["event"] == "audit.accepted").expect("a record");
+        log.accept();
+        assert_eq!(log.verdict(), Verdict::Intact, "{:?}", log.verify().faults);
+        let accepted = log.records().into_iter().find(|it| it["event"] == "audit.accepted").expect("a record");
         assert_eq!(
             (&accepted["detail"]["verdict"], &accepted["principal"]),
             (&"TRUNCATED".into(), &"person:1000".into())
         );
-        assert!(desk.started().synced(ended(300)).is_ok());
+        assert!(log.started().synced(ended(300)).is_ok());
     }
     // Everything together is not found, and the help says so.
-    let desk = ApprovalQueue::new();
-    work(&desk, 0);
-    let old = desk.copied();
-    work(&desk, 100);
-    desk.put_back(&old, true);
-    assert_eq!(desk.refused(), None);
+    let log = TestLog::new();
+    work(&log, 0);
+    let old = log.copied();
+    work(&log, 100);
+    log.put_back(&old, true);
+    assert_eq!(log.refused(), None);
 }
 
 #[test]
@@ -855,150 +847,150 @@ fn a_shortened_or_missing_checkpoint_file_is_found() {
         bytes[..end].to_vec()
     };
     for cut in [without_last, |_| Vec::new()] {
-        let desk = ApprovalQueue::new();
-        work(&desk, 0);
-        desk.files.set_bytes(&layout.checkpoints(), cut(desk.files.bytes(&layout.checkpoints())));
-        assert_eq!(desk.refused(), Some(Verdict::Missing));
-        assert_eq!(desk.verdict(), Verdict::Missing);
-        desk.accept();
-        assert_eq!((desk.refused(), desk.verdict()), (None, Verdict::Intact), "{:?}", desk.verify().faults);
+        let log = TestLog::new();
+        work(&log, 0);
+        log.files.set_bytes(&layout.checkpoints(), cut(log.files.bytes(&layout.checkpoints())));
+        assert_eq!(log.refused(), Some(Verdict::Missing));
+        assert_eq!(log.verdict(), Verdict::Missing);
+        log.accept();
+        assert_eq!((log.refused(), log.verdict()), (None, Verdict::Intact), "{:?}", log.verify().faults);
     }
     // The whole of state/, without the memory that is in it.
-    let desk = ApprovalQueue::new();
-    work(&desk, 0);
+    let log = TestLog::new();
+    work(&log, 0);
     for path in [layout.checkpoints(), layout.public_key(), layout.salt(), layout.state.join("audit.last")] {
-        desk.files.delete(&path);
+        log.files.delete(&path);
     }
-    assert_eq!(desk.refused(), Some(Verdict::Missing));
+    assert_eq!(log.refused(), Some(Verdict::Missing));
 }
 
 #[test]
 fn a_memory_that_was_removed_is_found_once_the_log_says_that_there_is_one() {
     let last = Layout::of(home()).state.join("audit.last");
     for says in [false, true] {
-        let desk = ApprovalQueue::new();
-        let mut running = desk.started();
-        let (_, start) = running.keeper.shared.journal().event(EventName::DaemonStart, json!({ "remembered": says }));
+        let log = TestLog::new();
+        let mut running = log.started();
+        let (_, start) = running.syncer.shared.segments().event(EventName::DaemonStart, json!({ "remembered": says }));
         running.synced(start).expect("written");
         running.stop();
-        desk.files.delete(&last);
+        log.files.delete(&last);
         // A log of an earlier version says nothing of the kind, and gets its memory now.
         let wanted = says.then_some(Verdict::Missing);
-        assert_eq!((desk.verdict() != Verdict::Intact, desk.refused()), (says, wanted));
+        assert_eq!((log.verdict() != Verdict::Intact, log.refused()), (says, wanted));
         if says {
-            desk.accept();
+            log.accept();
         }
-        assert_eq!((desk.refused(), desk.verdict()), (None, Verdict::Intact), "{:?}", desk.verify().faults);
-        work(&desk, 50);
-        assert!(!desk.files.bytes(&last).is_empty());
+        assert_eq!((log.refused(), log.verdict()), (None, Verdict::Intact), "{:?}", log.verify().faults);
+        work(&log, 50);
+        assert!(!log.files.bytes(&last).is_empty());
     }
 }
 
 #[test]
 fn a_crash_anywhere_in_the_first_start_is_no_alarm() {
     let operations = {
-        let desk = ApprovalQueue::new();
-        drop(desk.started());
-        desk.files.operations()
+        let log = TestLog::new();
+        drop(log.started());
+        log.files.operations()
     };
     assert!(operations > 20, "{operations}");
     for at in 1..=operations {
         for cut in [false, true] {
-            let desk = ApprovalQueue::new();
+            let log = TestLog::new();
             // From this operation on nothing reaches the disk, as if the daemon had been killed.
-            desk.files.trouble_in(at, Trouble::FromNow);
-            drop(desk.open());
-            desk.files.heal();
+            log.files.trouble_in(at, Trouble::FromNow);
+            drop(log.open());
+            log.files.heal();
             if cut {
-                desk.files.power_cut(|| 0);
+                log.files.power_cut(|| 0);
             }
-            let opened = desk.open();
+            let opened = log.open();
             let mut running = opened.unwrap_or_else(|fault| panic!("killed at {at}, power cut {cut}: {fault}"));
             running.synced(ended(1)).expect("written");
             running.stop();
-            assert_eq!(desk.verdict(), Verdict::Intact, "killed at {at}: {:?}", desk.verify().faults);
+            assert_eq!(log.verdict(), Verdict::Intact, "killed at {at}: {:?}", log.verify().faults);
         }
     }
 }
 
 #[test]
 fn rotation_and_retention_with_memories_are_no_alarm() {
-    let mut desk = ApprovalQueue::new();
-    desk.settings.rotate_bytes = 1500;
-    desk.settings.retention_days = 1;
-    desk.settings.copy_to = Some("second".into());
+    let mut log = TestLog::new();
+    log.settings.rotate_bytes = 1500;
+    log.settings.retention_days = 1;
+    log.settings.copy_to = Some("second".into());
     for round in 0..4_u128 {
-        work(&desk, round * 100);
-        desk.time.advance(Duration::from_millis(2 * 86_400_000));
-        assert_eq!(desk.refused(), None, "round {round}");
-        assert_eq!(desk.verdict(), Verdict::Intact, "round {round}: {:?}", desk.verify().faults);
+        work(&log, round * 100);
+        log.time.advance(Duration::from_millis(2 * 86_400_000));
+        assert_eq!(log.refused(), None, "round {round}");
+        assert_eq!(log.verdict(), Verdict::Intact, "round {round}: {:?}", log.verify().faults);
     }
-    assert!(desk.verify().begins_at.is_some(), "segments were removed");
+    assert!(log.verify().begins_at.is_some(), "segments were removed");
 }
 
 #[test]
 fn a_second_copy_that_returns_with_a_later_memory_keeps_it() {
-    let mut desk = ApprovalQueue::new();
-    desk.settings.copy_to = Some("second".into());
-    work(&desk, 0);
+    let mut log = TestLog::new();
+    log.settings.copy_to = Some("second".into());
+    work(&log, 0);
     let memory = std::path::Path::new("second").join("audit.last");
-    let old = desk.copied();
-    work(&desk, 100);
-    let later = desk.files.bytes(&memory);
+    let old = log.copied();
+    work(&log, 100);
+    let later = log.files.bytes(&memory);
     // Not mounted while the log is put back and written.
-    desk.files.delete(&memory);
-    desk.put_back(&old, true);
-    let mut running = desk.started();
-    desk.files.set_bytes(&memory, later.clone());
+    log.files.delete(&memory);
+    log.put_back(&old, true);
+    let mut running = log.started();
+    log.files.set_bytes(&memory, later.clone());
     running.synced(ended(200)).expect("written");
-    desk.time.advance(Duration::from_millis(60_000));
-    running.keeper.step();
-    assert_eq!(desk.files.bytes(&memory), later, "it is evidence");
+    log.time.advance(Duration::from_millis(60_000));
+    running.syncer.step();
+    assert_eq!(log.files.bytes(&memory), later, "it is evidence");
     drop(running);
-    assert!(desk.refused().is_some());
+    assert!(log.refused().is_some());
 }
 
 #[test]
 fn a_call_that_does_not_wait_is_written_once_and_first() {
-    let desk = ApprovalQueue::new();
-    let mut running = desk.started();
+    let log = TestLog::new();
+    let mut running = log.started();
     let keep = |running: &Running, n: u128| {
         let Entry::Outcome(facts, outcome) = ended(n) else { unreachable!() };
-        let mut journal = running.keeper.shared.journal();
-        let stamp = journal.stamp();
-        journal.holds_outcome(facts.call) || journal.owe(stamp, Entry::Outcome(facts, outcome))
+        let mut segments = running.syncer.shared.segments();
+        let stamp = segments.stamp();
+        segments.holds_outcome(facts.call) || segments.keep_for_retry(stamp, Entry::Outcome(facts, outcome))
     };
-    // The log is up: the keeper writes it with its next step.
+    // The log is up: the syncer writes it with its next step.
     assert!(keep(&running, 1) && keep(&running, 1));
-    running.keeper.step();
-    assert_eq!(desk.count("/call", &Uuid::from_u128(1).to_string()), 1);
+    running.syncer.step();
+    assert_eq!(log.count("/call", &Uuid::from_u128(1).to_string()), 1);
     // The log is down, and refused calls do not take the room of those that ran.
-    desk.files.trouble_in(1, Trouble::FromNow);
+    log.files.trouble_in(1, Trouble::FromNow);
     for n in 1000..1400 {
         let Entry::Outcome(facts, outcome) = ended(n) else { unreachable!() };
         let refused = OutcomeFacts { attempts: 0, ..outcome };
         assert!(running.soon(Entry::Outcome(facts, refused)).is_err());
     }
-    assert_eq!(running.health().owed, 128);
+    assert_eq!(running.health().unwritten, 128);
     assert!(keep(&running, 2) && keep(&running, 2));
-    desk.files.heal();
-    desk.time.advance(Duration::from_millis(1000));
-    running.keeper.step();
+    log.files.heal();
+    log.time.advance(Duration::from_millis(1000));
+    running.syncer.step();
     running.synced(ended(3)).expect("written");
-    assert_eq!(desk.count("/call", &Uuid::from_u128(2).to_string()), 1);
-    let lost = desk.records().iter().find_map(|it| it.pointer("/detail/outcomes_lost")?.as_u64());
+    assert_eq!(log.count("/call", &Uuid::from_u128(2).to_string()), 1);
+    let lost = log.records().iter().find_map(|it| it.pointer("/detail/outcomes_lost")?.as_u64());
     assert_eq!(lost, Some(400 - 128));
-    assert_eq!(desk.verdict(), Verdict::Intact);
+    assert_eq!(log.verdict(), Verdict::Intact);
 }
 
 #[test]
 fn a_refused_log_stays_down_whatever_the_disk_does() {
-    let desk = ApprovalQueue::new();
-    let mut running = desk.started();
-    running.keeper.shared.journal().refuse("another place remembers more");
+    let log = TestLog::new();
+    let mut running = log.started();
+    running.syncer.shared.segments().refuse("another place remembers more");
     for _ in 0..3 {
-        desk.time.advance(Duration::from_millis(5000));
-        running.keeper.step();
+        log.time.advance(Duration::from_millis(5000));
+        running.syncer.step();
         assert_eq!(running.synced(ended(1)).unwrap_err().to_string(), "another place remembers more");
     }
 }

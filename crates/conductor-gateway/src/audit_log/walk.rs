@@ -1,11 +1,11 @@
-//! Feeds a verifier from files, in pieces: a log of any length is walked in flat memory.
+//! Feeds a verifier from files, in pieces, so that memory use does not depend on the log's length.
 
 use std::io;
 use std::path::Path;
 
-use conductor_core::audit::Head;
 use conductor_core::audit::memory::{Remembered, expects_memory, forgotten};
 use conductor_core::audit::verify::{Anchors, Fault, Report, Seen, Verdict, Verifier};
+use conductor_core::audit::{Head, Seq};
 use ed25519_dalek::VerifyingKey;
 
 use super::files::{Files, WHOLE};
@@ -48,8 +48,8 @@ pub fn or_empty(read: io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Verifies a whole log, without a key by its chain alone. `head` is what the running daemon said,
-/// and `remembered` what other places remembered, before this was called.
+/// Verifies a whole log; without a key only its chain. `head` and `remembered` must be read before
+/// this call, from the running daemon and from the places that remember the last checkpoint.
 pub fn verify(
     files: &dyn Files,
     layout: &Layout,
@@ -58,8 +58,7 @@ pub fn verify(
     remembered: &[Remembered],
     seen: &mut dyn FnMut(&Seen<'_>),
 ) -> io::Result<Report> {
-    // In this order, because a daemon may be writing: what is read later can only be further on
-    // than what was read before.
+    // A daemon may be writing: in this order, a later read can only see a later state.
     let linked = layout.linked(files);
     let signed = checkpoints(files, layout)?;
     let anchors = key.map_or_else(Anchors::default, |key| Anchors::read(&signed, key)).with_head(head);
@@ -74,27 +73,36 @@ pub fn verify(
         })?;
     }
     let mut report = verifier.finish();
-    // The link survives a deleted segment, and a key that signed nothing yet was still made
-    // together with a log.
-    let linked = linked.filter(|linked| segments.last().is_none_or(|last| linked > last));
-    if let Some(linked) = linked {
-        let fault = Fault::new(
-            Verdict::Missing,
-            report.last.map_or(0, |(seq, _)| seq + 1),
-            format!("segment {linked}"),
-            "no such file",
-        );
-        report.verdict = Verdict::Missing;
-        report.faults.insert(0, fault);
-    } else if segments.is_empty() && unanchored {
+    let link_is_ahead = add_missing_segment(&mut report, linked, segments.last().copied());
+    if !link_is_ahead && segments.is_empty() && unanchored {
+        // A key that signed nothing yet was still made together with a log.
         report.verdict = Verdict::Missing;
         report.faults.push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
     }
-    let next = report.last.map_or(0, |(seq, _)| seq + 1);
-    let lost = expected.then(|| forgotten(remembered, next)).flatten();
-    let faults: Vec<Fault> = remembered.iter().filter_map(|it| it.fault(&signed, report.end())).collect();
+    add_memory_faults(&mut report, remembered, expected, &signed);
+    Ok(report)
+}
+
+/// Reports the segment that the link names when it is later than the last one: the link survives a
+/// deleted segment. Returns whether it was.
+pub fn add_missing_segment(report: &mut Report, linked: Option<u32>, last: Option<u32>) -> bool {
+    let Some(linked) = linked.filter(|linked| last.is_none_or(|last| *linked > last)) else { return false };
+    let fault = Fault::new(Verdict::Missing, next_seq(report), format!("segment {linked}"), "no such file");
+    report.verdict = Verdict::Missing;
+    report.faults.insert(0, fault);
+    true
+}
+
+/// Reports differences between the log and what other places remember of it. `expected` says that
+/// the log names such a place.
+pub fn add_memory_faults(report: &mut Report, remembered: &[Remembered], expected: bool, signed: &[u8]) {
+    let lost = expected.then(|| forgotten(remembered, next_seq(report))).flatten();
+    let faults: Vec<Fault> = remembered.iter().filter_map(|it| it.fault(signed, report.end())).collect();
     for fault in faults.into_iter().chain(lost) {
         report.add(fault);
     }
-    Ok(report)
+}
+
+fn next_seq(report: &Report) -> Seq {
+    report.last.map_or(0, |(seq, _)| seq + 1)
 }

@@ -1,7 +1,7 @@
-//! Step 8: whether a person has said yes, and the desk where questions lie and answers are given.
+//! Step 8: the approval of a call, and the queue of questions that wait for a person.
 //!
-//! Not here: the states of a question and what may follow what (`conductor_core::pending`), their
-//! files (`pending_store`), how a channel looks (terminal, console, client dialog).
+//! Not here: the states of a question and their transitions (`conductor_core::pending`), their
+//! files (`pending_store`), and the user interfaces (terminal, client dialog).
 
 use std::fmt::Write as _;
 use std::io;
@@ -14,47 +14,39 @@ use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Effect, OpenQuestion, RefusedBy, Subject, ToolError};
 use conductor_core::event::Micros;
 use conductor_core::pending::{
-    Ask, Asked, Changed, Fact, Kind, Limited, NewIds, Pending, Present, Record, Refused, State, Yes,
+    Ask, Asked, Changed, Fact, Kind, Limited, Pending, Present, Record, Refused, State, Yes,
 };
 use conductor_core::policy::{Channel, Decision, Floor, Verdict};
 use conductor_core::text::{self, escape};
 use conductor_core::timestamp::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use uuid::Uuid;
 
 use super::call::{Answered, AskClient, Call, ClientAnswer, LogLevel};
 use super::limits::Slot;
 use super::record::CallRecord;
 use super::{Stop, shown};
-use crate::pending_store::{Beside, PendingStore};
+use crate::pending_store::{Attachment, PendingStore};
 use crate::studio::Studio;
+use crate::studio::events::{Event, Listener};
 use crate::tools::catalog::{AskFacts, Source, Target, Tool};
 
-/// Characters that the target of a call may have. It is never cut, and must fit on a screen
+/// Longest target of a call, in characters. It is never truncated, and must fit on a screen
 /// together with the question.
 const LONGEST_TARGET: usize = 1200;
-/// Characters of the summary, which lists show.
+/// Longest summary in lists, in characters.
 const LONGEST_SUMMARY: usize = 150;
-/// While a call waits, its client hears of it this often.
+/// How often a waiting call reports progress to its client.
 const STILL_WAITING: Duration = Duration::from_secs(5);
 
-/// What channels hear of.
-#[derive(Debug, Clone)]
-pub enum ApprovalEvent {
-    Asked(Arc<Record>),
-    /// Allowed, denied, expired or stale.
-    Decided(Uuid),
-}
-
-/// Where questions lie until a person answers.
+/// Questions that wait for a person's answer.
 pub struct ApprovalQueue {
     store: Arc<PendingStore>,
-    news: broadcast::Sender<ApprovalEvent>,
     attended: Arc<AtomicUsize>,
 }
 
-/// Held by a local channel while someone is there to answer.
+/// Held by a local channel while a person can answer there.
 pub struct ApproverPresent(Arc<AtomicUsize>);
 
 impl Drop for ApproverPresent {
@@ -63,7 +55,7 @@ impl Drop for ApproverPresent {
     }
 }
 
-/// Why a decision was not taken.
+/// Why a decision was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalError {
     #[error(transparent)]
@@ -74,7 +66,7 @@ pub enum ApprovalError {
 
 impl ApprovalQueue {
     pub fn new(store: PendingStore) -> Self {
-        Self { store: Arc::new(store), news: broadcast::channel(256).0, attended: Arc::default() }
+        Self { store: Arc::new(store), attended: Arc::default() }
     }
 
     pub fn store(&self) -> &Arc<PendingStore> {
@@ -90,11 +82,7 @@ impl ApprovalQueue {
         self.attended.load(Ordering::Acquire) > 0
     }
 
-    pub fn listen(&self) -> broadcast::Receiver<ApprovalEvent> {
-        self.news.subscribe()
-    }
-
-    /// One change of the store. The disk is waited for on a thread of its own.
+    /// Changes the store on a thread that may wait for the disk.
     async fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&mut Pending) -> T + Send + 'static,
@@ -103,8 +91,8 @@ impl ApprovalQueue {
         tokio::task::spawn_blocking(move || store.change(change)).await.map_err(io::Error::other)?
     }
 
-    /// As [`ApprovalQueue::change`], for a question with facts that its record shows in part only.
-    /// They are on the disk before the record.
+    /// As [`ApprovalQueue::change`], for a question whose record shortens its facts. The full facts
+    /// are on the disk before the record.
     async fn ask(
         &self,
         id: Uuid,
@@ -113,7 +101,7 @@ impl ApprovalQueue {
     ) -> io::Result<Asked> {
         let store = Arc::clone(&self.store);
         let work = move || {
-            let bytes: Vec<(Beside, &[u8])> = full.iter().map(|it| (Beside::Full, it.as_slice())).collect();
+            let bytes: Vec<(Attachment, &[u8])> = full.iter().map(|it| (Attachment::Full, it.as_slice())).collect();
             let asked = store.change_with(&bytes, |pending| match ask(pending) {
                 created @ Asked::Created { .. } => Ok((id, created)),
                 other @ (Asked::Run { .. }
@@ -127,11 +115,11 @@ impl ApprovalQueue {
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
     }
 
-    /// Every fact of a question whole.
+    /// The full facts of a question.
     pub async fn full(&self, record: &Record) -> io::Result<Vec<Fact>> {
         let (store, id) = (Arc::clone(&self.store), record.id);
         let read =
-            tokio::task::spawn_blocking(move || store.bytes(id, Beside::Full)).await.map_err(io::Error::other)?;
+            tokio::task::spawn_blocking(move || store.bytes(id, Attachment::Full)).await.map_err(io::Error::other)?;
         match read {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other),
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => Ok(record.facts.clone()),
@@ -139,7 +127,7 @@ impl ApprovalQueue {
         }
     }
 
-    /// How many questions wait for a person.
+    /// The number of questions that wait for a person.
     pub fn waiting(&self) -> usize {
         self.store
             .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count())
@@ -149,12 +137,12 @@ impl ApprovalQueue {
         self.store.read(|pending| pending.get(id).cloned())
     }
 
-    /// A person's yes. Who is a person was checked by the channel.
+    /// Stores a person's yes. The channel has checked that it is a person.
     pub async fn allow(&self, studio: &Studio, id: Uuid, yes: Yes) -> Result<(), ApprovalError> {
         let now = studio.timestamp();
         let (by, channel) = (yes.by.clone(), yes.channel);
         self.change(move |pending| pending.allow(id, &yes, now)).await??;
-        self.tell(studio, EventName::ApprovalAllowed, id, &by, channel).await;
+        self.report_decision(studio, EventName::ApprovalAllowed, id, &by, channel).await;
         Ok(())
     }
 
@@ -162,30 +150,31 @@ impl ApprovalQueue {
         let now = studio.timestamp();
         let who = by.to_owned();
         self.change(move |pending| pending.deny(id, &who, channel, now)).await??;
-        self.tell(studio, EventName::ApprovalDenied, id, by, channel).await;
+        self.report_decision(studio, EventName::ApprovalDenied, id, by, channel).await;
         Ok(())
     }
 
-    /// Ends what nobody answered. The daemon calls it now and then; every ask does too.
+    /// Expires old questions and plans. Each request does so too; the daemon's timer calls this for
+    /// UIs that only display them.
     pub async fn expire(&self, studio: &Studio) -> io::Result<()> {
         let now = studio.timestamp();
         for id in self.change(move |pending| pending.expire(now)).await? {
             let _ = studio.audit.event(None, EventName::ApprovalExpired, json!({ "approval": id.to_string() })).await;
-            let _ = self.news.send(ApprovalEvent::Decided(id));
+            studio.events.send(Event::ApprovalDecided(id));
         }
         Ok(())
     }
 
-    async fn tell(&self, studio: &Studio, event: EventName, id: Uuid, by: &str, channel: Channel) {
+    async fn report_decision(&self, studio: &Studio, event: EventName, id: Uuid, by: &str, channel: Channel) {
         let detail = json!({ "approval": id.to_string(), "channel": channel.as_str() });
         let decision = if event == EventName::ApprovalAllowed { "allowed" } else { "denied" };
         studio.meters.decision(decision, channel.as_str());
         let _ = studio.audit.event(by.parse().ok(), event, detail).await;
-        let _ = self.news.send(ApprovalEvent::Decided(id));
+        studio.events.send(Event::ApprovalDecided(id));
     }
 }
 
-/// Under whose yes a call runs.
+/// The approval under which a call runs.
 #[derive(Debug, Clone)]
 pub enum Consent {
     /// Policy allows it, or the handler only makes a plan.
@@ -197,7 +186,7 @@ pub enum Consent {
 pub struct Given {
     reference: ApprovalRef,
     present: Present,
-    /// A person was waited for, so the world may have moved.
+    /// The call waited for a person, so the state may have changed.
     held: bool,
 }
 
@@ -219,7 +208,7 @@ impl Given {
         &self.present
     }
 
-    /// The state that a person saw and said yes to. A grant was given without seeing it.
+    /// The state that a person saw and approved. A grant was given without seeing it.
     pub fn seen_state(&self) -> Option<Digest> {
         match self.reference.channel {
             AnsweredBy::Person(_) => self.present.state,
@@ -232,11 +221,11 @@ impl Given {
     }
 }
 
-/// What a call would change, as it is now: its resolved target and the content there.
+/// Hash of what a call would change: its resolved target and the present content.
 pub async fn state_of(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Target) -> Option<Digest> {
-    let content = match &tool.state_hash {
-        Some(state_hash) => state_hash(Arc::clone(studio), call.arguments.clone()).await,
-        None => None,
+    let content = match (target.state, &tool.state_hash) {
+        (None, Some(state_hash)) => state_hash(Arc::clone(studio), call.arguments.clone()).await,
+        (state, _) => state,
     };
     if target.shown.is_empty() {
         return content;
@@ -251,21 +240,21 @@ pub async fn answer(
     target: &Target,
     verdict: &Verdict,
     slot: &mut Option<Slot>,
-    paper: &mut CallRecord,
+    record: &mut CallRecord,
 ) -> Result<Consent, Stop> {
     match verdict.decision {
         Decision::Allow | Decision::Plan | Decision::Deny => Ok(Consent::NotNeeded),
-        // Boxed, so that the calls nobody is asked about do not carry the room for it.
+        // Boxed, so that calls without a question stay small.
         Decision::Ask => {
             can_be_shown(tool, target)?;
-            Box::pin(async { Question::of(studio, tool, call, target, verdict, paper).await.answered(slot).await })
+            Box::pin(async { Question::of(studio, tool, call, target, verdict, record).await.answered(slot).await })
                 .await
         }
     }
 }
 
-/// A person is not asked about a call that would be refused anyway, nor about one whose target they
-/// could not read whole.
+/// Refuses a call without asking a person when it would fail anyway, or when its target is too long
+/// to be shown in full.
 fn can_be_shown(tool: &Tool, target: &Target) -> Result<(), ToolError> {
     if let Some(fault) = &target.fault {
         return Err(super::handler::with_effect(tool, fault.clone()));
@@ -295,12 +284,12 @@ struct Question<'a> {
     call: &'a Call,
     ask: Ask,
     more: serde_json::Map<String, Value>,
-    /// The facts without any cut, for `approvals show --full`; none when nothing was cut.
+    /// The full facts, for `approvals show --full`; none when nothing was shortened.
     full: Option<Vec<u8>>,
 }
 
 impl<'a> Question<'a> {
-    /// The yes this call runs under; waits for it once.
+    /// The approval of this call; waits for it at most once.
     async fn answered(self, slot: &mut Option<Slot>) -> Result<Consent, Stop> {
         if let Some(answered) = &self.call.answered {
             self.take_client_answer(answered).await?;
@@ -335,15 +324,15 @@ impl<'a> Question<'a> {
         call: &'a Call,
         target: &Target,
         verdict: &Verdict,
-        paper: &CallRecord,
+        record: &CallRecord,
     ) -> Self {
-        let canonical = paper.arguments.as_deref().unwrap_or_default();
+        let canonical = record.arguments.as_deref().unwrap_or_default();
         let present = Present {
             pin: tool.pin,
             policy_version: studio.policy().version,
             state: state_of(studio, tool, call, target).await,
         };
-        let own = own_facts(studio, tool, call).await;
+        let own = own_facts(studio, tool, call, target).await;
         let clean = |text: &str| studio.scrubber.text(text).into_owned();
         let summary = text::middle(&clean(&tool.summarize(&call.arguments)), LONGEST_SUMMARY).into_owned();
         let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
@@ -384,18 +373,16 @@ impl<'a> Question<'a> {
         Self { studio, tool, call, ask, more: own.more, full }
     }
 
-    fn desk(&self) -> &ApprovalQueue {
-        &self.studio.desk
+    fn queue(&self) -> &ApprovalQueue {
+        &self.studio.approvals
     }
 
     async fn ask(&self) -> Result<Asked, Stop> {
-        let mut bits = [0; 8];
-        self.studio.ids.fill(&mut bits);
-        let ids = NewIds { id: self.studio.ids.v4(), short: u64::from_le_bytes(bits) };
+        let ids = self.studio.new_ids();
         let (force, settings, now) = (self.studio.policy(), self.studio.settings(), self.studio.timestamp());
         let ask = self.ask.clone();
         let asked = self
-            .desk()
+            .queue()
             .ask(ids.id, self.full.clone(), move |pending| {
                 pending.ask(ask, ids, &force.policy.approval, &settings.limits, now)
             })
@@ -406,17 +393,17 @@ impl<'a> Question<'a> {
         if let Asked::Created { id } = &asked {
             let detail = json!({ "approval": id.to_string(), "tool": self.tool.name });
             let _ = self.studio.audit.event(Some(self.call.principal.clone()), EventName::ApprovalAsked, detail).await;
-            if let Some(record) = self.desk().get(*id) {
-                let _ = self.desk().news.send(ApprovalEvent::Asked(Arc::new(record)));
+            if let Some(record) = self.queue().get(*id) {
+                self.studio.events.send(Event::ApprovalAsked(Arc::new(record)));
             }
         }
         Ok(asked)
     }
 
-    /// The answer that came with a modern client's repeated call. What no longer counts is refused
-    /// without a reason.
+    /// Takes the answer that a modern client sends with the repeated call. An answer that is no
+    /// longer valid is refused without a reason.
     async fn take_client_answer(&self, answered: &Answered) -> Result<(), Stop> {
-        let record = Uuid::parse_str(&answered.approval).ok().and_then(|id| self.desk().get(id)).filter(|record| {
+        let record = Uuid::parse_str(&answered.approval).ok().and_then(|id| self.queue().get(id)).filter(|record| {
             record.kind == Kind::Call
                 && record.state == State::Pending
                 && record.principal == self.ask.principal
@@ -429,21 +416,20 @@ impl<'a> Question<'a> {
         if answered.yes { Ok(()) } else { Err(self.denied(format!("the person said no to {}", self.tool.name)).into()) }
     }
 
-    /// What the client's own dialog said.
+    /// Stores the answer of the client's own dialog.
     async fn decide(&self, id: Uuid, yes: bool) -> Result<(), ApprovalError> {
         let by = self.call.principal.to_string();
         if yes {
             let yes =
                 Yes { grantable: self.tool.grantable, grant_ms: self.tool.grant_ms, ..Yes::once(by, Channel::Client) };
-            self.desk().allow(self.studio, id, yes).await
+            self.queue().allow(self.studio, id, yes).await
         } else {
-            self.desk().deny(self.studio, id, &by, Channel::Client).await
+            self.queue().deny(self.studio, id, &by, Channel::Client).await
         }
     }
 
-    /// Asks the client where policy lets it answer; else holds the call while someone local is
-    /// there. Returns when the store should be asked again, and refuses at once where nobody would
-    /// be waited for.
+    /// Asks the client if policy lets it answer; otherwise waits while a local approver is present.
+    /// Returns when the store should be asked again, and refuses at once when there is no approver.
     async fn wait(&self, id: Uuid, slot: &mut Option<Slot>) -> Result<(), Stop> {
         let client = self.call.ask.as_ref().filter(|_| self.ask.floor == Floor::Client);
         if let Some(client) = client
@@ -452,16 +438,16 @@ impl<'a> Question<'a> {
             return Err(Stop::AskClient { approval: id.to_string(), message: self.message(id) });
         }
         let wait_ms = self.studio.policy().policy.approval.wait_ms;
-        let attended = self.desk().is_attended() && wait_ms > 0;
+        let attended = self.queue().is_attended() && wait_ms > 0;
         if client.is_none() && !attended {
             return Err(self.required(id).into());
         }
-        let mut news = self.desk().listen();
-        let store = Arc::clone(self.desk().store());
-        // In memory only: nothing to write, so no thread is needed.
+        let mut events = self.studio.events.listen(Event::is_approval);
+        let store = Arc::clone(self.queue().store());
+        // This changes only memory, so it needs no other thread.
         if !store.change(|pending| pending.begin_wait(id)).unwrap_or(false) {
-            return match self.desk().get(id).map(|record| record.state) {
-                // Decided in the meantime: ask again.
+            return match self.queue().get(id).map(|record| record.state) {
+                // Decided just now: ask the store again.
                 Some(State::Allowed | State::Denied) => Ok(()),
                 Some(State::Pending | State::Used | State::Expired | State::Stale | State::Undone) | None => {
                     Err(self.required(id).into())
@@ -469,9 +455,9 @@ impl<'a> Question<'a> {
             };
         }
         let _waiting = Waiting { store, id };
-        // A person may take minutes; the daemon's slot goes to someone who works.
+        // Release the concurrency slot while waiting for the person.
         let had_slot = slot.take().is_some();
-        let answered = self.hold(id, client.cloned(), attended.then_some(wait_ms), &mut news).await;
+        let answered = self.hold(id, client.cloned(), attended.then_some(wait_ms), &mut events).await;
         if had_slot {
             *slot = Some(self.studio.traffic.slot_after_wait());
         }
@@ -483,7 +469,7 @@ impl<'a> Question<'a> {
         id: Uuid,
         client: Option<Arc<dyn AskClient>>,
         wait_ms: Option<u64>,
-        news: &mut broadcast::Receiver<ApprovalEvent>,
+        events: &mut Listener,
     ) -> Result<(), Stop> {
         let started = self.studio.clock.now().0;
         let give_up = wait_ms.map(|ms| Micros(started.saturating_add(ms.saturating_mul(1000))));
@@ -493,30 +479,30 @@ impl<'a> Question<'a> {
                 None => std::future::pending().await,
             }
         };
-        let patience = async {
+        let timeout = async {
             match give_up {
                 Some(at) if client.is_none() => self.studio.sleeper.until(at).await,
                 Some(_) | None => std::future::pending().await,
             }
         };
-        tokio::pin!(dialog, patience);
-        let mut told = 0.0;
-        self.still_waiting(told);
+        tokio::pin!(dialog, timeout);
+        let mut waited = 0.0;
+        self.still_waiting(waited);
         loop {
             let next = Micros(self.studio.clock.now().0.saturating_add(STILL_WAITING.as_micros() as u64));
             tokio::select! {
                 biased;
                 () = self.call.cancel.cancelled() => return Err(Stop::Cancelled),
-                heard = news.recv() => match heard {
-                    Ok(ApprovalEvent::Decided(decided)) if decided == id => return Ok(()),
-                    Ok(ApprovalEvent::Decided(_) | ApprovalEvent::Asked(_)) => {}
-                    // Some news was lost: look at the record itself.
-                    Err(broadcast::error::RecvError::Lagged(_)) => {
-                        if self.desk().get(id).is_none_or(|record| record.state != State::Pending) {
+                event = events.recv() => match event {
+                    Ok(Event::ApprovalDecided(decided)) if decided == id => return Ok(()),
+                    Ok(_) => {}
+                    // Some events were lost: look at the record itself.
+                    Err(RecvError::Lagged(_)) => {
+                        if self.queue().get(id).is_none_or(|record| record.state != State::Pending) {
                             return Ok(());
                         }
                     }
-                    Err(broadcast::error::RecvError::Closed) => return Err(self.required(id).into()),
+                    Err(RecvError::Closed) => return Err(self.required(id).into()),
                 },
                 said = &mut dialog => {
                     return match said {
@@ -528,10 +514,10 @@ impl<'a> Question<'a> {
                         ClientAnswer::Nothing => Err(self.required(id).into()),
                     };
                 }
-                () = &mut patience => return Err(self.required(id).into()),
+                () = &mut timeout => return Err(self.required(id).into()),
                 () = self.studio.sleeper.until(next) => {
-                    told += STILL_WAITING.as_secs_f64();
-                    self.still_waiting(told);
+                    waited += STILL_WAITING.as_secs_f64();
+                    self.still_waiting(waited);
                 }
             }
         }
@@ -549,7 +535,7 @@ impl<'a> Question<'a> {
 
     /// Target, tool, effect, reversibility, id and expiry, for the client's own dialog.
     fn message(&self, id: Uuid) -> String {
-        let (short, until) = match self.desk().get(id) {
+        let (short, until) = match self.queue().get(id) {
             Some(record) => (record.short.to_string(), record.expires_at.map(|at| at.to_string()).unwrap_or_default()),
             None => (id.to_string(), String::new()),
         };
@@ -573,7 +559,7 @@ impl<'a> Question<'a> {
     }
 
     fn required(&self, id: Uuid) -> ToolError {
-        let record = self.desk().get(id);
+        let record = self.queue().get(id);
         let short = record.as_ref().map(|it| it.short.to_string()).unwrap_or_default();
         let expires_at = record.as_ref().and_then(|it| it.expires_at).unwrap_or(Timestamp::from_millis(0));
         let mut error = ToolError::new(Code::ApprovalRequired, format!("{} needs a person's yes ({short})", self.tool.name))
@@ -621,7 +607,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Ends the wait on every way out; a cancelled waiter leaves the record.
+/// Ends the wait when it is dropped. The question stays when the call is cancelled.
 struct Waiting {
     store: Arc<PendingStore>,
     id: Uuid,
@@ -633,19 +619,19 @@ impl Drop for Waiting {
     }
 }
 
-/// The door turns it into a protocol error; see `doors/mcp/ask`.
+/// The MCP door turns this into a protocol error; see `doors/mcp/ask`.
 fn bad_state() -> ToolError {
     ToolError::new(Code::PlanExpired, "this answer does not count any more").more("request_state", Value::Bool(false))
 }
 
-/// The tool's own facts. They may need the disk.
-async fn own_facts(studio: &Arc<Studio>, tool: &Tool, call: &Call) -> AskFacts {
-    let Some(facts) = tool.facts.clone() else { return AskFacts::default() };
+/// The tool's own facts, which may wait for the disk.
+async fn own_facts(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Target) -> AskFacts {
+    let Some(facts) = tool.facts.clone() else { return target.facts.clone() };
     let (studio, arguments) = (Arc::clone(studio), call.arguments.clone());
     tokio::task::spawn_blocking(move || facts(&studio, &arguments)).await.unwrap_or_default()
 }
 
-/// Only what is true of every call of the tool.
+/// Whether calls of this tool can be undone, if that holds for all of them.
 fn undo(tool: &Tool) -> Option<&'static str> {
     if tool.undoable {
         Some("Can be undone")

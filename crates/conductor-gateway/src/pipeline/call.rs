@@ -1,6 +1,6 @@
-//! Who asks what, and what comes back.
+//! A call and its reply.
 //!
-//! Not here: how a call arrived (`doors`) and what happens to it (`pipeline`).
+//! Not here: how a call arrived (`doors`) and the steps it takes (`pipeline`).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::tools::names::Toolset;
 pub struct ConnId(pub u64);
 
 impl ConnId {
-    /// For callers without a connection of their own.
+    /// For callers without a connection.
     pub const NONE: Self = Self(0);
 }
 
@@ -37,14 +37,14 @@ pub enum LogLevel {
     Error,
 }
 
-/// The way back to whoever waits for this call.
+/// Reports to the client that waits for this call.
 pub trait Progress: Send + Sync {
     fn report(&self, done: f64, total: Option<f64>, text: &str);
     /// About this call only: a retry, a wait, a probe. Never arguments, never secrets.
     fn log(&self, level: LogLevel, text: &str);
 }
 
-/// What the client's own dialog said.
+/// The answer of the client's own dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAnswer {
     Yes,
@@ -53,17 +53,17 @@ pub enum ClientAnswer {
     Nothing,
 }
 
-/// A client that said it can show a form. Whether it may be asked is the pipeline's decision.
+/// A client that can show a form. The pipeline decides whether to use it.
 pub trait AskClient: Send + Sync {
-    /// True when the question goes back as a result and the client calls again with its answer;
-    /// false when the call is held.
+    /// True when the question is sent as a result and the client repeats the call with its answer;
+    /// false when the call waits.
     fn by_result(&self) -> bool;
-    /// Shows the form and waits, at most as long as the door allows.
+    /// Shows the form and waits, at most for the time that the door allows.
     fn ask(&self, message: String) -> BoxFuture<'static, ClientAnswer>;
 }
 
-/// A client's answer to a question that went back as a result. The door has verified the seal; the
-/// store decides whether it still counts.
+/// A client's answer to a question that was sent as a result. The door has verified the seal; the
+/// store decides whether it is still valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     pub approval: String,
@@ -73,29 +73,28 @@ pub struct Answered {
 pub struct Call {
     pub principal: Principal,
     pub conn: ConnId,
-    /// As asked, in either spelling.
+    /// In either spelling.
     pub tool: String,
     pub arguments: Value,
     pub via: Via,
-    /// A tool outside it is unknown.
+    /// Tools outside this set are unknown to the caller.
     pub toolset: Arc<Toolset>,
     pub cancel: CancellationToken,
     pub progress: Option<Arc<dyn Progress>>,
     pub ask: Option<Arc<dyn AskClient>>,
     pub answered: Option<Answered>,
-    /// For `mapping:` principals: the event came from the network, so no standing grant answers for
-    /// it.
+    /// For `mapping:` principals: the event came from the network, so no standing grant applies.
     pub tainted: bool,
-    /// A person made this call with their own hands at a terminal: what it plays counts as played.
+    /// A person made this call at a terminal: the notes it plays count as played by hand.
     pub hand: bool,
-    /// The caller's connection already runs as many calls as it may.
+    /// The caller's connection has reached its limit of running calls.
     pub crowded: bool,
-    /// For fixtures only: no tool of the product talks back to its client.
+    /// For fixtures only: no tool of the product sends requests to its client.
     #[cfg(feature = "conformance")]
     pub client: Option<Arc<dyn FixtureClient>>,
 }
 
-/// What the public suite's fixtures do to a client and no product tool may: ask it for anything.
+/// Requests that fixtures of the public suite send to a client. Product tools never do.
 #[cfg(feature = "conformance")]
 pub trait FixtureClient: Send + Sync {
     fn is_modern(&self) -> bool;
@@ -138,7 +137,7 @@ impl Call {
     }
 }
 
-/// A block beside the value.
+/// A content block in addition to the value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     Text(String),
@@ -149,7 +148,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// No known secret stays in it.
+    /// Replaces all known secrets.
     pub fn clean(&mut self, scrubber: &Scrubber) {
         match self {
             Self::Text(text) => scrubber.string(text),
@@ -170,17 +169,17 @@ impl Content {
     }
 }
 
-/// What a tool gives back: one value, and blocks beside it.
+/// The result of a tool: one value, and content blocks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
     pub value: Value,
     pub content: Vec<Content>,
-    /// The value as compact JSON, written once by the pipeline and sent by every door.
+    /// The value as compact JSON. The pipeline renders it once; every door sends it.
     text: String,
-    /// False for a plugin that gave finished blocks: there is no value beside them.
+    /// False for a plugin that returned finished blocks without a value.
     structured: bool,
-    /// The tool's own word that it could not do what was asked: an answer for the caller, and not a
-    /// fault of the tool.
+    /// The tool itself reports that it could not do the work. This is an answer, not a failure of
+    /// the tool.
     pub is_error: bool,
     #[cfg(feature = "conformance")]
     pub special: Option<Special>,
@@ -220,7 +219,7 @@ impl Output {
         self
     }
 
-    /// Writes the text and counts what will be sent.
+    /// Renders the text and returns the number of bytes to send.
     pub(super) fn render(&mut self) -> usize {
         if self.structured {
             self.text = self.value.to_string();
@@ -228,14 +227,14 @@ impl Output {
         self.text.len() + self.content.iter().map(Content::bytes).sum::<usize>()
     }
 
-    /// The texts among the blocks, one after the other.
+    /// The text blocks, joined.
     pub(super) fn plain(&self) -> String {
         let texts =
             self.content.iter().filter_map(|it| if let Content::Text(text) = it { Some(text.as_str()) } else { None });
         texts.collect::<Vec<_>>().join("\n")
     }
 
-    /// No known secret stays in any part of it.
+    /// Replaces all known secrets in every part.
     pub(super) fn clean(&mut self, scrubber: &Scrubber) {
         scrubber.value(&mut self.value);
         scrubber.string(&mut self.text);
@@ -263,15 +262,15 @@ pub enum Outcome {
     Done(Result<Output, ToolError>),
     /// Nothing is sent.
     Cancelled,
-    /// The question goes back to the client as a result (2026 era); the approval stays pending.
+    /// The question is sent to the client as a result (2026 era); the approval stays pending.
     Ask {
         approval: String,
         message: String,
     },
 }
 
-/// What a door may send. Built from a [`Recorded`] only, so nothing is answered that is not in the
-/// audit log.
+/// The reply that a door sends. It is built only from a [`Recorded`], so that every answer is in
+/// the audit log.
 pub struct Reply {
     outcome: Outcome,
     tool: Option<Arc<crate::tools::catalog::Tool>>,
@@ -297,7 +296,7 @@ impl Reply {
         self.outcome
     }
 
-    /// The definition the call was resolved to; absent when the name meant nothing.
+    /// The definition of the called tool; absent when there is no such tool.
     pub fn tool(&self) -> Option<&Arc<crate::tools::catalog::Tool>> {
         self.tool.as_ref()
     }

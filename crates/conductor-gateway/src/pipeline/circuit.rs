@@ -1,10 +1,10 @@
-//! One breaker per tool and target, and the guard that settles every permit.
+//! One circuit breaker per tool and target, and the guard that settles every permit.
 //!
-//! A port that is gone or a host that hangs must not switch the tool off for the others. Not here:
-//! the breaker itself (`conductor_core::breaker`), and what a call's target is
-//! (`tools::catalog::Target`). State is not kept over a restart.
+//! A missing port or a hanging host must not switch the tool off for other targets. State is lost
+//! on restart. Not here: the breaker itself (`conductor_core::breaker`), and the target of a call
+//! (`tools::catalog::Target`).
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::studio::Studio;
 use crate::tools::catalog::{Catalog, Target, Tool};
 use conductor_hosts::system::Clock;
 
-/// Targets of one tool that have a breaker of their own. A caller names targets, so there must be
-/// an end to them.
+/// Targets of one tool that have a breaker of their own. Callers name targets, so the number must
+/// be bounded.
 const MOST_TARGETS: usize = 64;
 /// The breaker of all targets beyond these.
 const OTHERS: &str = "others";
@@ -26,7 +26,7 @@ const LONGEST_NAME: usize = 200;
 
 struct Entry {
     breaker: Breaker,
-    /// The last counted failure: what an open circuit names as its cause.
+    /// The last counted failure, which an open circuit reports as its cause.
     cause: Option<(Code, String)>,
 }
 
@@ -37,18 +37,17 @@ impl Entry {
     }
 }
 
-/// The breakers of one tool. The empty name is the tool itself, for calls without a target.
+/// The breakers of one tool. Calls without a target have the empty name.
 #[derive(Default)]
 struct Circuit {
     targets: BTreeMap<String, Entry>,
-    // Counted here as well, because a target may be dropped.
+    // Totals of the tool: a target and its counts may be dropped.
     failures_total: u64,
     trips_total: u64,
 }
 
 impl Circuit {
-    /// The breaker for this target, made when there is room. A target that passes gives way to a
-    /// new one.
+    /// The breaker for this target. When there are too many, a new one replaces a passing one.
     fn entry(&mut self, target: &str, settings: Settings) -> (String, &mut Entry) {
         let mut name = target;
         if !self.targets.contains_key(name) && self.targets.len() >= MOST_TARGETS {
@@ -74,10 +73,6 @@ impl Circuit {
 }
 
 type Tools = Arc<Mutex<BTreeMap<String, Circuit>>>;
-
-fn lock(tools: &Tools) -> MutexGuard<'_, BTreeMap<String, Circuit>> {
-    tools.lock()
-}
 
 pub struct Circuits {
     tools: Tools,
@@ -105,7 +100,8 @@ pub struct TargetStatus {
     pub cause: Option<(Code, String)>,
 }
 
-type Refused = (Open, Option<(Code, String)>);
+/// The open circuit, and the failure that opened it.
+type CircuitOpenError = (Open, Option<(Code, String)>);
 
 impl Circuits {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
@@ -116,15 +112,15 @@ impl Circuits {
         self.clock.now().0 / 1000
     }
 
-    pub fn peek(&self, tool: &str, target: &str) -> Result<(), Refused> {
-        match lock(&self.tools).get(tool).and_then(|it| it.find(target)) {
+    pub fn peek(&self, tool: &str, target: &str) -> Result<(), CircuitOpenError> {
+        match self.tools.lock().get(tool).and_then(|it| it.find(target)) {
             None => Ok(()),
             Some(entry) => entry.breaker.peek(self.now_ms()).map_err(|open| (open, entry.cause.clone())),
         }
     }
 
-    pub fn admit(&self, tool: &str, target: &str, settings: Settings) -> Result<PermitGuard, Refused> {
-        let mut tools = lock(&self.tools);
+    pub fn admit(&self, tool: &str, target: &str, settings: Settings) -> Result<PermitGuard, CircuitOpenError> {
+        let mut tools = self.tools.lock();
         let circuit = match tools.get_mut(tool) {
             Some(circuit) => circuit,
             None => tools.entry(tool.to_owned()).or_default(),
@@ -142,24 +138,24 @@ impl Circuits {
         }
     }
 
-    /// Forgets one tool's failures; false when there was nothing to forget. The entries stay: a
-    /// breaker remembers which permits are from before.
+    /// Resets one tool's breakers; false when it has none. The entries stay, because a breaker must
+    /// recognise permits from before the reset.
     pub fn reset(&self, tool: &str) -> bool {
-        lock(&self.tools).get_mut(tool).map(|it| it.targets.values_mut().for_each(Entry::reset)).is_some()
+        self.tools.lock().get_mut(tool).map(|it| it.targets.values_mut().for_each(Entry::reset)).is_some()
     }
 
     pub fn reset_all(&self) {
-        lock(&self.tools).values_mut().flat_map(|it| it.targets.values_mut()).for_each(Entry::reset);
+        self.tools.lock().values_mut().flat_map(|it| it.targets.values_mut()).for_each(Entry::reset);
     }
 
     /// New settings from a reloaded file.
     pub fn reconfigure(&self, settings: impl Fn(&str) -> Settings) {
-        for (tool, circuit) in lock(&self.tools).iter_mut() {
+        for (tool, circuit) in self.tools.lock().iter_mut() {
             circuit.targets.values_mut().for_each(|it| it.breaker.reconfigure(settings(tool)));
         }
     }
 
-    /// A host came online: what failed for want of it may run again.
+    /// Resets the tools of a host that came online.
     pub fn reset_host(&self, catalog: &Catalog, host: &str) {
         for tool in catalog.tools().filter(|tool| tool.host.as_deref() == Some(host)) {
             self.reset(&tool.name);
@@ -186,7 +182,7 @@ impl Circuits {
                 })
                 .collect(),
         };
-        lock(&self.tools).iter().map(status).collect()
+        self.tools.lock().iter().map(status).collect()
     }
 }
 
@@ -199,8 +195,8 @@ fn worst(states: impl Iterator<Item = State>) -> State {
     states.max_by_key(rank).unwrap_or(State::Passing)
 }
 
-/// A breaker's permit for one call. Dropped by a panic or cancel, it settles as cancelled: a lost
-/// probe would keep the circuit open for ever.
+/// A breaker's permit for one call. When a panic or cancel drops it, it settles as cancelled: a
+/// lost probe would keep the circuit open forever.
 pub struct PermitGuard {
     tools: Tools,
     clock: Arc<dyn Clock>,
@@ -214,7 +210,7 @@ impl PermitGuard {
         self.permit.as_ref().is_some_and(Permit::is_probe)
     }
 
-    /// The target whose breaker this is; empty for the tool itself.
+    /// The target of the breaker; empty for the tool itself.
     pub fn target(&self) -> &str {
         &self.target
     }
@@ -223,8 +219,7 @@ impl PermitGuard {
     pub fn settle(&mut self, failed: Option<&ToolError>) -> Change {
         let end = match failed {
             Some(error) if error.code.counts_for_breaker() => End::Failed,
-            // A refusal that does not count says nothing about the host either way for a probe, but
-            // the tool did answer.
+            // An error that does not count shows at least that the tool answered.
             Some(_) | None => End::Good,
         };
         self.end(end, failed.filter(|error| error.code.counts_for_breaker()))
@@ -232,7 +227,7 @@ impl PermitGuard {
 
     fn end(&mut self, end: End, cause: Option<&ToolError>) -> Change {
         let Some(permit) = self.permit.take() else { return Change::None };
-        let mut tools = lock(&self.tools);
+        let mut tools = self.tools.lock();
         let Some(circuit) = tools.get_mut(&self.tool) else { return Change::None };
         circuit.failures_total += u64::from(end == End::Failed);
         let Some(entry) = circuit.targets.get_mut(&self.target) else { return Change::None };
@@ -251,12 +246,12 @@ impl Drop for PermitGuard {
     }
 }
 
-/// The name of a call's breaker among those of its tool.
+/// The name of the breaker that counts calls with this target.
 fn name(target: &Target) -> String {
     text::escape(&text::middle(target.key.as_deref().unwrap_or_default(), LONGEST_NAME)).into_owned()
 }
 
-/// Step 7: before a person is asked, so that no yes is wasted.
+/// Step 7: before a person is asked, so that no approval is wasted.
 pub fn peek(studio: &Studio, tool: &Tool, target: &Target) -> Result<(), super::Stop> {
     if tool.always {
         return Ok(());
@@ -272,7 +267,7 @@ pub fn admit(studio: &Studio, tool: &Tool, target: &Target) -> Result<PermitGuar
     studio.circuits.admit(&tool.name, &name, settings).map_err(|refused| refusal(tool, &name, refused).into())
 }
 
-fn refusal(tool: &Tool, target: &str, (open, cause): Refused) -> ToolError {
+fn refusal(tool: &Tool, target: &str, (open, cause): CircuitOpenError) -> ToolError {
     let seconds = open.retry_after_ms.div_ceil(1000);
     let (for_target, other) =
         if target.is_empty() { (String::new(), "tool") } else { (format!(" for {target}"), "target or tool") };

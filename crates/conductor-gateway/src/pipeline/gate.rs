@@ -1,5 +1,5 @@
-//! The last look before anything happens, the durable intent, and the only place a [`Clearance`] is
-//! made.
+//! The last check before a handler runs, the durable intent, and the only place that makes a
+//! [`Clearance`].
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use super::{Stop, is_effectful};
 use crate::studio::Studio;
 use crate::tools::catalog::{Target, Tool};
 
-/// What a handler needs to run. Its fields are private and nothing outside this file makes one, so
-/// a handler that ran was allowed to.
+/// Permission to run a handler once. Its fields are private and only this file makes one, so every
+/// handler that runs has passed the gate.
 pub struct Clearance {
     tool: Arc<Tool>,
     call: Uuid,
@@ -59,13 +59,13 @@ impl Clearance {
         &self.via
     }
 
-    /// On the studio's monotonic clock; the work is stopped then.
+    /// When the work is stopped, on the studio's monotonic clock.
     pub fn deadline(&self) -> Micros {
         self.deadline
     }
 
-    /// Signalled when the caller no longer wants the result and at the deadline. A handler stops at
-    /// its next safe point.
+    /// Cancelled when the caller no longer wants the result, and at the deadline. A handler stops
+    /// at its next safe point.
     pub fn cancel(&self) -> &CancellationToken {
         &self.cancel
     }
@@ -84,13 +84,12 @@ impl Clearance {
         self.tainted
     }
 
-    /// Whether a person made this call with their own hands.
+    /// Whether a person made this call at a terminal.
     pub fn by_hand(&self) -> bool {
         self.hand
     }
 
-    /// What a person saw of the state and said yes to, for this very call; none when nobody was
-    /// asked.
+    /// The state that a person saw and approved for this call; none when no person was asked.
     pub fn seen_state(&self) -> Option<Digest> {
         self.seen_state
     }
@@ -117,7 +116,7 @@ impl Clearance {
     }
 }
 
-/// An opened gate: one call may now run its handler, as often as retries need.
+/// An opened gate: one call may run its handler, including retries.
 pub struct Gate {
     tool: Arc<Tool>,
     permit: Option<PermitGuard>,
@@ -127,10 +126,10 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn leave(&self, call: &Call, paper: &CallRecord) -> Clearance {
+    pub fn clearance(&self, call: &Call, record: &CallRecord) -> Clearance {
         Clearance {
             tool: Arc::clone(&self.tool),
-            call: paper.id,
+            call: record.id,
             principal: call.principal.clone(),
             conn: call.conn,
             via: call.via.clone(),
@@ -138,10 +137,10 @@ impl Gate {
             cancel: self.cancel.clone(),
             progress: call.progress.clone(),
             intent: self.intent,
-            attempt: paper.attempts,
+            attempt: record.attempts,
             tainted: call.tainted,
             hand: call.hand,
-            seen_state: paper.seen_state,
+            seen_state: record.seen_state,
             #[cfg(feature = "conformance")]
             client: call.client.clone(),
         }
@@ -168,20 +167,20 @@ impl Gate {
     }
 }
 
-/// Step 9: nothing that was looked at before a person was asked may have changed; then the
-/// breaker's permit.
+/// Step 9: checks that nothing has changed since a person was asked, then takes the permit of the
+/// circuit breaker.
 pub async fn recheck(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,
     call: &Call,
     target: &Target,
     consent: &Consent,
-    paper: &mut CallRecord,
+    record: &mut CallRecord,
 ) -> Result<Option<PermitGuard>, Stop> {
     if let Some(given) = consent.given() {
         unchanged(studio, tool, call, given).await?;
-        paper.approval = Some(given.reference().clone());
-        paper.seen_state = given.seen_state();
+        record.approval = Some(given.reference().clone());
+        record.seen_state = given.seen_state();
     }
     if tool.always {
         return Ok(None);
@@ -189,8 +188,8 @@ pub async fn recheck(
     circuit::admit(studio, tool, target).map(Some)
 }
 
-/// The yes was for this definition, this policy and this state; the store compared them when it
-/// gave the yes out, and a person may have been waited for since.
+/// The approval is for this definition, this policy and this state. The store compared them when it
+/// returned the approval, but the call may have waited since.
 async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &Given) -> Result<(), Stop> {
     let stale = |code, text: &str| {
         ToolError::new(code, format!("{}: {text}", tool.name)).subject(Subject::Tool(tool.name.to_string()))
@@ -204,35 +203,35 @@ async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &
             return Err(stale(Code::PlanStale, "the policy changed while the call waited").into());
         }
     }
-    // The target is resolved again: a link may lead elsewhere by now.
-    let target = super::aim(studio, tool, call).await;
+    // Resolve the target again: a link may point elsewhere by now.
+    let target = super::resolve_target(studio, tool, call).await;
     if approval::state_of(studio, tool, call, &target).await != given.present().state {
         return Err(stale(Code::PlanStale, "what the call would change is not what was approved").into());
     }
     Ok(())
 }
 
-/// Step 10: for every tier but ReadOnly the intent is on the disk before the gate opens. With the
-/// log down nothing runs but the tool that is never refused.
+/// Step 10: for every tier but ReadOnly the intent is on the disk before the gate opens. While the
+/// log is down, only the tool that is never refused runs.
 pub async fn open(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,
     call: &Call,
     permit: Option<PermitGuard>,
-    paper: &mut CallRecord,
+    record: &mut CallRecord,
 ) -> Result<Gate, Stop> {
     if call.cancel.is_cancelled() {
         return Err(Stop::Cancelled);
     }
     let intent = if tool.always {
-        record::promptly(studio, studio.audit.intent(paper.facts(call))).await.ok()
+        record::promptly(studio, studio.audit.intent(record.facts(call))).await.ok()
     } else if is_effectful(tool) {
-        Some(studio.audit.intent(paper.facts(call)).await.map_err(unavailable)?)
+        Some(studio.audit.intent(record.facts(call)).await.map_err(unavailable)?)
     } else {
         studio.audit.up().map_err(unavailable)?;
         None
     };
-    paper.intent = intent;
+    record.intent = intent;
     let deadline = Micros(studio.clock.now().0.saturating_add(tool.timeout_ms.saturating_mul(1000)));
     Ok(Gate { tool: Arc::clone(tool), permit, deadline, cancel: call.cancel.child_token(), intent })
 }

@@ -1,5 +1,5 @@
-//! Step 11: the handler under one deadline, again only when that is safe. Its panic ends the call,
-//! not the daemon.
+//! Step 11: runs the handler under one deadline and retries only when that is safe. A panic ends
+//! the call, not the daemon.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use super::gate::Gate;
 use super::record::CallRecord;
 use super::{Stop, is_effectful};
 use crate::studio::Studio;
+use crate::studio::events::Event;
 use crate::tools::catalog::{Source, Tool};
 use crate::tools::schema::cut;
 
@@ -32,24 +33,24 @@ enum End {
     Killed,
 }
 
-pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut CallRecord) -> Result<Output, Stop> {
+pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut CallRecord) -> Result<Output, Stop> {
     let tool = Arc::clone(gate.tool());
     if gate.is_probe() {
         log(call, LogLevel::Info, &format!("{} was off; this call probes it", tool.name));
     }
-    let ended = attempts(studio, call, &gate, paper).await;
+    let ended = attempts(studio, call, &gate, record).await;
     let permit = gate.into_permit();
     match ended {
         End::Finished(Ok(output)) => {
             settle(studio, &tool, permit, None).await;
-            finish(studio, &tool, output, paper)
+            finish(studio, &tool, output, record)
         }
-        // Stopped with nothing done: recorded as cancelled. What was done is recorded as what
-        // happened.
+        // A call that was stopped without an effect is recorded as cancelled; otherwise its outcome
+        // is recorded.
         End::Finished(Err(error))
             if call.cancel.is_cancelled() && error.effect.unwrap_or(Effect::None) == Effect::None =>
         {
-            paper.effect = is_effectful(&tool).then_some(Effect::None);
+            record.effect = is_effectful(&tool).then_some(Effect::None);
             Err(Stop::Cancelled)
         }
         End::Finished(Err(error)) => {
@@ -57,13 +58,13 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Call
             Err(error.into())
         }
         End::Killed => {
-            paper.effect = is_effectful(&tool).then_some(Effect::Unknown);
+            record.effect = is_effectful(&tool).then_some(Effect::Unknown);
             Err(Stop::Cancelled)
         }
     }
 }
 
-/// Counts the call for its breaker, and reports and records a change of its state.
+/// Counts the call for its circuit breaker, and records a change of the breaker's state.
 async fn settle(studio: &Studio, tool: &Tool, permit: Option<PermitGuard>, failed: Option<&ToolError>) {
     let Some(mut permit) = permit else { return };
     let (state, event) = match permit.settle(failed) {
@@ -72,28 +73,32 @@ async fn settle(studio: &Studio, tool: &Tool, permit: Option<PermitGuard>, faile
         Change::None => return,
     };
     let target = Some(permit.target()).filter(|it| !it.is_empty());
-    studio.news.tell("circuit.changed", || json!({ "tool": tool.name, "target": target, "state": state }));
+    studio.events.observe_with(|| Event::CircuitChanged {
+        tool: tool.name.to_string(),
+        target: target.map(str::to_owned),
+        state,
+    });
     let cause = failed.map(|it| it.code.as_str());
     let _ = studio.audit.event(None, event, json!({ "tool": tool.name, "target": target, "cause": cause })).await;
 }
 
-async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut CallRecord) -> End {
+async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &mut CallRecord) -> End {
     let retry = studio.settings().retry;
     loop {
-        paper.attempts += 1;
-        let error = match once(studio, call, gate, paper).await {
+        record.attempts += 1;
+        let error = match once(studio, call, gate, record).await {
             End::Finished(Err(error)) => error,
             end @ (End::Finished(Ok(_)) | End::Killed) => return end,
         };
         let tool = gate.tool();
         let may = tool.retries()
-            && is_passing(tool, &error)
-            && paper.attempts < retry.attempts
+            && is_transient(tool, &error)
+            && record.attempts < retry.attempts
             && !call.cancel.is_cancelled();
         if !may {
             return End::Finished(Err(with_effect(tool, error)));
         }
-        let delay_ms = retry.delay_ms(paper.attempts, studio.jitter());
+        let delay_ms = retry.delay_ms(record.attempts, studio.jitter());
         let next = Micros(studio.clock.now().0.saturating_add(delay_ms.saturating_mul(1000)));
         if next >= gate.deadline() {
             return End::Finished(Err(with_effect(tool, error)));
@@ -106,20 +111,20 @@ async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut Ca
     }
 }
 
-/// Failures that another attempt may cure. A timeout of an effectful tool is not one: the work may
-/// have been done. Nor is a host that is offline: it does not come back within the time of a call,
-/// and the caller can do something about it at once.
-fn is_passing(tool: &Tool, error: &ToolError) -> bool {
+/// Failures that a retry may cure. A timeout of an effectful tool is not one: the work may have
+/// been done. An offline host is not one either: it does not come back during a call, and the
+/// caller can act at once.
+fn is_transient(tool: &Tool, error: &ToolError) -> bool {
     error.code == Code::Internal || (error.code == Code::Timeout && tool.tier == Tier::ReadOnly)
 }
 
-async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &CallRecord) -> End {
+async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &CallRecord) -> End {
     let tool = gate.tool();
-    let leave = gate.leave(call, paper);
+    let clearance = gate.clearance(call, record);
     let (run, inner, arguments) = (Arc::clone(&tool.run), Arc::clone(studio), call.arguments.clone());
-    // In the call's own task: another hop between threads would cost more than most reads do. A
-    // panic stops here, and leaving this function drops the work, which is how it is killed.
-    let task = AssertUnwindSafe(async move { run(inner, leave, arguments).await }).catch_unwind();
+    // In the call's own task: a switch of threads would cost more than most reads. A panic stops
+    // here, and returning drops the work, which kills it.
+    let task = AssertUnwindSafe(async move { run(inner, clearance, arguments).await }).catch_unwind();
     tokio::pin!(task);
     let deadline = studio.sleeper.until(gate.deadline());
     tokio::select! {
@@ -141,43 +146,25 @@ async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &CallRecord
     }
 }
 
-// The panic's own text may hold arguments or secrets; it goes to the log by the panic hook, never
-// to the caller.
+// The text of the panic may hold arguments or secrets. The panic hook logs it; the caller never
+// gets it.
 fn crashed(tool: &Tool) -> ToolError {
     ToolError::new(Code::Internal, format!("{} failed inside Conductor", tool.name))
         .subject(Subject::Tool(tool.name.to_string()))
 }
 
-/// Every error of an effectful tool says whether something happened. Where the handler does not
-/// know better, only a crash or a deadline leaves it open.
+/// Every error of an effectful tool says whether it had an effect. Unless the handler says so, only
+/// a crash or a timeout leaves that unknown.
 pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
     if !is_effectful(tool) || error.effect.is_some() {
         return error;
     }
-    let effect = match error.code {
-        Code::Timeout | Code::Internal => Effect::Unknown,
-        Code::BadInput
-        | Code::NotFound
-        | Code::StaleReference
-        | Code::WrongType
-        | Code::Unsupported
-        | Code::SdkRejected
-        | Code::HostOffline
-        | Code::Denied
-        | Code::ApprovalRequired
-        | Code::PlanExpired
-        | Code::PlanStale
-        | Code::CircuitOpen
-        | Code::RateLimited
-        | Code::PinMismatch
-        | Code::AuditUnavailable
-        | Code::Busy => Effect::None,
-    };
-    error.effect(effect)
+    let unknown = matches!(error.code, Code::Timeout | Code::Internal);
+    error.effect(if unknown { Effect::Unknown } else { Effect::None })
 }
 
-/// Measures the result and holds it to its size. The text is kept: every door sends it.
-fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut CallRecord) -> Result<Output, Stop> {
+/// Renders the result and limits its size. Every door sends the rendered text.
+fn finish(studio: &Studio, tool: &Tool, mut output: Output, record: &mut CallRecord) -> Result<Output, Stop> {
     if cfg!(debug_assertions) && output.is_structured() && !tool.output_validator.fits(&output.value) {
         let first =
             tool.output_validator.violations(&output.value).into_iter().next().map(|it| it.message).unwrap_or_default();
@@ -197,8 +184,8 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut CallReco
                 output = Output::new(json!({ "text": cut(output.text(), most), "truncated": true }));
                 bytes = output.render();
             }
-            // Our own tools cut their lists; one that did not is at fault, and half a JSON text
-            // would be worse than none.
+            // Built-in tools truncate their own lists. Half a JSON text would be worse than an
+            // error.
             Source::Builtin => {
                 let text = format!("the result of {} is {bytes} bytes, at most {most} are sent", tool.name);
                 let error =
@@ -208,7 +195,7 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut CallReco
         }
     }
     output.is_error = is_error;
-    paper.output_bytes = bytes as u64;
+    record.output_bytes = bytes as u64;
     Ok(output)
 }
 

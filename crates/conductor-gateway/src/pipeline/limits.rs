@@ -1,6 +1,6 @@
-//! How many calls, how fast: the principal's bucket, then the daemon's slots.
+//! Limits on calls: the rate of each principal, then the daemon's concurrency slots.
 //!
-//! Not here: the slots of one connection, which its door counts.
+//! Not here: the calls of one connection, which its door counts.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Traffic {
     running: Arc<AtomicUsize>,
 }
 
-/// One of the daemon's slots; given back when it is dropped.
+/// One of the daemon's concurrency slots; dropping it releases it.
 #[derive(Debug)]
 pub struct Slot(Arc<AtomicUsize>);
 
@@ -45,8 +45,8 @@ impl Traffic {
         taken.ok().map(|_| Slot(Arc::clone(&self.running)))
     }
 
-    /// For a call that gave its slot up while a person thought: refusing it now would waste the
-    /// yes.
+    /// For a call that released its slot while it waited for a person. Ignores the limit, because a
+    /// refusal would waste the approval.
     pub fn slot_after_wait(&self) -> Slot {
         self.running.fetch_add(1, Ordering::AcqRel);
         Slot(Arc::clone(&self.running))

@@ -1,4 +1,5 @@
-//! Step 12: what the audit log is told, and the proof that it was.
+//! Step 12: writes the outcome of a call to the audit log, and proves in a type that it was
+//! written.
 //!
 //! Not here: writing, chaining and syncing (`audit_log`).
 
@@ -17,10 +18,11 @@ use super::{Step, Steps, handler, is_effectful};
 use crate::audit_log::{AuditLog, Durability, Health};
 use crate::secrets::Scrubber;
 use crate::studio::Studio;
+use crate::studio::events::Event;
 use crate::tools::catalog::Tool;
 
-/// How far a record has come when it was handed over. A read is written at once, and a future for
-/// it would cost more than the write.
+/// The state of a record that was given to the log. A read is written immediately: a future would
+/// cost more than the write.
 pub enum Written {
     Now(Result<(), String>),
     Later(BoxFuture<'static, Result<(), String>>),
@@ -35,26 +37,26 @@ impl Written {
     }
 }
 
-/// What the pipeline needs of an audit log.
+/// An audit log, as the pipeline uses it.
 pub trait AuditSink: Send + Sync {
-    /// Why nothing can be written now.
+    /// Fails with the reason when nothing can be written.
     fn up(&self) -> Result<(), String>;
-    /// For metrics; none where there is no log behind it.
+    /// For metrics; none without a real log.
     fn health(&self) -> Option<Health> {
         None
     }
-    /// Under the salt of this log.
+    /// Hashes with the salt of this log.
     fn hash_input(&self, arguments: &Value) -> InputHash;
     /// Durable when it returns.
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
-    /// With `durable` on the disk when it is done, else with the kernel.
+    /// With `durable`, done when the record is on the disk; else when the kernel has it.
     fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> Written;
-    /// Keeps the outcome of a call that runs whether or not the log can be written. Gives whether
-    /// it will be written later.
+    /// Keeps the outcome of a call that runs even while the log is down. Returns whether it will be
+    /// written later.
     fn keep(&self, _facts: CallFacts, _outcome: OutcomeFacts) -> bool {
         false
     }
-    /// What happened beside calls; `detail` holds no argument, no result, no secret.
+    /// Records an event outside calls; `detail` holds no argument, no result and no secret.
     fn event(
         &self,
         principal: Option<Principal>,
@@ -114,17 +116,17 @@ impl AuditSink for AuditLog {
     }
 }
 
-/// What is known of one call while it runs.
+/// The facts about one call, collected while it runs.
 pub struct CallRecord {
     pub id: Uuid,
     pub tool: Option<Arc<Tool>>,
     input_hash: InputHash,
     /// Whether records hold the arguments themselves.
     full_detail: bool,
-    /// Canonical bytes of the arguments, once they were found to have some.
+    /// Canonical bytes of the arguments, if they have a canonical form.
     pub arguments: Option<Vec<u8>>,
     pub approval: Option<ApprovalRef>,
-    /// The state that a person saw before the yes.
+    /// The state that a person saw and approved.
     pub seen_state: Option<Digest>,
     pub intent: Option<u64>,
     pub attempts: u32,
@@ -186,8 +188,8 @@ impl CallRecord {
     }
 }
 
-/// Arguments as a record holds them. Half a JSON text proves nothing; the hash beside it stands for
-/// the whole either way.
+/// Arguments as a record holds them. Long ones are left out: the hash of the whole is recorded
+/// anyway.
 fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
     const MOST_BYTES: usize = 4096;
     let bytes = arguments.to_string().len();
@@ -200,8 +202,8 @@ fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
     }
 }
 
-/// A call whose outcome the audit log has taken, or could not take and said so. Only [`record`]
-/// makes one.
+/// A call whose outcome is in the audit log, or whose reply says that it could not be written. Only
+/// [`record`] makes one.
 pub struct Recorded {
     outcome: Outcome,
     tool: Option<Arc<Tool>>,
@@ -214,14 +216,14 @@ impl Recorded {
     }
 }
 
-/// Consumes the outcome; what comes out is what may be told. Effects are on the disk before the
-/// reply, reads and refusals with the kernel.
-pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: CallRecord, outcome: Outcome) -> Recorded {
-    paper.pass(Step::Outcome);
+/// Records the outcome and returns what may be answered. Effects are on the disk before the reply;
+/// reads and refusals are with the kernel.
+pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRecord, outcome: Outcome) -> Recorded {
+    record.pass(Step::Outcome);
     let outcome = match outcome {
-        Outcome::Done(Err(error)) => Outcome::Done(Err(match &paper.tool {
-            // Before the handler nothing can have happened.
-            Some(tool) if is_effectful(tool) && paper.attempts == 0 && error.effect.is_none() => {
+        Outcome::Done(Err(error)) => Outcome::Done(Err(match &record.tool {
+            // The handler has not run, so there was no effect.
+            Some(tool) if is_effectful(tool) && record.attempts == 0 && error.effect.is_none() => {
                 error.effect(Effect::None)
             }
             Some(tool) => handler::with_effect(tool, error),
@@ -229,57 +231,58 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: CallRec
         })),
         other @ (Outcome::Done(Ok(_)) | Outcome::Cancelled | Outcome::Ask { .. }) => other,
     };
-    // The one way out: whatever a reply holds, it holds no secret.
+    // Every reply passes here, so none holds a secret.
     let outcome = clean(&studio.scrubber, outcome);
     let (result, code, effect) = match &outcome {
         Outcome::Done(Ok(_)) => (AuditResult::Ok, None, None),
         Outcome::Done(Err(error)) => (error.audit_result(), Some(error.code), error.effect),
-        Outcome::Cancelled => (AuditResult::Cancelled, None, paper.effect),
+        Outcome::Cancelled => (AuditResult::Cancelled, None, record.effect),
         Outcome::Ask { .. } => (AuditResult::Pending, Some(Code::ApprovalRequired), None),
     };
-    let elapsed = studio.clock.now().0.saturating_sub(paper.started.0);
+    let elapsed = studio.clock.now().0.saturating_sub(record.started.0);
     let facts = OutcomeFacts {
         result,
         code,
         effect,
-        attempts: paper.attempts,
+        attempts: record.attempts,
         duration_ms: elapsed / 1000,
-        output_bytes: paper.output_bytes,
+        output_bytes: record.output_bytes,
     };
-    let durable = paper.intent.is_some() || studio.settings().read_only_before_reply;
-    let always = paper.tool.as_ref().is_some_and(|tool| tool.always);
-    let written = studio.audit.outcome(paper.facts(call), facts.clone(), durable).done();
+    let durable = record.intent.is_some() || studio.settings().read_only_before_reply;
+    let always = record.tool.as_ref().is_some_and(|tool| tool.always);
+    let written = studio.audit.outcome(record.facts(call), facts.clone(), durable).done();
     let written = if always { promptly(studio, written).await } else { written.await };
-    studio.count(paper.tool.as_deref(), result, elapsed);
-    studio.news.tell("tool.complete", || {
-        json!({
-            "call": paper.id.to_string(), "tool": told_name(paper.tool.as_deref()), "principal": call.principal.to_string(),
-            "result": result.as_str(), "code": code, "duration_ms": elapsed / 1000,
-        })
+    studio.meters.call(tool_name(&record), result, elapsed);
+    studio.events.observe_with(|| Event::CallEnded {
+        call: record.id,
+        tool: tool_name(&record).to_owned(),
+        principal: call.principal.to_string(),
+        result,
+        code,
+        duration_ms: elapsed / 1000,
     });
     let outcome = match written {
         Ok(()) => outcome,
-        // Silence is never refused: its record waits in memory.
-        Err(_) if always => pending(outcome, studio.audit.keep(paper.facts(call), facts)),
+        // Panic is never refused: its record waits in memory.
+        Err(_) if always => pending(outcome, studio.audit.keep(record.facts(call), facts)),
         Err(reason) => {
             let error = unavailable(reason);
-            let ran = paper.attempts > 0;
-            Outcome::Done(Err(match &paper.tool {
+            let ran = record.attempts > 0;
+            Outcome::Done(Err(match &record.tool {
                 Some(tool) if is_effectful(tool) => error.effect(if ran { Effect::Done } else { Effect::None }),
                 Some(_) | None => error,
             }))
         }
     };
-    paper.pass(Step::Respond);
-    Recorded { outcome, tool: paper.tool, steps: paper.steps }
+    record.pass(Step::Respond);
+    Recorded { outcome, tool: record.tool, steps: record.steps }
 }
 
-/// The log says itself what is wrong with it.
 pub(super) fn unavailable(reason: String) -> ToolError {
     ToolError::new(Code::AuditUnavailable, reason)
 }
 
-/// For the tool that runs whatever the log does: a record is waited for only this long.
+/// How long a tool that always runs waits for its record.
 const PROMPT_US: u64 = 200_000;
 
 pub(super) async fn promptly<T>(
@@ -294,7 +297,7 @@ pub(super) async fn promptly<T>(
     }
 }
 
-/// The answer of a call whose record is not in the log yet.
+/// Marks the answer of a call whose record is not in the log yet.
 fn pending(mut outcome: Outcome, kept: bool) -> Outcome {
     if let Outcome::Done(Ok(output)) = &mut outcome {
         output.value["audit"] = if kept { "pending" } else { "counted only: too many records wait already" }.into();
@@ -315,15 +318,17 @@ fn clean(scrubber: &Scrubber, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// Observers hear of tools there are; what else a caller asked for stays between it and the log.
-fn told_name(tool: Option<&Tool>) -> &str {
-    tool.map_or("_unknown", |tool| tool.name.as_ref())
+/// The name for observers and metrics. An unknown name is caller-supplied text, so only the audit
+/// log gets it.
+fn tool_name(record: &CallRecord) -> &str {
+    record.tool.as_ref().map_or("_unknown", |tool| tool.name.as_ref())
 }
 
-/// The call is about to run.
-pub(super) fn started(studio: &Studio, call: &Call, paper: &CallRecord) {
-    studio.news.tell("tool.start", || {
-        let tool = told_name(paper.tool.as_deref());
-        json!({ "call": paper.id.to_string(), "tool": tool, "principal": call.principal.to_string() })
+/// Sends the event for a call whose handler is about to run.
+pub(super) fn started(studio: &Studio, call: &Call, record: &CallRecord) {
+    studio.events.observe_with(|| Event::CallStarted {
+        call: record.id,
+        tool: tool_name(record).to_owned(),
+        principal: call.principal.to_string(),
     });
 }

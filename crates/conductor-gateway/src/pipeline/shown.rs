@@ -1,7 +1,7 @@
-//! How long values look in a question: head and tail, with their length and hash.
+//! Shortens long values for a question: head and tail, with length and hash.
 //!
-//! Not here: the target of a call, which is never cut (`approval`), and how a terminal draws it
-//! (`cli/question`).
+//! Not here: the target of a call, which is never shortened (`approval`), and how a terminal shows
+//! it (`cli/question`).
 
 use conductor_core::digest::Digest;
 use conductor_core::text::{escape, middle};
@@ -17,7 +17,7 @@ const SHORT_ARGUMENTS: usize = 400;
 /// Members of the arguments that are shown.
 const MOST_MEMBERS: usize = 16;
 
-/// A text of lines, its middle left out when it is long.
+/// The lines of a text; a long one loses its middle.
 pub fn lines(text: &str) -> String {
     let all: Vec<&str> = text.split('\n').collect();
     let one = |line: &&str| middle(&escape(line), LONGEST_LINE).into_owned();

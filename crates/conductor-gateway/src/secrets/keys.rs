@@ -1,21 +1,20 @@
-//! Who holds the key of the secrets: the keychain of the system, the service manager, a passphrase,
-//! or a file.
+//! Holders of the secrets' key: the system keychain, the service manager, a passphrase, or a file.
 //!
-//! Each is asked for only when the configuration names it. There is no way from one to the next: a
-//! keychain that does not answer leaves secrets locked, and no file appears in its place. A key is
-//! never made of what a machine is called.
+//! Only the holder that the configuration names is used. There is no fallback: a keychain that does
+//! not answer leaves the secrets locked, and no key file replaces it. A key is never derived from
+//! the name of a machine.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::config::KeyRung;
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::system::Ids;
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest as _, Sha256};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -35,7 +34,7 @@ impl Key {
         &self.0
     }
 
-    /// Tells keys apart without telling them.
+    /// Identifies the key without revealing it.
     pub fn id(&self) -> String {
         Sha256::digest(*self.0).iter().take(8).map(|it| format!("{it:02x}")).collect()
     }
@@ -51,8 +50,8 @@ impl Key {
     }
 }
 
-/// Several keys, one per line: two homes of one person share a keychain, and a rotation has two for
-/// a moment.
+/// Reads keys, one per line. There may be several: homes of one person share a keychain, and a
+/// rotation briefly has two.
 fn keys_of(text: &str) -> Vec<Key> {
     text.lines().filter_map(Key::from_text).collect()
 }
@@ -61,30 +60,31 @@ fn text_of(keys: &[Key]) -> Zeroizing<String> {
     Zeroizing::new(keys.iter().map(|it| it.to_text().to_string()).collect::<Vec<_>>().join("\n"))
 }
 
-/// What a holder may need to know of the vault.
+/// Facts about the vault that a holder needs.
 pub struct Place<'a> {
     pub folder: &'a Path,
     pub salt: Vec<u8>,
 }
 
-/// The holders there are. A seam, so that tests can have a keychain that hangs.
+/// All holders, as a trait, so that tests can have a keychain that hangs.
 pub trait KeyHolders: Send + Sync {
-    /// Whether this holder can keep a key at all; nothing is left behind.
+    /// Whether this holder can store a key. Leaves nothing behind.
     fn probe(&self, rung: KeyRung) -> Result<(), String>;
     fn load(&self, rung: KeyRung, place: &Place<'_>) -> Result<Vec<Key>, String>;
-    /// Beside the keys that are there.
+    /// Adds a key to those that are stored.
     fn add(&self, rung: KeyRung, place: &Place<'_>, key: &Key) -> Result<(), String>;
     fn forget(&self, rung: KeyRung, place: &Place<'_>, id: &str) -> Result<(), String>;
-    /// What a person typed when the daemon started.
+    /// Takes the passphrase that a person typed when the daemon started.
     fn take_passphrase(&self, passphrase: SecretString);
-    /// Leaves a name in the keychain. One that cannot be left is not missed: it is a second proof.
+    /// Stores a name in the keychain. A failure is ignored, because the name is only a second
+    /// proof.
     fn remember(&self, _tag: &str) {}
     fn remembers(&self, _tag: &str) -> bool {
         false
     }
 }
 
-/// The truth about a key that was found.
+/// How well the key is protected.
 pub const fn sentence(rung: KeyRung) -> &'static str {
     match rung {
         KeyRung::Keychain => "key held by the OS keychain",
@@ -103,7 +103,7 @@ pub const fn holder_phrase(rung: KeyRung) -> &'static str {
     }
 }
 
-/// There is nothing there yet.
+/// Why there is no key yet.
 pub const fn absent_phrase(rung: KeyRung) -> &'static str {
     match rung {
         KeyRung::Keychain => "the OS keychain holds no key yet; the first `conductor secrets set` makes one",
@@ -115,16 +115,16 @@ pub const fn absent_phrase(rung: KeyRung) -> &'static str {
     }
 }
 
-/// The real ones.
+/// The real holders.
 pub struct SystemKeys {
     /// `$CREDENTIALS_DIRECTORY`.
     credentials: Option<PathBuf>,
-    /// Asked for when the daemon started, and kept in memory only.
+    /// Typed when the daemon started; kept only in memory.
     passphrase: Mutex<Option<SecretString>>,
 }
 
-/// A keychain that asks a person behind our back would hold us for ever.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A keychain may wait for a person in a dialog of its own.
+const KEYCHAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const SERVICE: &str = "conductor";
 const MASTER: &str = "master";
 
@@ -184,7 +184,7 @@ impl SystemKeys {
 
     fn change(&self, rung: KeyRung, place: &Place<'_>, change: impl FnOnce(&mut Vec<Key>)) -> Result<(), String> {
         match rung {
-            // Nothing of ours is kept there.
+            // We store nothing there.
             KeyRung::Credential | KeyRung::Passphrase => return Ok(()),
             KeyRung::Keychain | KeyRung::File => {}
         }
@@ -240,17 +240,13 @@ fn key_file(folder: &Path) -> Result<Vec<Key>, String> {
 }
 
 fn save_file(folder: &Path, keys: &[Key]) -> io::Result<()> {
-    if let Err(fault) = std::fs::DirBuilder::new().mode(0o700).create(folder)
-        && fault.kind() != io::ErrorKind::AlreadyExists
-    {
-        return Err(fault);
-    }
+    super::make_private(folder)?;
     let unique = keys.last().map(Key::id).unwrap_or_default();
-    atomic_file::replace(&RealDisk, &folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
+    atomic_file::replace(&folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
 }
 
-/// A text that is not a secret, kept in the OS keychain because a restored folder does not reach
-/// it.
+/// A text in the OS keychain that is not secret. It is there because restoring a folder does not
+/// restore the keychain.
 #[derive(Debug, Clone)]
 pub struct KeychainNote {
     user: String,
@@ -277,18 +273,19 @@ impl KeychainNote {
     }
 }
 
-/// A thread that never comes back is left behind; there is no way to end it, and it holds nothing
-/// of ours.
+/// Runs keychain work with a timeout. A thread that never returns is abandoned: it cannot be ended,
+/// and it holds nothing of ours.
 fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
-    let (tell, told) = std::sync::mpsc::sync_channel(1);
-    let thread = std::thread::Builder::new().name("keychain".into()).spawn(move || drop(tell.send(work())));
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new().name("keychain".into()).spawn(move || drop(sender.send(work())));
     thread.map_err(|fault| format!("no thread for the keychain: {fault}"))?;
-    told.recv_timeout(PATIENCE)
+    receiver
+        .recv_timeout(KEYCHAIN_TIMEOUT)
         .unwrap_or_else(|_| Err("the OS keychain did not answer within 2 s; it may be waiting for a person".to_owned()))
 }
 
-/// The Secret Service on Linux, tested against a real one; the login keychain on macOS, checked by
-/// the compiler and never run.
+/// The Secret Service on Linux, tested against a real one, and the login keychain on macOS, which
+/// only the compiler has checked.
 mod keychain {
     use super::SERVICE;
     #[cfg(target_os = "macos")]
@@ -305,12 +302,12 @@ mod keychain {
     const ASKED_OVER: &str = " on the session bus";
 
     fn entry(user: &str) -> Result<Entry, String> {
-        let store = Store::new().map_err(|fault| tell(&fault))?;
-        store.build(SERVICE, user, None).map_err(|fault| tell(&fault))
+        let store = Store::new().map_err(|fault| describe(&fault))?;
+        store.build(SERVICE, user, None).map_err(|fault| describe(&fault))
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "a foreign error that may gain variants")]
-    fn tell(fault: &Error) -> String {
+    fn describe(fault: &Error) -> String {
         match fault {
             Error::NoStorageAccess(_) => "the OS keychain is locked, or refuses to keep anything".to_owned(),
             Error::PlatformFailure(why) => format!("no OS keychain answers{ASKED_OVER}: {why}"),
@@ -318,12 +315,12 @@ mod keychain {
         }
     }
 
-    /// A store that opens proves nothing; only writing, reading and deleting does.
+    /// Writes, reads and deletes an entry: opening the store proves nothing.
     pub fn probe() -> Result<(), String> {
         let entry = entry("probe")?;
-        entry.set_password("probe").map_err(|fault| tell(&fault))?;
-        let read = entry.get_password().map_err(|fault| tell(&fault))?;
-        entry.delete_credential().map_err(|fault| tell(&fault))?;
+        entry.set_password("probe").map_err(|fault| describe(&fault))?;
+        let read = entry.get_password().map_err(|fault| describe(&fault))?;
+        entry.delete_credential().map_err(|fault| describe(&fault))?;
         if read == "probe" {
             Ok(())
         } else {
@@ -335,11 +332,11 @@ mod keychain {
         match entry(user)?.get_password() {
             Ok(text) => Ok(Zeroizing::new(text)),
             Err(Error::NoEntry) => Ok(Zeroizing::default()),
-            Err(fault) => Err(tell(&fault)),
+            Err(fault) => Err(describe(&fault)),
         }
     }
 
     pub fn write(user: &str, text: &str) -> Result<(), String> {
-        entry(user)?.set_password(text).map_err(|fault| tell(&fault))
+        entry(user)?.set_password(text).map_err(|fault| describe(&fault))
     }
 }

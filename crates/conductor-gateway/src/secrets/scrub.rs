@@ -1,9 +1,8 @@
-//! What stands before every sink: a known secret that is about to be written, sent, shown or logged
-//! becomes `[secret:NAME]`.
+//! Replaces known secrets by `[secret:NAME]` in everything that is written, sent, shown or logged.
 //!
-//! Values are known by their bytes, plain, JSON-escaped, percent-encoded and in base64 (also in the
-//! middle of a longer base64 text). Shorter values than eight bytes are left alone: they would be
-//! found everywhere. Not here: any sink; each asks on its own way out.
+//! It finds values as plain bytes, JSON-escaped, percent-encoded and in base64 (also inside a
+//! longer base64 text). Values shorter than eight bytes are ignored, because they would match
+//! everywhere. Not here: the sinks; each one calls the scrubber itself.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use arc_swap::ArcSwapOption;
@@ -21,7 +20,7 @@ const SHORTEST: usize = 8;
 
 #[derive(Default)]
 pub struct Scrubber {
-    /// Absent until there is a secret: a home without secrets pays nothing.
+    /// Absent until there is a secret, so that a home without secrets has no cost.
     patterns: ArcSwapOption<Patterns>,
     /// Values and their names.
     known: Mutex<Vec<(Zeroizing<String>, String)>>,
@@ -29,7 +28,7 @@ pub struct Scrubber {
 
 struct Patterns {
     find: AhoCorasick,
-    /// By pattern: what stands in its place.
+    /// The replacement of each pattern.
     labels: Vec<String>,
 }
 
@@ -38,7 +37,7 @@ impl Scrubber {
         Arc::default()
     }
 
-    /// From now on these values leave through no sink. A value that is replaced stays known.
+    /// Adds values to search for. A value stays known when its secret gets another one.
     pub fn learn<'a>(&self, values: impl IntoIterator<Item = (impl AsRef<str>, &'a str)>) {
         let mut known = self.known.lock();
         for (name, value) in values {
@@ -57,7 +56,7 @@ impl Scrubber {
         }
         let labels = forms.iter().map(|(_, label)| label.clone()).collect();
         let find = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(forms.iter().map(|(it, _)| it));
-        // It fails only for patterns beyond any memory; then the old patterns stay.
+        // This fails only for absurdly large patterns; then the old ones stay.
         if let Ok(find) = find {
             self.patterns.store((!forms.is_empty()).then(|| Arc::new(Patterns { find, labels })));
         }
@@ -81,20 +80,20 @@ impl Scrubber {
         }
     }
 
-    /// Says that something has no such name. With secrets in the home the name is not repeated: a
-    /// label in its place would confirm a guess.
+    /// A message about an unknown name. In a home with secrets it does not repeat the name: a label
+    /// in its place would confirm a guess.
     pub fn unknown(&self, what: &str, name: &str) -> String {
         if self.is_idle() { format!("{what}: {name}") } else { what.to_owned() }
     }
 
-    /// How much must be known around a piece of a longer text, so that no secret is overlooked at
-    /// its ends.
+    /// Bytes that must be read around a piece of a longer text, so that no secret is missed at its
+    /// ends.
     pub fn longest(&self) -> usize {
         self.patterns.load().as_ref().map_or(0, |it| it.find.max_pattern_len())
     }
 
-    /// A piece of `whole`, with every secret that reaches into it replaced, also one that begins
-    /// before it or ends behind it.
+    /// A piece of `whole` with secrets replaced, including those that begin before it or end after
+    /// it.
     pub fn piece<'t>(&self, whole: &'t [u8], piece: Range<usize>) -> Cow<'t, [u8]> {
         let plain = |range: Range<usize>| whole.get(range).unwrap_or_default();
         let Some(patterns) = &*self.patterns.load() else { return Cow::Borrowed(plain(piece)) };
@@ -124,7 +123,7 @@ impl Scrubber {
         }
     }
 
-    /// At any depth: texts, names of members, and numbers that are a secret themselves.
+    /// Scrubs a value at any depth: texts, names of members, and numbers that are secrets.
     pub fn value(&self, value: &mut Value) {
         if self.is_idle() {
             return;
@@ -158,7 +157,7 @@ impl Scrubber {
     }
 }
 
-/// Every way a value may be spelled on its way out.
+/// All spellings of a value that may be sent.
 fn forms_of(value: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![value.as_bytes().to_vec()];
     let json = Value::String(value.to_owned()).to_string();
@@ -175,12 +174,12 @@ fn forms_of(value: &str) -> Vec<Vec<u8>> {
         }
         forms.push(percent);
     }
-    // Base64 groups three bytes: behind none, one or two others the same value has three spellings,
-    // of which the middle is always its own.
+    // Base64 encodes groups of three bytes, so a value has three spellings, depending on its
+    // offset.
     for ahead in 0..3_usize {
         let mut bytes = vec![0; ahead];
         bytes.extend_from_slice(value.as_bytes());
-        // Characters that mix with what stands around are left out at both ends.
+        // The characters at both ends also depend on the neighbouring bytes; leave them out.
         let (from, until) = ((ahead * 8).div_ceil(6), bytes.len() * 8 / 6);
         for encoded in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
             forms.extend(encoded.as_bytes().get(from..until).map(<[u8]>::to_vec));
@@ -189,14 +188,14 @@ fn forms_of(value: &str) -> Vec<Vec<u8>> {
     forms
 }
 
-/// A panic says what was at fault, and may say it with a secret in hand. The default message goes
-/// to stderr unseen by any sink of ours.
+/// Scrubs panic messages, which may contain a secret. The default hook would write them to stderr
+/// as they are.
 pub fn on_panic(scrubber: &Arc<Scrubber>) {
     use std::io::Write as _;
     let scrubber = Arc::clone(scrubber);
     std::panic::set_hook(Box::new(move |panic| {
         let text = format!("{panic}\n");
-        // Nobody is left to tell when stderr is closed.
+        // A closed stderr is ignored.
         let _ = std::io::stderr().write_all(scrubber.text(&text).as_bytes());
     }));
 }

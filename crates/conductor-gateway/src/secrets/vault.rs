@@ -1,5 +1,5 @@
-//! `vault.json`: names, versions and hosts in clear, values sealed. Knows nothing of where its key
-//! comes from.
+//! `vault.json`: names, versions and hosts in clear text, values sealed. Not here: the holder of
+//! the key.
 
 use super::Secret;
 use super::keys::Key;
@@ -7,13 +7,12 @@ use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::{Aes256Gcm, KeyInit};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::system::Ids;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use uuid::Uuid;
 
@@ -22,7 +21,7 @@ use uuid::Uuid;
 pub struct Vault {
     v: u32,
     install: Uuid,
-    /// For a key that is made of a passphrase.
+    /// For deriving a key from a passphrase.
     salt: String,
     secrets: BTreeMap<String, Sealed>,
 }
@@ -65,14 +64,10 @@ impl Vault {
     }
 
     pub fn write(&self, folder: &Path, unique: &str) -> io::Result<()> {
-        match std::fs::DirBuilder::new().mode(0o700).create(folder) {
-            Ok(()) => {}
-            Err(there) if there.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(fault) => return Err(fault),
-        }
+        super::make_private(folder)?;
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
-        atomic_file::replace(&RealDisk, &folder.join("vault.json"), &bytes, 0o600, unique)
+        atomic_file::replace(&folder.join("vault.json"), &bytes, 0o600, unique)
     }
 
     pub fn salt(&self) -> Vec<u8> {
@@ -85,7 +80,7 @@ impl Vault {
         self.salt = STANDARD.encode(salt);
     }
 
-    /// The key that everything is sealed with; none while there is nothing.
+    /// The key that all values are sealed with; none for an empty vault.
     pub fn key_id(&self) -> Option<&str> {
         self.secrets.values().next().map(|it| it.key_id.as_str())
     }
@@ -111,7 +106,7 @@ impl Vault {
         Ok(Secret { value: SecretString::from(value), hosts: sealed.hosts.clone() })
     }
 
-    /// What a value is bound to.
+    /// The associated data that a sealed value is bound to.
     fn associated(&self, name: &str, version: u64, hosts: &[String]) -> Vec<u8> {
         format!("conductor-secret/1\0{}\0{name}\0{version}\0{}", self.install, hosts.join(",")).into_bytes()
     }

@@ -1,13 +1,12 @@
-//! Numbers for a monitoring system, in the text format of Prometheus. Counted here; written when
-//! somebody asks.
+//! Metrics in the text format of Prometheus.
 //!
-//! `tool` is a name of the catalog or `_unknown`, so that no caller can make new series.
+//! `tool` is a name of the catalog or `_unknown`, so that no caller can create new series.
 
 use super::Studio;
-use crate::audit_log::SYNC_BOUNDS_MS;
+use crate::histogram::Histogram;
 use conductor_core::breaker::State;
 use conductor_core::error::AuditResult;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -22,43 +21,26 @@ struct Counted {
     calls: BTreeMap<(String, &'static str), u64>,
     durations: BTreeMap<String, Histogram>,
     decisions: BTreeMap<(&'static str, String), u64>,
-    /// Of plugins that were started again.
-    restarts: BTreeMap<String, u64>,
-}
-
-#[derive(Default)]
-struct Histogram {
-    buckets: [u64; BOUNDS_MS.len()],
-    count: u64,
-    sum_us: u64,
+    plugin_restarts: BTreeMap<String, u64>,
 }
 
 impl Meters {
-    fn lock(&self) -> MutexGuard<'_, Counted> {
-        self.0.lock()
-    }
-
     pub fn call(&self, tool: &str, result: AuditResult, micros: u64) {
-        let mut counted = self.lock();
+        let mut counted = self.0.lock();
         *counted.calls.entry((tool.to_owned(), result.as_str())).or_default() += 1;
-        let histogram = counted.durations.entry(tool.to_owned()).or_default();
-        for (bucket, bound) in histogram.buckets.iter_mut().zip(BOUNDS_MS) {
-            *bucket += u64::from(micros <= bound * 1000);
-        }
-        histogram.count += 1;
-        histogram.sum_us += micros;
+        counted.durations.entry(tool.to_owned()).or_insert_with(|| Histogram::new(&BOUNDS_MS)).add(micros);
     }
 
     pub fn decision(&self, decision: &'static str, channel: &str) {
-        *self.lock().decisions.entry((decision, channel.to_owned())).or_default() += 1;
+        *self.0.lock().decisions.entry((decision, channel.to_owned())).or_default() += 1;
     }
 
     pub fn plugin_restarted(&self, plugin: &str) {
-        *self.lock().restarts.entry(plugin.to_owned()).or_default() += 1;
+        *self.0.lock().plugin_restarts.entry(plugin.to_owned()).or_default() += 1;
     }
 }
 
-/// Everything at this moment.
+/// All metrics as they are now.
 pub fn exposition(studio: &Studio) -> String {
     let mut page = Page(String::new());
     let circuits = studio.circuits.list();
@@ -79,30 +61,25 @@ pub fn exposition(studio: &Studio) -> String {
     for it in &circuits {
         page.line("conductor_circuit_trips_total", &[("tool", &it.tool)], it.trips_total);
     }
-    let counted = studio.meters.lock();
+    let counted = studio.meters.0.lock();
     page.head("conductor_tool_calls_total", "counter", "Calls by tool and result");
     for ((tool, result), count) in &counted.calls {
         page.line("conductor_tool_calls_total", &[("tool", tool), ("result", result)], *count);
     }
     page.head("conductor_tool_duration_ms", "histogram", "Whole calls, waiting for a person included");
-    for (tool, it) in &counted.durations {
-        for (bound, count) in BOUNDS_MS.iter().zip(it.buckets) {
-            page.line("conductor_tool_duration_ms_bucket", &[("tool", tool), ("le", &bound.to_string())], count);
-        }
-        page.line("conductor_tool_duration_ms_bucket", &[("tool", tool), ("le", "+Inf")], it.count);
-        page.real("conductor_tool_duration_ms_sum", &[("tool", tool)], it.sum_us as f64 / 1000.0);
-        page.line("conductor_tool_duration_ms_count", &[("tool", tool)], it.count);
+    for (tool, durations) in &counted.durations {
+        page.histogram("conductor_tool_duration_ms", Some(("tool", tool)), durations);
     }
     page.head("conductor_approvals_total", "counter", "Answers of people");
     for ((decision, channel), count) in &counted.decisions {
         page.line("conductor_approvals_total", &[("decision", decision), ("channel", channel)], *count);
     }
     page.head("conductor_plugin_restarts_total", "counter", "Plugins that were started again");
-    for (plugin, count) in &counted.restarts {
+    for (plugin, count) in &counted.plugin_restarts {
         page.line("conductor_plugin_restarts_total", &[("plugin", plugin)], *count);
     }
     drop(counted);
-    let pending = studio.desk.waiting();
+    let pending = studio.approvals.waiting();
     page.head("conductor_approvals_pending", "gauge", "Questions that wait for a person");
     page.line("conductor_approvals_pending", &[], pending as u64);
     page.head("conductor_audit_up", "gauge", "1 when a record can be written");
@@ -113,12 +90,7 @@ pub fn exposition(studio: &Studio) -> String {
         page.head("conductor_audit_unanchored", "gauge", "Records behind the last checkpoint");
         page.line("conductor_audit_unanchored", &[], health.unanchored);
         page.head("conductor_audit_sync_ms", "histogram", "Syncs of the log");
-        for (bound, count) in SYNC_BOUNDS_MS.iter().zip(health.sync_buckets) {
-            page.line("conductor_audit_sync_ms_bucket", &[("le", &bound.to_string())], count);
-        }
-        page.line("conductor_audit_sync_ms_bucket", &[("le", "+Inf")], health.syncs);
-        page.line("conductor_audit_sync_ms_sum", &[], health.sync_ms);
-        page.line("conductor_audit_sync_ms_count", &[], health.syncs);
+        page.histogram("conductor_audit_sync_ms", None, &health.syncs);
     }
     page.0
 }
@@ -131,12 +103,19 @@ impl Page {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
         let _ = writeln!(self.0, "{name}{} {value}", Labels(labels));
     }
 
-    fn real(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        let _ = writeln!(self.0, "{name}{} {value}", Labels(labels));
+    fn histogram(&mut self, name: &str, label: Option<(&str, &str)>, histogram: &Histogram) {
+        let mut bucket = |bound: &str, count: u64| {
+            let labels: Vec<_> = label.into_iter().chain([("le", bound)]).collect();
+            self.line(&format!("{name}_bucket"), &labels, count);
+        };
+        histogram.buckets().for_each(|(bound, count)| bucket(&bound.to_string(), count));
+        bucket("+Inf", histogram.count());
+        self.line(&format!("{name}_sum"), label.as_slice(), histogram.sum_ms());
+        self.line(&format!("{name}_count"), label.as_slice(), histogram.count());
     }
 }
 

@@ -1,8 +1,8 @@
-//! Every tool, resource and prompt that exists now, under both spellings of its name.
+//! The catalog of tools, resources and prompts. Tools are found by both spellings of their name.
 //!
-//! A catalog never changes: when a plugin comes or goes the studio swaps in a new one, so a call
-//! keeps the definition it was resolved to. Not here: who may call what (`pipeline`), the rules a
-//! definition should follow for clients' sake (`lint`), MCP types (`doors/mcp`).
+//! A catalog never changes: when a plugin is loaded or unloaded, the studio swaps in a new one, so
+//! that a call keeps the definition it was resolved to. Not here: permissions (`pipeline`), the
+//! rules that clients need (`lint`), and MCP types (`doors/mcp`).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -26,24 +26,23 @@ use crate::studio::Studio;
 pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 pub const DEFAULT_RESULT_BYTES: usize = 1_048_576;
 
-/// Runs a tool. It takes the [`Clearance`] by value: without one there is nothing to call it with.
+/// Runs a tool. It takes a [`Clearance`], so that it cannot be called without one.
 pub type Handler =
     Arc<dyn Fn(Arc<Studio>, Clearance, Value) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
 /// One line for the approver, written by us.
 pub type Summary = Arc<dyn Fn(&Value) -> String + Send + Sync>;
-/// Hash of what the call would change, or none when there is nothing to compare.
+/// Hash of what the call would change; none when there is nothing to compare.
 pub type StateHash = Arc<dyn Fn(Arc<Studio>, Value) -> BoxFuture<'static, Option<Digest>> + Send + Sync>;
 /// The tool's own decision by its arguments.
 pub type Decide = Arc<dyn Fn(&Studio, &Value) -> ByArgs + Send + Sync>;
-/// What the approver should know in addition to the target and the arguments: label and text, and
-/// members of the tool's own on
-/// `APPROVAL_REQUIRED`. It may wait for the disk.
+/// Facts for the approver in addition to the target and the arguments, and the tool's own members
+/// of `APPROVAL_REQUIRED`. It may wait for the disk.
 pub type Facts = Arc<dyn Fn(&Studio, &Value) -> AskFacts + Send + Sync>;
 
-/// What a call acts on, by its arguments. Asked once per call, before policy.
-pub type Aim = Arc<dyn Fn(&Arc<Studio>, &Call) -> BoxFuture<'static, Target> + Send + Sync>;
+/// Resolves what a call acts on. Called before policy, and again after a person has approved.
+pub type ResolveTarget = Arc<dyn Fn(&Arc<Studio>, &Call) -> BoxFuture<'static, Target> + Send + Sync>;
 
-/// Faults of the arguments that a schema cannot tell well.
+/// Finds faults of the arguments that a schema cannot describe well.
 pub type Check = Arc<dyn Fn(&Value) -> Vec<Violation> + Send + Sync>;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,25 +52,29 @@ pub struct AskFacts {
     pub more: serde_json::Map<String, Value>,
 }
 
-/// The normal form of a call: what it acts on, however its arguments spell that. Policy matches it,
-/// a question shows it, and a breaker is for it.
+/// What a call acts on, however its arguments spell it. Policy matches it, a question shows it, and
+/// each target has its own circuit breaker.
 #[derive(Debug, Clone, Default)]
 pub struct Target {
-    /// Label and text; a question begins with them and never cuts them.
+    /// Label and text. A question starts with them and never truncates them.
     pub shown: Vec<(&'static str, String)>,
     /// Members that replace the arguments' own in rules, the most exact form first; see
     /// `conductor_core::policy::Rule::args`.
     pub forms: Vec<Value>,
-    /// The port, host, database, Set or plugin whose failures the breaker counts.
+    /// The port, host, database, Set or plugin whose failures the circuit breaker counts.
     pub key: Option<String>,
     /// Decides before [`Definition::decide`], for tools that must resolve the target first.
     pub by_args: Option<ByArgs>,
-    /// The handler would refuse the call for this reason, so no person is asked about it.
+    /// Hash of what the call would change. Replaces [`Definition::state_hash`].
+    pub state: Option<Digest>,
+    /// Facts for the approver, for tools without [`Definition::facts`].
+    pub facts: AskFacts,
+    /// Why the handler would refuse the call; then no person is asked.
     pub fault: Option<ToolError>,
 }
 
 impl Target {
-    /// For a tool whose calls differ for its breaker only.
+    /// For a tool that needs a target only for its circuit breaker.
     pub fn keyed(key: impl Into<String>) -> Self {
         Self { key: Some(key.into()), ..Self::default() }
     }
@@ -87,7 +90,7 @@ pub enum Source {
     Plugin { name: String, code: Digest },
 }
 
-/// What a tool's author writes.
+/// A tool as its author writes it.
 #[derive(Clone)]
 pub struct Definition {
     pub name: Cow<'static, str>,
@@ -102,30 +105,29 @@ pub struct Definition {
     pub timeout_ms: u64,
     pub grant_ms: Option<u64>,
     pub max_result_bytes: usize,
-    /// Which host it needs; a host coming online resets the breakers of its tools.
+    /// The host it needs. When the host comes online, its tools' circuit breakers are reset.
     pub host: Option<Cow<'static, str>>,
     pub source: Source,
     pub input_schema: Schema,
-    /// Of a successful result; the error branch is added. `null`: the tool gives finished blocks
-    /// and no value, which only plugins do.
+    /// Schema of a successful result; the error branch is added. `null` for plugins that return
+    /// finished blocks without a value.
     pub output_schema: Schema,
-    /// Publish the input schema as it is. For fixtures, whose schemas are what is tested.
+    /// Publish the input schema unchanged, for fixtures that test schemas.
     pub verbatim: bool,
     pub destructive: Option<bool>,
     pub open_world: Option<bool>,
-    /// In no list, and unknown to every principal but the ones it is for.
+    /// Not listed, and unknown to all principals except people and pads.
     pub hidden: bool,
-    /// Safety first: no limit and no breaker stands before it (`conductor_panic`).
+    /// Runs regardless of limits and circuit breakers (`conductor_panic`).
     pub always: bool,
     pub summary: Option<Summary>,
     pub state_hash: Option<StateHash>,
     pub decide: Option<Decide>,
     pub facts: Option<Facts>,
-    pub target: Option<Aim>,
-    /// We keep what is needed to take a call of it back, and a question says so.
+    pub target: Option<ResolveTarget>,
+    /// The old state is kept, so that a call can be undone. A question says so.
     pub undoable: bool,
-    /// Reads the arguments as the tool will, before any of its code runs: says more than a schema
-    /// can.
+    /// Checks the arguments before any other code of the tool runs.
     pub check: Option<Check>,
     pub run: Handler,
 }
@@ -171,7 +173,7 @@ impl Definition {
             target: None,
             undoable: false,
             check: None,
-            run: Arc::new(move |studio, leave, arguments| Box::pin(run(studio, leave, arguments))),
+            run: Arc::new(move |studio, clearance, arguments| Box::pin(run(studio, clearance, arguments))),
         }
     }
 
@@ -206,7 +208,7 @@ impl Definition {
         self
     }
 
-    /// A target that needs no waiting.
+    /// Sets a target that is resolved without waiting.
     #[must_use]
     pub fn target(mut self, target: impl Fn(&Studio, &Call) -> Target + Send + Sync + 'static) -> Self {
         self.target = Some(Arc::new(move |studio, call| Box::pin(std::future::ready(target(studio, call)))));
@@ -229,8 +231,8 @@ pub struct Annotations {
 }
 
 impl Annotations {
-    /// All four are always set: the protocol's defaults are destructive and open-world. Nothing is
-    /// enforced by them.
+    /// All four are always set, because the protocol's defaults are destructive and open-world.
+    /// They enforce nothing.
     fn of(definition: &Definition) -> Self {
         let (destructive, idempotent, open_world) = match definition.tier {
             Tier::ReadOnly => (false, true, false),
@@ -254,7 +256,7 @@ impl Annotations {
     }
 }
 
-/// A definition that was checked and compiled.
+/// A checked and compiled definition.
 pub struct Tool {
     definition: Definition,
     safe_name: String,
@@ -282,7 +284,7 @@ impl std::fmt::Debug for Tool {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
-    #[error("{0:?} is no tool name: 1-64 characters of A-Z a-z 0-9 _ . - are")]
+    #[error("{0:?} is not a tool name, which has 1-64 characters of A-Z a-z 0-9 _ . -")]
     BadName(String),
     #[error("{name} and {other} are the same name once every dot is an underscore")]
     SameName { name: String, other: String },
@@ -304,8 +306,8 @@ impl Tool {
         if !fits {
             return Err(CatalogError::BadName(name.chars().take(128).collect()));
         }
-        // A debug build compiles every schema at once, so that a test finds the one that does not;
-        // a release waits for the first call.
+        // A debug build compiles every schema now, so that tests find faulty ones; a release build
+        // waits for the first call.
         let trusted = definition.source == Source::Builtin && !cfg!(debug_assertions);
         let compile = |schema: &Schema| if trusted { Ok(Validator::later(schema)) } else { Validator::compile(schema) };
         let validator =
@@ -349,7 +351,7 @@ impl Tool {
         })
     }
 
-    /// As its author wrote it; [`Tool::output_schema`] is what clients see.
+    /// The definition as its author wrote it. Clients see [`Tool::output_schema`].
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
@@ -358,7 +360,7 @@ impl Tool {
         &self.safe_name
     }
 
-    /// Whether a failed attempt may be made again by itself.
+    /// Whether a failed attempt may be retried.
     pub fn retries(&self) -> bool {
         self.tier == Tier::ReadOnly || self.idempotent
     }
@@ -389,7 +391,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Refuses a second tool whose safe form is taken, so one spelling never means two tools.
+    /// Refuses a tool whose safe name is taken, so that one spelling never means two tools.
     pub fn add(&mut self, tool: Tool) -> Result<(), CatalogError> {
         if let Some(taken) = self.by_safe.get(tool.safe_name()) {
             return Err(CatalogError::SameName { name: tool.name.to_string(), other: taken.name.to_string() });
@@ -427,7 +429,7 @@ impl Catalog {
         self.prompts.remove(name).is_some()
     }
 
-    /// A new catalog that shares every entry of this one: what a plugin load edits and swaps in.
+    /// A new catalog that shares every entry of this one, for editing.
     pub fn copy(&self) -> Self {
         Self {
             tools: self.tools.clone(),
@@ -437,7 +439,7 @@ impl Catalog {
         }
     }
 
-    /// Which lists are not the same: tools, resources, prompts.
+    /// Whether tools, resources and prompts differ.
     pub fn differs(&self, other: &Self) -> [bool; 3] {
         fn differ<T>(a: &BTreeMap<String, Arc<T>>, b: &BTreeMap<String, Arc<T>>) -> bool {
             a.len() != b.len() || a.iter().zip(b).any(|((k, v), (l, w))| k != l || !Arc::ptr_eq(v, w))
@@ -449,12 +451,12 @@ impl Catalog {
         ]
     }
 
-    /// By either spelling, without a scan.
+    /// Finds a tool by either spelling.
     pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
         self.by_safe.get(safe_form(name).as_ref())
     }
 
-    /// As [`Catalog::get`]; the name of a plugin with one tool means that tool.
+    /// As [`Catalog::get`]; also accepts the name of a plugin that has one tool.
     pub fn named(&self, name: &str) -> Option<&Arc<Tool>> {
         self.get(name).or_else(|| {
             let mut own = self.tools.values().filter(|tool| match &tool.source {
@@ -485,43 +487,21 @@ impl Catalog {
         self.prompts.get(name)
     }
 
-    /// Up to three listed names that a mistyped one may have meant, the closest first.
+    /// Up to three listed names that are similar to a mistyped one, the closest first.
     pub fn nearest(&self, name: &str, toolset: &Toolset) -> Vec<String> {
-        let asked: Vec<char> = safe_form(name).to_lowercase().chars().take(64).collect();
+        let asked: String = safe_form(name).to_lowercase().chars().take(64).collect();
         let mut close: Vec<(usize, &str)> = self
             .list(toolset)
             .filter_map(|tool| {
-                let known: Vec<char> = tool.safe_name().to_lowercase().chars().collect();
-                let far = distance(&asked, &known);
-                // A third of the name may be wrong; a name that holds the asked one is near
-                // whatever its length.
-                let held = asked.len() >= 4 && tool.safe_name().contains(&asked.iter().collect::<String>());
-                (far <= (known.len() / 3).max(2) || held).then_some((far, tool.name.as_ref()))
+                let known = tool.safe_name().to_lowercase();
+                let far = strsim::levenshtein(&asked, &known);
+                // A third of the name may be wrong. A name that contains the asked one is near at
+                // any length.
+                let contained = asked.len() >= 4 && tool.safe_name().contains(&asked);
+                (far <= (known.len() / 3).max(2) || contained).then_some((far, tool.name.as_ref()))
             })
             .collect();
         close.sort();
         close.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
     }
-}
-
-/// Edits from one to the other, one row at a time.
-fn distance(from: &[char], to: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.iter().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (j, b) in to.iter().enumerate() {
-            let above = row.get(j + 1).copied().unwrap_or(0);
-            let best = (diagonal + usize::from(a != b)).min(above + 1).min(left + 1);
-            diagonal = above;
-            if let Some(cell) = row.get_mut(j) {
-                *cell = left;
-            }
-            left = best;
-        }
-        if let Some(cell) = row.last_mut() {
-            *cell = left;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }

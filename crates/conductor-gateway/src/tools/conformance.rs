@@ -1,8 +1,7 @@
-//! What the public MCP suite wants a server to have: tools, resources and prompts that show every
-//! shape the protocol knows.
+//! Fixtures of the public MCP suite: tools, resources and prompts with every shape of the protocol.
 //!
-//! In the fixture build only, and through the same catalog, pipeline, doors and audit as everything
-//! else. Exempt from the catalog's rules: some fixtures exist to break them.
+//! They exist only in the fixture build, and use the same catalog, pipeline, doors and audit as all
+//! tools. They are exempt from the rules of `lint`, because some of them break rules on purpose.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,8 +80,8 @@ fn protocol_error(code: i32, message: &str, data: Value) -> Output {
     output
 }
 
-fn client(leave: &Clearance) -> Result<Arc<dyn FixtureClient>, ToolError> {
-    leave.client().cloned().ok_or_else(|| ToolError::new(Code::Unsupported, "this fixture needs an MCP client"))
+fn client(clearance: &Clearance) -> Result<Arc<dyn FixtureClient>, ToolError> {
+    clearance.client().cloned().ok_or_else(|| ToolError::new(Code::Unsupported, "this fixture needs an MCP client"))
 }
 
 fn tool<F, R>(name: &'static str, run: F) -> Definition
@@ -105,8 +104,8 @@ fn fixed(name: &'static str, content: Vec<Content>) -> Definition {
     })
 }
 
-fn log(leave: &Clearance, line: &str) {
-    if let Some(progress) = leave.progress() {
+fn log(clearance: &Clearance, line: &str) {
+    if let Some(progress) = clearance.progress() {
         progress.log(LogLevel::Info, line);
     }
 }
@@ -116,8 +115,8 @@ async fn beat() {
 }
 
 /// Asks a client of the older era and shows what it said.
-async fn elicit(leave: Clearance, message: String, schema: Value, label: &str) -> Result<Output, ToolError> {
-    let client = client(&leave)?;
+async fn elicit(clearance: Clearance, message: String, schema: Value, label: &str) -> Result<Output, ToolError> {
+    let client = client(&clearance)?;
     let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
     match client.request("elicitation/create", params).await {
         Ok(answer) => {
@@ -145,42 +144,42 @@ fn field<'a>(responses: &'a Value, key: &str, name: &str) -> Option<&'a Value> {
 
 fn talking() -> Vec<Definition> {
     vec![
-        tool("test_tool_with_logging", |_, leave, _| async move {
-            log(&leave, "Tool execution started");
+        tool("test_tool_with_logging", |_, clearance, _| async move {
+            log(&clearance, "Tool execution started");
             beat().await;
-            log(&leave, "Tool processing data");
+            log(&clearance, "Tool processing data");
             beat().await;
-            log(&leave, "Tool execution completed");
+            log(&clearance, "Tool execution completed");
             Ok(text("Logged three lines."))
         }),
-        tool("test_logging_tool", |_, leave, _| async move {
-            log(&leave, "One line about this call");
+        tool("test_logging_tool", |_, clearance, _| async move {
+            log(&clearance, "One line about this call");
             Ok(text("Logged one line."))
         }),
         tool("test_error_handling", |_, _, _| async {
             Err(ToolError::new(Code::Unsupported, "This tool intentionally returns an error for testing"))
         }),
-        tool("test_tool_with_progress", |_, leave, _| async move {
-            leave.report(0.0, Some(100.0), "started");
+        tool("test_tool_with_progress", |_, clearance, _| async move {
+            clearance.report(0.0, Some(100.0), "started");
             beat().await;
-            leave.report(50.0, Some(100.0), "half");
+            clearance.report(50.0, Some(100.0), "half");
             beat().await;
-            leave.report(100.0, Some(100.0), "done");
+            clearance.report(100.0, Some(100.0), "done");
             Ok(text("Reported progress."))
         }),
-        tool("test_streaming_elicitation", |_, leave, _| async move {
-            leave.report(1.0, Some(2.0), "working");
+        tool("test_streaming_elicitation", |_, clearance, _| async move {
+            clearance.report(1.0, Some(2.0), "working");
             beat().await;
-            leave.report(2.0, Some(2.0), "done");
+            clearance.report(2.0, Some(2.0), "done");
             Ok(text("Streamed."))
         }),
-        tool("test_reconnection", |_, leave, _| async move {
-            leave.report(1.0, None, "working");
+        tool("test_reconnection", |_, clearance, _| async move {
+            clearance.report(1.0, None, "working");
             beat().await;
             Ok(text("Reconnection test completed."))
         }),
-        tool("test_sampling", |_, leave, arguments| async move {
-            let client = client(&leave)?;
+        tool("test_sampling", |_, clearance, arguments| async move {
+            let client = client(&clearance)?;
             let prompt = arguments.get("prompt").cloned().unwrap_or_default();
             let params = json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": prompt } }], "maxTokens": 100 });
             match client.request("sampling/createMessage", params).await {
@@ -189,23 +188,23 @@ fn talking() -> Vec<Definition> {
             }
         })
         .input(needs("prompt", json!({ "type": "string" }))),
-        tool("test_elicitation", |_, leave, arguments| async move {
+        tool("test_elicitation", |_, clearance, arguments| async move {
             let message = arguments.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
             let schema = json!({ "type": "object", "required": ["username", "email"], "properties": {
                 "username": { "type": "string", "description": "User's response" },
                 "email": { "type": "string", "description": "User's email address" } } });
-            elicit(leave, message, schema, "User response").await
+            elicit(clearance, message, schema, "User response").await
         })
         .input(needs("message", json!({ "type": "string" }))),
-        tool("test_elicitation_sep1034_defaults", |_, leave, _| async move {
+        tool("test_elicitation_sep1034_defaults", |_, clearance, _| async move {
             let schema = json!({ "type": "object", "properties": {
                 "name": { "type": "string", "default": "John Doe" }, "age": { "type": "integer", "default": 30 },
                 "score": { "type": "number", "default": 95.5 },
                 "status": { "type": "string", "enum": ["active", "inactive", "pending"], "default": "active" },
                 "verified": { "type": "boolean", "default": true } } });
-            elicit(leave, "Please review the defaults".to_owned(), schema, "Elicitation completed").await
+            elicit(clearance, "Please review the defaults".to_owned(), schema, "Elicitation completed").await
         }),
-        tool("test_elicitation_sep1330_enums", |_, leave, _| async move {
+        tool("test_elicitation_sep1330_enums", |_, clearance, _| async move {
             let titled = |word: &str| (1..=3).zip(["First", "Second", "Third"]).map(|(n, title)| json!({ "const": format!("value{n}"), "title": format!("{title} {word}") })).collect::<Vec<_>>();
             let options = ["option1", "option2", "option3"];
             let schema = json!({ "type": "object", "properties": {
@@ -214,10 +213,10 @@ fn talking() -> Vec<Definition> {
                 "legacyEnum": { "type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"] },
                 "untitledMulti": { "type": "array", "items": { "type": "string", "enum": options } },
                 "titledMulti": { "type": "array", "items": { "anyOf": titled("Choice") } } } });
-            elicit(leave, "Please choose".to_owned(), schema, "Elicitation completed").await
+            elicit(clearance, "Please choose".to_owned(), schema, "Elicitation completed").await
         }),
-        tool("test_missing_capability", |_, leave, _| async move {
-            if client(&leave)?.capabilities().get("sampling").is_some() {
+        tool("test_missing_capability", |_, clearance, _| async move {
+            if client(&clearance)?.capabilities().get("sampling").is_some() {
                 return Ok(text("Sampling is declared."));
             }
             Ok(protocol_error(-32021, "Missing required client capability", json!({ "requiredCapabilities": { "sampling": {} } })))
@@ -244,22 +243,22 @@ fn talking() -> Vec<Definition> {
 /// Tools of the newer era that ask by result.
 fn asking() -> Vec<Definition> {
     vec![
-        tool("test_input_required_result_elicitation", |_, leave, _| async move {
-            let responses = client(&leave)?.responses().unwrap_or_default();
+        tool("test_input_required_result_elicitation", |_, clearance, _| async move {
+            let responses = client(&clearance)?.responses().unwrap_or_default();
             Ok(match field(&responses, "user_name", "name").and_then(Value::as_str) {
                 Some(name) => text(format!("Hello, {name}!")),
                 None => ask(form("user_name", "What is your name?", "name", "string"), None),
             })
         }),
-        tool("test_input_required_result_sampling", |_, leave, _| async move {
-            let responses = client(&leave)?.responses().unwrap_or_default();
+        tool("test_input_required_result_sampling", |_, clearance, _| async move {
+            let responses = client(&clearance)?.responses().unwrap_or_default();
             Ok(match responses.get("capital_question") {
                 Some(answer) => text(said(answer)),
                 None => ask(sampling("capital_question", "What is the capital of France?", 100), None),
             })
         }),
-        tool("test_input_required_result_list_roots", |_, leave, _| async move {
-            let responses = client(&leave)?.responses().unwrap_or_default();
+        tool("test_input_required_result_list_roots", |_, clearance, _| async move {
+            let responses = client(&clearance)?.responses().unwrap_or_default();
             Ok(match responses.get("client_roots").and_then(|it| it.get("roots")) {
                 Some(roots) => text(format!("Roots: {roots}")),
                 None => ask(roots_request(), None),
@@ -267,8 +266,8 @@ fn asking() -> Vec<Definition> {
         }),
         sealed("test_input_required_result_request_state"),
         sealed("test_input_required_result_tampered_state"),
-        tool("test_input_required_result_multiple_inputs", |_, leave, _| async move {
-            let client = client(&leave)?;
+        tool("test_input_required_result_multiple_inputs", |_, clearance, _| async move {
+            let client = client(&clearance)?;
             let responses = client.responses().unwrap_or_default();
             let answered = ["user_name", "greeting", "client_roots"].iter().all(|key| responses.get(key).is_some());
             if answered && client.state().is_some_and(|it| client.open(&it).as_deref() == Some("multiple")) {
@@ -281,8 +280,8 @@ fn asking() -> Vec<Definition> {
             ]);
             Ok(ask(requests, Some(client.seal("multiple"))))
         }),
-        tool("test_input_required_result_multi_round", |_, leave, _| async move {
-            let client = client(&leave)?;
+        tool("test_input_required_result_multi_round", |_, clearance, _| async move {
+            let client = client(&clearance)?;
             let responses = client.responses().unwrap_or_default();
             let state = client.state().and_then(|it| client.open(&it)).unwrap_or_default();
             let name = field(&responses, "step1", "name").and_then(Value::as_str);
@@ -296,8 +295,8 @@ fn asking() -> Vec<Definition> {
                 _ => ask(form("step1", "Step 1: What is your name?", "name", "string"), Some(client.seal("round-1"))),
             })
         }),
-        tool("test_input_required_result_capabilities", |_, leave, _| async move {
-            let client = client(&leave)?;
+        tool("test_input_required_result_capabilities", |_, clearance, _| async move {
+            let client = client(&clearance)?;
             let declared = client.capabilities();
             if client.responses().is_some() {
                 return Ok(text("Answered."));
@@ -323,8 +322,8 @@ fn roots_request() -> Value {
 
 /// A question whose state is sealed; a touched seal is a protocol error.
 fn sealed(name: &'static str) -> Definition {
-    tool(name, |_, leave, _| async move {
-        let client = client(&leave)?;
+    tool(name, |_, clearance, _| async move {
+        let client = client(&clearance)?;
         let Some(state) = client.state() else {
             return Ok(ask(form("confirm", "Please confirm", "ok", "boolean"), Some(client.seal("confirm"))));
         };

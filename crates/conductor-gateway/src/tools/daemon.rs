@@ -1,5 +1,5 @@
-//! The `conductor_*` tools: the controller daemon in the model's hands. One file per tool; this one
-//! holds what they share.
+//! The `conductor_*` tools, which control the daemon. One file per tool; this one holds the shared
+//! parts.
 //!
 //! None of them applies, approves, confirms or unlocks anything: a change of the configuration is a
 //! plan that a person applies.
@@ -32,24 +32,26 @@ mod conductor_undo_plan;
 mod conductor_update_mapping;
 mod conductor_validate_config;
 pub mod mapping_call;
-mod mirrors;
 mod plan_apply;
 pub mod plans;
 mod plugin_set;
+mod prelude;
+mod prompts;
+mod resources;
 pub mod surroundings;
 pub mod sysex;
 
-pub use mirrors::{add_prompts, add_resources};
+pub use prompts::add_prompts;
+pub use resources::add_resources;
 
-use super::catalog::{Aim, Definition, Target};
-use super::schema_builder::{boolean, integer, list, nullable, object, said, text};
+use super::catalog::{Definition, ResolveTarget, Target};
+use super::schema_builder::object;
 use crate::owner_handle::OwnerHandle;
 use crate::pipeline::call::{Call, Output};
 use crate::pipeline::gate::Clearance;
-use conductor_core::action::Action;
+use crate::studio::Studio;
 use conductor_core::error::{Code, RefusedBy, ToolError};
-use conductor_core::mapping::TriggerKind;
-use conductor_core::policy::ByArgs;
+use conductor_core::policy::{ByArgs, Tier};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -58,7 +60,7 @@ use uuid::Uuid;
 
 pub const TOOLSET: &str = "daemon";
 
-/// Every tool of this set. They speak to the owner of the studio through its handle.
+/// All tools of this set.
 pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
     vec![
         conductor_explain::definition(owner),
@@ -94,36 +96,47 @@ pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
     ]
 }
 
-/// The value as a result.
-pub(super) fn give(value: &impl Serialize) -> Result<Output, ToolError> {
+/// A tool that asks the owner of the studio.
+fn owner_tool<F, R>(name: &'static str, tier: Tier, owner: &OwnerHandle, run: F) -> Definition
+where
+    F: Fn(OwnerHandle, Arc<Studio>, Clearance, Value) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Output, ToolError>> + Send + 'static,
+{
+    let owner = owner.clone();
+    Definition::new(name, tier, TOOLSET, move |studio, clearance, arguments| {
+        run(owner.clone(), studio, clearance, arguments)
+    })
+}
+
+/// Serialises a value as the result of a tool.
+pub(super) fn to_output(value: &impl Serialize) -> Result<Output, ToolError> {
     serde_json::to_value(value)
         .map(Output::new)
         .map_err(|fault| ToolError::new(Code::Internal, format!("the result cannot be written: {fault}")))
 }
 
-/// Arguments that passed validation, as a type of the tool's own.
-pub(super) fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
+/// Parses validated arguments.
+pub(super) fn parse_arguments<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
     serde_json::from_value(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
 }
 
-/// While the performance lock is on, only the person in the room changes what is on stage.
-async fn unlocked(owner: &OwnerHandle, leave: &Clearance, what: &str) -> Result<(), ToolError> {
-    if leave.by_person() || !owner.status().await?.performance_lock {
+/// Refuses the call while the performance lock is on, unless a person makes it.
+async fn unlocked(owner: &OwnerHandle, clearance: &Clearance, what: &str) -> Result<(), ToolError> {
+    if clearance.by_person() || !owner.status().await?.performance_lock {
         return Ok(());
     }
     Err(locked(what))
 }
 
-/// The answer to everything that the performance lock keeps back.
+/// The error of a call that the performance lock refuses.
 pub fn locked(what: &str) -> ToolError {
     ToolError::new(Code::Denied, format!("the performance lock is on: {what}"))
         .by(RefusedBy::Policy)
         .hint("Reads and plans still work. A person switches the lock off with `conductor performance off` when the show is over.")
 }
 
-/// The output that a call means, by its alias and by the name of its port, whichever of the two the
-/// caller wrote.
-fn output_target(owner: &OwnerHandle, asks: bool) -> Aim {
+/// The output of a call, by alias and by port name, whichever the caller wrote.
+fn output_target(owner: &OwnerHandle, asks: bool) -> ResolveTarget {
     let owner = owner.clone();
     Arc::new(move |_, call: &Call| {
         let owner = owner.clone();
@@ -144,23 +157,23 @@ fn output_target(owner: &OwnerHandle, asks: bool) -> Aim {
                 forms: names.iter().map(|it| json!({ "port": it })).collect(),
                 key: Some(names.iter().min().map_or_else(String::new, |it| (*it).clone())),
                 by_args: asks.then_some(if asked { ByArgs::Ask } else { ByArgs::Allow }),
-                fault: None,
+                ..Target::default()
             }
         })
     })
 }
 
-/// What every planning tool gives.
+/// The result of every planning tool.
 fn config_plan() -> Value {
     conductor_plan_changes::plan_schema()
 }
 
 fn plan_id(arguments: &Value) -> Result<Uuid, ToolError> {
     let text = arguments["plan_id"].as_str().unwrap_or_default();
-    text.parse().map_err(|_| ToolError::new(Code::BadInput, format!("{text:?} is no plan id")))
+    text.parse().map_err(|_| ToolError::new(Code::BadInput, format!("{text:?} is not a plan id")))
 }
 
-/// A change that names one row, from the arguments of a tool that does.
+/// A change of the row that the arguments name.
 fn row_of(change_type: &str, arguments: &Value) -> Value {
     let mut change = json!({ "change_type": change_type });
     for key in ["mode", "id", "index"] {
@@ -171,24 +184,18 @@ fn row_of(change_type: &str, arguments: &Value) -> Value {
     change
 }
 
-/// The input of a tool that changes one mapping. Triggers and actions are published in full once,
-/// in `conductor_create_mapping`; here they are told by their type and read in full all the same.
-fn mapping_input(more: Value) -> Value {
+/// The input of a tool that names one mapping, by id or by index. The published copy leaves the
+/// root's `oneOf` out.
+fn row_input(more: Value) -> Value {
     let mut properties = json!({
         "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name, or * for global" },
         "index?": { "type": "integer", "minimum": 0, "description": "Counted from 0, as in conductor_get_mappings" },
         "id?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "As in conductor_get_mappings; stays when rows move" },
-        "trigger?": {
-            "type": "object", "properties": { "type": { "enum": TriggerKind::NAMES } }, "required": ["type"],
-            "description": "As in conductor_create_mapping",
-        },
-        "action?": {
-            "type": "object", "properties": { "type": { "enum": Action::NAMES } }, "required": ["type"],
-            "description": "As in conductor_create_mapping",
-        },
     });
     if let (Value::Object(all), Value::Object(more)) = (&mut properties, more) {
         all.extend(more);
     }
-    object(properties)
+    let mut input = object(properties);
+    input["oneOf"] = json!([{ "required": ["id"] }, { "required": ["index"] }]);
+    input
 }

@@ -1,5 +1,5 @@
-//! `database.*`: the studio's own SQLite file, and the databases a person named. One file per tool;
-//! this one holds what they share.
+//! `database.*`: the studio's own SQLite file, and databases that a person configured. One file per
+//! tool; this one holds the shared parts.
 
 mod execute;
 mod query;
@@ -18,23 +18,22 @@ use std::sync::Arc;
 
 pub const TOOLSET: &str = "database";
 
-/// What these tools work with.
+/// The databases, and the secrets for their passwords.
 #[derive(Clone)]
-pub struct Shelf {
+pub struct DatabaseAccess {
     pub databases: Arc<Databases>,
     pub secrets: Arc<Secrets>,
 }
 
-pub fn add(catalog: &mut Catalog, shelf: &Shelf) -> Result<(), CatalogError> {
-    for definition in [execute::definition(shelf), query::definition(shelf), schema::definition(shelf)] {
+pub fn add(catalog: &mut Catalog, access: &DatabaseAccess) -> Result<(), CatalogError> {
+    for definition in [execute::definition(access), query::definition(access), schema::definition(access)] {
         catalog.add(Tool::new(definition)?)?;
     }
     Ok(())
 }
 
-impl Shelf {
-    /// The password of that database, if it wants one. The key's holder may have to be asked, which
-    /// blocks.
+impl DatabaseAccess {
+    /// The password of a database, if it needs one. Opening the vault may block.
     async fn password(&self, database: Option<&str>) -> Result<Option<Secret>, ToolError> {
         let Some(name) = self.databases.password_of(database) else { return Ok(None) };
         let secrets = Arc::clone(&self.secrets);
@@ -44,10 +43,10 @@ impl Shelf {
     }
 }
 
-/// Adds the target: which database, and what the statement does there; and the statement itself
+/// Adds the target (the database, and the kinds and tables of the statement) and the statement
 /// without its comments as a fact.
-fn aimed(mut definition: Definition, shelf: &Shelf) -> Definition {
-    let (aiming, showing) = (Arc::clone(&shelf.databases), Arc::clone(&shelf.databases));
+fn with_target(mut definition: Definition, access: &DatabaseAccess) -> Definition {
+    let (aiming, showing) = (Arc::clone(&access.databases), Arc::clone(&access.databases));
     definition.facts = Some(Arc::new(move |_, arguments| {
         let text = statement(&showing, arguments).map(|it| it.text);
         AskFacts { facts: text.map(|it| ("sql".to_owned(), it)).into_iter().collect(), ..AskFacts::default() }
@@ -79,11 +78,11 @@ fn statement(databases: &Databases, arguments: &Value) -> Option<Statement> {
     arguments.get("sql").and_then(Value::as_str).map(|sql| Statement::read(sql, dialect))
 }
 
-/// The pipeline ends the call a moment later; a statement that ends by itself says so in its own
-/// words.
-fn bounds(studio: &Studio, leave: &Clearance) -> Bounds {
-    let deadline = conductor_core::event::Micros(leave.deadline().0.saturating_sub(500_000));
-    Bounds { clock: Arc::clone(&studio.clock), deadline, cancel: leave.cancel().clone() }
+/// The database stops a statement shortly before the pipeline's deadline, so that its own error is
+/// reported.
+fn bounds(studio: &Studio, clearance: &Clearance) -> Bounds {
+    let deadline = conductor_core::event::Micros(clearance.deadline().0.saturating_sub(500_000));
+    Bounds { clock: Arc::clone(&studio.clock), deadline, cancel: clearance.cancel().clone() }
 }
 
 fn database_schema() -> Value {

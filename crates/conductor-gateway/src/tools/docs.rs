@@ -1,11 +1,11 @@
-//! `docs/tools.md`: the catalog as a page for people.
+//! Renders the catalog as `docs/tools.md`.
 
 use super::catalog::{Catalog, Tool};
 use super::names::Toolset;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// The whole page. A test holds the file in the repository to it.
+/// The whole page. A test compares it with the file in the repository.
 pub fn page(catalog: &Catalog) -> String {
     let mut page = String::from(
         "# Tools\n\nGenerated from the catalog; do not edit. Every call passes the same pipeline: validated, allowed or asked, limited, \
@@ -62,7 +62,7 @@ fn kind(schema: &Value) -> String {
     schema.get("type").and_then(Value::as_str).unwrap_or("value").to_owned()
 }
 
-/// A bar would end the cell.
+/// Escapes a text for a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

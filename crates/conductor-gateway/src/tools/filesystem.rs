@@ -1,8 +1,8 @@
-//! `filesystem.*`: files under the folders a person granted. One file per tool; this one holds what
-//! they share.
+//! `filesystem.*`: files in folders that a person granted. One file per tool; this one holds the
+//! shared parts.
 //!
-//! Reading asks nobody; writing and deleting ask a person and can be undone by one. Not here: how a
-//! path is kept inside (`hosts/files`).
+//! Reading needs no approval. A person is asked about writing and deleting, and can undo both. Not
+//! here: keeping paths inside the folders (`hosts/files`).
 
 mod change;
 mod delete;
@@ -50,18 +50,23 @@ pub fn definitions(files: &Arc<Files>) -> Vec<Definition> {
     ]
 }
 
-/// A tool over the granted folders. Its work waits for the disk on a thread that may.
+/// A tool that works on the granted folders, on a thread that may wait for the disk.
 fn over<T, F>(name: &'static str, tier: Tier, files: &Arc<Files>, run: F) -> Definition
 where
     T: for<'de> Deserialize<'de> + Send + 'static,
     F: Fn(&Asked<T>) -> Result<Value, ToolError> + Send + Sync + 'static,
 {
     let (files, looked, run) = (Arc::clone(files), Arc::clone(files), Arc::new(run));
-    let mut definition = Definition::new(name, tier, TOOLSET, move |studio, leave, arguments| {
+    let mut definition = Definition::new(name, tier, TOOLSET, move |studio, clearance, arguments| {
         let (files, run) = (Arc::clone(&files), Arc::clone(&run));
         blocking(move || {
-            let asked =
-                Asked { arguments: super::daemon::take(arguments.clone())?, whole: arguments, studio, leave, files };
+            let asked = Asked {
+                arguments: super::daemon::parse_arguments(arguments.clone())?,
+                whole: arguments,
+                studio,
+                clearance,
+                files,
+            };
             run(&asked).map(Output::new)
         })
     });
@@ -75,8 +80,19 @@ where
     definition
 }
 
-/// The file or folder that is meant, in every granted folder that holds it. A folder counts for the
-/// granted folders in it too, because a search goes down into them.
+/// A change of a file: a person is asked, sees the difference, and can undo it.
+fn undoable(mut definition: Definition, files: &Arc<Files>) -> Definition {
+    let (looked, compared) = (Arc::clone(files), Arc::clone(files));
+    definition.requires_approval = Some(true);
+    definition.open_world = Some(false);
+    definition.undoable = true;
+    definition.facts = Some(Arc::new(move |_, arguments| change::facts(&compared, arguments)));
+    definition.state_hash = Some(Arc::new(move |_, arguments| Box::pin(state(Arc::clone(&looked), arguments))));
+    definition
+}
+
+/// The file or folder of a call, as seen from every granted folder that contains it. A folder also
+/// matches the granted folders inside it, because a search descends into them.
 fn target(files: &Files, arguments: &Value) -> Target {
     let word = |key: &str| arguments.get(key).and_then(Value::as_str);
     let place = match files.place(word("root"), word("path").unwrap_or_default()) {
@@ -120,16 +136,16 @@ struct Asked<T> {
     arguments: T,
     whole: Value,
     studio: Arc<Studio>,
-    leave: Clearance,
+    clearance: Clearance,
     files: Arc<Files>,
 }
 
 async fn blocking(work: impl FnOnce() -> Result<Output, ToolError> + Send + 'static) -> Result<Output, ToolError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(ToolError::new(Code::Internal, "the work was ended before its end")))
+    done.unwrap_or_else(|_| Err(ToolError::new(Code::Internal, "the work was stopped before its end")))
 }
 
-/// Where a tool looks.
+/// The path arguments of a tool.
 #[derive(Deserialize)]
 struct At {
     path: String,
@@ -145,7 +161,7 @@ impl At {
         serde_json::from_value(arguments.clone()).ok()
     }
 
-    /// As a list of questions shows it; the question itself begins with the resolved path.
+    /// For lists of questions. The question itself starts with the resolved path.
     fn shown(arguments: &Value) -> String {
         let word = |key: &str| arguments.get(key).and_then(Value::as_str);
         // Components drop `.` and double slashes.
@@ -158,7 +174,7 @@ impl At {
     }
 }
 
-/// What a change would change: the content, or that there is none.
+/// Hash of the present content, or of its absence.
 async fn state(files: Arc<Files>, arguments: Value) -> Option<Digest> {
     let look = move || At::of(&arguments)?.place(&files).ok()?.state();
     tokio::task::spawn_blocking(look).await.ok().flatten()
@@ -196,7 +212,7 @@ impl Encoding {
         match self {
             Encoding::Utf8 => Ok(content.as_bytes().to_vec()),
             Encoding::Base64 => STANDARD.decode(content).map_err(|fault| {
-                ToolError::new(Code::BadInput, format!("content is no base64: {fault}"))
+                ToolError::new(Code::BadInput, format!("content is not base64: {fault}"))
                     .subject(Subject::Argument("/content".into()))
             }),
         }

@@ -1,7 +1,7 @@
-//! Rules a tool must follow so that no client loses it, or the whole list with it.
+//! Rules for tools, so that no client drops a tool or the whole list.
 //!
-//! Registration refuses what cannot work at all; these rules are about what real clients do with
-//! what works. They run over the whole catalog in a test, and at load over every plugin.
+//! Registration refuses tools that cannot work; these rules are about the limits of real clients. A
+//! test checks the whole catalog, and every plugin is checked at load.
 
 use conductor_core::policy::Tier;
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ const MAX_SUBSCHEMAS: usize = 512;
 const MAX_PLUGIN_SUBSCHEMAS: usize = 256;
 const MAX_DESCRIPTION: usize = 1024;
 
-/// Methods of the protocol, in any era: both dialects share one socket, so a tool of that name
+/// Methods of the protocol, in any era. Both dialects share one socket, so a tool with such a name
 /// could not be called.
 pub const MCP_METHODS: [&str; 25] = [
     "initialize",
@@ -64,8 +64,8 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// What the author of a plugin should do.
-    pub const fn told(self) -> &'static str {
+    /// How the author of a plugin can fix it.
+    pub const fn advice(self) -> &'static str {
         match self {
             Rule::InputIsClosedObject => "must be an object with additionalProperties: false",
             Rule::InputRootHasNoCombinator => "must not stand at the root of an input schema",
@@ -155,7 +155,7 @@ fn lint_annotations(tier: Tier, given: Annotations, tool: &Tool, faults: &mut Ve
     let holds = given.read_only == read_only
         && match tier {
             Tier::ReadOnly => !given.destructive && given.idempotent && !given.open_world,
-            // A delete may call itself destructive in any tier.
+            // A deletion may be destructive in any tier.
             Tier::Stateful => given.idempotent == tool.idempotent && !given.open_world,
             Tier::ConfigChange => !given.idempotent && !given.open_world,
             Tier::HardwareIo => given.idempotent == tool.idempotent,
@@ -234,7 +234,7 @@ impl Walk<'_> {
                     }
                 });
             }
-            // The closing keywords: `false` is what they are for.
+            // These keywords take `false` to close a schema.
             ("additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" | "items", Value::Bool(_)) => {}
             (
                 "items"

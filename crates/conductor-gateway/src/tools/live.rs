@@ -1,9 +1,10 @@
-//! The `live_*` tools: Live Sets in the model's hands, as files or in a running Live. One file per
-//! tool; this one holds what they share.
+//! The `live_*` tools: they read and edit Live Sets, as files or in a running Live. One file per
+//! tool; this one holds the shared parts.
 //!
-//! A tool here parses, finds its Set, asks the host once, and shapes the answer. Not here: how a
-//! host does it (`hosts/live`), what an edit does to a document (`conductor-set`).
+//! A tool parses its arguments, finds its Set, calls the host once, and shapes the answer. Not
+//! here: the hosts (`hosts/live`), and the effect of an edit on a document (`conductor-set`).
 
+mod errors;
 mod live_create_midi_clip;
 mod live_create_track;
 mod live_delete_clip;
@@ -33,13 +34,15 @@ mod live_set_tempo;
 mod live_set_track_props;
 mod live_transport;
 mod live_undo;
-mod mirrors;
-mod refusal;
+mod prelude;
+mod prompts;
+mod resources;
 mod schema;
 
-pub use mirrors::{add_prompts, add_resources};
+pub use prompts::add_prompts;
+pub use resources::add_resources;
 
-use super::catalog::{Aim, AskFacts, Catalog, CatalogError, Definition, Target, Tool};
+use super::catalog::{AskFacts, Catalog, CatalogError, Definition, ResolveTarget, Target, Tool};
 use crate::pipeline::call::Output;
 use crate::pipeline::gate::Clearance;
 use crate::studio::Studio;
@@ -47,9 +50,9 @@ use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::{ByArgs, Tier};
 use conductor_hosts::live::sessions::SessionKey;
-use conductor_hosts::live::{Live, LiveSet, Mode, Refusal, Way, blocking, is_running};
+use conductor_hosts::live::{Live, LiveHostError, LiveSet, Mode, Way, blocking, is_running};
 use conductor_set::{Applied, LiveEdit, PathId, Resource, TrackPart};
-pub use refusal::refused;
+pub use errors::refused;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -57,10 +60,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 pub const TOOLSET: &str = "live";
-/// The host all of them need: when a Set is there again, their breakers are reset.
+/// The host of all these tools. When a Set is opened, their circuit breakers are reset.
 const HOST: &str = "live";
 
-/// Every tool, resource and prompt of Live Sets.
+/// Adds the tools, resources and prompts of Live Sets to a catalog.
 pub fn add(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), CatalogError> {
     for definition in definitions(live) {
         catalog.add(Tool::new(definition)?)?;
@@ -109,8 +112,8 @@ pub fn definitions(live: &Arc<Live>) -> Vec<Definition> {
     all
 }
 
-/// The Set that a call means. A deletion shows it in its question.
-fn set_target(live: &Arc<Live>, deletes: bool) -> Aim {
+/// The Set of a call. A deletion shows it in its question.
+fn set_target(live: &Arc<Live>, deletes: bool) -> ResolveTarget {
     let live = Arc::clone(live);
     Arc::new(move |_, call| {
         let live = Arc::clone(&live);
@@ -138,7 +141,7 @@ fn set_target(live: &Arc<Live>, deletes: bool) -> Aim {
     })
 }
 
-/// One call: who asks, of which Set, and what.
+/// One call of a Live tool.
 struct Ask {
     studio: Arc<Studio>,
     live: Arc<Live>,
@@ -147,15 +150,15 @@ struct Ask {
 }
 
 impl Ask {
-    fn new(studio: Arc<Studio>, live: Arc<Live>, leave: &Clearance, arguments: Value) -> Ask {
+    fn new(studio: Arc<Studio>, live: Arc<Live>, clearance: &Clearance, arguments: Value) -> Ask {
         let arguments = match whole_numbers(arguments) {
             Value::Object(arguments) => arguments,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
         };
-        Ask { studio, live, key: SessionKey::of(leave.principal(), leave.conn().0), arguments }
+        Ask { studio, live, key: SessionKey::of(clearance.principal(), clearance.conn().0), arguments }
     }
 
-    /// Takes an optional argument out, so that what stays is the tool's own.
+    /// Removes an optional argument and parses it. The remaining arguments are those of the edit.
     fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, ToolError> {
         let Some(value) = self.arguments.remove(name) else { return Ok(None) };
         serde_json::from_value(value).map(Some).map_err(|fault| {
@@ -170,7 +173,7 @@ impl Ask {
     }
 
     fn id(&mut self, name: &str) -> Result<PathId, ToolError> {
-        self.need::<String>(name)?.parse().map_err(|error| refused(Refusal::Set(error)))
+        self.need::<String>(name)?.parse().map_err(|error| refused(LiveHostError::Set(error)))
     }
 
     async fn set(&mut self) -> Result<Arc<LiveSet>, ToolError> {
@@ -178,35 +181,35 @@ impl Ask {
         self.live.set(&self.key, named.as_deref()).await.map_err(refused)
     }
 
-    /// Tells whoever subscribed to what a write changed, under both addresses of each resource.
-    fn tell(&self, set: &LiveSet, changed: &[PathId], shifted: bool) {
-        announce(&self.studio, set, changed, shifted);
+    /// Notifies subscribers of the resources that a write changed.
+    fn notify(&self, set: &LiveSet, changed: &[PathId], shifted: bool) {
+        notify_watchers(&self.studio, set, changed, shifted);
     }
 }
 
-fn announce(studio: &Studio, set: &LiveSet, changed: &[PathId], shifted: bool) {
+/// Sends a change of each touched resource, under both of its URIs.
+fn notify_watchers(studio: &Studio, set: &LiveSet, changed: &[PathId], shifted: bool) {
     let tracks = set.host.known_ids().tracks;
     for resource in Resource::touched_by(changed, tracks, shifted) {
         let uri = resource.uri();
-        studio.hub.uri_changed(&format!("{uri}?set={}", set.id));
-        studio.hub.uri_changed(&uri);
+        studio.events.uri_changed(&format!("{uri}?set={}", set.id));
+        studio.events.uri_changed(&uri);
     }
-    studio.hub.uri_changed("ableton://sets");
+    studio.events.uri_changed("ableton://sets");
 }
 
-/// From now on subscribers hear of what somebody changes in a running Live.
+/// Notifies subscribers of changes that a person makes in a running Live.
 pub fn connect(studio: &Arc<Studio>, live: &Live) {
-    // The studio holds the tools, which hold the Sets: a strong way back would keep all of them for
-    // ever.
+    // The studio holds the tools, which hold the Sets: a strong reference would be a cycle.
     let studio = Arc::downgrade(studio);
     live.on_change(move |set, changed, shifted| {
         if let Some(studio) = studio.upgrade() {
-            announce(&studio, set, changed, shifted);
+            notify_watchers(&studio, set, changed, shifted);
         }
     });
 }
 
-/// JSON has one kind of number: `60.0` is the integer 60 to a schema, and must be to us.
+/// Turns `60.0` into the integer 60, as a JSON Schema does.
 fn whole_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) => match number.as_f64() {
@@ -223,12 +226,12 @@ fn whole_numbers(value: Value) -> Value {
 fn to_object(value: &impl Serialize) -> Result<Map<String, Value>, ToolError> {
     match serde_json::to_value(value) {
         Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err(ToolError::new(Code::Internal, "the result is no object")),
+        Ok(_) => Err(ToolError::new(Code::Internal, "the result is not an object")),
         Err(fault) => Err(ToolError::new(Code::Internal, format!("the result cannot be written: {fault}"))),
     }
 }
 
-/// A tool that only looks. Any look brings its session up to date with shifted ids.
+/// A tool that only reads. Any read tells the session about shifted ids.
 fn reading<F, R>(live: &Arc<Live>, name: &'static str, run: F) -> Definition
 where
     F: Fn(Ask, Arc<LiveSet>) -> R + Clone + Send + Sync + 'static,
@@ -243,16 +246,16 @@ where
     R: Future<Output = Result<Output, ToolError>> + Send + 'static,
 {
     let live = Arc::clone(live);
-    Definition::new(name, tier, TOOLSET, move |studio, leave, arguments| {
+    Definition::new(name, tier, TOOLSET, move |studio, clearance, arguments| {
         let (live, run) = (Arc::clone(&live), run.clone());
         async move {
-            let mut ask = Ask::new(studio, Arc::clone(&live), &leave, arguments);
+            let mut ask = Ask::new(studio, Arc::clone(&live), &clearance, arguments);
             let set = ask.set().await?;
             let key = ask.key.clone();
             if tier == Tier::ReadOnly {
                 set.host.refresh().await.map_err(refused)?;
             }
-            // Counted before the look: what shifts meanwhile is not claimed to be seen.
+            // Read before the work: a shift during it counts as unseen.
             let structure = set.host.state().structure;
             let done = run(ask, Arc::clone(&set)).await?;
             live.saw(&key, &set, structure);
@@ -268,14 +271,13 @@ where
     R: Future<Output = Result<Output, ToolError>> + Send + 'static,
 {
     let live = Arc::clone(live);
-    Definition::new(name, Tier::Stateful, TOOLSET, move |studio, leave, arguments| {
+    Definition::new(name, Tier::Stateful, TOOLSET, move |studio, clearance, arguments| {
         let (live, run) = (Arc::clone(&live), run.clone());
-        async move { run(Ask::new(studio, live, &leave, arguments)).await }
+        async move { run(Ask::new(studio, live, &clearance, arguments)).await }
     })
 }
 
-/// A tool that is one edit. Its arguments are the edit's own JSON, its result is the edit's
-/// outcome.
+/// A tool with one edit. Its arguments are the JSON of the edit, its result is the outcome.
 fn editing(live: &Arc<Live>, name: &'static str, edit: &'static str) -> Definition {
     let run = move |mut ask: Ask, set: Arc<LiveSet>| async move {
         let expected: Option<String> = ask.take("expectRevision")?;
@@ -287,7 +289,7 @@ fn editing(live: &Arc<Live>, name: &'static str, edit: &'static str) -> Definiti
         if mode == Mode::Apply {
             note_reading(&ask, &set, &edit, &mut applied);
             if applied.undo_steps > 0 {
-                ask.tell(&set, &applied.changed, applied.shifted);
+                ask.notify(&set, &applied.changed, applied.shifted);
             }
         }
         ask.live.saw(&ask.key, &set, if applied.shifted { set.host.state().structure } else { 0 });
@@ -306,13 +308,13 @@ fn editing(live: &Arc<Live>, name: &'static str, edit: &'static str) -> Definiti
     definition
 }
 
-/// A deletion. In a running Live it asks a person: it takes effect at once in what they hear.
+/// A deletion. In a running Live a person is asked, because it is heard at once.
 fn deleting(live: &Arc<Live>, name: &'static str, edit: &'static str, id: &'static str) -> Definition {
     let mut definition = editing(live, name, edit);
     definition.destructive = Some(true);
     let (decides, shows, checks) = (Arc::clone(live), Arc::clone(live), Arc::clone(live));
     definition.decide = Some(Arc::new(move |_, arguments| {
-        // A call that its host refuses anyway asks no person.
+        // No person is asked about a call that its host would refuse.
         let preview = arguments.get("dryRun") == Some(&Value::Bool(true));
         let clip = arguments.get("clipId").and_then(Value::as_str).and_then(|it| it.parse().ok());
         let arranged = matches!(clip, Some(PathId::OnTrack(_, TrackPart::Clip(_))));
@@ -321,13 +323,13 @@ fn deleting(live: &Arc<Live>, name: &'static str, edit: &'static str, id: &'stat
     }));
     definition.facts = Some(Arc::new(move |_, arguments| facts_of_deletion(&shows, arguments, id)));
     let run = Arc::clone(&definition.run);
-    definition.run = Arc::new(move |studio, leave, mut arguments| {
+    definition.run = Arc::new(move |studio, clearance, mut arguments| {
         let (live, run) = (Arc::clone(&checks), Arc::clone(&run));
         Box::pin(async move {
             if !live.may_be_running(named_set(&arguments)) {
-                // The call itself may attach a Live, which the decision could not see. The Set is
-                // named from here on, so that no other call of the session can exchange it.
-                let key = SessionKey::of(leave.principal(), leave.conn().0);
+                // The call itself may attach a running Live, which the decision could not see. Name
+                // the Set from here on, so that no other call of the session can replace it.
+                let key = SessionKey::of(clearance.principal(), clearance.conn().0);
                 let set = live.set(&key, named_set(&arguments)).await.map_err(refused)?;
                 if is_running(&set.id) {
                     return Err(ToolError::new(
@@ -339,7 +341,7 @@ fn deleting(live: &Arc<Live>, name: &'static str, edit: &'static str, id: &'stat
                 }
                 arguments["setId"] = Value::from(set.id.clone());
             }
-            run(studio, leave, arguments).await
+            run(studio, clearance, arguments).await
         })
     });
     definition
@@ -349,8 +351,8 @@ fn named_set(arguments: &Value) -> Option<&str> {
     arguments.get("setId").and_then(Value::as_str)
 }
 
-/// What the person is shown before a deletion in a running Live: the name, because an id is only a
-/// position.
+/// Facts for the approver of a deletion in a running Live. They include the name, because an id is
+/// only a position.
 fn facts_of_deletion(live: &Live, arguments: &Value, id: &str) -> AskFacts {
     let named = named_set(arguments);
     let running: Vec<Arc<LiveSet>> =
@@ -370,8 +372,8 @@ fn summarize(name: &str, arguments: &Value) -> String {
     format!("{name} {shown}")
 }
 
-/// What a person approved holds for this Set in this state. A call that names no Set means its
-/// session's, which only the call itself knows, so then every open Set must be as it was.
+/// Hash of the Set's state. A call without a setId uses the Set of its session, which is not known
+/// here, so then the hash covers every open Set.
 fn state_hash(live: &Arc<Live>) -> super::catalog::StateHash {
     let live = Arc::clone(live);
     Arc::new(move |_studio, arguments| {
@@ -387,14 +389,14 @@ fn state_hash(live: &Arc<Live>) -> super::catalog::StateHash {
 }
 
 fn parse_edit(arguments: &Map<String, Value>, edit: &str) -> Result<LiveEdit, ToolError> {
-    // Ids first: a malformed one is answered with the grammar, not with a parser's words.
+    // Ids first: the error of a malformed id explains the grammar.
     for key in ["trackId", "clipId", "slotId", "paramId"] {
         if let Some(text) = arguments.get(key).and_then(Value::as_str) {
-            text.parse::<PathId>().map_err(|error| refused(Refusal::Set(error)))?;
+            text.parse::<PathId>().map_err(|error| refused(LiveHostError::Set(error)))?;
         }
     }
     let mut body = arguments.clone();
-    // A place beyond the end of a chain means its end, however far beyond.
+    // Any index beyond the end of a chain means its end.
     if let Some(index) = body.get("index").and_then(Value::as_u64) {
         body.insert("index".into(), Value::from(index.min(u64::from(u32::MAX))));
     }
@@ -402,8 +404,7 @@ fn parse_edit(arguments: &Map<String, Value>, edit: &str) -> Result<LiveEdit, To
     serde_json::from_value(Value::Object(body)).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
 }
 
-/// A clip that is replaced by someone who has not read all of it loses notes that nobody looked at:
-/// said, not refused.
+/// Warns when a replaced clip had notes that this session never read.
 fn note_reading(ask: &Ask, set: &LiveSet, edit: &LiveEdit, applied: &mut Applied) {
     if applied.shifted {
         ask.live.sessions(|sessions| sessions.shifted(&set.id));
@@ -425,7 +426,7 @@ fn note_reading(ask: &Ask, set: &LiveSet, edit: &LiveEdit, applied: &mut Applied
     applied.warnings.extend(warning);
 }
 
-/// What a document does not know of itself.
+/// Adds members that the document itself does not know.
 fn add_identity(value: &mut Map<String, Value>, set: &LiveSet) {
     let state = set.host.state();
     value.insert("setId".into(), Value::from(set.id.clone()));
@@ -434,12 +435,12 @@ fn add_identity(value: &mut Map<String, Value>, set: &LiveSet) {
     value.insert("path".into(), state.path.map_or(Value::Null, |path| Value::from(path.to_string_lossy())));
 }
 
-/// The overview as every tool that ends in one gives it.
+/// The overview of a Set.
 async fn overview(set: &Arc<LiveSet>) -> Result<Map<String, Value>, ToolError> {
     let mut value = to_object(&set.host.overview().await.map_err(refused)?)?;
     add_identity(&mut value, set);
     if let Some(document) = Arc::clone(&set.host).document()
-        // A file that cannot be examined is not reported as changed; a save examines it again.
+        // A file that cannot be read is not reported as changed; saving checks it again.
         && blocking(move || document.changed_on_disk()).await.unwrap_or(false)
     {
         value.insert("externalChange".into(), Value::Bool(true));
@@ -447,7 +448,7 @@ async fn overview(set: &Arc<LiveSet>) -> Result<Map<String, Value>, ToolError> {
     Ok(value)
 }
 
-/// One way or the other through the history.
+/// A tool that undoes or redoes.
 fn stepping(live: &Arc<Live>, name: &'static str, way: Way) -> Definition {
     let run = move |mut ask: Ask, set: Arc<LiveSet>| async move {
         let expected: Option<String> = ask.take("expectRevision")?;
@@ -476,7 +477,7 @@ fn stepping(live: &Arc<Live>, name: &'static str, way: Way) -> Definition {
             Mode::Preview => value["diff"] = json!(done.diff),
             Mode::Apply if stepped.count > 0 => {
                 let changed: Vec<PathId> = done.diff.changes.iter().filter_map(|it| it.subject.parse().ok()).collect();
-                ask.tell(&set, &changed, stepped.shifted);
+                ask.notify(&set, &changed, stepped.shifted);
                 if stepped.shifted {
                     ask.live.sessions(|sessions| sessions.shifted(&set.id));
                     ask.live.saw(&ask.key, &set, set.host.state().structure);

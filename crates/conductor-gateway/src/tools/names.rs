@@ -1,14 +1,14 @@
-//! The two spellings of a tool's name, and which tools a connection sees.
+//! The two spellings of tool names, and the toolsets of connections.
 //!
-//! Not here: permission. A toolset saves context; policy is what refuses.
+//! Not here: permissions. A toolset only saves context; policy decides.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::catalog::{Source, Tool};
 
-/// How names are listed. Both are accepted on call: several clients reject a whole list over one
-/// dot, while documents and the command line write the dotted form.
+/// The spelling of names in lists; calls accept both. Several clients reject a list with a dot in a
+/// name, while documentation and the command line use the dotted form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NameForm {
     #[default]
@@ -44,10 +44,10 @@ pub fn safe_form(name: &str) -> Cow<'_, str> {
     if name.contains('.') { Cow::Owned(name.replace('.', "_")) } else { Cow::Borrowed(name) }
 }
 
-/// The toolsets that exist whether or not a tool is in them.
+/// All toolsets, including empty ones.
 pub const TOOLSETS: [&str; 8] = ["daemon", "live", "patch", "filesystem", "shell", "database", "web", "plugins"];
 
-/// Which tools, resources and prompts one server process shows.
+/// The tools, resources and prompts that one server process shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Toolset {
     All,
@@ -62,7 +62,8 @@ pub struct UnknownToolset {
 }
 
 impl Toolset {
-    /// `is_tool` answers for a safe name. Plugins come and go, so `plugin:<name>` is taken unseen.
+    /// `is_tool` checks a safe name. Plugins can be loaded later, so `plugin:<name>` is not
+    /// checked.
     pub fn parse(words: &[String], is_tool: impl Fn(&str) -> bool) -> Result<Self, UnknownToolset> {
         let mut chosen = BTreeSet::new();
         for word in words {

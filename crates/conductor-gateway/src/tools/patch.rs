@@ -1,16 +1,16 @@
-//! The patch tools: Max and Pure Data patches in the model's hands. One file per tool; this one
-//! holds what they share.
+//! The patch tools: they read and edit Max and Pure Data patches. One file per tool; this one holds
+//! the shared parts.
 //!
 //! On host `document` opening, editing and drawing run nothing that a patch names. On hosts `pd`
 //! and `max` the patch runs: a call that adds or changes a box that reaches beyond the patch, or
-//! anything that can send into one, needs a person's yes. Not here: what an edit means
+//! anything that can send into one, needs a person's yes. Not here: what an edit does
 //! (`conductor-patch`), files, hosts and what may run in them (`hosts/patch`).
 
 mod add_max_object;
 mod align_objects;
+mod answer;
 mod arguments;
 mod assign_varnames;
-mod body;
 mod close_patch;
 mod connect_max_objects;
 mod create_patch;
@@ -37,13 +37,15 @@ mod get_patchlines;
 mod get_subpatchers;
 mod list_active_patches;
 mod list_object_types;
-mod mirrors;
 mod open_patch;
+mod prelude;
+mod prompts;
 mod redo_patch;
 mod redraw_object;
 mod remove_max_object;
 mod render_patch;
 mod replace_object_text;
+mod resources;
 mod save_patch;
 mod schema;
 mod set_object_attribute;
@@ -62,8 +64,9 @@ use arguments::Arguments;
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_core::policy::{AskFloor, ByArgs, Tier};
 use conductor_hosts::patch::reach::{Consent, Question, Rehearsal};
-use conductor_hosts::patch::{Ask, HostKind, Patches};
-use serde_json::Value;
+use conductor_hosts::patch::{Ask, Edited, HostKind, Patches, Scene};
+use conductor_patch::{Applied, Op, Outcome};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub const TOOLSET: &str = "patch";
@@ -73,8 +76,8 @@ pub fn add(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<(), CatalogE
     for definition in definitions(patches) {
         catalog.add(Tool::new(definition)?)?;
     }
-    mirrors::add_resources(catalog, patches)?;
-    mirrors::add_prompts(catalog, patches)
+    resources::add(catalog, patches)?;
+    prompts::add(catalog, patches)
 }
 
 /// Every tool of this set.
@@ -124,15 +127,14 @@ pub fn definitions(patches: &Arc<Patches>) -> Vec<Definition> {
         undo_patch::definition,
         validate_layout::definition,
     ];
-    let with_target = |definition: &fn(&Arc<Patches>) -> Definition| definition(patches).target(patch_target);
-    all.iter().map(with_target).collect()
+    all.iter().map(|definition| definition(patches)).collect()
 }
 
-/// The patch whose breaker counts; for a call that opens one, its host.
-fn patch_target(_: &Studio, call: &Call) -> Target {
-    let word = |key: &str| call.arguments.get(key).and_then(Value::as_str);
-    let patch = word("patch_id").and_then(|it| it.split('/').next());
-    patch.or_else(|| word("host")).map_or_else(Target::default, Target::keyed)
+/// The patch whose circuit breaker counts the call; for a call that opens one, its host.
+fn patch_target(call: &Call) -> Target {
+    let arguments = Arguments(&call.arguments);
+    let patch = arguments.text("patch_id").and_then(|it| it.split('/').next());
+    patch.or_else(|| arguments.text("host")).map_or_else(Target::default, Target::keyed)
 }
 
 /// One call of a patch tool.
@@ -153,8 +155,35 @@ impl Asked {
         self.arguments().text("patch_id").unwrap_or_default()
     }
 
-    /// The change this call asks for; undo calls it by the tool, or by the label it was given, and
-    /// by who asked.
+    /// Answers with the members that `read` gives, and the id and revision of the patch.
+    fn look(&self, read: impl FnOnce(&Scene<'_>) -> Result<Value, ToolError>) -> Result<Output, ToolError> {
+        self.patches.look(self.patch_id(), |scene| Ok(Output::new(answer::of(scene, read(scene)?))))
+    }
+
+    /// Makes one edit and answers with the members that `report` makes of its outcome.
+    fn edit(
+        &self,
+        op: impl FnOnce(Arguments<'_>) -> Result<Op, ToolError>,
+        report: impl FnOnce(&Scene<'_>, &Outcome) -> Option<Value>,
+    ) -> Result<Output, ToolError> {
+        let report = |scene: &Scene<'_>, applied: &Applied| {
+            applied.outcomes.first().and_then(|outcome| report(scene, outcome)).ok_or_else(unexpected_outcome)
+        };
+        let done = self.patches.edit(&self.ask(), |_| Ok(vec![op(self.arguments())?]), report);
+        done.map(answer::edited).map_err(single)
+    }
+
+    /// Undoes or redoes; `name` is the member that lists the steps.
+    fn step_through_history(&self, back: bool, name: &str) -> Result<Output, ToolError> {
+        let done = self.patches.travel(&self.ask(), self.arguments().count("steps", 1), back)?;
+        let (labels, undo, redo) = done.made;
+        let made = json!({ name: labels, "undo_depth": undo, "redo_depth": redo });
+        let Edited { patch_id, revision, warnings, .. } = done;
+        Ok(answer::edited(Edited { patch_id, revision, warnings, made }))
+    }
+
+    /// The change this call asks for. The undo history shows the label or the tool, and the
+    /// principal.
     fn ask(&self) -> Ask<'_> {
         let what = self.arguments().text("label").unwrap_or(self.tool);
         Ask {
@@ -173,8 +202,8 @@ fn read(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
     tool(name, Tier::ReadOnly, patches, work)
 }
 
-/// A tool that changes a patch. An approval of it holds for the document as it was when it was
-/// asked for.
+/// A tool that changes a patch. An approval is valid for the document as it was when the person was
+/// asked.
 fn change(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
     let mut definition = tool(name, Tier::Stateful, patches, work);
     let patches = Arc::clone(patches);
@@ -185,42 +214,32 @@ fn change(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition 
     definition
 }
 
-/// A change that a running program is given, which needs a person's yes when it reaches beyond the
-/// patch. The yes is for what would then reach: other changes of the patch do not spend it, and no
-/// rule or grant stands in for it.
+/// A change of a patch that may run, which needs a person's yes when it reaches beyond the patch.
+/// The yes is for the boxes that would then reach out: other changes of the patch do not use it up,
+/// and no rule or grant replaces it.
 fn gated(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
-    let mut definition = change(name, patches, work);
+    let whose = Arc::clone(patches);
+    let mut definition = change(name, patches, work).target(move |_, call| {
+        let target = patch_target(call);
+        match rehearse(name, &whose, work, &call.arguments) {
+            Some(question) => {
+                Target { by_args: Some(ByArgs::Ask), state: Some(question.digest), facts: facts(question), ..target }
+            }
+            None => Target { by_args: Some(ByArgs::Usual), ..target },
+        }
+    });
     definition.ask_floor = AskFloor::ByArgs;
     definition.grantable = false;
-    let whose = Arc::clone(patches);
-    definition.decide = Some(Arc::new(move |_, value| match rehearse(name, &whose, work, value) {
-        Some(_) => ByArgs::Ask,
-        None => ByArgs::Usual,
-    }));
-    let whose = Arc::clone(patches);
-    definition.facts = Some(Arc::new(move |_, value| match rehearse(name, &whose, work, value) {
-        Some(question) => facts(question),
-        None => AskFacts::default(),
-    }));
-    let (whose, of_document) = (Arc::clone(patches), definition.state_hash.take());
-    definition.state_hash = Some(Arc::new(move |studio, value| match rehearse(name, &whose, work, &value) {
-        Some(question) => Box::pin(std::future::ready(Some(question.digest))),
-        None => match &of_document {
-            Some(hash) => hash(studio, value),
-            None => Box::pin(std::future::ready(None)),
-        },
-    }));
     definition
 }
 
-/// What a person must be asked before this call, by the code of the call itself, which stops before
-/// it does anything.
+/// The question that a person must answer before this call, if there is one. Runs the code of the
+/// call itself, which stops before it changes anything.
 fn rehearse(name: &'static str, patches: &Arc<Patches>, work: Work, value: &Value) -> Option<Question> {
     let arguments = Arguments(value);
-    let host = HostKind::parse(arguments.text("host").unwrap_or("document")).unwrap_or(HostKind::Document);
     let patch_id = arguments.word("patch_id");
     let slow = match name {
-        "open_patch" if host == HostKind::Document => return None,
+        "open_patch" if arguments.host() == HostKind::Document => return None,
         "save_patch" if !patches.any_runs() => return None,
         "open_patch" | "save_patch" => true,
         _ if !patches.runs(patch_id) => return None,
@@ -238,8 +257,8 @@ fn rehearse(name: &'static str, patches: &Arc<Patches>, work: Work, value: &Valu
     rehearsal.question()
 }
 
-/// Runs a look that may wait for a file or a busy program on a thread that serves no other call
-/// meanwhile.
+/// Runs a look that may wait for a file or a busy program, without blocking the other calls of this
+/// thread.
 fn look<T>(slow: bool, look: impl FnOnce() -> T) -> T {
     let many = tokio::runtime::Handle::try_current()
         .is_ok_and(|it| it.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
@@ -267,29 +286,29 @@ fn facts(question: Question) -> AskFacts {
 
 fn tool(name: &'static str, tier: Tier, patches: &Arc<Patches>, work: Work) -> Definition {
     let patches = Arc::clone(patches);
-    Definition::new(name, tier, TOOLSET, move |studio, leave, value| {
+    Definition::new(name, tier, TOOLSET, move |studio, clearance, value| {
         let asked = Asked {
             patches: Arc::clone(&patches),
-            principal: leave.principal().to_string(),
+            principal: clearance.principal().to_string(),
             tool: name,
             value,
-            consent: Consent::Call(leave.seen_state()),
+            consent: Consent::Call(clearance.seen_state()),
         };
         async move {
-            // A large document or a slow disk holds a worker thread, not the threads that serve
-            // everybody.
+            // A large document or a slow disk must not block the threads that serve all calls.
             let done = tokio::task::spawn_blocking(move || work(&asked)).await;
-            let output =
-                done.map_err(|_| ToolError::new(Code::Internal, format!("{name} broke")).effect(Effect::Unknown))??;
+            let failed = |_| ToolError::new(Code::Internal, format!("{name} failed with an internal error"));
+            let output = done.map_err(|error| failed(error).effect(Effect::Unknown))??;
             if tier != Tier::ReadOnly {
                 announce(&studio, &output.value);
             }
             Ok(output)
         }
     })
+    .target(|_, call| patch_target(call))
 }
 
-/// Whoever watches the patch, or a patcher around the one that changed, is told.
+/// Notifies clients that watch the changed patch or a patcher around it.
 fn announce(studio: &Studio, body: &Value) {
     if body["dry_run"] == Value::Bool(true) {
         return;
@@ -298,23 +317,23 @@ fn announce(studio: &Studio, body: &Value) {
     let ends = id.match_indices('/').map(|(at, _)| at).chain([id.len()]);
     for end in ends {
         let uri = format!("patch://{}", percent_encode(id.get(..end).unwrap_or_default()));
-        studio.hub.uri_changed(&uri);
-        studio.hub.uri_changed(&format!("{uri}/objects"));
+        studio.events.uri_changed(&uri);
+        studio.events.uri_changed(&format!("{uri}/objects"));
     }
-    studio.hub.uri_changed("patch://console");
+    studio.events.uri_changed("patch://console");
 }
 
 fn bad(argument: &str, text: impl Into<String>) -> ToolError {
     ToolError::new(Code::BadInput, text).subject(Subject::Argument(argument.to_owned()))
 }
 
-/// A tool with one edit speaks of its arguments, not of a list that its caller never made.
+/// Removes the subject `edits[0]`: a tool with one edit has no such argument.
 fn single(fault: ToolError) -> ToolError {
     let listed = fault.subject.as_ref().is_some_and(|it| it.as_str().starts_with("edits["));
     if listed { ToolError { subject: None, ..fault } } else { fault }
 }
 
-/// An edit that was applied and told of something else than it was asked for.
-fn unmade() -> ToolError {
-    ToolError::new(Code::Internal, "the edit was made, and what it did cannot be told").effect(Effect::Done)
+/// The edit was applied, with an outcome of another kind.
+fn unexpected_outcome() -> ToolError {
+    ToolError::new(Code::Internal, "the edit was made, but its outcome cannot be reported").effect(Effect::Done)
 }

@@ -1,8 +1,8 @@
-//! Plugins as tools: what a file declares becomes entries of the catalog, and a call becomes a
+//! Tools of plugins: declarations of a file become entries of the catalog, and a call becomes a
 //! message to the plugin's process.
 //!
-//! A plugin's tools take the pipeline like every other. Not here: the process (`hosts::plugin`),
-//! which plugins there are and who enabled them (`daemon::plugins`).
+//! A plugin's tools take the pipeline like all others. Not here: the process (`hosts::plugin`), and
+//! which plugins are enabled (`gateway::plugins` of the daemon).
 
 pub mod reach;
 
@@ -16,23 +16,22 @@ use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::Tier;
 use conductor_core::text::escape;
 use conductor_hosts::plugin::manifest::{Manifest, ToolText};
-use conductor_hosts::plugin::process::{Fault, Launch, Over, Process};
+use conductor_hosts::plugin::process::{Launch, Over, PluginError, Process};
 use conductor_hosts::plugin::runner::{QUEUE, Runner};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub const TOOLSET: &str = "plugins";
 
-/// Loads a file in the sandbox and judges all it says about itself. It is given nothing and changes
-/// nothing.
+/// Loads a file in the sandbox, without any access, and checks its manifest.
 pub async fn look(launch: &Launch) -> Result<Manifest, Vec<String>> {
     let (_process, declared) = Process::start(launch).await.map_err(|fault| vec![fault.to_string()])?;
-    let manifest = Manifest::judge(&declared, Digest::of(&launch.source))?;
+    let manifest = Manifest::check(&declared, Digest::of(&launch.source))?;
     check(&manifest)?;
     Ok(manifest)
 }
 
-/// Whether every tool could stand in a catalog.
+/// Checks that every tool could be added to a catalog.
 fn check(manifest: &Manifest) -> Result<(), Vec<String>> {
     let row = Plugin::of_file("");
     let mut faults = Vec::new();
@@ -46,7 +45,7 @@ fn check(manifest: &Manifest) -> Result<(), Vec<String>> {
                 faults.extend(
                     lint::lint(&tool)
                         .into_iter()
-                        .map(|(rule, place)| format!("{}: {place}: {}", text.name, rule.told())),
+                        .map(|(rule, place)| format!("{}: {place}: {}", text.name, rule.advice())),
                 );
             }
             Err(fault) => faults.push(fault.to_string()),
@@ -55,7 +54,7 @@ fn check(manifest: &Manifest) -> Result<(), Vec<String>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// The tools of an enabled plugin. Without a runner they stand there only to be refused.
+/// The tools of an enabled plugin. Without a runner every call of them is refused.
 pub fn tools(manifest: &Manifest, row: &Plugin, runner: Option<&Arc<Runner>>) -> Result<Vec<Tool>, CatalogError> {
     let tool = |text: &ToolText| {
         let (runner, name) = (runner.cloned(), text.name.clone());
@@ -81,12 +80,12 @@ fn define(
     row: &Plugin,
     run: impl Fn(Value) -> futures_util::future::BoxFuture<'static, Result<Output, ToolError>> + Send + Sync + 'static,
 ) -> Definition {
-    let said = row.tools.get(&text.name).copied().unwrap_or_default();
-    let asks = said.requires_approval.unwrap_or(text.requires_approval);
-    // A person who wants to be asked means an effect outside; a plugin that asks to be asked about
-    // is believed too.
+    let settings = row.tools.get(&text.name).copied().unwrap_or_default();
+    let asks = settings.requires_approval.unwrap_or(text.requires_approval);
+    // A tool that needs approval, by the person's settings or by its own manifest, has an effect
+    // outside.
     let effect = asks || text.requires_approval;
-    let tier = said.tier.unwrap_or(if effect { Tier::HardwareIo } else { Tier::Stateful });
+    let tier = settings.tier.unwrap_or(if effect { Tier::HardwareIo } else { Tier::Stateful });
     let mut definition = Definition::new(text.name.clone(), tier, TOOLSET, move |_, _, arguments| run(arguments))
         .text(text.title.clone().unwrap_or_else(|| text.name.clone()), text.description.clone())
         .input(text.input_schema.clone())
@@ -104,7 +103,7 @@ fn define(
     definition.target(move |_, _| target.clone()).summary(move |_| shown.clone())
 }
 
-/// A handler's value as a result: a finished `CallToolResult`, a text, or any other value.
+/// Turns a handler's value (a `CallToolResult`, a text, or any other value) into a result.
 fn result(tool: &str, value: Value) -> Result<Output, ToolError> {
     match value {
         Value::String(text) => Ok(Output::blocks(vec![Content::Text(text)])),
@@ -116,9 +115,9 @@ fn result(tool: &str, value: Value) -> Result<Output, ToolError> {
             let is_error = members.get("isError") == Some(&Value::Bool(true));
             let Some(mut structured) = structured else { return Ok(Output::blocks(blocks).as_error(is_error)) };
             if is_error {
-                disclaim(&mut structured);
+                replace_reserved_code(&mut structured);
             }
-            // The value is sent as text by itself; a plugin that did so too says it once.
+            // The pipeline sends the value as text, so drop a text block that repeats it.
             let written = structured.to_string();
             let same = |it: &Content| {
                 matches!(it, Content::Text(text) if *text == written
@@ -157,9 +156,8 @@ fn block(tool: &str, block: &Value) -> Result<Content, ToolError> {
     })
 }
 
-/// An error result of a plugin may look like one of ours. A code that is not a plugin's to give is
-/// taken out of it.
-fn disclaim(structured: &mut Value) {
+/// Replaces an error code that a plugin must not use.
+fn replace_reserved_code(structured: &mut Value) {
     let Some(code) = structured.get_mut("code") else { return };
     let is_ours =
         code.as_str().and_then(|it| it.parse::<Code>().ok()).is_some_and(|it| claimed(Some(it.as_str())) != it);
@@ -168,49 +166,42 @@ fn disclaim(structured: &mut Value) {
     }
 }
 
-/// A code a plugin may give: what a tool of ours could say about its own work. The others speak of
-/// approval, limits and pins, which are not a plugin's to decide.
+/// The code of a plugin, if it describes the plugin's own work; else `Internal`. Codes about
+/// approval, limits and pins belong to the pipeline.
 fn claimed(code: Option<&str>) -> Code {
     let code = code.and_then(|it| it.parse().ok()).unwrap_or(Code::Internal);
-    match code {
+    let own_work = matches!(
+        code,
         Code::BadInput
-        | Code::NotFound
-        | Code::StaleReference
-        | Code::WrongType
-        | Code::Unsupported
-        | Code::SdkRejected
-        | Code::HostOffline
-        | Code::Timeout
-        | Code::Denied => code,
-        Code::ApprovalRequired
-        | Code::PlanExpired
-        | Code::PlanStale
-        | Code::CircuitOpen
-        | Code::RateLimited
-        | Code::PinMismatch
-        | Code::AuditUnavailable
-        | Code::Busy
-        | Code::Internal => Code::Internal,
-    }
+            | Code::NotFound
+            | Code::StaleReference
+            | Code::WrongType
+            | Code::Unsupported
+            | Code::SdkRejected
+            | Code::HostOffline
+            | Code::Timeout
+            | Code::Denied
+    );
+    if own_work { code } else { Code::Internal }
 }
 
-fn failure(tool: &str, fault: Fault) -> ToolError {
-    let told = format!("{tool}: {}", escape(&fault.to_string()));
+fn failure(tool: &str, fault: PluginError) -> ToolError {
+    let text = format!("{tool}: {}", escape(&fault.to_string()));
     let error = match fault {
-        Fault::Threw(thrown) => ToolError::new(claimed(thrown.code.as_deref()), told),
-        Fault::Over(Over::Time, _) => ToolError::new(Code::Timeout, told)
+        PluginError::Threw(thrown) => ToolError::new(claimed(thrown.code.as_deref()), text),
+        PluginError::Over(Over::Time, _) => ToolError::new(Code::Timeout, text)
             .hint("Read the state before repeating. A person can raise cpu_ms of this plugin."),
-        Fault::Over(Over::Memory, _) => ToolError::new(Code::Internal, told)
+        PluginError::Over(Over::Memory, _) => ToolError::new(Code::Internal, text)
             .hint("Ask for less at once. A person can raise heap_mb of this plugin."),
-        Fault::Died(_) => ToolError::new(Code::Internal, told)
-            .hint("Its process is started anew by the next call. Read the state before repeating."),
-        Fault::NotLoaded(_) | Fault::NotStarted(_) => {
-            ToolError::new(Code::HostOffline, told).hint("A person should look with `conductor plugins list`.")
+        PluginError::Died(_) => ToolError::new(Code::Internal, text)
+            .hint("The next call starts its process again. Read the state before repeating."),
+        PluginError::NotLoaded(_) | PluginError::NotStarted(_) => {
+            ToolError::new(Code::HostOffline, text).hint("A person should look with `conductor plugins list`.")
         }
-        Fault::Busy(_) => ToolError::new(Code::Busy, told)
+        PluginError::Busy(_) => ToolError::new(Code::Busy, text)
             .hint(format!("Wait until its calls are done; {QUEUE} may wait."))
             .retry_after_ms(1000),
-        Fault::Changed(_) => ToolError::new(Code::PinMismatch, told),
+        PluginError::Changed(_) => ToolError::new(Code::PinMismatch, text),
     };
     error.subject(Subject::Tool(tool.to_owned()))
 }
@@ -256,7 +247,7 @@ mod tests {
         let bare = bare.unwrap();
         assert!(bare.is_error && !bare.is_structured() && bare.content.len() == 1);
         let thrown = Thrown { message: "m".into(), code: Some("WRONG_TYPE".into()), place: Some("x.js:1:2".into()) };
-        let error = failure("t", Fault::Threw(thrown));
+        let error = failure("t", PluginError::Threw(thrown));
         assert_eq!((error.code, error.message.as_str()), (Code::WrongType, "t: x.js:1:2: m"));
     }
 }

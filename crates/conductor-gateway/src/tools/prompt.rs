@@ -1,13 +1,12 @@
 //! Prompts: text built from arguments. They call nothing.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::resource::Completer;
+use super::resource::{Completer, Variables};
 use crate::pipeline::call::Content;
 
-pub type Render = Arc<dyn Fn(&BTreeMap<String, String>) -> Vec<Message> + Send + Sync>;
+pub type Render = Arc<dyn Fn(&Variables) -> Vec<Message> + Send + Sync>;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
@@ -30,6 +29,21 @@ pub struct Argument {
     pub source: Option<&'static str>,
 }
 
+impl Argument {
+    pub fn required(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, required: true, complete: None, source: None }
+    }
+
+    pub fn optional(name: &'static str, description: &'static str) -> Self {
+        Self { required: false, ..Self::required(name, description) }
+    }
+
+    #[must_use]
+    pub fn completed(self, complete: Completer, source: Option<&'static str>) -> Self {
+        Self { complete: Some(complete), source, ..self }
+    }
+}
+
 #[derive(Clone)]
 pub struct Prompt {
     pub name: Cow<'static, str>,
@@ -38,4 +52,24 @@ pub struct Prompt {
     pub toolset: Cow<'static, str>,
     pub arguments: Vec<Argument>,
     pub render: Render,
+}
+
+impl Prompt {
+    /// A prompt of one text.
+    pub fn new(
+        toolset: &'static str,
+        name: &'static str,
+        (title, description): (&'static str, &'static str),
+        arguments: Vec<Argument>,
+        text: impl Fn(&Variables) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            title: title.into(),
+            description: description.into(),
+            toolset: toolset.into(),
+            arguments,
+            render: Arc::new(move |given| vec![Message::text(text(given))]),
+        }
+    }
 }

@@ -1,19 +1,21 @@
-//! Resources: fixed URIs and templates, each the mirror of one read tool.
+//! Resources: fixed URIs and templates. Each mirrors one read tool.
 //!
-//! Not here: reading. A read becomes a call to the mirrored tool, so policy, limits and audit hold
-//! for it.
+//! Not here: reading. A read becomes a call of the mirrored tool, so that policy, limits and audit
+//! apply to it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::studio::Studio;
 
+/// Values by name: the variables of a template, or the arguments of a prompt.
+pub type Variables = BTreeMap<String, String>;
 /// From the variables of a template to the arguments of the mirrored tool.
-pub type ToArguments = Arc<dyn Fn(&BTreeMap<String, String>) -> Value + Send + Sync>;
-/// Completion from cached state; it starts nothing.
+pub type ToArguments = Arc<dyn Fn(&Variables) -> Value + Send + Sync>;
+/// Completes from cached state, without any work.
 pub type Completer = Arc<dyn Fn(&Studio, &str) -> Vec<String> + Send + Sync>;
 
 #[derive(Clone)]
@@ -30,13 +32,40 @@ pub struct Resource {
     pub complete: BTreeMap<&'static str, Completer>,
 }
 
+/// The value of a variable; empty when it is absent.
+pub fn variable(given: &Variables, name: &str) -> String {
+    given.get(name).cloned().unwrap_or_default()
+}
+
+impl Resource {
+    /// The answer of a read tool without arguments, under a fixed URI.
+    pub fn json(
+        (toolset, tool): (&'static str, &'static str),
+        uri: &'static str,
+        name: &'static str,
+        description: &'static str,
+    ) -> Self {
+        Self {
+            uri: uri.into(),
+            name: name.into(),
+            title: name.into(),
+            description: description.into(),
+            mime: "application/json".into(),
+            toolset: toolset.into(),
+            tool: tool.into(),
+            arguments: Arc::new(|_| json!({})),
+            complete: BTreeMap::new(),
+        }
+    }
+}
+
 impl Resource {
     pub fn is_template(&self) -> bool {
         self.uri.contains('{')
     }
 
-    /// The variables of a URI this entry answers for. A variable takes one segment: a raw `/` in
-    /// its place does not match, `%2F` does.
+    /// The variables of a matching URI. A variable matches one segment: `%2F` matches, `/` does
+    /// not.
     pub fn matches(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         let mut variables = BTreeMap::new();
         let mut pattern: &str = &self.uri;
@@ -64,8 +93,7 @@ impl Resource {
     }
 }
 
-/// Decoded once: `%252F` is the text `%2F`. What is not a full escape, or not UTF-8, is no URI of
-/// ours.
+/// Decodes once: `%252F` becomes `%2F`. Fails on incomplete escapes and on text that is not UTF-8.
 pub fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,7 +1,7 @@
-//! JSON Schemas, compiled once at load: what may be in one, and what a value breaks.
+//! JSON Schemas: restrictions on schemas, and validation of values.
 //!
-//! Not here: coercion, defaults, dropped keys. A value fits or it is refused with the place and the
-//! constraint.
+//! There is no coercion, no defaults and no dropped keys: a value is valid, or it is refused with
+//! the place and the constraint.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,9 +10,9 @@ pub use conductor_core::text::cut;
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
 
-/// How many faults one refusal lists; a model repairs the first few and calls again.
+/// Faults in one error; a model fixes the first few and calls again.
 const MAX_VIOLATIONS: usize = 8;
-/// How much of a given value a fault shows.
+/// Bytes of a value that a fault shows.
 const SHOWN_BYTES: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,8 +23,7 @@ pub enum SchemaError {
     DoesNotCompile(String),
 }
 
-/// A schema at rest, as its JSON text. As a tree it takes ten times the memory, and most schemas of
-/// a daemon are never looked at.
+/// A schema as JSON text. A tree takes ten times the memory, and most schemas are never read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema(Arc<str>);
 
@@ -59,7 +58,7 @@ impl std::fmt::Display for Schema {
 #[derive(Debug)]
 pub struct Validator {
     schema: Schema,
-    /// Inner absence: the schema does not compile, and nothing fits it.
+    /// Inner `None`: the schema does not compile, so no value is valid.
     compiled: OnceLock<Option<jsonschema::Validator>>,
 }
 
@@ -69,8 +68,8 @@ impl Validator {
         Ok(Self { schema: schema.clone(), compiled: OnceLock::from(Some(compiled)) })
     }
 
-    /// Compiles at the first use. For schemas of our own, which the tests compile: a hundred tools
-    /// would otherwise cost every start.
+    /// Compiles at the first use, for built-in schemas: compiling all of them would slow down every
+    /// start, and the tests compile them anyway.
     pub fn later(schema: &Schema) -> Self {
         Self { schema: schema.clone(), compiled: OnceLock::new() }
     }
@@ -83,7 +82,7 @@ impl Validator {
         self.compiled().is_some_and(|it| it.is_valid(value))
     }
 
-    /// The first faults, each with the JSON pointer of its place and the constraint in words.
+    /// The first faults, each with a JSON pointer and the constraint in words.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         let Some(compiled) = self.compiled() else {
             return vec![Violation { path: String::new(), message: "the tool's schema does not compile".to_owned() }];
@@ -98,7 +97,7 @@ impl Validator {
                 let shown = cut(&fault.instance().to_string(), SHOWN_BYTES);
                 Violation {
                     path: fault.instance_path().to_string(),
-                    // The crate's own text holds the whole value; an argument may be a megabyte.
+                    // The message of the crate contains the whole value, which may be a megabyte.
                     message: cut(&fault.masked_with(shown).to_string(), 512),
                 }
             })
@@ -142,11 +141,11 @@ fn find_remote_ref(schema: &Value, pointer: &mut String) -> Option<(String, Stri
     }
 }
 
-/// Root words that several model APIs refuse a whole session over.
+/// Keywords at the root for which several model APIs refuse a whole session.
 pub const ROOT_COMBINATORS: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else"];
 
-/// The copy of an input schema that clients see. What it lacks is said in the tool's description
-/// and still validated.
+/// The copy of an input schema for clients. Removed constraints are in the tool's description, and
+/// are still validated.
 pub fn published(mut schema: Value) -> Value {
     if let Value::Object(members) = &mut schema {
         members.retain(|word, _| !ROOT_COMBINATORS.contains(&word.as_str()));
@@ -154,8 +153,8 @@ pub fn published(mut schema: Value) -> Value {
     schema
 }
 
-/// A success schema with the error object as its other branch: one widespread SDK validates failed
-/// results too, and would throw instead of showing the hint.
+/// Adds the error object as another branch of a success schema: one widespread SDK also validates
+/// failed results, and would throw instead of showing the hint.
 pub fn with_error_branch(success: Value) -> Value {
     let mut success = success;
     let mut definitions = match success.as_object_mut().and_then(|members| members.remove("$defs")) {

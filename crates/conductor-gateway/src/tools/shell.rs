@@ -1,4 +1,4 @@
-//! `shell.exec` and `desktop.launch`: commands that a person allowed one by one.
+//! `shell.exec` and `desktop.launch`: run commands that a person allowed individually.
 
 mod exec;
 mod launch;

@@ -1,17 +1,16 @@
-//! Making a text fit into what a result may hold, counted as it will be written.
+//! Truncates a text so that its JSON form fits into a result.
 
 use crate::studio::Studio;
 
-/// What the members beside a text may take.
+/// Room for the other members of a result.
 const REST: usize = 16 * 1024;
 
-/// Bytes of JSON that the texts of one result may take together.
+/// Bytes of JSON for all texts of one result.
 pub fn room(studio: &Studio, tool_bytes: usize) -> usize {
     studio.settings().limits.result_bytes.min(tool_bytes).saturating_sub(REST)
 }
 
-/// The longest beginning whose JSON form has at most `room` bytes, and whether something is
-/// missing.
+/// The longest prefix whose JSON form has at most `room` bytes, and whether it is truncated.
 pub fn fit(text: &str, room: usize) -> (&str, bool) {
     let mut used = 2;
     for (at, letter) in text.char_indices() {

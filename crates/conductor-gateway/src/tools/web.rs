@@ -1,4 +1,4 @@
-//! `web.fetch`: pages and data from the web, through a guard.
+//! `web.fetch`: guarded requests to the web.
 
 mod fetch;
 

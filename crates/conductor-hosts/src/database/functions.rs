@@ -1,9 +1,9 @@
-//! SQL functions whose work grows faster than their arguments, written again: with linear work, or
-//! with a look at the clock on the way.
+//! Replacements for SQL functions whose work grows faster than their arguments: with linear work,
+//! or with checks of the time limit.
 //!
-//! SQLite looks at its clock between steps of a statement and never inside one function. Its own
-//! `instr` on a megabyte takes minutes. Not here: functions whose work is linear; [`LONGEST`]
-//! bounds those.
+//! SQLite checks the time limit between steps of a statement and never inside a function. Its own
+//! `instr` on a megabyte takes minutes. Not here: functions with linear work; [`LONGEST`] limits
+//! those.
 
 use memchr::memmem;
 use rusqlite::functions::{Context, FunctionFlags};
@@ -13,23 +13,23 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Bytes of one value, and so of what a function is given and gives.
+/// Longest value in bytes, and so the longest argument and result of a function.
 pub const LONGEST: i32 = 1 << 20;
-/// Steps between two looks at the clock.
-const LOOK_EVERY: usize = 1 << 16;
+/// Steps between two checks of the time limit.
+const CHECK_EVERY: usize = 1 << 16;
 
-/// Whether the statement has to end.
+/// Whether the statement must end.
 pub type Over = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Replaces them on this connection, for the statement that `over` belongs to.
+/// Replaces the functions on this connection, for the statement that `over` belongs to.
 pub fn replace_slow(connection: &Connection, over: &Over) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     let add = |name: &str, count: i32, work: fn(&Arguments<'_, '_>) -> Result<Value>| {
         let over = Arc::clone(over);
         connection.create_scalar_function(name, count, flags, move |context| {
             let arguments = Arguments { context, over: &over };
-            arguments.look()?;
-            // As SQLite has it: nothing is known about what is not there.
+            arguments.check_time()?;
+            // As in SQLite, the result for a NULL is NULL.
             if (0..context.len()).any(|at| context.get_raw(at) == ValueRef::Null) {
                 return Ok(Value::Null);
             }
@@ -61,7 +61,7 @@ struct Arguments<'c, 'a> {
 }
 
 impl Arguments<'_, '_> {
-    fn look(&self) -> Result<()> {
+    fn check_time(&self) -> Result<()> {
         if (self.over)() {
             let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT);
             return Err(Error::SqliteFailure(code, None));
@@ -133,7 +133,7 @@ fn trim(it: &Arguments<'_, '_>, left: bool, right: bool) -> Result<Value> {
     Ok(Value::Text(rest.to_owned()))
 }
 
-/// Ignored letters may be between pairs of digits, not inside one.
+/// Ignored characters may be between pairs of digits, not inside a pair.
 fn unhex(it: &Arguments<'_, '_>) -> Result<Value> {
     let (text, ignored) = (it.text(0), it.text(1));
     let ignored: HashSet<char> = ignored.chars().collect();
@@ -181,7 +181,7 @@ fn json_patch(it: &Arguments<'_, '_>) -> Result<Value> {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// With the letter that takes the next one as it is.
+    /// With the escape character.
     Like(Option<char>),
     Glob,
 }
@@ -206,13 +206,13 @@ fn matches(it: &Arguments<'_, '_>, kind: Kind) -> Result<Value> {
         Piece::Set { not, ranges } => ranges.iter().any(|(from, to)| (*from..=*to).contains(&letter)) != *not,
     };
     let (mut at, mut rest) = (0, text.chars());
-    // Where the last `%` stands, and what it has not swallowed yet.
+    // The piece after the last `%`, and the text from which it is tried.
     let mut back: Option<(usize, std::str::Chars<'_>)> = None;
     let mut steps = 0;
     loop {
         steps += 1;
-        if steps % LOOK_EVERY == 0 {
-            it.look()?;
+        if steps % CHECK_EVERY == 0 {
+            it.check_time()?;
         }
         if let Some(Piece::Many) = pieces.get(at) {
             at += 1;
@@ -234,7 +234,7 @@ fn matches(it: &Arguments<'_, '_>, kind: Kind) -> Result<Value> {
     Ok(Value::Integer(i64::from(left.iter().all(|it| matches!(it, Piece::Many)))))
 }
 
-/// None for a pattern that nothing fits.
+/// None for a pattern that no text can match.
 fn pieces(pattern: &str, kind: Kind) -> Option<Vec<Piece>> {
     let mut letters = pattern.chars().peekable();
     let mut out = Vec::new();
@@ -246,7 +246,7 @@ fn pieces(pattern: &str, kind: Kind) -> Option<Vec<Piece>> {
             (Kind::Glob, '[') => {
                 let not = letters.next_if_eq(&'^').is_some();
                 let mut ranges = Vec::new();
-                // A bracket right at the start is one of the letters.
+                // A closing bracket at the start is a character of the set.
                 while let Some(from) = letters.next() {
                     if from == ']' && !ranges.is_empty() {
                         break;

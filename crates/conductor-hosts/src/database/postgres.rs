@@ -1,8 +1,8 @@
-//! PostgreSQL. A read runs in a READ ONLY transaction that is rolled back, as a role that is no
-//! superuser; a statement that gives no columns is refused before it runs, because READ ONLY does
+//! PostgreSQL. A query runs in a READ ONLY transaction that is rolled back, as a role that is not a
+//! superuser. A statement without result columns is refused before it runs, because READ ONLY does
 //! not stop `COPY … TO PROGRAM`.
 //!
-//! Each call has a connection of its own: nothing that a statement sets outlives it.
+//! Each call has a connection of its own, so that no setting of a statement outlives it.
 
 use super::{Bounds, Changed, DatabaseError, Rows, Table, blob, integer, text};
 use bytes::BytesMut;
@@ -14,10 +14,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Rows that are fetched at once.
 const BATCH: i32 = 32;
-/// Of one value. A blob has two digits for a byte.
+/// Longest value in characters. A blob has two digits per byte.
 const MOST_LETTERS: usize = 2 * super::CELL + 16;
 
-#[derive(Clone)]
 pub struct Postgres {
     url: String,
     tls: rustls::ClientConfig,
@@ -28,12 +27,8 @@ impl Postgres {
         Postgres { url: url.to_owned(), tls }
     }
 
-    fn offline(&self, why: String) -> DatabaseError {
-        DatabaseError::Offline { database: "postgres".into(), why }
-    }
-
     async fn connect(&self, password: Option<&str>, bounds: &Bounds) -> Result<Session, DatabaseError> {
-        let mut config: Config = self.url.parse().map_err(|fault| self.offline(told(&fault)))?;
+        let mut config: Config = self.url.parse().map_err(|error| offline(&error))?;
         if let Some(password) = password {
             config.password(password);
         }
@@ -41,9 +36,9 @@ impl Postgres {
         config.connect_timeout(std::time::Duration::from_millis(bounds.left_ms()));
         let connector = MakeRustlsConnect::new(self.tls.clone());
         let cancel_tls = connector.clone();
-        let (client, connection) = config.connect(connector).await.map_err(|fault| self.offline(told(&fault)))?;
+        let (client, connection) = config.connect(connector).await.map_err(|error| offline(&error))?;
         let driver = tokio::spawn(async move {
-            // Its end is seen by the client, which gets an error for what it waits for.
+            // When the connection ends, the client's pending call fails.
             let _ = connection.await;
         });
         let token = client.cancel_token();
@@ -58,20 +53,16 @@ impl Postgres {
         password: Option<&str>,
         bounds: &Bounds,
     ) -> Result<Rows, DatabaseError> {
-        let mut session = self.connect(password, bounds).await?;
-        let work = async {
-            let builder =
-                session.client.build_transaction().read_only(true).isolation_level(IsolationLevel::RepeatableRead);
-            let transaction = builder.start().await.map_err(|fault| fault_of(&fault))?;
+        self.run(password, bounds, async |client| {
+            let builder = client.build_transaction().read_only(true).isolation_level(IsolationLevel::RepeatableRead);
+            let transaction = builder.start().await?;
             prepare(&transaction, bounds).await?;
             let rows = read(&transaction, sql, params, limit).await;
-            // Whatever came of it, nothing of it stays.
+            // A query never leaves changes behind.
             let _ = transaction.rollback().await;
             rows
-        };
-        let done = within(work, bounds).await;
-        session.end(done.is_none()).await;
-        done.unwrap_or(Err(DatabaseError::Late))
+        })
+        .await
     }
 
     pub async fn execute(
@@ -82,21 +73,37 @@ impl Postgres {
         password: Option<&str>,
         bounds: &Bounds,
     ) -> Result<Changed, DatabaseError> {
-        let mut session = self.connect(password, bounds).await?;
-        let work = async {
-            let transaction = session.client.transaction().await.map_err(|fault| fault_of(&fault))?;
+        self.run(password, bounds, async |client| {
+            let transaction = client.transaction().await?;
             prepare(&transaction, bounds).await?;
-            let statement = transaction.prepare(sql).await.map_err(|fault| fault_of(&fault))?;
+            let statement = transaction.prepare(sql).await?;
             let params = bound(statement.params().len(), params)?;
-            let found = transaction.execute_raw(&statement, params).await.map_err(|fault| fault_of(&fault))?;
+            let found = transaction.execute_raw(&statement, params).await?;
             if found > most {
                 let _ = transaction.rollback().await;
                 return Err(DatabaseError::TooMany { found, most });
             }
-            transaction.commit().await.map_err(|fault| fault_of(&fault))?;
+            transaction.commit().await?;
             Ok(Changed { rows_affected: found, last_insert_id: None })
+        })
+        .await
+    }
+
+    /// Runs on a connection of its own, until the time is over or the caller gives up.
+    async fn run<T>(
+        &self,
+        password: Option<&str>,
+        bounds: &Bounds,
+        work: impl AsyncFnOnce(&mut Client) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        let mut session = self.connect(password, bounds).await?;
+        // The server stops a statement a moment earlier; this is for a server that does not.
+        let late = tokio::time::sleep(std::time::Duration::from_millis(bounds.left_ms() + 250));
+        let done = tokio::select! {
+            done = work(&mut session.client) => Some(done),
+            () = late => None,
+            () = bounds.cancel.cancelled() => None,
         };
-        let done = within(work, bounds).await;
         session.end(done.is_none()).await;
         done.unwrap_or(Err(DatabaseError::Late))
     }
@@ -138,8 +145,7 @@ struct Session {
 }
 
 impl Session {
-    /// Tells the server to stop when it was too late; a dropped connection alone would let the
-    /// statement run on.
+    /// Cancels a late statement; the server would continue it after a dropped connection.
     async fn end(mut self, late: bool) {
         if late && let Some((token, tls)) = self.token.take() {
             let _ = token.cancel_query(tls).await;
@@ -152,7 +158,7 @@ impl Drop for Session {
         if let Some((token, tls)) = self.token.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            // Whoever waited is gone in the middle of a statement.
+            // The caller was dropped in the middle of a statement.
             runtime.spawn(async move {
                 let _ = token.cancel_query(tls).await;
             });
@@ -161,27 +167,16 @@ impl Drop for Session {
     }
 }
 
-/// None when the time is over or nobody waits.
-async fn within<T>(work: impl Future<Output = T>, bounds: &Bounds) -> Option<T> {
-    // The server stops by itself a moment earlier; this is for one that does not.
-    let late = tokio::time::sleep(std::time::Duration::from_millis(bounds.left_ms() + 250));
-    tokio::select! {
-        done = work => Some(done),
-        () = late => None,
-        () = bounds.cancel.cancelled() => None,
-    }
-}
-
 async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), DatabaseError> {
-    // A role may set these lower or higher for itself; a transaction of ours always has them.
+    // A role may have other defaults; our transactions always have these.
     let limit = format!(
         "SET LOCAL statement_timeout = {}; SET LOCAL work_mem = '16MB'; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off",
         bounds.left_ms()
     );
-    transaction.batch_execute(&limit).await.map_err(|fault| fault_of(&fault))?;
-    // It takes the snapshot as well: from here on the transaction cannot be made writing again.
+    transaction.batch_execute(&limit).await?;
+    // The first query takes the snapshot: from then on the transaction cannot become writable.
     let asked = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
-    let row = transaction.query_one(asked, &[]).await.map_err(|fault| fault_of(&fault))?;
+    let row = transaction.query_one(asked, &[]).await?;
     if row.try_get::<_, bool>(0).unwrap_or(true) {
         return Err(DatabaseError::Refused("this role is a superuser; give Conductor a role of its own".into()));
     }
@@ -189,16 +184,16 @@ async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), D
 }
 
 async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit: usize) -> Result<Rows, DatabaseError> {
-    // Parsing by itself runs nothing, and takes one statement only.
-    let statement = transaction.prepare(sql).await.map_err(|fault| fault_of(&fault))?;
+    // Preparing does not run the statement, and fails for more than one.
+    let statement = transaction.prepare(sql).await?;
     let columns: Vec<(String, Type)> =
         statement.columns().iter().map(|it| (it.name().to_owned(), it.type_().clone())).collect();
     if columns.is_empty() {
         return Err(DatabaseError::Refused("the statement gives no rows".into()));
     }
     let bound = bound(statement.params().len(), params)?;
-    // Everything comes as text, because the server knows how to write every type it has. What
-    // cannot stand in brackets gives text anyway.
+    // All values are requested as text, because the server can write every type it has. Statements
+    // that cannot be a subquery give text anyway.
     let names: Vec<String> = (0..columns.len()).map(|n| format!("c{n}")).collect();
     let casts: Vec<String> = names.iter().map(|it| format!("left({it}::text, {MOST_LETTERS})")).collect();
     let inner = sql.trim_end().trim_end_matches(';');
@@ -206,18 +201,17 @@ async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit:
     let all_text = columns.iter().all(|(_, kind)| *kind == Type::TEXT);
     let first: String = inner.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
     let is_bare = all_text && !["select", "with", "values", "table"].iter().any(|it| first.eq_ignore_ascii_case(it));
-    let chosen =
-        if is_bare { statement } else { transaction.prepare(&wrapped).await.map_err(|fault| fault_of(&fault))? };
-    let portal = transaction.bind_raw(&chosen, bound).await.map_err(|fault| fault_of(&fault))?;
+    let chosen = if is_bare { statement } else { transaction.prepare(&wrapped).await? };
+    let portal = transaction.bind_raw(&chosen, bound).await?;
     let named = columns.iter().map(|(name, kind)| (name.clone(), Some(kind.name().to_owned()))).collect();
     let mut out = Rows { columns: named, ..Rows::default() };
-    // A few rows at a time: the answer may be full long before the last of them.
+    // A few rows at a time: the answer may be full long before the last row.
     loop {
-        let found = transaction.query_portal(&portal, BATCH).await.map_err(|fault| fault_of(&fault))?;
+        let found = transaction.query_portal(&portal, BATCH).await?;
         let is_last = found.len() < BATCH as usize;
         for row in found {
             let cells = columns.iter().enumerate().map(|(index, (_, kind))| {
-                let text: Option<&str> = row.try_get(index).map_err(|fault| fault_of(&fault))?;
+                let text: Option<&str> = row.try_get(index)?;
                 Ok(text.map_or(Value::Null, |text| cell(kind, text)))
             });
             if !out.push(cells.collect::<Result<Vec<_>, DatabaseError>>()?, limit) {
@@ -243,7 +237,7 @@ fn cell(kind: &Type, written: &str) -> Value {
     } else if *kind == Type::BYTEA {
         hex(written).map_or_else(|| text(written), |bytes| blob(&bytes))
     } else {
-        // Exact decimals, dates and the rest stay as the server writes them.
+        // Exact decimals, dates and other types stay as the server writes them.
         text(written)
     }
 }
@@ -254,7 +248,7 @@ fn hex(written: &str) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// A JSON value in the server's text form; its type is what the statement says.
+/// A JSON value in the server's text form; the statement determines its type.
 #[derive(Debug)]
 struct Param<'a>(&'a Value);
 
@@ -291,23 +285,28 @@ fn bound(wanted: usize, params: &[Value]) -> Result<Vec<Param<'_>>, DatabaseErro
     Ok(params.iter().map(Param).collect())
 }
 
-fn fault_of(fault: &tokio_postgres::Error) -> DatabaseError {
-    use tokio_postgres::error::SqlState;
-    match fault.code() {
-        Some(code) if *code == SqlState::QUERY_CANCELED => DatabaseError::Late,
-        Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => DatabaseError::Refused(told(fault)),
-        Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => DatabaseError::Refused(told(fault)),
-        Some(_) => DatabaseError::Statement(told(fault)),
-        None => DatabaseError::Offline { database: "postgres".into(), why: told(fault) },
+impl From<tokio_postgres::Error> for DatabaseError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        use tokio_postgres::error::SqlState;
+        match error.code() {
+            Some(code) if *code == SqlState::QUERY_CANCELED => DatabaseError::Late,
+            Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => DatabaseError::Refused(message(&error)),
+            Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => DatabaseError::Refused(message(&error)),
+            Some(_) => DatabaseError::Statement(message(&error)),
+            None => offline(&error),
+        }
     }
 }
 
-/// What the server said, else what happened on the way; never the address, which may name more than
-/// it should.
-fn told(fault: &tokio_postgres::Error) -> String {
-    match (fault.as_db_error(), fault.source()) {
-        (Some(said), _) => said.message().to_owned(),
-        (None, Some(cause)) => format!("{fault}: {cause}"),
-        (None, None) => fault.to_string(),
+fn offline(error: &tokio_postgres::Error) -> DatabaseError {
+    DatabaseError::Offline { database: "postgres".into(), why: message(error) }
+}
+
+/// The server's message, else the cause on our side. Never the address, which may contain secrets.
+fn message(error: &tokio_postgres::Error) -> String {
+    match (error.as_db_error(), error.source()) {
+        (Some(reported), _) => reported.message().to_owned(),
+        (None, Some(cause)) => format!("{error}: {cause}"),
+        (None, None) => error.to_string(),
     }
 }

@@ -1,6 +1,6 @@
-//! SQLite, embedded. Reads go through a connection that cannot write; changes through one
-//! transaction that is taken back when it grew too large. A statement is bounded by time, by the
-//! memory of all statements together, and by the length of one value.
+//! SQLite, embedded. Queries use a connection that cannot write; changes run in one transaction
+//! that is rolled back when it changes too many rows. A statement is limited in time, in the memory
+//! of all statements together, and in the length of one value.
 
 use super::functions::{self, Over};
 use super::{Bounds, Changed, DatabaseError, Rows, Table, blob, integer, text};
@@ -16,20 +16,20 @@ use tokio::sync::Semaphore;
 
 pub struct Sqlite {
     path: PathBuf,
-    /// Made when it is not there.
+    /// The studio's own file, which is created when it is missing.
     own: bool,
-    /// Opening costs more than most reads; a reading connection keeps nothing between two
+    /// Reused, because opening costs more than most queries. A reader has no state between two
     /// statements.
     reader: Mutex<Option<Connection>>,
-    /// One statement at a time: one that ends late holds one thread and not all of them.
+    /// One statement at a time, so that late statements block one thread and not all of them.
     pub(super) turn: Arc<Semaphore>,
 }
 
-/// Virtual machine steps between two looks at the clock.
-const LOOK_EVERY: i32 = 1000;
+/// Virtual machine steps between two checks of the time limit.
+const CHECK_EVERY: i32 = 1000;
 /// Memory of all connections of the process together.
 const HEAP_BYTES: i64 = 128 << 20;
-/// Steps that no loop is in are not looked at, so there may not be very many of them.
+/// The time limit is not checked in steps without a loop, so their number is limited.
 const LONGEST_STATEMENT: i32 = 64 << 10;
 
 impl Sqlite {
@@ -37,33 +37,29 @@ impl Sqlite {
         Sqlite { path, own, reader: Mutex::default(), turn: Arc::new(Semaphore::new(1)) }
     }
 
-    pub fn path(&self) -> &std::path::Path {
-        &self.path
-    }
-
-    fn offline(&self, fault: &dyn std::fmt::Display) -> DatabaseError {
+    fn offline(&self, error: &dyn std::fmt::Display) -> DatabaseError {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        DatabaseError::Offline { database: name, why: fault.to_string() }
+        DatabaseError::Offline { database: name, why: error.to_string() }
     }
 
     fn open(&self, flags: OpenFlags) -> Result<Connection, DatabaseError> {
         if self.own && !self.path.exists() {
             let folder = self.path.parent().unwrap_or(std::path::Path::new("/"));
-            std::fs::create_dir_all(folder).map_err(|fault| self.offline(&fault))?;
+            std::fs::create_dir_all(folder).map_err(|error| self.offline(&error))?;
             use std::os::unix::fs::OpenOptionsExt as _;
             let made =
                 std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
-            made.map_err(|fault| self.offline(&fault))?;
+            made.map_err(|error| self.offline(&error))?;
         }
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let connection = Connection::open_with_flags(&self.path, flags).map_err(|fault| self.offline(&fault))?;
+        let connection = Connection::open_with_flags(&self.path, flags).map_err(|error| self.offline(&error))?;
         let prepared = connection
             .set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)
             .and_then(|_| connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 64 << 20))
             .and_then(|_| connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, LONGEST_STATEMENT))
             .and_then(|_| connection.pragma_update(None, "hard_heap_limit", HEAP_BYTES))
             .and_then(|_| connection.busy_timeout(std::time::Duration::from_secs(2)));
-        prepared.map_err(|fault| self.offline(&fault))?;
+        prepared.map_err(|error| self.offline(&error))?;
         Ok(connection)
     }
 
@@ -75,17 +71,17 @@ impl Sqlite {
                 let mut connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
                 let prepared = connection
                     .pragma_update(None, "query_only", true)
-                    // What is sorted stays in the memory that is counted, and leaves no files.
+                    // Sorting uses the limited memory and leaves no files.
                     .and_then(|()| connection.pragma_update(None, "temp_store", "MEMORY"))
                     .and_then(|()| connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, functions::LONGEST).map(|_| ()))
                     .and_then(|()| connection.authorizer(Some(reading_only)));
-                prepared.map_err(|fault| self.offline(&fault))?;
+                prepared.map_err(|error| self.offline(&error))?;
                 connection
             }
         };
         watch(&mut connection, bounds)?;
         let read = read(&connection, sql, params, limit);
-        // The watch ends with the statement that it watches.
+        // The handler belongs to this statement alone.
         let _ = connection.progress_handler(0, None::<fn() -> bool>);
         if !matches!(read, Err(DatabaseError::Offline { .. })) {
             *self.reader.lock() = Some(connection);
@@ -96,24 +92,24 @@ impl Sqlite {
     pub fn execute(&self, sql: &str, params: &[Value], most: u64, bounds: &Bounds) -> Result<Changed, DatabaseError> {
         let mut connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         watch(&mut connection, bounds)?;
-        connection.execute_batch("BEGIN IMMEDIATE").map_err(told)?;
-        connection.authorizer(Some(changing)).map_err(told)?;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        connection.authorizer(Some(changing))?;
         let before = connection.total_changes();
         let done = connection.prepare(sql).and_then(|mut statement| {
             let mut rows = statement.query(params_from_iter(params.iter().map(Param)))?;
-            // A statement that gives rows back (RETURNING) is run to its end too.
+            // A statement with RETURNING must also run to its end.
             while rows.next()?.is_some() {}
             Ok(())
         });
-        connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(told)?;
+        connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
         let found = connection.total_changes().saturating_sub(before);
         let (rows_affected, id) = (connection.changes(), connection.last_insert_rowid());
-        // Closing the connection takes back whatever was not committed.
-        done.map_err(told)?;
+        // Closing the connection rolls back what was not committed.
+        done?;
         if found > most {
             return Err(DatabaseError::TooMany { found, most });
         }
-        connection.execute_batch("COMMIT").map_err(told)?;
+        connection.execute_batch("COMMIT")?;
         let inserted = found > 0 && id != 0;
         Ok(Changed {
             rows_affected: if found == 0 { 0 } else { rows_affected },
@@ -141,22 +137,19 @@ impl Sqlite {
                 })
                 .collect()
         };
-        tables().map_err(told)
+        Ok(tables()?)
     }
 }
 
-/// Ends the statement at its deadline, and when nobody waits any more.
+/// Interrupts the statement at its deadline, and when the caller has given up.
 fn watch(connection: &mut Connection, bounds: &Bounds) -> Result<(), DatabaseError> {
     let (clock, deadline, cancel) = (bounds.clock.clone(), bounds.deadline, bounds.cancel.clone());
     let over: Over = Arc::new(move || cancel.is_cancelled() || clock.now() >= deadline);
-    functions::replace_slow(connection, &over).map_err(told)?;
-    connection.progress_handler(LOOK_EVERY, Some(move || over())).map_err(told)
+    functions::replace_slow(connection, &over)?;
+    Ok(connection.progress_handler(CHECK_EVERY, Some(move || over()))?)
 }
 
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "a foreign enum that gains variants; what is not named falls on the safe side"
-)]
+#[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum that gains variants; unknown ones are denied")]
 fn reading_only(context: AuthContext<'_>) -> Authorization {
     let allowed = match context.action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
@@ -166,17 +159,14 @@ fn reading_only(context: AuthContext<'_>) -> Authorization {
     if allowed { Authorization::Allow } else { Authorization::Deny }
 }
 
-/// They take code or addresses.
+/// Functions that take code or addresses.
 fn is_refused(function: &str) -> bool {
     ["load_extension", "fts3_tokenizer"].iter().any(|it| function.eq_ignore_ascii_case(it))
 }
 
-/// One transaction is ours: no statement ends or nests it, reaches another file, or sets what the
-/// connection may do.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "a foreign enum; the transaction holds whatever else a statement does"
-)]
+/// A statement may not end or nest our transaction, reach another file, or change the permissions
+/// of the connection.
+#[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum; other actions are covered by the transaction")]
 fn changing(context: AuthContext<'_>) -> Authorization {
     let refused = match context.action {
         AuthAction::Attach { .. }
@@ -191,7 +181,7 @@ fn changing(context: AuthContext<'_>) -> Authorization {
 }
 
 fn read(connection: &Connection, sql: &str, params: &[Value], limit: usize) -> Result<Rows, DatabaseError> {
-    let mut statement = connection.prepare(sql).map_err(told)?;
+    let mut statement = connection.prepare(sql)?;
     if !statement.readonly() {
         return Err(DatabaseError::Refused("the statement would change the database".into()));
     }
@@ -202,10 +192,9 @@ fn read(connection: &Connection, sql: &str, params: &[Value], limit: usize) -> R
     }
     let width = columns.len();
     let mut out = Rows { columns, ..Rows::default() };
-    let mut rows = statement.query(params_from_iter(params.iter().map(Param))).map_err(told)?;
-    while let Some(row) = rows.next().map_err(told)? {
-        let cells =
-            (0..width).map(|index| row.get_ref(index).map(cell)).collect::<Result<Vec<_>, _>>().map_err(told)?;
+    let mut rows = statement.query(params_from_iter(params.iter().map(Param)))?;
+    while let Some(row) = rows.next()? {
+        let cells = (0..width).map(|index| row.get_ref(index).map(cell)).collect::<Result<Vec<_>, _>>()?;
         if !out.push(cells, limit) {
             break;
         }
@@ -223,7 +212,7 @@ fn cell(value: ValueRef<'_>) -> Value {
     }
 }
 
-/// A JSON value as a parameter; lists and objects go as JSON text.
+/// A JSON value as a parameter; lists and objects are passed as JSON text.
 struct Param<'a>(&'a Value);
 
 impl ToSql for Param<'_> {
@@ -242,21 +231,23 @@ impl ToSql for Param<'_> {
     }
 }
 
-fn told(fault: rusqlite::Error) -> DatabaseError {
-    match fault.sqlite_error_code() {
-        Some(ErrorCode::OperationInterrupted) => DatabaseError::Late,
-        Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
-            DatabaseError::Refused("this connection may not do that".into())
+impl From<rusqlite::Error> for DatabaseError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted) => DatabaseError::Late,
+            Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
+                DatabaseError::Refused("this connection may not do that".into())
+            }
+            Some(
+                ErrorCode::CannotOpen | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::NotADatabase,
+            ) => DatabaseError::Offline { database: "sqlite".into(), why: error.to_string() },
+            Some(ErrorCode::TooBig) => DatabaseError::TooLarge("a value is longer than a statement may use"),
+            Some(ErrorCode::OutOfMemory) => DatabaseError::TooLarge("the statement needs more memory than it may use"),
+            _ if matches!(error, rusqlite::Error::MultipleStatement) => {
+                DatabaseError::Refused("one statement per call".into())
+            }
+            _ => DatabaseError::Statement(error.to_string()),
         }
-        Some(ErrorCode::CannotOpen | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::NotADatabase) => {
-            DatabaseError::Offline { database: "sqlite".into(), why: fault.to_string() }
-        }
-        Some(ErrorCode::TooBig) => DatabaseError::TooLarge("a value is longer than a statement may use"),
-        Some(ErrorCode::OutOfMemory) => DatabaseError::TooLarge("the statement needs more memory than it may use"),
-        _ if matches!(fault, rusqlite::Error::MultipleStatement) => {
-            DatabaseError::Refused("one statement per call".into())
-        }
-        _ => DatabaseError::Statement(fault.to_string()),
     }
 }
 
@@ -318,8 +309,7 @@ mod tests {
         assert_eq!(database.schema(Some("songs")).unwrap()[0].indexes, ["by_title"]);
     }
 
-    /// Every way to write through a read. The naive version, which looks at the first word, is
-    /// beside it.
+    /// All ways to write through a query, compared with a naive check of the first word.
     #[test]
     fn a_read_reads() {
         let (folder, database) = songs();

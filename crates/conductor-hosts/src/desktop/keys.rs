@@ -1,11 +1,9 @@
 //! Keys, text and mouse through the XTest extension of an X server.
 //!
-//! The connection is made when it is first needed and again after it was lost, so a daemon that
-//! starts before the desktop finds it later. What goes down comes up: a stroke that fails half way
-//! lets go of what it had pressed.
+//! The connection is made when it is first needed and again after it was lost, so the daemon may
+//! start before the desktop. A stroke that fails half way releases the keys that it had pressed.
 //!
-//! Not here: which keys are held (`conductor_core::engine` keeps that ledger), Wayland, and the
-//! volume.
+//! Not here: which keys are held (the ledger of `conductor_core::engine`), Wayland, and the volume.
 
 use super::{Desktop, Job, Unavailable};
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
@@ -14,7 +12,7 @@ use enigo::{Button, Coordinate, Direction, Enigo, InputError, Key, Keyboard, Mou
 
 #[derive(Default)]
 pub struct Keys {
-    /// Absent: the one the environment names.
+    /// Absent: the display of the environment.
     display: Option<String>,
     connection: Option<Enigo>,
 }
@@ -28,7 +26,7 @@ impl Keys {
         if self.connection.is_none() {
             let settings = Settings {
                 x11_display: self.display.clone(),
-                // The ledger of the hands lets go of held keys; at the end of the daemon too.
+                // The engine's ledger releases held keys, also at the end of the daemon.
                 release_keys_when_dropped: true,
                 ..Settings::default()
             };
@@ -48,7 +46,7 @@ impl Desktop for Keys {
             Job::Click { button, at } => click(desk, *button, *at),
         };
         done.map_err(|why| {
-            // A server that went away answers nothing ever again on this connection.
+            // After the server went away, this connection is dead.
             if matches!(why, InputError::Simulate(_)) {
                 self.connection = None;
             }
@@ -70,8 +68,8 @@ fn press(desk: &mut Enigo, keys: &[Key]) -> Result<(), InputError> {
     for (at, key) in keys.iter().enumerate() {
         if let Err(why) = desk.key(*key, Direction::Press) {
             let down = keys.get(..at).unwrap_or_default();
-            // The first fault is the one to tell; keys that do not come up either are told by the
-            // next stroke.
+            // The first error is reported; keys that cannot be released fail again at the next
+            // stroke.
             let _ = release(desk, down);
             return Err(why);
         }
@@ -79,11 +77,11 @@ fn press(desk: &mut Enigo, keys: &[Key]) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Every key is let go of, the last pressed first, even if one of them refuses.
+/// Releases every key, the last pressed first, even if one of them fails.
 fn release(desk: &mut Enigo, keys: &[Key]) -> Result<(), InputError> {
-    let faults: Vec<InputError> =
+    let errors: Vec<InputError> =
         keys.iter().rev().filter_map(|key| desk.key(*key, Direction::Release).err()).collect();
-    faults.into_iter().next().map_or(Ok(()), Err)
+    errors.into_iter().next().map_or(Ok(()), Err)
 }
 
 fn click(desk: &mut Enigo, button: MouseButton, at: Option<(i32, i32)>) -> Result<(), InputError> {
@@ -109,27 +107,10 @@ fn modifier(modifier: Modifier) -> Key {
 }
 
 fn key(name: KeyName) -> Key {
+    #[rustfmt::skip]
     const FUNCTION: [Key; 20] = [
-        Key::F1,
-        Key::F2,
-        Key::F3,
-        Key::F4,
-        Key::F5,
-        Key::F6,
-        Key::F7,
-        Key::F8,
-        Key::F9,
-        Key::F10,
-        Key::F11,
-        Key::F12,
-        Key::F13,
-        Key::F14,
-        Key::F15,
-        Key::F16,
-        Key::F17,
-        Key::F18,
-        Key::F19,
-        Key::F20,
+        Key::F1, Key::F2, Key::F3, Key::F4, Key::F5, Key::F6, Key::F7, Key::F8, Key::F9, Key::F10,
+        Key::F11, Key::F12, Key::F13, Key::F14, Key::F15, Key::F16, Key::F17, Key::F18, Key::F19, Key::F20,
     ];
     match name {
         KeyName::Char(c) => Key::Unicode(c),
@@ -148,7 +129,7 @@ fn key(name: KeyName) -> Key {
         KeyName::End => Key::End,
         KeyName::PageUp => Key::PageUp,
         KeyName::PageDown => Key::PageDown,
-        // The reader lets 1-20 through.
+        // The configuration allows 1 to 20.
         KeyName::F(number) => FUNCTION.get(usize::from(number.saturating_sub(1))).copied().unwrap_or(Key::F1),
         KeyName::VolumeUp => Key::VolumeUp,
         KeyName::VolumeDown => Key::VolumeDown,

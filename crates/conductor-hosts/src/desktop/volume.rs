@@ -1,8 +1,8 @@
-//! The system volume, through the programs that every desktop brings: `wpctl` of PipeWire, else
-//! `pactl` of PulseAudio, on macOS `osascript`.
+//! Sets the system volume with the programs of the desktop: `wpctl` of PipeWire, else `pactl` of
+//! PulseAudio, on macOS `osascript`.
 //!
-//! They are started here, on the volume lane, with arguments of ours alone. Not here: when the
-//! volume changes (`conductor_core::engine`).
+//! They run on the volume worker's thread, with fixed arguments. Not here: when the volume changes
+//! (`conductor_core::engine`).
 
 use super::{Mixer, Unavailable};
 use conductor_core::action::Volume;
@@ -12,9 +12,9 @@ use std::time::Duration;
 
 /// Percent of one step up or down.
 const STEP: u8 = 10;
-/// A program that hangs, because its server does, is ended after this many looks.
-const LOOKS: u32 = 300;
-const LOOK: Duration = Duration::from_millis(10);
+/// A program that hangs is killed after this many checks.
+const CHECKS: u32 = 300;
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Programs in the order they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ enum Program {
 const PROGRAMS: &[Program] =
     if cfg!(target_os = "macos") { &[Program::Osascript] } else { &[Program::Wpctl, Program::Pactl] };
 
-/// The output that the person hears.
+/// The default output.
 #[derive(Debug, Default)]
 pub struct SystemVolume;
 
@@ -54,7 +54,7 @@ impl Program {
     }
 
     fn set(self, volume: Volume) -> Result<(), String> {
-        // `pactl` would go beyond 100 percent; it is told where to stop.
+        // `pactl` would exceed 100 percent, so it gets the new value.
         let percent = match (self, volume) {
             (Program::Pactl, Volume::Up) => Some(self.now()?.saturating_add(STEP.into()).min(100)),
             (Program::Pactl | Program::Wpctl | Program::Osascript, _) => None,
@@ -62,7 +62,7 @@ impl Program {
         self.run(&self.arguments(volume, percent)).map(drop)
     }
 
-    /// Percent, as the loudest channel has it.
+    /// Percent of the loudest channel.
     fn now(self) -> Result<u32, String> {
         let said = self.run(&["get-sink-volume", "@DEFAULT_SINK@"].map(str::to_owned))?;
         loudest(&said).ok_or_else(|| format!("{}: no volume in '{}'", self.name(), said.trim()))
@@ -107,10 +107,10 @@ impl Program {
         }
     }
 
-    /// What it printed. It is ended when it takes too long: the next turn of the knob must not wait
-    /// behind it for ever.
+    /// Returns the output of the program. Kills the program when it takes too long, so that it does
+    /// not block the next change.
     fn run(self, arguments: &[String]) -> Result<String, String> {
-        let told = |why: io::Error| {
+        let failed = |why: io::Error| {
             let is_missing = why.kind() == io::ErrorKind::NotFound;
             if is_missing { format!("{} is not installed", self.name()) } else { format!("{}: {why}", self.name()) }
         };
@@ -121,18 +121,18 @@ impl Program {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(told)?;
-        for _ in 0..LOOKS {
-            if let Some(status) = child.try_wait().map_err(told)? {
+            .map_err(failed)?;
+        for _ in 0..CHECKS {
+            if let Some(status) = child.try_wait().map_err(failed)? {
                 let (mut said, mut complaint) = (String::new(), String::new());
                 let _ = child.stdout.take().map(|mut it| it.read_to_string(&mut said));
                 let _ = child.stderr.take().map(|mut it| it.read_to_string(&mut complaint));
                 let first = complaint.lines().next().unwrap_or("it gave no reason");
                 return if status.success() { Ok(said) } else { Err(format!("{}: {first}", self.name())) };
             }
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(CHECK_INTERVAL);
         }
-        // Both may find it gone already.
+        // Both fail when the program is gone already.
         let _ = child.kill();
         let _ = child.wait();
         Err(format!("{} did not answer", self.name()))

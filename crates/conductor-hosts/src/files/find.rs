@@ -1,59 +1,27 @@
-//! Looking through a root: lists and searches, bounded in entries, bytes and time.
+//! Lists and searches a root, bounded in entries, bytes and time.
 //!
-//! Links are shown and never followed, so a walk cannot run in circles.
+//! Links are listed and never followed, so a walk cannot loop.
 
 use super::{FileError, Place};
+use crate::rooted::{self, File, Kind, Metadata};
 use crate::system::Clock;
+use cap_fs_ext::DirExt as _;
+use cap_std::fs::Dir;
 use conductor_core::event::Micros;
 use regex::Regex;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
-/// Entries of one answer.
+/// Maximum of entries in one answer.
 const PAGE: usize = 1000;
 /// Larger files are not searched.
 const MOST_SEARCHED: u64 = 8 << 20;
-/// A file with a NUL this early is no text.
+/// A file with a NUL in its first bytes is not text.
 const LOOKED_AT: usize = 8192;
 /// Longest line that is shown.
 const LINE: usize = 400;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    File,
-    Folder,
-    Link,
-    Other,
-}
-
-impl Kind {
-    pub fn of(kind: FileType) -> Self {
-        if kind.is_file() {
-            Kind::File
-        } else if kind.is_dir() {
-            Kind::Folder
-        } else if kind.is_symlink() {
-            Kind::Link
-        } else {
-            Kind::Other
-        }
-    }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::File => "file",
-            Kind::Folder => "directory",
-            Kind::Link => "link",
-            Kind::Other => "other",
-        }
-    }
-}
 
 #[derive(Debug)]
 pub struct Entry {
@@ -67,7 +35,7 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Listing {
     pub entries: Vec<Entry>,
-    /// Give it back to go on behind the last entry.
+    /// The cursor for the next page.
     pub next: Option<String>,
 }
 
@@ -91,44 +59,32 @@ pub struct Match {
 #[derive(Debug)]
 pub struct Found {
     pub matches: Vec<Match>,
-    /// More may be there: the limit or the time was reached.
+    /// The limit or the time was reached; there may be more.
     pub truncated: bool,
 }
 
 struct Item {
     name: OsString,
     kind: Kind,
-    stat: Stat,
+    metadata: Metadata,
 }
 
-#[allow(clippy::unnecessary_cast, reason = "the width of this field differs between systems")]
-pub(super) fn stat_ms(stat: &Stat) -> i64 {
-    stat.st_mtime.saturating_mul(1000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000)
-}
-
-/// In the order of their names, so that a cursor means the same at the next call.
-fn items(folder: &OwnedFd) -> Vec<Item> {
-    let Ok(dir) = Dir::read_from(folder) else { return Vec::new() };
-    let names = dir.filter_map(Result::ok).map(|it| it.file_name().to_bytes().to_vec());
-    let mut items: Vec<Item> = names
-        .filter(|it| it != b"." && it != b"..")
-        .filter_map(|name| {
-            let name = OsString::from_vec(name);
-            let stat = rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-            Some(Item { kind: Kind::of(FileType::from_raw_mode(stat.st_mode)), name, stat })
+/// Sorted by name, so that a cursor means the same at the next call.
+fn items(folder: &Dir) -> Vec<Item> {
+    let Ok(entries) = folder.entries() else { return Vec::new() };
+    let mut items: Vec<Item> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok()?;
+            Some(Item { name: entry.file_name(), kind: Kind::of(&metadata), metadata })
         })
         .collect();
     items.sort_by(|a, b| a.name.cmp(&b.name));
     items
 }
 
-fn enter(folder: &OwnedFd, name: &OsString) -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(folder, name, flags, Mode::empty()).ok()
-}
-
 impl Place {
-    /// Names below this folder, down to `depth` levels, behind `cursor`.
+    /// Lists names below this folder, down to `depth` levels, after `cursor`.
     pub fn list(&self, depth: u32, cursor: Option<&str>, cancel: &CancellationToken) -> Result<Listing, FileError> {
         let folder = self.open_folder(&self.inside)?;
         let mut listing = Listing { entries: Vec::new(), next: None };
@@ -136,12 +92,12 @@ impl Place {
         Ok(listing)
     }
 
-    /// Lines below this folder (or of this file) that fit the pattern.
+    /// Finds lines below this folder (or in this file) that match the pattern.
     pub fn search(&self, query: &Query, clock: &dyn Clock, cancel: &CancellationToken) -> Result<Found, FileError> {
         let mut search = Search { query, clock, cancel, found: Found { matches: Vec::new(), truncated: false } };
         let (kind, ..) = self.kind()?;
         if kind == Kind::File {
-            let file = self.open_file()?;
+            let (file, _) = self.open_file()?;
             search.file(file, self.inside.file_name().map_or_else(PathBuf::new, PathBuf::from));
         } else {
             let folder = self.open_folder(&self.inside)?;
@@ -153,7 +109,7 @@ impl Place {
 
 /// False when the page is full.
 fn walk_list(
-    folder: &OwnedFd,
+    folder: &Dir,
     at: &Path,
     depth: u32,
     cursor: Option<&Path>,
@@ -174,16 +130,16 @@ fn walk_list(
             listing.entries.push(Entry {
                 name: path.to_string_lossy().into_owned(),
                 kind: item.kind,
-                size: if item.kind == Kind::File { item.stat.st_size as u64 } else { 0 },
-                modified_ms: stat_ms(&item.stat),
+                size: if item.kind == Kind::File { item.metadata.len() } else { 0 },
+                modified_ms: rooted::modified_ms(&item.metadata),
             });
         }
-        // A folder before the cursor may hold what lies behind it.
+        // A folder before the cursor may contain entries after it.
         let worth = behind || cursor.is_some_and(|it| it.starts_with(&path));
         if depth > 1
             && item.kind == Kind::Folder
             && worth
-            && let Some(inner) = enter(folder, &item.name)
+            && let Ok(inner) = folder.open_dir_nofollow(&item.name)
             && !walk_list(&inner, &path, depth - 1, cursor, cancel, listing)
         {
             return false;
@@ -207,7 +163,7 @@ impl Search<'_> {
         self.found.truncated
     }
 
-    fn folder(&mut self, folder: &OwnedFd, at: &Path) {
+    fn folder(&mut self, folder: &Dir, at: &Path) {
         for item in items(folder) {
             if self.over() {
                 return;
@@ -215,15 +171,14 @@ impl Search<'_> {
             let path = at.join(&item.name);
             match item.kind {
                 Kind::Folder => {
-                    if let Some(inner) = enter(folder, &item.name) {
+                    if let Ok(inner) = folder.open_dir_nofollow(&item.name) {
                         self.folder(&inner, &path);
                     }
                 }
-                Kind::File if item.stat.st_size as u64 <= MOST_SEARCHED => {
+                Kind::File if item.metadata.len() <= MOST_SEARCHED => {
                     let fits = self.query.glob.as_ref().is_none_or(|it| it.is_match(&path.to_string_lossy()));
-                    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                    if fits && let Ok(file) = rustix::fs::openat(folder, &item.name, flags, Mode::empty()) {
-                        self.file(File::from(file), path);
+                    if fits && let Ok((file, _)) = rooted::open_entry(folder, &item.name) {
+                        self.file(file, path);
                     }
                 }
                 Kind::File | Kind::Link | Kind::Other => {}
@@ -255,8 +210,8 @@ impl Search<'_> {
     }
 }
 
-/// A glob as a pattern over a whole relative path: `*` and `?` stay within a name, `**` does not. A
-/// glob without `/` fits the last name.
+/// Converts a glob to a pattern over a relative path: `*` and `?` stay within a name, `**` does
+/// not. A glob without `/` matches the last name.
 pub fn glob(text: &str) -> Result<Regex, regex::Error> {
     let mut pattern = String::from(if text.contains('/') { "^" } else { "^(?:.*/)?" });
     let mut rest = text.chars().peekable();
@@ -264,7 +219,7 @@ pub fn glob(text: &str) -> Result<Regex, regex::Error> {
         match letter {
             '*' if rest.peek() == Some(&'*') => {
                 rest.next();
-                // `**/` fits no folder at all as well.
+                // `**/` also matches no folder at all.
                 if rest.peek() == Some(&'/') {
                     rest.next();
                     pattern.push_str("(?:.*/)?");

@@ -11,7 +11,7 @@ fn row(name: &str, path: &Path, write: bool) -> FileRoot {
     FileRoot { name: name.into(), path: path.display().to_string(), write }
 }
 
-/// `studio` is granted; `studio-b`, `outside` and the home beside it are not.
+/// `studio` is granted; its siblings `studio-b`, `outside` and `home` are not.
 fn stage() -> Stage {
     let dir = tempfile::tempdir().unwrap();
     for name in ["studio/takes", "studio-b", "outside", "home"] {
@@ -170,7 +170,14 @@ fn reading_only_means_reading_only_and_pipes_are_no_files() {
     stage.files.configure(&[row("studio", &stage.at("studio"), false)]);
     assert!(matches!(stage.write("a.txt", "x"), Err(FileError::ReadOnly { .. })));
     let pipe = stage.at("studio/pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
     assert!(matches!(stage.read("pipe"), Err(FileError::WrongKind { .. })));
     assert!(matches!(stage.read("takes"), Err(FileError::WrongKind { .. })));
     assert!(matches!(stage.read("none"), Err(FileError::Missing { .. })));

@@ -1,9 +1,9 @@
-//! A running Live behind AbletonOSC. Every write is read back, because the peer never says that one
-//! worked.
+//! The host of a running Live behind AbletonOSC. Every write is read back, because AbletonOSC does
+//! not confirm writes.
 //!
-//! What the peer cannot tell is absent and named in `unknown`; what it cannot do is refused. Not
-//! here: the wire and its fence (`wire`), what is read (`reads`, `notes`), how each edit is made
-//! (`edits`). Checked against recorded exchanges and a strict stand-in, not in a running Live.
+//! Facts that AbletonOSC cannot report are absent and listed in `unknown`; unsupported operations
+//! are refused. Not here: the wire protocol (`wire`), reads (`reads`, `notes`), edits (`edits`).
+//! Tested against recorded exchanges and a strict fake, not in a running Live.
 
 mod edits;
 mod notes;
@@ -11,23 +11,25 @@ mod reads;
 pub mod wire;
 
 use super::contents::{ABSENT, Contents, Facet};
-use super::shared::{FOREIGN_UNDO, Told, caps, gone, no_diff, track_of, unsure};
+use super::shared::{FOREIGN_UNDO, OnChange, caps, gone, known_ids, no_diff, refuse_preview, track_of, unsure};
 use super::write_turn::Turn;
-use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way};
+use super::{Answer, Caps, History, KnownIds, LiveHost, LiveHostError, Mode, Playing, State, Transport, Way};
+use crate::picture::piano_roll::ClipDrawing;
 use conductor_set::{
-    Applied, ClipDrawing, Clips, Devices, Elsewhere, Guard, Listing, LiveEdit, LiveError, NoteQuery, Notes, Overview,
-    Param, PathId, Revision, Scenes, Shifts, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow,
+    Applied, Clips, Devices, Elsewhere, Guard, Listing, LiveEdit, LiveError, NoteQuery, Notes, Overview, Param, PathId,
+    Revision, Scenes, Shifts, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow,
 };
+use edits::Job;
 use parking_lot::{Mutex, MutexGuard};
 use rosc::{OscMessage, OscType};
 use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
-use wire::{Ask, Batch, NAME, Settings, Wire, get, get_with, number, tell, text, truth};
+use wire::{Ask, Batch, NAME, Settings, Wire, command, get, get_with, number, text, truth};
 
-/// How often a value that is not the one written is read again.
+/// Retries of a read-back that does not return the written value.
 const SETTLES: u32 = 2;
 
-/// The Set as a whole, as it was last heard.
+/// The structure of the Set as last read.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Look {
     tempo: Option<f64>,
@@ -36,19 +38,19 @@ struct Look {
     clips: Vec<Vec<Option<String>>>,
     /// Per track, the names of its devices.
     devices: Vec<Vec<String>>,
-    /// Per track, where its arrangement clips start, once asked.
+    /// Per track, the starts of its arrangement clips, once read.
     starts: Vec<Option<Vec<f64>>>,
 }
 
 impl Look {
     fn revision(&self) -> Revision {
-        // A track whose arrangement was not asked for yet is as one without clips there.
+        // A track whose arrangement was not read yet counts as one without arrangement clips.
         let starts: Vec<&[f64]> = self.starts.iter().map(|it| it.as_deref().unwrap_or_default()).collect();
         Revision::of_state(&format!("{:?}", (self.tempo, &self.tracks, &self.clips, &self.devices, starts)))
     }
 
     /// Whether an id that named something in `self` may name something else in `now`. A rename by
-    /// hand looks like a move: better one look too many than a write to the wrong track.
+    /// the person looks like a move: a needless read is better than a write to the wrong track.
     fn moved_in(&self, now: &Look) -> bool {
         fn shorter_or<T>(old: &[T], new: &[T], differs: impl Fn(&T, &T) -> bool) -> bool {
             new.len() < old.len() || old.iter().zip(new).any(|(a, b)| differs(a, b))
@@ -66,13 +68,13 @@ impl Look {
 #[derive(Default)]
 struct Heard {
     look: Option<Look>,
-    /// The digest of the look.
+    /// Digest of `look`.
     structure: Option<Revision>,
     contents: Contents,
     shifts: Shifts,
-    /// Tracks that listeners were asked for.
+    /// Number of tracks with listeners.
     listened: usize,
-    /// The silences that were counted when listeners were last asked for.
+    /// The count of silences when listeners were last registered.
     gaps: u64,
 }
 
@@ -86,10 +88,10 @@ pub struct AbletonOscHost {
     wire: Wire,
     caps: Caps,
     heard: Mutex<Heard>,
-    told: Told,
+    on_change: OnChange,
 }
 
-fn cannot(subject: PathId, reason: &str) -> Refusal {
+fn cannot(subject: PathId, reason: &str) -> LiveHostError {
     LiveError::Unsupported {
         subject: Some(subject.to_string()),
         reason: reason.into(),
@@ -111,7 +113,7 @@ fn float(value: f64) -> OscType {
     OscType::Float(value as f32)
 }
 
-fn session_clip(path: PathId) -> Result<(u32, u32), Refusal> {
+fn session_clip(path: PathId) -> Result<(u32, u32), LiveHostError> {
     if let PathId::OnTrack(track, TrackPart::SlotClip(slot)) = path {
         return Ok((track, slot));
     }
@@ -121,8 +123,8 @@ fn session_clip(path: PathId) -> Result<(u32, u32), Refusal> {
     Err(super::shared::wrong(path, "a clip (track:N/clipslot:M/clip)", Listing::Clips))
 }
 
-/// The values of one question, or why there are none.
-fn values(batch: &Batch, at: usize, subject: PathId, listing: Listing) -> Result<Vec<OscType>, Refusal> {
+/// The values of one question, or the error in their place.
+fn values(batch: &Batch, at: usize, subject: PathId, listing: Listing) -> Result<Vec<OscType>, LiveHostError> {
     if let Some(Some(values)) = batch.replies.get(at) {
         return Ok(values.clone());
     }
@@ -132,11 +134,11 @@ fn values(batch: &Batch, at: usize, subject: PathId, listing: Listing) -> Result
         }
         Some(error) if error.contains("'NoneType'") => LiveError::EmptySlot { subject }.into(),
         Some(error) => refused(subject, error.clone()),
-        None => Refusal::NoAnswer { host: NAME },
+        None => LiveHostError::NoAnswer { host: NAME },
     })
 }
 
-fn refused(subject: PathId, reason: String) -> Refusal {
+fn refused(subject: PathId, reason: String) -> LiveHostError {
     LiveError::Refused { subject, reason, cure: "repeat the call once, then make a simpler change" }.into()
 }
 
@@ -146,51 +148,60 @@ fn first<T>(
     subject: PathId,
     listing: Listing,
     of: fn(&OscType) -> Option<T>,
-) -> Result<T, Refusal> {
+) -> Result<T, LiveHostError> {
     let found = values(batch, at, subject, listing)?.first().and_then(of);
-    found.ok_or_else(|| Refusal::Offline { host: NAME, reason: format!("an answer about {subject} makes no sense") })
+    found.ok_or_else(|| LiveHostError::Offline {
+        host: NAME,
+        reason: format!("an answer about {subject} makes no sense"),
+    })
 }
 
 impl AbletonOscHost {
-    pub async fn attach(settings: Settings, told: Told) -> Result<Arc<AbletonOscHost>, Refusal> {
+    pub async fn attach(settings: Settings, on_change: OnChange) -> Result<Arc<AbletonOscHost>, LiveHostError> {
         if wire::nobody_listens(settings.peer).await {
             let reason = format!(
                 "nothing listens on UDP {}: Live does not run, or AbletonOSC is not chosen as a control surface",
                 settings.peer
             );
-            return Err(Refusal::Offline { host: NAME, reason });
+            return Err(LiveHostError::Offline { host: NAME, reason });
         }
         let (wire, pushed) = Wire::open(settings).await?;
-        Self::over(wire, pushed, told).await
+        Self::over(wire, pushed, on_change).await
     }
 
-    /// Over a wire that is open.
+    /// Attaches over an open wire.
     pub async fn over(
         wire: Wire,
         pushed: mpsc::Receiver<OscMessage>,
-        told: Told,
-    ) -> Result<Arc<AbletonOscHost>, Refusal> {
-        let host =
-            Arc::new(AbletonOscHost { wire, caps: caps("AbletonOSC cannot render"), heard: Mutex::default(), told });
+        on_change: OnChange,
+    ) -> Result<Arc<AbletonOscHost>, LiveHostError> {
+        let host = Arc::new(AbletonOscHost {
+            wire,
+            caps: caps("AbletonOSC cannot render"),
+            heard: Mutex::default(),
+            on_change,
+        });
         host.look().await?;
         tokio::spawn(hear(Arc::downgrade(&host), pushed));
         Ok(host)
     }
 
-    /// What Live calls itself, when it answers.
-    pub async fn version(&self) -> Result<(u32, u32), Refusal> {
+    /// The version of Live.
+    pub async fn version(&self) -> Result<(u32, u32), LiveHostError> {
         let batch = self.wire.read(&[get("/live/application/get/version", &[])]).await?;
         let parts = values(&batch, 0, PathId::Main, Listing::Tracks)?;
         let part = |n: usize| parts.get(n).and_then(number).map(|it| it.max(0.0) as u32);
-        part(0).zip(part(1)).ok_or_else(|| Refusal::Offline { host: NAME, reason: "Live tells no version".into() })
+        part(0)
+            .zip(part(1))
+            .ok_or_else(|| LiveHostError::Offline { host: NAME, reason: "Live does not report its version".into() })
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
         self.heard.lock()
     }
 
-    /// The questions a look is made of. Arrangement clips are asked of the tracks known to have
-    /// them: a group answers with an error, which would end the peer's tick.
+    /// The questions of a look. Arrangement clips are asked only of tracks that can have them: a
+    /// group answers with an error, which ends AbletonOSC's tick.
     fn look_asks(&self) -> (Vec<Ask>, Vec<usize>) {
         let mut asks = vec![get("/live/song/get/tempo", &[]), get("/live/song/get/num_scenes", &[]), track_data(0, -1)];
         let rows = self.tracks();
@@ -200,12 +211,12 @@ impl AbletonOscHost {
         (asks, holders)
     }
 
-    /// Reads what the revision is made of, and notices what somebody else moved.
-    async fn look(&self) -> Result<Revision, Refusal> {
+    /// Reads the structure of the Set and detects moves by others.
+    async fn look(&self) -> Result<Revision, LiveHostError> {
         let (asks, holders) = self.look_asks();
         let batch = self.wire.read(&asks).await?;
         let mut revision = self.absorb(&batch, (0, &holders), &Guard::default(), Mine::Nothing).await?;
-        // The first look does not know yet which tracks hold arrangement clips.
+        // The first look does not know yet which tracks can have arrangement clips.
         if holders.is_empty() && !self.tracks().is_empty() {
             let (asks, holders) = self.look_asks();
             let batch = self.wire.read(&asks).await?;
@@ -215,7 +226,7 @@ impl AbletonOscHost {
         Ok(revision)
     }
 
-    /// Takes the answers of a look, from the question at `from` on; `holders` are the tracks whose
+    /// Stores the answers of a look, starting with question `from`; `holders` are the tracks whose
     /// arrangement was asked for.
     async fn absorb(
         &self,
@@ -223,13 +234,13 @@ impl AbletonOscHost {
         (from, holders): (usize, &[usize]),
         guard: &Guard,
         mine: Mine,
-    ) -> Result<Revision, Refusal> {
+    ) -> Result<Revision, LiveHostError> {
         let mut look = self.parse_look(batch, (from, holders)).await?;
         let moved =
             |look: &Look| mine != Mine::Anything && self.heard().look.as_ref().is_some_and(|old| old.moved_in(look));
         if moved(&look) {
-            // An answer of an earlier batch may have come late, so nothing is claimed before a
-            // second look agrees.
+            // The answer may be a late one of an earlier batch, so a second look must confirm the
+            // move.
             let (asks, holders) = self.look_asks();
             let again = self.wire.read(&asks).await?;
             look = self.parse_look(&again, (0, &holders)).await?;
@@ -253,17 +264,17 @@ impl AbletonOscHost {
             (heard.contents.revision(structure), foreign || silent)
         };
         if news {
-            (self.told)(&[], true);
+            (self.on_change)(&[], true);
         }
         Ok(revision)
     }
 
-    async fn parse_look(&self, batch: &Batch, (from, holders): (usize, &[usize])) -> Result<Look, Refusal> {
+    async fn parse_look(&self, batch: &Batch, (from, holders): (usize, &[usize])) -> Result<Look, LiveHostError> {
         let tempo = first(batch, from, PathId::Main, Listing::Tracks, number)?;
         let scenes = first(batch, from + 1, PathId::Main, Listing::Tracks, number)?.max(0.0) as usize;
         let rows = match batch.replies.get(from + 2) {
             Some(Some(rows)) => rows.clone(),
-            // The names of a very large Set do not fit one datagram.
+            // The names of a very large Set do not fit into one datagram.
             Some(None) | None => self.track_data_in_parts().await?,
         };
         let mut look = Look { tempo: Some(tempo), ..Look::default() };
@@ -297,7 +308,7 @@ impl AbletonOscHost {
         Ok(look)
     }
 
-    async fn track_data_in_parts(&self) -> Result<Vec<OscType>, Refusal> {
+    async fn track_data_in_parts(&self) -> Result<Vec<OscType>, LiveHostError> {
         let batch = self.wire.read(&[get("/live/song/get/num_tracks", &[])]).await?;
         let tracks = first(&batch, 0, PathId::Main, Listing::Tracks, number)?.max(0.0) as usize;
         let (mut rows, mut at, mut part) = (Vec::new(), 0, tracks.div_ceil(2).max(1));
@@ -310,15 +321,15 @@ impl AbletonOscHost {
                     at = end;
                 }
                 None if part > 1 => part = part.div_ceil(2),
-                None => return Err(Refusal::NoAnswer { host: NAME }),
+                None => return Err(LiveHostError::NoAnswer { host: NAME }),
             }
         }
         Ok(rows)
     }
 
-    /// Asks for listeners on what has none yet; after a silence on everything, because the peer may
-    /// have started anew.
-    async fn listen(&self) -> Result<(), Refusal> {
+    /// Registers missing listeners. After a silence it registers all again, because AbletonOSC may
+    /// have restarted.
+    async fn listen(&self) -> Result<(), LiveHostError> {
         let (from, to, gaps) = {
             let heard = self.heard();
             let gaps = self.wire.gaps();
@@ -331,13 +342,13 @@ impl AbletonOscHost {
         }
         let mut asks = vec![get("/live/song/get/is_playing", &[])];
         if from == 0 {
-            asks.push(tell("/live/song/start_listen/tempo", Vec::new()));
-            asks.push(tell("/live/song/start_listen/is_playing", Vec::new()));
+            asks.push(command("/live/song/start_listen/tempo", Vec::new()));
+            asks.push(command("/live/song/start_listen/is_playing", Vec::new()));
         }
         for n in from..to {
             let n = OscType::Int(index(count(n)));
-            asks.push(tell("/live/track/start_listen/name", vec![n.clone()]));
-            asks.push(tell("/live/track/start_listen/playing_slot_index", vec![n]));
+            asks.push(command("/live/track/start_listen/name", vec![n.clone()]));
+            asks.push(command("/live/track/start_listen/playing_slot_index", vec![n]));
         }
         self.wire.batch(&asks).await?;
         let mut heard = self.heard();
@@ -346,7 +357,7 @@ impl AbletonOscHost {
     }
 
     /// The state of an object now, as text to compare.
-    async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, Refusal> {
+    async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, LiveHostError> {
         Ok(match facet {
             Facet::Notes => format!("{:?}", self.notes_of(id).await?),
             Facet::Clip => {
@@ -359,9 +370,9 @@ impl AbletonOscHost {
         })
     }
 
-    /// For a caller that expects a revision: reads again what the edits touch, which makes a new
-    /// revision when it changed.
-    async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<(), Refusal> {
+    /// For a caller that expects a revision: reads the touched objects again; a change makes a new
+    /// revision.
+    async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<(), LiveHostError> {
         if guard.expect_revision.is_none() {
             return Ok(());
         }
@@ -372,11 +383,11 @@ impl AbletonOscHost {
         self.read_again(touched).await
     }
 
-    async fn read_again(&self, objects: Vec<(Facet, PathId)>) -> Result<(), Refusal> {
+    async fn read_again(&self, objects: Vec<(Facet, PathId)>) -> Result<(), LiveHostError> {
         for (facet, id) in objects {
             let state = match self.state_of(facet, id).await {
                 Ok(state) => state,
-                Err(Refusal::Set(_)) => ABSENT.into(),
+                Err(LiveHostError::Set(_)) => ABSENT.into(),
                 Err(refusal) => return Err(refusal),
             };
             self.heard().contents.read(facet, id, &state);
@@ -388,7 +399,7 @@ impl AbletonOscHost {
         self.heard().contents.read(facet, id, &format!("{state:?}"));
     }
 
-    /// Our own write took the object from one state to another. Gives the revision it made.
+    /// Records that our own write changed the object. Returns the new revision.
     fn was_written(&self, facet: Facet, id: PathId, before: &str, now: &impl std::fmt::Debug) -> Revision {
         let mut heard = self.heard();
         heard.contents.wrote(facet, id, before, &format!("{now:?}"));
@@ -401,8 +412,9 @@ impl AbletonOscHost {
         heard.revision().unwrap_or_else(|| Revision::of_state(""))
     }
 
-    /// Before a write: a look together with what the write wants to know first, then the guard.
-    async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, Refusal> {
+    /// Before a write: asks the questions of the write and of a look in one batch, then checks the
+    /// guard.
+    async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, LiveHostError> {
         self.observe(guard, edits).await?;
         let (look, holders) = self.look_asks();
         let mut all = asks;
@@ -418,9 +430,15 @@ impl AbletonOscHost {
         Ok(batch)
     }
 
-    /// A write, its read-backs, a look and the fence, in one batch. A read-back that was lost is
-    /// asked again; the write never is.
-    async fn put(&self, guard: &Guard, mine: Mine, write: Ask, asks: Vec<Ask>) -> Result<(Batch, Revision), Refusal> {
+    /// Sends a write, its read-backs, a look and the fence in one batch. A lost read-back is asked
+    /// again; the write is never repeated.
+    async fn put(
+        &self,
+        guard: &Guard,
+        mine: Mine,
+        write: Ask,
+        asks: Vec<Ask>,
+    ) -> Result<(Batch, Revision), LiveHostError> {
         self.put_once(guard, mine, write, asks).await.map_err(unsure)
     }
 
@@ -430,7 +448,7 @@ impl AbletonOscHost {
         mine: Mine,
         write: Ask,
         asks: Vec<Ask>,
-    ) -> Result<(Batch, Revision), Refusal> {
+    ) -> Result<(Batch, Revision), LiveHostError> {
         let from = asks.len() + 1;
         let mut all = vec![write];
         all.extend(asks);
@@ -439,7 +457,7 @@ impl AbletonOscHost {
         let mut batch = self.wire.write(&all).await?;
         let revision = match self.absorb(&batch, (from, &holders), guard, mine).await {
             Ok(revision) => revision,
-            // An error of the write ends the peer's tick; the write's own answer says why.
+            // An error of the write ends AbletonOSC's tick; the answer to the write has the reason.
             Err(_) if batch.error.is_some() => self.look().await?,
             Err(refusal) => return Err(refusal),
         };
@@ -447,9 +465,14 @@ impl AbletonOscHost {
         Ok((batch, revision))
     }
 
-    /// The first read-back as it settles. An answer that was on its way before the write may have
-    /// come in its place, so one that is not what was wanted is asked for again.
-    async fn settle(&self, batch: &mut Batch, ask: &Ask, wanted: impl Fn(&OscType) -> bool) -> Result<(), Refusal> {
+    /// Repeats the first read-back until it returns the wanted value: an answer sent before the
+    /// write may have arrived in its place.
+    async fn settle(
+        &self,
+        batch: &mut Batch,
+        ask: &Ask,
+        wanted: impl Fn(&OscType) -> bool,
+    ) -> Result<(), LiveHostError> {
         for _ in 0..SETTLES {
             let Some(read) = batch.replies.get_mut(1) else { return Ok(()) };
             if batch.error.is_some() || read.as_ref().and_then(|it| it.first()).is_some_and(&wanted) {
@@ -461,7 +484,7 @@ impl AbletonOscHost {
         Ok(())
     }
 
-    fn track(&self, path: PathId) -> Result<(i32, TrackRow), Refusal> {
+    fn track(&self, path: PathId) -> Result<(i32, TrackRow), LiveHostError> {
         let n = track_of(path)?;
         let row = self.heard().look.as_ref().and_then(|it| it.tracks.get(n as usize).cloned());
         row.map(|row| (index(n), row)).ok_or_else(|| gone(path, Listing::Tracks))
@@ -471,17 +494,17 @@ impl AbletonOscHost {
         self.heard().look.as_ref().map(|it| it.tracks.clone()).unwrap_or_default()
     }
 
-    /// What our own write is about to change, so that the look after it finds only what somebody
-    /// else did.
+    /// Applies the expected effect of our own write, so that the next look only finds changes by
+    /// others.
     fn expect(&self, change: impl FnOnce(&mut Look)) {
         if let Some(look) = &mut self.heard().look {
             change(look);
         }
     }
 
-    /// A push of a listener, or an answer that came late. Values we know already are our own
-    /// writes, or the first answer of a new listener. Gives whether a look is due: a name that
-    /// differs may be an old answer, so it proves nothing by itself.
+    /// Handles a push of a listener or a late answer. Known values are our own writes, or the first
+    /// answer of a new listener. Returns whether a look is due: a name that differs may be an old
+    /// answer and proves nothing by itself.
     fn pushed(&self, message: &OscMessage) -> bool {
         let at = message.args.first().and_then(number).map(|it| it.max(0.0) as usize);
         let track = at.map(|n| PathId::Track(count(n)));
@@ -491,11 +514,11 @@ impl AbletonOscHost {
                 let news =
                     self.heard().look.as_mut().is_some_and(|it| std::mem::replace(&mut it.tempo, tempo) != tempo);
                 if news {
-                    (self.told)(&[PathId::Main], false);
+                    (self.on_change)(&[PathId::Main], false);
                 }
             }
-            "/live/song/get/is_playing" => (self.told)(&[PathId::Main], false),
-            "/live/track/get/playing_slot_index" => (self.told)(track.as_slice(), false),
+            "/live/song/get/is_playing" => (self.on_change)(&[PathId::Main], false),
+            "/live/track/get/playing_slot_index" => (self.on_change)(track.as_slice(), false),
             "/live/track/get/name" => {
                 let name = message.args.get(1).and_then(text);
                 let known = self.heard().look.as_ref().zip(at).and_then(|(it, n)| it.tracks.get(n).cloned());
@@ -507,12 +530,12 @@ impl AbletonOscHost {
     }
 }
 
-/// How much of what a look finds is our own doing.
+/// Which part of the changes in a look are our own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mine {
-    /// What `expect` said, and no more.
+    /// Only the changes announced with `expect`.
     Nothing,
-    /// Ids moved by our doing, in a way that we cannot foresee.
+    /// Our own write moved ids in a way that we cannot foresee.
     Anything,
 }
 
@@ -524,12 +547,12 @@ fn track_data(from: i32, to: i32) -> Ask {
     get_with("/live/song/get/track_data", all, 0)
 }
 
-/// Hears the pushes of listeners for as long as the host is there.
+/// Handles the pushes of listeners for the lifetime of the host.
 async fn hear(host: Weak<AbletonOscHost>, mut pushed: mpsc::Receiver<OscMessage>) {
     while let Some(message) = pushed.recv().await {
         let Some(host) = host.upgrade() else { return };
         if host.pushed(&message) {
-            // A failure shows in the next call.
+            // The next call reports a failure.
             let _ = host.look().await;
         }
     }
@@ -603,20 +626,14 @@ impl LiveHost for AbletonOscHost {
         Box::pin(async move {
             let (set, _, mut arguments) = reads::param_address(id)?;
             arguments.push(float(value));
-            self.wire.send(&tell(set, arguments)).await
+            self.wire.send(&command(set, arguments)).await
         })
     }
 
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied> {
         Box::pin(async move {
             let _turn = turn;
-            if mode == Mode::Preview {
-                return Err(Refusal::Missing {
-                    host: NAME,
-                    op: Op::TryOut,
-                    reason: "a change cannot be tried out in a running Live",
-                });
-            }
+            refuse_preview(NAME, mode, "a change cannot be tried out in a running Live")?;
             edits.iter().try_for_each(LiveEdit::check)?;
             let mut applied = Applied {
                 outcomes: Vec::new(),
@@ -628,7 +645,7 @@ impl LiveHost for AbletonOscHost {
                 diff: no_diff(),
             };
             for edit in &edits {
-                self.make(edit, &guard, &mut applied).await?;
+                self.make(Job { edit, guard: &guard, applied: &mut applied }).await?;
             }
             Ok(applied)
         })
@@ -637,13 +654,7 @@ impl LiveHost for AbletonOscHost {
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History> {
         Box::pin(async move {
             let _turn = turn;
-            if mode == Mode::Preview {
-                return Err(Refusal::Missing {
-                    host: NAME,
-                    op: Op::TryOut,
-                    reason: "undo cannot be tried out in a running Live",
-                });
-            }
+            refuse_preview(NAME, mode, "undo cannot be tried out in a running Live")?;
             let (write, can) = match way {
                 Way::Undo => ("/live/song/undo", "/live/song/get/can_undo"),
                 Way::Redo => ("/live/song/redo", "/live/song/get/can_redo"),
@@ -652,8 +663,8 @@ impl LiveHost for AbletonOscHost {
             let mut able = more(&self.admit(&guard, &[], vec![get(can, &[])]).await?, 0)?;
             let mut stepped = 0;
             while able && stepped < steps {
-                // What the list holds is not known, so any id may have moved.
-                let made = self.put(&guard, Mine::Anything, tell(write, Vec::new()), vec![get(can, &[])]).await;
+                // The content of Live's undo list is not known, so any id may have moved.
+                let made = self.put(&guard, Mine::Anything, command(write, Vec::new()), vec![get(can, &[])]).await;
                 let (batch, _) = made.map_err(|why| half_done(why, stepped, steps))?;
                 able = more(&batch, 1)?;
                 stepped += 1;
@@ -687,18 +698,8 @@ impl LiveHost for AbletonOscHost {
     fn known_ids(&self) -> KnownIds {
         let heard = self.heard();
         let Some(look) = &heard.look else { return KnownIds::default() };
-        let midi = look.tracks.iter().zip(&look.clips).filter(|(row, _)| row.kind == TrackKind::Midi);
-        let clips = midi.flat_map(|(row, slots)| {
-            let track = track_of(row.id).unwrap_or(0);
-            let filled = slots.iter().enumerate().filter(|(_, name)| name.is_some());
-            filled.map(move |(slot, _)| PathId::OnTrack(track, TrackPart::SlotClip(count(slot))))
-        });
-        let names = (0_u32..).zip(look.tracks.iter().zip(&look.clips)).flat_map(|(n, (row, slots))| {
-            let filled = (0_u32..).zip(slots).filter_map(|(slot, name)| Some((slot, name.clone()?)));
-            let clips = filled.map(move |(slot, name)| (PathId::OnTrack(n, TrackPart::SlotClip(slot)), name));
-            std::iter::once((row.id, row.name.clone())).chain(clips)
-        });
-        KnownIds { tracks: count(look.tracks.len()), midi_clips: clips.collect(), names: names.collect() }
+        let tracks = look.tracks.iter().zip(&look.clips);
+        known_ids(tracks.map(|(row, slots)| (row.kind, row.name.as_str(), slots.as_slice())))
     }
 
     fn document(self: Arc<Self>) -> Option<Arc<super::document::DocumentHost>> {
@@ -706,11 +707,11 @@ impl LiveHost for AbletonOscHost {
     }
 }
 
-fn half_done(why: Refusal, stepped: u32, steps: u32) -> Refusal {
+fn half_done(why: LiveHostError, stepped: u32, steps: u32) -> LiveHostError {
     if stepped == 0 {
         return why;
     }
-    Refusal::HalfDone { done: format!("{stepped} of {steps} steps were made"), why: Box::new(why) }
+    LiveHostError::HalfDone { done: format!("{stepped} of {steps} steps were made"), why: Box::new(why) }
 }
 
 #[cfg(test)]
@@ -734,7 +735,7 @@ mod tests {
         now.clips[1][1] = Some("new".into());
         assert!(!old.moved_in(&now));
         now.clips[0][0] = Some("another".into());
-        assert!(old.moved_in(&now), "another clip lies in a slot that was filled");
+        assert!(old.moved_in(&now), "another clip is in a slot that was filled");
         let swapped = Look { tracks: vec![row(0, "b"), row(1, "a")], ..old.clone() };
         assert!(old.moved_in(&swapped));
         let fewer = Look { tracks: vec![row(0, "a")], ..old.clone() };

@@ -1,4 +1,4 @@
-//! The contents of a running Live as far as a revision covers them: notes, clip properties, values,
+//! Tracks the contents of a running Live that a revision covers: notes, clip properties, values,
 //! switches of tracks.
 //!
 //! The structure of the Set is read whole before every call; its contents are too many for that. So

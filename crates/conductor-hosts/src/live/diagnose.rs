@@ -1,14 +1,13 @@
-//! What `doctor` tells of Live: which of port, script, version or permission is wrong, and the
-//! cure.
+//! Diagnoses Live for `doctor`: which of port, script, version or permission is wrong, and the fix.
 //!
-//! Looks through what is attached already, since only one client of each kind can be; otherwise
-//! attaches, asks and lets go again.
+//! Uses an existing connection, because only one client of each kind can connect; otherwise
+//! connects, asks and disconnects.
 
 use super::abletonosc::AbletonOscHost;
 use super::abletonosc::wire::{self, Wire, nobody_listens};
 use super::script::ScriptHost;
-use super::script::rendezvous::{self, Nobody};
-use super::{Live, OSC_SET, Refusal, SCRIPT_SET};
+use super::script::rendezvous::{self, RendezvousError};
+use super::{Live, LiveHostError, OSC_SET, SCRIPT_SET};
 use conductor_core::config::LiveHostChoice;
 use serde::Serialize;
 use std::sync::Arc;
@@ -47,7 +46,7 @@ const INSTALL: &str = "`conductor bridge install live`, then choose Conductor as
 const OLDEST: u32 = 11;
 
 impl Live {
-    /// Everything `doctor` tells of Live.
+    /// All findings about Live for `doctor`.
     pub async fn examine(&self) -> Vec<Finding> {
         let mut found = self.examine_roots();
         found.push(self.examine_script().await);
@@ -55,7 +54,7 @@ impl Live {
         found
     }
 
-    /// How much a missing host matters: it is wanted, or one of several ways.
+    /// How severe a missing host is: an error if the configuration wants it, else a note.
     fn missing(&self, wanted: LiveHostChoice) -> Grade {
         if self.settings().host == wanted { Grade::Bad } else { Grade::Note }
     }
@@ -75,13 +74,15 @@ impl Live {
         let grade = self.missing(LiveHostChoice::Script);
         let home = self.settings().script.home.clone();
         match rendezvous::read(&home) {
-            Err(Nobody::NoFile) => return finding(CHECK, grade, "not running in any Live").cure(INSTALL),
-            Err(Nobody::Unsafe(why)) => {
+            Err(RendezvousError::NoFile) => return finding(CHECK, grade, "not running in any Live").cure(INSTALL),
+            Err(RendezvousError::Unsafe(why)) => {
                 let file = rendezvous::path(&home);
                 return finding(CHECK, Grade::Bad, format!("permission: {why}"))
                     .cure(format!("remove {} and choose the control surface in Live again", file.display()));
             }
-            Err(Nobody::Nonsense(why)) => return finding(CHECK, Grade::Bad, format!("version: {why}")).cure(INSTALL),
+            Err(RendezvousError::Nonsense(why)) => {
+                return finding(CHECK, Grade::Bad, format!("version: {why}")).cure(INSTALL);
+            }
             Ok(_) => {}
         }
         if let Some(set) = self.sets().into_iter().find(|it| it.id == SCRIPT_SET)
@@ -99,11 +100,13 @@ impl Live {
                 };
                 finding(CHECK, Grade::Good, format!("Live {}{devices}", greeting.live))
             }
-            Err(Refusal::Offline { reason, .. }) => finding(CHECK, grade, reason)
+            Err(LiveHostError::Offline { reason, .. }) => finding(CHECK, grade, reason)
                 .cure("choose the control surface in Live again; it then writes a fresh file"),
-            Err(Refusal::NoAnswer { .. }) => finding(CHECK, Grade::Bad, "Live does not answer; it may show a dialog")
-                .cure("look at Live, and close the dialog"),
-            Err(Refusal::Said { message, .. }) => {
+            Err(LiveHostError::NoAnswer { .. }) => {
+                finding(CHECK, Grade::Bad, "Live does not answer; it may show a dialog")
+                    .cure("look at Live, and close the dialog")
+            }
+            Err(LiveHostError::Said { message, .. }) => {
                 finding(CHECK, Grade::Note, message).cure("stop the other Conductor, or use its home")
             }
             Err(refusal) => finding(CHECK, Grade::Bad, format!("{refusal:?}")),
@@ -127,7 +130,7 @@ impl Live {
         let (wire, pushed) =
             match Wire::open(settings).await {
                 Ok(open) => open,
-                Err(Refusal::Offline { reason, .. }) => {
+                Err(LiveHostError::Offline { reason, .. }) => {
                     return vec![finding(CHECK, Grade::Bad, format!("port: {reason}")).cure(
                         "end the other client of AbletonOSC, or change reply_port in [live.osc] and in AbletonOSC",
                     )];
@@ -136,7 +139,7 @@ impl Live {
             };
         let host = match AbletonOscHost::over(wire, pushed, Arc::new(|_, _| {})).await {
             Ok(host) => host,
-            Err(Refusal::NoAnswer { .. }) => {
+            Err(LiveHostError::NoAnswer { .. }) => {
                 let detail = format!("script: {} takes datagrams and answers none", settings.peer);
                 let cure = format!(
                     "Live may show a dialog, or AbletonOSC answers to another port than {}",
@@ -151,7 +154,7 @@ impl Live {
                 finding(CHECK, Grade::Bad, format!("version: Live {major}.{minor}")).cure("Live 11 or later is needed")
             }
             Ok((major, minor)) => finding(CHECK, Grade::Good, format!("Live {major}.{minor} answers")),
-            Err(_) => finding(CHECK, Grade::Note, "version: Live answers but does not tell its version")
+            Err(_) => finding(CHECK, Grade::Note, "version: Live answers but does not report its version")
                 .cure("install a newer AbletonOSC"),
         };
         vec![version, open_port(settings.peer.port())]

@@ -1,17 +1,19 @@
-//! A Set in a file, without Live. Readers see the last finished state; the one writer works on its
-//! own copy and shows it when done.
+//! The host of a Set in a file, without Live. Readers see the last finished state; the one writer
+//! works on its own copy and publishes it when done.
 
-use super::roots::{Place, Roots, Stamp, Step};
+use super::roots::{Place, Roots};
 use super::write_turn::Turn;
 use super::{
-    Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way, blocking, named_als,
-    wav,
+    Answer, Caps, History, KnownIds, LiveHost, LiveHostError, Mode, Op, Playing, State, Transport, Way, blocking,
+    named_als, wav,
 };
+use crate::picture::piano_roll::{self, ClipDrawing};
+use crate::rooted::{Stamp, Step};
 use arc_swap::ArcSwap;
 use conductor_core::timestamp::Timestamp;
 use conductor_set::{
-    Applied, ClipDrawing, Clips, Devices, Diff, Document, Guard, LiveEdit, LiveError, NoteQuery, Notes, OpenSet,
-    Overview, Param, PathId, Revision, Scenes, TrackDetail, TrackMatches, check, diff,
+    Applied, Clips, Devices, Diff, Document, Guard, LiveEdit, LiveError, NoteQuery, Notes, OpenSet, Overview, Param,
+    PathId, Revision, Scenes, TrackDetail, TrackMatches, check, diff,
 };
 use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest, Sha256};
@@ -21,16 +23,16 @@ use std::sync::Arc;
 
 pub const NAME: &str = "document";
 
-/// What readers see.
+/// The state that readers see.
 struct Shown {
     document: Document,
-    /// What the file holds.
+    /// The document as saved in the file.
     saved: Document,
     dirty: bool,
     structure: u64,
 }
 
-/// What the file held when we last read or wrote it.
+/// The file as we last read or wrote it.
 struct OnDisk {
     place: Arc<Place>,
     stamp: Stamp,
@@ -38,17 +40,17 @@ struct OnDisk {
 }
 
 pub struct DocumentHost {
-    /// Held by the one who has the lane's turn, and for no longer than one edit takes.
+    /// Locked only by the holder of the write turn, for one edit.
     set: Mutex<OpenSet>,
     shown: ArcSwap<Shown>,
     disk: Mutex<OnDisk>,
-    /// The knob that turned last, and the state it left.
+    /// The knob that turned last, and the revision after it.
     turning: Mutex<Option<(PathId, Revision)>>,
     limit: usize,
     caps: Caps,
 }
 
-/// What a save did.
+/// The result of a save.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
     pub path: PathBuf,
@@ -57,10 +59,10 @@ pub struct Saved {
     pub revision: String,
 }
 
-/// Where and when a save is made.
+/// The arguments of a save.
 pub struct Saving {
     pub roots: Roots,
-    /// Another file to save to and go on with.
+    /// Another file to save to; the Set then continues with it.
     pub to: Option<PathBuf>,
     pub overwrite: bool,
     pub expect_revision: Option<String>,
@@ -68,7 +70,7 @@ pub struct Saving {
     pub unique: String,
 }
 
-/// What a bounce gave.
+/// The result of a bounce.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
     pub track: String,
@@ -83,8 +85,8 @@ fn digest(bytes: &[u8]) -> [u8; 32] {
 }
 
 impl DocumentHost {
-    /// Reads and takes apart the file. Blocks.
-    pub fn open(place: Place, limit: usize, undo_depth: usize) -> Result<DocumentHost, Refusal> {
+    /// Reads and parses the file. Blocks.
+    pub fn open(place: Place, limit: usize, undo_depth: usize) -> Result<DocumentHost, LiveHostError> {
         let (als, stamp) = place.read(limit)?;
         let set = OpenSet::open(&als, limit)?.with_undo_depth(undo_depth);
         let missing = [(Op::Launch, "a closed file cannot play"), (Op::Transport, "a closed file cannot play")];
@@ -115,37 +117,37 @@ impl DocumentHost {
         self.disk().place.path().to_owned()
     }
 
-    /// The document as readers see it now; cheap, it shares the text.
+    /// The document as readers see it now. Cheap: the text is shared.
     pub fn snapshot(&self) -> Document {
         self.shown.load().document.clone()
     }
 
     /// Whether another program wrote or removed the file since we last read or wrote it. Blocks.
     /// Fails when the file cannot be examined.
-    pub fn changed_on_disk(&self) -> Result<bool, Refusal> {
+    pub fn changed_on_disk(&self) -> Result<bool, LiveHostError> {
         let (place, stamp, known) = {
             let disk = self.disk();
             (Arc::clone(&disk.place), disk.stamp, disk.digest)
         };
         match place.stamp() {
             Ok(now) if now == stamp => return Ok(false),
-            Err(fault @ Refusal::Io { .. }) => return Err(fault),
+            Err(fault @ LiveHostError::Io { .. }) => return Err(fault),
             Ok(_) => {}
             Err(_) => return Ok(true),
         }
         match place.read(self.limit) {
-            // Touched, or replaced by equal bytes: no conflict.
+            // A touched file, or one replaced by equal bytes, is not a conflict.
             Ok((bytes, now)) if digest(&bytes) == known => {
                 self.disk().stamp = now;
                 Ok(false)
             }
-            Err(fault @ Refusal::Io { .. }) => Err(fault),
+            Err(fault @ LiveHostError::Io { .. }) => Err(fault),
             Ok(_) | Err(_) => Ok(true),
         }
     }
 
-    /// Starts over from the file. Unsaved edits are lost, which only the caller can want.
-    pub async fn reload(self: Arc<Self>, turn: Turn) -> Result<(), Refusal> {
+    /// Reads the file again. Unsaved edits are lost.
+    pub async fn reload(self: Arc<Self>, turn: Turn) -> Result<(), LiveHostError> {
         blocking(move || {
             let _turn = turn;
             let place = Arc::clone(&self.disk().place);
@@ -160,9 +162,9 @@ impl DocumentHost {
         .await
     }
 
-    /// Writes the file, with a backup of the old one. The text is checked first; a fault leaves
-    /// everything as it was.
-    pub async fn save(self: Arc<Self>, turn: Turn, saving: Saving) -> Result<Saved, Refusal> {
+    /// Writes the file, with a backup of the old one. The text is checked first; an error leaves
+    /// everything unchanged.
+    pub async fn save(self: Arc<Self>, turn: Turn, saving: Saving) -> Result<Saved, LiveHostError> {
         blocking(move || {
             let _turn = turn;
             self.save_now(saving, &|_| Ok(()))
@@ -170,7 +172,7 @@ impl DocumentHost {
         .await
     }
 
-    fn save_now(&self, saving: Saving, look: &dyn Fn(Step) -> io::Result<()>) -> Result<Saved, Refusal> {
+    fn save_now(&self, saving: Saving, look: &dyn Fn(Step) -> io::Result<()>) -> Result<Saved, LiveHostError> {
         let mut set = self.set();
         let revision = set.document().revision();
         if let Some(expected) = saving.expect_revision.filter(|it| *it != revision.to_string()) {
@@ -187,10 +189,10 @@ impl DocumentHost {
         };
         let elsewhere = target.path() != own.path();
         if elsewhere && target.exists() && !saving.overwrite {
-            return Err(Refusal::FileExists { path: target.path().to_owned() });
+            return Err(LiveHostError::FileExists { path: target.path().to_owned() });
         }
         if !elsewhere && !saving.overwrite && self.changed_on_disk()? {
-            return Err(Refusal::ChangedOnDisk { path: target.path().to_owned() });
+            return Err(LiveHostError::ChangedOnDisk { path: target.path().to_owned() });
         }
         let time = backup_time(saving.now);
         let (stamp, backup) = target.replace(&als, &time, &saving.unique, look)?;
@@ -207,7 +209,7 @@ impl DocumentHost {
         self.shown.store(Arc::new(Shown { document, saved, dirty: set.is_dirty(), structure: set.structure() }));
     }
 
-    /// What differs since it was opened or saved.
+    /// The difference to the document as opened or last saved.
     pub fn diff_to_saved(&self) -> Diff {
         let shown = self.shown.load();
         diff(&shown.saved, &shown.document)
@@ -221,12 +223,12 @@ impl DocumentHost {
         track: PathId,
         start: f64,
         end: f64,
-    ) -> Result<Rendered, Refusal> {
+    ) -> Result<Rendered, LiveHostError> {
         let plan = self.snapshot().plan_render(track, start, end)?;
-        let beside = self.path().parent().map(Path::to_owned).unwrap_or_default();
+        let folder_of_set = self.path().parent().map(Path::to_owned).unwrap_or_default();
         let mut samples = Vec::new();
         for piece in &plan.pieces {
-            samples.push(wav::read_sample(roots, &beside, piece)?);
+            samples.push(wav::read_sample(roots, &folder_of_set, piece)?);
         }
         let mixed = conductor_set::mix(&plan, &samples)?;
         let peak = mixed.channels.iter().flatten().fold(0.0_f32, |peak, it| peak.max(it.abs()));
@@ -236,10 +238,9 @@ impl DocumentHost {
     }
 }
 
-/// What would be written reads back as the same text, and breaks no rule that the document kept
-/// before.
-fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), Refusal> {
-    let broken = |reason: String| Refusal::Broken { reason };
+/// Checks that the new bytes read back as the same text.
+fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), LiveHostError> {
+    let broken = |reason: String| LiveHostError::Broken { reason };
     let again = Document::open(als, limit.saturating_mul(2))
         .map_err(|fault| broken(format!("the new text does not read back: {fault}")))?;
     if again.to_xml() != document.to_xml() {
@@ -248,12 +249,12 @@ fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Faults the document has now.
+/// Violated rules of the document.
 pub fn faults(document: &Document) -> Vec<String> {
     check(document).iter().map(ToString::to_string).collect()
 }
 
-/// As Live names its own backups: `2026-01-02 030405`.
+/// The time format of Live's own backups: `2026-01-02 030405`.
 fn backup_time(now: Timestamp) -> String {
     let text = now.to_string();
     let (day, clock) = text.split_once('T').unwrap_or((&text, ""));
@@ -262,11 +263,11 @@ fn backup_time(now: Timestamp) -> String {
 }
 
 fn now<T: Send + 'static>(value: Result<T, LiveError>) -> Answer<'static, T> {
-    Box::pin(std::future::ready(value.map_err(Refusal::from)))
+    Box::pin(std::future::ready(value.map_err(LiveHostError::from)))
 }
 
 fn cannot_play<T: Send + 'static>(op: Op) -> Answer<'static, T> {
-    Box::pin(std::future::ready(Err(Refusal::Missing { host: NAME, op, reason: "a closed file cannot play" })))
+    Box::pin(std::future::ready(Err(LiveHostError::Missing { host: NAME, op, reason: "a closed file cannot play" })))
 }
 
 impl LiveHost for DocumentHost {
@@ -318,7 +319,7 @@ impl LiveHost for DocumentHost {
     }
 
     fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing> {
-        now(self.snapshot().draw_clip(clip, width))
+        now(piano_roll::draw_clip(&self.snapshot(), clip, width))
     }
 
     fn param(&self, id: PathId) -> Answer<'_, Param> {
@@ -333,7 +334,7 @@ impl LiveHost for DocumentHost {
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()> {
         let mut set = self.set();
         let mut turning = self.turning.lock();
-        // Anybody's edit in between ends the turn: its entry must not swallow ours.
+        // An edit by another caller ends the turn: its undo entry must not absorb ours.
         let same = *turning == Some((id, set.document().revision()));
         let edit = [LiveEdit::SetParam { param_id: id, value }];
         let turned =
@@ -363,7 +364,7 @@ impl LiveHost for DocumentHost {
             let _turn = turn;
             let mut set = self.set();
             let before = set.document().clone();
-            // Worked out on a copy either way, so that a fault half way leaves the history whole.
+            // Always computed on a copy, so that an error half way leaves the history intact.
             let mut after = set.clone();
             let stepped = match way {
                 Way::Undo => after.undo(steps, &guard)?,
@@ -445,7 +446,7 @@ mod tests {
                 .filter(|it| it.file_name() != "Backup")
                 .collect();
             assert_eq!(left.len(), 1, "{stop:?}: no leftovers");
-            assert!(host.set().is_dirty(), "{stop:?}: what was not told to be saved is not held to be");
+            assert!(host.set().is_dirty(), "{stop:?}: an unconfirmed save leaves the Set dirty");
         }
     }
 
@@ -511,6 +512,6 @@ mod tests {
         assert_eq!(fs::read_to_string(&target).expect("the file"), "precious");
         fs::remove_file(home.path().join("sets/a.als")).expect("the file");
         std::os::unix::fs::symlink(&target, home.path().join("sets/a.als")).expect("a link");
-        assert!(matches!(host.disk().place.read(10), Err(Refusal::NotAFile { .. })));
+        assert!(matches!(host.disk().place.read(10), Err(LiveHostError::NotAFile { .. })));
     }
 }

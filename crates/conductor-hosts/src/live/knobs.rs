@@ -1,8 +1,8 @@
 //! Parameters of Live Sets under a knob, in whichever Set the hands are on.
 
 use super::sessions::SessionKey;
-use super::{Live, LiveSet, Refusal};
-use crate::latest_value_worker::LatestValueWorker;
+use super::{Live, LiveHostError, LiveSet};
+use crate::worker::{Latest, Worker};
 use conductor_core::event::Micros;
 use conductor_set::PathId;
 use std::collections::BTreeMap;
@@ -32,10 +32,10 @@ pub fn start(
     live: &Arc<Live>,
     runtime: tokio::runtime::Handle,
     now: impl Fn() -> Micros + Send + 'static,
-    failed: impl Fn(&Knob, Refusal) + Send + 'static,
-) -> std::io::Result<LatestValueWorker<Knob>> {
+    failed: impl Fn(&Knob, LiveHostError) + Send + 'static,
+) -> std::io::Result<Worker<Latest<Knob>>> {
     let live: Weak<Live> = Arc::downgrade(live);
-    LatestValueWorker::start("live knobs", move |knob: Knob, value| {
+    Worker::start("live knobs", move |(knob, value): (Knob, f64)| {
         let Some(live) = live.upgrade() else { return };
         if let Err(refusal) = runtime.block_on(live.turn(&knob, value, now())) {
             failed(&knob, refusal);
@@ -46,8 +46,8 @@ pub fn start(
 impl Live {
     /// Sets a parameter as a knob does: at once, unguarded, and as one undo entry while it is
     /// turning.
-    pub async fn turn(&self, knob: &Knob, value: f64, now: Micros) -> Result<(), Refusal> {
-        let id: PathId = knob.path.parse().map_err(Refusal::Set)?;
+    pub async fn turn(&self, knob: &Knob, value: f64, now: Micros) -> Result<(), LiveHostError> {
+        let id: PathId = knob.path.parse().map_err(LiveHostError::Set)?;
         let set = self.set(&SessionKey::Engine, None).await?;
         let value = if knob.ranged {
             value
@@ -62,12 +62,12 @@ impl Live {
             .is_some_and(|(of, which, at)| *of == set.id && *which == id && now.since(*at) < ONE_TURN_US);
         set.host.turn_knob(id, value, still).await?;
         self.turning().last = Some((set.id.clone(), id, now));
-        self.tell_of(&set, &[id], false);
+        self.notify(&set, &[id], false);
         Ok(())
     }
 
     /// From where to where a parameter goes. Asked once, and again when ids moved.
-    pub(super) async fn range(&self, set: &LiveSet, id: PathId) -> Result<(f64, f64), Refusal> {
+    pub(super) async fn range(&self, set: &LiveSet, id: PathId) -> Result<(f64, f64), LiveHostError> {
         let structure = set.host.state().structure;
         let key = (set.id.clone(), id);
         let known = self.turning().ranges.get(&key).copied().filter(|it| it.0 == structure);

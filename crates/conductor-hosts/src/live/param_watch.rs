@@ -1,35 +1,34 @@
-//! What parameters of Live Sets stand at, for lights and faders that show them and knobs that turn
-//! them, in whichever Set the hands are on.
+//! Polls parameter values of the default Live Set, for lights, faders and knobs that show them.
 //!
-//! Looked at, not listened to: no host tells of every kind of parameter, and a file tells nothing.
-//! Not here: when it is looked at, and what shows the value (`conductor_core::feedback`).
+//! Polling is needed because no host reports changes of every kind of parameter, and a file reports
+//! none. Not here: when to poll, and the display of values (`conductor_core::feedback`).
 
 use super::sessions::SessionKey;
-use super::{Live, Refusal};
+use super::{Live, LiveHostError};
 use conductor_core::engine::Reading;
 use conductor_set::PathId;
 use std::collections::BTreeMap;
 
-/// Remembers what was told.
+/// Remembers the reported values.
 #[derive(Debug, Default)]
 pub struct Follow {
-    told: BTreeMap<PathId, f64>,
-    /// The file and the revision of it that was last looked at.
+    reported: BTreeMap<PathId, f64>,
+    /// The file and its revision at the last poll.
     file: Option<(String, String)>,
 }
 
-/// What a look gave.
+/// The result of one poll.
 #[derive(Debug, PartialEq)]
 pub struct Look {
-    /// Values that differ from what was told before.
+    /// Values that differ from the last report.
     pub news: Vec<(PathId, Reading)>,
-    /// A file changes only through us; a running Live through its person at any moment.
+    /// Whether the Set can change without us: a file cannot, a running Live can at any moment.
     pub is_file: bool,
 }
 
 impl Follow {
-    /// A parameter that is not there is left out: the person may be about to make it.
-    pub async fn look(&mut self, live: &Live, wanted: &[PathId]) -> Result<Look, Refusal> {
+    /// A missing parameter is left out; the person may create it later.
+    pub async fn look(&mut self, live: &Live, wanted: &[PathId]) -> Result<Look, LiveHostError> {
         let set = live.set(&SessionKey::Engine, None).await?;
         let state = set.host.state();
         let is_file = state.path.is_some();
@@ -42,7 +41,7 @@ impl Follow {
             let Some(value) = value else { continue };
             let (low, high) = live.range(&set, *id).await?;
             let share = if high > low { ((value - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 };
-            if self.told.insert(*id, share) != Some(share) {
+            if self.reported.insert(*id, share) != Some(share) {
                 news.push((*id, Reading { value, share }));
             }
         }

@@ -1,126 +1,85 @@
-//! Files of Sets, reached from the folders a person allowed and from nowhere else.
+//! The folders that Sets may be read from and written to, and their backups.
 //!
-//! A path is resolved once; then its folder is opened component by component from the root, without
-//! following links. A link that is put in the way between the two makes the walk fail instead of
-//! leading out. Not here: what is in a file.
+//! A path is canonicalized once; then its folder is opened from the root without following links.
+//! A link that appears between the two makes the walk fail instead of leading out. Not here: the
+//! content of a file.
 
-use super::Refusal;
-use crate::{lexical, touches_home};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode};
+use super::LiveHostError;
+use crate::rooted::{self, RootedError, RootedFile, Stamp, Step, canonical, touches_home};
+use cap_fs_ext::DirExt as _;
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt as _};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Backups of ours that stay beside a Set. Live's own lie in the same folder and are never touched.
+/// Backups of ours that are kept of one Set. Live's own are in the same folder and are never
+/// touched.
 const BACKUPS_KEPT: usize = 20;
 
 /// The folders that document tools may reach.
 #[derive(Debug, Clone)]
 pub struct Roots {
-    /// Relative paths lie here; made on first save.
+    /// The start of relative paths; created on first use.
     sets: PathBuf,
     granted: Vec<PathBuf>,
 }
 
-/// A file in a root: its folder held open, its name, and the path people see.
+/// A file in a root, and the path that people see.
 #[derive(Debug)]
 pub struct Place {
-    folder: OwnedFd,
-    name: OsString,
+    file: RootedFile,
     path: PathBuf,
 }
 
-/// Which state of a file was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    device: u64,
-    inode: u64,
-    size: i64,
-    modified: (i64, i64),
-}
-
-/// The steps of a save, so that a test can end it at each of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    Write,
-    Sync,
-    Backup,
-    Rename,
-    SyncFolder,
-}
-
-impl Step {
-    pub const ALL: [Step; 5] = [Step::Write, Step::Sync, Step::Backup, Step::Rename, Step::SyncFolder];
-}
-
 impl Roots {
-    /// A granted folder that holds the home or lies in it would open secrets and the audit log to
-    /// document tools: it is left out.
+    /// Granted folders that touch the home are left out.
     pub fn new(home: &Path, granted: &[PathBuf]) -> Roots {
-        let whole = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| lexical(path));
-        let home = whole(home);
-        let granted = granted.iter().filter(|it| !touches_home(&home, it)).map(|it| whole(it)).collect();
-        Roots { sets: home.join("sets"), granted }
+        let granted = granted.iter().filter(|it| !touches_home(home, it)).map(|it| canonical(it)).collect();
+        Roots { sets: canonical(home).join("sets"), granted }
     }
 
-    /// What a refusal tells.
     pub fn list(&self) -> Vec<PathBuf> {
         std::iter::once(&self.sets).chain(&self.granted).cloned().collect()
     }
 
     /// The place that `asked` names. Only its folder must exist.
-    pub fn find(&self, asked: &Path) -> Result<Place, Refusal> {
+    pub fn find(&self, asked: &Path) -> Result<Place, LiveHostError> {
         if !asked.is_absolute() {
-            // The folder of relative paths is ours to make; a granted one is not.
-            match std::fs::create_dir(&self.sets) {
-                Ok(()) => {
-                    rustix::fs::chmod(&self.sets, Mode::RWXU).map_err(|fault| Refusal::io(&self.sets, fault.into()))?
-                }
-                Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(fault) => return Err(Refusal::io(&self.sets, fault)),
-            }
+            self.make_sets().map_err(|error| LiveHostError::io(&self.sets, error))?;
         }
+        let denied = || LiveHostError::OutsideRoots { path: asked.to_owned(), roots: self.list() };
         let whole = self.sets.join(asked);
-        let name = whole.file_name().map(OsStr::to_owned).ok_or_else(|| self.denied(asked))?;
+        let name = whole.file_name().ok_or_else(denied)?;
         let resolved = std::fs::canonicalize(&whole).or_else(|_| {
             let parent = whole.parent().unwrap_or(Path::new("/"));
-            std::fs::canonicalize(parent).map(|it| it.join(&name))
+            std::fs::canonicalize(parent).map(|it| it.join(name))
         });
-        let path = match &resolved {
-            Ok(path) => path.clone(),
-            Err(_) => lexical(&whole),
-        };
-        // Whether something outside exists is not told.
-        let root = self.list().into_iter().find(|root| path.starts_with(root)).ok_or_else(|| self.denied(asked))?;
+        let path = resolved.as_ref().map_or_else(|_| rooted::lexical(&whole), PathBuf::clone);
+        // The answer does not reveal whether something outside exists.
+        let root = self.list().into_iter().find(|root| path.starts_with(root)).ok_or_else(denied)?;
         if resolved.is_err() {
-            return Err(Refusal::NoSuchFile { path });
+            return Err(LiveHostError::NoSuchFile { path });
         }
-        let inside = path.strip_prefix(&root).map_err(|_| self.denied(asked))?;
-        let name = inside.file_name().map(OsStr::to_owned).ok_or_else(|| self.denied(asked))?;
-        let folders = inside.parent().unwrap_or(Path::new(""));
-        let folder = walk(&root, folders).map_err(|fault| match fault {
-            Errno::LOOP | Errno::NOTDIR => self.denied(asked),
-            other => Refusal::io(&path, other.into()),
+        let inside = path.strip_prefix(&root).map_err(|_| denied())?;
+        let name = inside.file_name().map(OsStr::to_owned).ok_or_else(denied)?;
+        let folder = rooted::walk(&root, inside.parent().unwrap_or(Path::new(""))).map_err(|(_, error)| {
+            if matches!(error, RootedError::Outside | RootedError::NotAFolder) {
+                return denied();
+            }
+            LiveHostError::Io { path: path.clone(), reason: error.to_string() }
         })?;
-        Ok(Place { folder, name, path })
+        Ok(Place { file: RootedFile::new(folder, name), path })
     }
 
-    fn denied(&self, asked: &Path) -> Refusal {
-        Refusal::OutsideRoots { path: asked.to_owned(), roots: self.list() }
+    fn make_sets(&self) -> io::Result<()> {
+        match std::fs::create_dir(&self.sets) {
+            Ok(()) => std::fs::set_permissions(&self.sets, std::fs::Permissions::from_mode(0o700)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+        }
     }
-}
-
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-
-fn walk(root: &Path, folders: &Path) -> Result<OwnedFd, Errno> {
-    let mut folder = rustix::fs::open(root, FOLDER, Mode::empty())?;
-    for part in folders.components() {
-        folder = rustix::fs::openat(&folder, part.as_os_str(), FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
-    }
-    Ok(folder)
 }
 
 impl Place {
@@ -128,178 +87,108 @@ impl Place {
         &self.path
     }
 
-    fn open(&self) -> Result<File, Refusal> {
-        // Without blocking, so that a pipe in the place of a file cannot hold us.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()).map_err(|fault| match fault {
-            Errno::NOENT => Refusal::NoSuchFile { path: self.path.clone() },
-            Errno::LOOP => Refusal::NotAFile { path: self.path.clone() },
-            other => Refusal::io(&self.path, other.into()),
-        })?;
-        let stat = rustix::fs::fstat(&file).map_err(|fault| Refusal::io(&self.path, fault.into()))?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(Refusal::NotAFile { path: self.path.clone() });
+    fn error(&self, error: RootedError) -> LiveHostError {
+        let path = self.path.clone();
+        match error {
+            RootedError::Missing => LiveHostError::NoSuchFile { path },
+            RootedError::Outside | RootedError::WrongKind(_) => LiveHostError::NotAFile { path },
+            RootedError::Exists => LiveHostError::FileExists { path },
+            RootedError::TooLarge(limit) => {
+                LiveHostError::TooLarge { path, limit: usize::try_from(limit).unwrap_or(usize::MAX) }
+            }
+            RootedError::Changed => LiveHostError::ChangedOnDisk { path },
+            other @ (RootedError::NotAFolder | RootedError::NotEmpty | RootedError::Io(_)) => {
+                LiveHostError::Io { path, reason: other.to_string() }
+            }
         }
-        Ok(File::from(file))
     }
 
-    /// The bytes of the file, at most `limit`, and which state they are of.
-    pub fn read(&self, limit: usize) -> Result<(Vec<u8>, Stamp), Refusal> {
-        let file = self.open()?;
-        let stamp = stamp_of(&file).map_err(|fault| Refusal::io(&self.path, fault))?;
-        let mut bytes = Vec::new();
-        let most = u64::try_from(limit).unwrap_or(u64::MAX);
-        file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|fault| Refusal::io(&self.path, fault))?;
-        if bytes.len() > limit {
-            return Err(Refusal::TooLarge { path: self.path.clone(), limit });
-        }
-        Ok((bytes, stamp))
+    /// The bytes of the file, at most `limit`, and its stamp.
+    pub fn read(&self, limit: usize) -> Result<(Vec<u8>, Stamp), LiveHostError> {
+        let (bytes, metadata) = self.file.read(limit as u64).map_err(|error| self.error(error))?;
+        Ok((bytes, Stamp::of(&metadata)))
     }
 
-    pub fn stamp(&self) -> Result<Stamp, Refusal> {
-        stamp_of(&self.open()?).map_err(|fault| Refusal::io(&self.path, fault))
+    pub fn stamp(&self) -> Result<Stamp, LiveHostError> {
+        let (_, metadata) = self.file.open().map_err(|error| self.error(error))?;
+        Ok(Stamp::of(&metadata))
     }
 
     pub fn exists(&self) -> bool {
-        rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        self.file.metadata().is_ok()
     }
 
     /// Writes a file that must not exist yet.
-    pub fn create(&self, bytes: &[u8]) -> Result<Stamp, Refusal> {
-        let io = |fault: io::Error| Refusal::io(&self.path, fault);
-        let mut file = self.fresh(&self.name, 0o600).map_err(|fault| match fault {
-            Errno::EXIST => Refusal::FileExists { path: self.path.clone() },
-            other => io(other.into()),
-        })?;
-        let written = file.write_all(bytes).and_then(|()| file.sync_all());
-        if let Err(fault) = written {
-            let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
-            return Err(io(fault));
-        }
-        rustix::fs::fsync(&self.folder).map_err(|fault| io(fault.into()))?;
-        stamp_of(&file).map_err(io)
+    pub fn create(&self, bytes: &[u8]) -> Result<Stamp, LiveHostError> {
+        self.file.create(bytes).map_err(|error| self.error(error))
     }
 
-    fn fresh(&self, name: &OsStr, mode: u32) -> Result<File, Errno> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.folder, name, flags, Mode::from_raw_mode(mode as RawMode)).map(File::from)
-    }
-
-    /// Replaces the file whole or not at all, and keeps the old one as a backup of the given time.
-    /// `look` is asked before each step.
+    /// Replaces the file atomically and keeps the old file as a backup of the given time.
     pub fn replace(
         &self,
         bytes: &[u8],
         time: &str,
         unique: &str,
         look: &dyn Fn(Step) -> io::Result<()>,
-    ) -> Result<(Stamp, Option<PathBuf>), Refusal> {
-        let mut temporary = OsString::from(".");
-        temporary.push(&self.name);
-        temporary.push(format!(".{unique}.new"));
-        let done = self.replace_by(&temporary, bytes, time, look);
-        if done.is_err() {
-            // Whatever went wrong, the old file stands; a leftover of ours does not.
-            let _ = rustix::fs::unlinkat(&self.folder, &temporary, AtFlags::empty());
+    ) -> Result<(Stamp, Option<PathBuf>), LiveHostError> {
+        let mut backup = None;
+        let stamp = self.file.replace(bytes, 0o600, unique, &mut |step| {
+            look(step).map_err(RootedError::Io)?;
+            if step == Step::Backup && self.exists() {
+                backup = Some(self.back_up(time).map_err(RootedError::Io)?);
+            }
+            Ok(())
+        });
+        match stamp {
+            Ok(stamp) => Ok((stamp, backup)),
+            Err(error) => Err(LiveHostError::Io { path: self.path.clone(), reason: error.to_string() }),
         }
-        done.map_err(|fault| Refusal::io(&self.path, fault))
     }
 
-    fn replace_by(
-        &self,
-        temporary: &OsStr,
-        bytes: &[u8],
-        time: &str,
-        look: &dyn Fn(Step) -> io::Result<()>,
-    ) -> io::Result<(Stamp, Option<PathBuf>)> {
-        let old = rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW).ok();
-        look(Step::Write)?;
-        let mut file = self.fresh(temporary, 0o600)?;
-        file.write_all(bytes)?;
-        if let Some(old) = &old {
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(old.st_mode & 0o7777))?;
-            // Another owner can only be kept by one who may give files away; without that right the
-            // file is ours, as after a save in Live.
-            let (user, group) = (rustix::fs::Uid::from_raw(old.st_uid), rustix::fs::Gid::from_raw(old.st_gid));
-            let _ = rustix::fs::fchown(&file, Some(user), Some(group));
-        }
-        look(Step::Sync)?;
-        file.sync_all()?;
-        look(Step::Backup)?;
-        let backup = if old.is_some() { Some(self.back_up(time)?) } else { None };
-        look(Step::Rename)?;
-        rustix::fs::renameat(&self.folder, temporary, &self.folder, &self.name)?;
-        look(Step::SyncFolder)?;
-        rustix::fs::fsync(&self.folder)?;
-        Ok((stamp_of(&file)?, backup))
-    }
-
-    /// Keeps the file under a second name. A link shares the bytes, so the backup is whole the
-    /// moment it exists.
+    /// Keeps the file under a second name. A hard link shares the bytes, so the backup is complete
+    /// as soon as it exists.
     fn back_up(&self, time: &str) -> io::Result<PathBuf> {
-        match rustix::fs::mkdirat(&self.folder, "Backup", Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(fault) => return Err(fault.into()),
+        let folder = self.file.folder();
+        match folder.create_dir_with("Backup", DirBuilder::new().mode(0o755)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
         }
-        let folder = rustix::fs::openat(&self.folder, "Backup", FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
-        let stem = Path::new(&self.name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let backups = folder.open_dir_nofollow("Backup")?;
+        let stem = Path::new(self.file.name()).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut name = format!("{stem} [{time}] conductor.als");
         for again in 2.. {
-            match rustix::fs::linkat(&self.folder, &self.name, &folder, &name, AtFlags::empty()) {
-                Ok(()) => break,
-                Err(Errno::EXIST) if again < 100 => name = format!("{stem} [{time} {again}] conductor.als"),
-                // Disks of cameras and sticks know no links; the backup is then a copy.
-                Err(Errno::PERM | Errno::OPNOTSUPP | Errno::XDEV) => {
-                    self.copy_to(&folder, &name)?;
+            let Err(error) = folder.hard_link(self.file.name(), &backups, &name) else { break };
+            match Errno::from_io_error(&error) {
+                Some(Errno::EXIST) if again < 100 => name = format!("{stem} [{time} {again}] conductor.als"),
+                // File systems of cameras and sticks have no hard links; the backup is then a copy.
+                Some(Errno::PERM | Errno::OPNOTSUPP | Errno::XDEV) => {
+                    let (bytes, _) = self.file.read(u64::MAX).map_err(io::Error::other)?;
+                    RootedFile::new(backups.try_clone()?, &name).create(&bytes).map_err(io::Error::other)?;
                     break;
                 }
-                Err(fault) => return Err(fault.into()),
+                Some(_) | None => return Err(error),
             }
         }
-        rustix::fs::fsync(&folder)?;
-        prune(&folder, &stem)?;
+        rooted::sync_folder(&backups)?;
+        prune(&backups, &stem)?;
         Ok(self.path.with_file_name("Backup").join(name))
     }
-
-    fn copy_to(&self, folder: &OwnedFd, name: &str) -> io::Result<()> {
-        let mut from = self.open().map_err(|refusal| io::Error::other(format!("{refusal:?}")))?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mut to = File::from(rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600))?);
-        io::copy(&mut from, &mut to)?;
-        to.sync_all()
-    }
-}
-
-fn stamp_of(file: impl AsFd) -> io::Result<Stamp> {
-    let stat = rustix::fs::fstat(file)?;
-    #[allow(
-        clippy::useless_conversion,
-        clippy::unnecessary_cast,
-        reason = "the widths of these fields differ between systems"
-    )]
-    Ok(Stamp {
-        device: stat.st_dev as u64,
-        inode: stat.st_ino.into(),
-        size: stat.st_size.into(),
-        modified: (i64::from(stat.st_mtime), i64::try_from(stat.st_mtime_nsec).unwrap_or_default()),
-    })
 }
 
 /// Removes backups of one Set beyond the limit, the oldest first. Their names sort by time. The
-/// very first one stays: a caller that saves many times must not push out the file of the person.
-fn prune(folder: &OwnedFd, stem: &str) -> io::Result<()> {
+/// first backup is kept: many saves by a caller must not remove the person's own file.
+fn prune(folder: &Dir, stem: &str) -> io::Result<()> {
     let start = format!("{stem} [");
-    let mut ours: Vec<OsString> = Vec::new();
-    for entry in rustix::fs::Dir::read_from(folder)? {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
+    let mut ours = Vec::new();
+    for entry in folder.entries()? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
         if name.starts_with(&start) && name.ends_with("] conductor.als") {
-            ours.push(name.into());
+            ours.push(name);
         }
     }
     ours.sort();
     for old in ours.iter().skip(1).take(ours.len().saturating_sub(BACKUPS_KEPT)) {
-        rustix::fs::unlinkat(folder, old, AtFlags::empty())?;
+        folder.remove_file(old)?;
     }
     Ok(())
 }

@@ -1,22 +1,23 @@
-//! A running Live behind our own script: every field of a note, Live's undo steps, devices, and
-//! word of what the person changes.
+//! The host of a running Live behind our own script: every field of a note, Live's undo steps,
+//! devices, and events for changes by the person.
 //!
-//! The script does the work on Live's main thread and tells what it did; this side keeps the guard,
-//! the revision and the shapes. Not here: the script itself (`bridges/live`), the connection
-//! (`line`), the file that leads to it (`rendezvous`). Checked against a strict stand-in, not in a
+//! The script works on Live's main thread and reports the result; this side keeps the guard, the
+//! revision and the data types. Not here: the script itself (`bridges/live`), the connection
+//! (`line`), the file with its address (`rendezvous`). Tested against a strict fake, not in a
 //! running Live.
 
 pub mod line;
 pub mod rendezvous;
 
 use super::contents::{ABSENT, Contents, Facet};
-use super::shared::{FOREIGN_UNDO, Told, caps, made, no_diff, track_of, unsure};
+use super::shared::{FOREIGN_UNDO, OnChange, caps, known_ids, made, no_diff, refuse_preview, track_of, unsure};
 use super::write_turn::Turn;
-use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way, blocking};
+use super::{Answer, Caps, History, KnownIds, LiveHost, LiveHostError, Mode, Playing, State, Transport, Way, blocking};
+use crate::picture::piano_roll::{self, ClipDrawing};
 use conductor_set::{
-    Applied, ArrangementRow, ClipDrawing, ClipInfo, ClipKind, Clips, Device, Devices, Guard, LiveEdit, LiveError,
-    Location, Note, NoteQuery, Notes, Outcome, Overview, Param, ParamWritten, PathId, Revision, Scenes, Shifts,
-    SlotRow, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow, TrackState, draw_roll,
+    Applied, ArrangementRow, ClipInfo, ClipKind, Clips, Device, Devices, Guard, LiveEdit, LiveError, Location, Note,
+    NoteQuery, Notes, Outcome, Overview, Param, ParamWritten, PathId, Revision, Scenes, Shifts, SlotRow, Stepped,
+    TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow, TrackState,
 };
 use line::{Event, Greeting, Hear, Line, Reply};
 use parking_lot::{Mutex, MutexGuard};
@@ -29,22 +30,22 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 pub const NAME: &str = "script";
-/// The clips whose notes an overview takes the marks of, and how many notes in all: it is work of
-/// Live's main thread.
+/// Limits of clips and notes whose marks an overview reads, because this work runs on Live's main
+/// thread.
 const SURVEYED_CLIPS: usize = 64;
 const SURVEYED_NOTES: usize = 4000;
-/// What Live's scripts cannot ask for.
+/// Facts that scripts in Live cannot read.
 const SONG_UNKNOWN: [&str; 2] = ["gridQuantization", "gridIsTriplet"];
 
 /// `[live.script]`.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where the rendezvous file lies.
+    /// The folder of the rendezvous file.
     pub home: PathBuf,
     pub timeout: Duration,
 }
 
-/// What was last heard.
+/// The state as last heard.
 struct Heard {
     greeting: Greeting,
     epoch: u64,
@@ -66,7 +67,7 @@ pub struct ScriptHost {
     caps: Caps,
     line: tokio::sync::Mutex<Arc<Line>>,
     heard: Mutex<Heard>,
-    told: Told,
+    on_change: OnChange,
     me: Weak<ScriptHost>,
 }
 
@@ -120,13 +121,13 @@ struct Mark {
     mark: String,
 }
 
-fn read<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
+fn read<T: DeserializeOwned>(value: Value) -> Result<T, LiveHostError> {
     serde_json::from_value(value)
-        .map_err(|fault| Refusal::Offline { host: NAME, reason: format!("an answer makes no sense: {fault}") })
+        .map_err(|fault| LiveHostError::Offline { host: NAME, reason: format!("an answer makes no sense: {fault}") })
 }
 
 impl ScriptHost {
-    pub async fn attach(settings: Settings, told: Told) -> Result<Arc<ScriptHost>, Refusal> {
+    pub async fn attach(settings: Settings, on_change: OnChange) -> Result<Arc<ScriptHost>, LiveHostError> {
         let host: Arc<OnceLock<Weak<ScriptHost>>> = Arc::default();
         let (line, greeting) = meet(&settings, hear(Arc::clone(&host))).await?;
         let fingerprint: Fingerprint = read(line.ask("fingerprint", json!({})).await?.result["fingerprint"].take())?;
@@ -143,7 +144,7 @@ impl ScriptHost {
             caps: caps("scripts in Live cannot render"),
             line: tokio::sync::Mutex::new(Arc::new(line)),
             heard: Mutex::new(heard),
-            told,
+            on_change,
             me: Weak::clone(me),
         });
         let _ = host.set(Arc::downgrade(&made));
@@ -158,9 +159,9 @@ impl ScriptHost {
         self.heard.lock()
     }
 
-    /// The line, connected again when it ended. After that another Set may be open, so everyone
-    /// must look again.
-    async fn line(&self) -> Result<Arc<Line>, Refusal> {
+    /// The connection, reconnected if it ended. After a reconnect another Set may be open, so every
+    /// session must read again.
+    async fn line(&self) -> Result<Arc<Line>, LiveHostError> {
         let mut line = self.line.lock().await;
         if line.has_ended() {
             let (again, greeting) = meet(&self.settings, hear(Arc::new(OnceLock::from(Weak::clone(&self.me))))).await?;
@@ -172,16 +173,16 @@ impl ScriptHost {
                 heard.shifts.foreign();
                 heard.contents.forget();
             }
-            (self.told)(&[], true);
+            (self.on_change)(&[], true);
         }
         Ok(Arc::clone(&line))
     }
 
-    async fn ask(&self, op: &str, body: Value) -> Result<Reply, Refusal> {
+    async fn ask(&self, op: &str, body: Value) -> Result<Reply, LiveHostError> {
         self.line().await?.ask(op, body).await
     }
 
-    async fn get<T: DeserializeOwned>(&self, op: &str, body: Value) -> Result<T, Refusal> {
+    async fn get<T: DeserializeOwned>(&self, op: &str, body: Value) -> Result<T, LiveHostError> {
         read(self.ask(op, body).await?.result)
     }
 
@@ -192,12 +193,12 @@ impl ScriptHost {
         heard.revision()
     }
 
-    async fn look(&self) -> Result<Revision, Refusal> {
+    async fn look(&self) -> Result<Revision, LiveHostError> {
         let fingerprint: Fingerprint = read(self.ask("fingerprint", json!({})).await?.result["fingerprint"].take())?;
         Ok(self.note(&fingerprint))
     }
 
-    async fn overview_now(&self) -> Result<Overview, Refusal> {
+    async fn overview_now(&self) -> Result<Overview, LiveHostError> {
         let song: Song = self.get("overview", json!({})).await?;
         let revision = self.heard().revision();
         Ok(Overview {
@@ -221,12 +222,12 @@ impl ScriptHost {
         })
     }
 
-    async fn track_clips(&self, track: PathId) -> Result<TrackClips, Refusal> {
+    async fn track_clips(&self, track: PathId) -> Result<TrackClips, LiveHostError> {
         track_of(track)?;
         self.get("clips", json!({ "trackId": track })).await
     }
 
-    async fn all_notes(&self, clip: PathId) -> Result<Vec<Note>, Refusal> {
+    async fn all_notes(&self, clip: PathId) -> Result<Vec<Note>, LiveHostError> {
         #[derive(Deserialize)]
         struct All {
             notes: Vec<Note>,
@@ -240,9 +241,8 @@ impl ScriptHost {
         Ok(notes)
     }
 
-    /// Takes the marks of the notes of the first clips, so that the revision of an overview covers
-    /// them.
-    async fn survey(&self) -> Result<(), Refusal> {
+    /// Reads the note marks of the first clips, so that the revision of an overview covers them.
+    async fn survey(&self) -> Result<(), LiveHostError> {
         #[derive(Deserialize)]
         struct All {
             marks: BTreeMap<String, String>,
@@ -250,7 +250,7 @@ impl ScriptHost {
         let most = json!({ "clips": SURVEYED_CLIPS, "notes": SURVEYED_NOTES });
         let marks = match self.get("marks", most).await {
             Ok(All { marks }) => marks,
-            Err(Refusal::Said { .. }) => return Ok(()),
+            Err(LiveHostError::Said { .. }) => return Ok(()),
             Err(refusal) => return Err(refusal),
         };
         let mut heard = self.heard();
@@ -263,7 +263,7 @@ impl ScriptHost {
     }
 
     /// The state of an object now, as text to compare.
-    async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, Refusal> {
+    async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, LiveHostError> {
         Ok(match facet {
             Facet::Notes => self.get::<Mark>("mark", json!({ "clipId": id })).await?.mark,
             Facet::Clip => format!("{:?}", self.get::<ClipInfo>("clip", json!({ "clipId": id })).await?),
@@ -272,10 +272,10 @@ impl ScriptHost {
         })
     }
 
-    /// For a caller that expects a revision: reads again what the edits touch, which makes a new
-    /// revision when it changed. Gives the marks of the clips, which the script compares once more
-    /// in the tick of the write.
-    async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<BTreeMap<PathId, String>, Refusal> {
+    /// For a caller that expects a revision: reads the touched objects again; a change makes a new
+    /// revision. Returns the marks of the clips, which the script compares again in the tick of the
+    /// write.
+    async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<BTreeMap<PathId, String>, LiveHostError> {
         let mut marks = BTreeMap::new();
         if guard.expect_revision.is_none() {
             return Ok(marks);
@@ -294,19 +294,19 @@ impl ScriptHost {
         Ok(marks)
     }
 
-    /// Nothing for an object that is not there.
-    async fn read_again(&self, facet: Facet, id: PathId) -> Result<Option<String>, Refusal> {
+    /// None for an object that does not exist.
+    async fn read_again(&self, facet: Facet, id: PathId) -> Result<Option<String>, LiveHostError> {
         let state = match self.state_of(facet, id).await {
             Ok(state) => Some(state),
-            Err(Refusal::Said { .. }) => None,
+            Err(LiveHostError::Said { .. }) => None,
             Err(refusal) => return Err(refusal),
         };
         self.heard().contents.read(facet, id, state.as_deref().unwrap_or(ABSENT));
         Ok(state)
     }
 
-    /// A write returns properties after it only, so unknown ones are read before it.
-    async fn read_first(&self, edits: &[LiveEdit]) -> Result<(), Refusal> {
+    /// A write returns only the properties after it, so unknown ones are read first.
+    async fn read_first(&self, edits: &[LiveEdit]) -> Result<(), LiveHostError> {
         for edit in edits {
             let (facet, id) = match edit {
                 LiveEdit::SetClipProps { clip_id, .. } => (Facet::Clip, *clip_id),
@@ -337,13 +337,13 @@ impl ScriptHost {
         }
     }
 
-    async fn chain(&self, track: PathId) -> Result<Chain, Refusal> {
+    async fn chain(&self, track: PathId) -> Result<Chain, LiveHostError> {
         let chain: Chain = self.get("devices", json!({ "trackId": track })).await?;
         self.params_were_read(&chain);
         Ok(chain)
     }
 
-    /// Takes the state that our own write left each object in.
+    /// Records the state of each object after our own write.
     fn note_writes(&self, outcomes: &[Outcome], marks: &BTreeMap<PathId, [String; 2]>) {
         let mut heard = self.heard();
         let contents = &mut heard.contents;
@@ -352,7 +352,7 @@ impl ScriptHost {
         }
         for outcome in outcomes {
             match outcome {
-                // Read before, so that the first state is known.
+                // The first state was read before.
                 Outcome::Clip(it) => contents.wrote(Facet::Clip, it.id, ABSENT, &format!("{it:?}")),
                 Outcome::Track(it) => contents.wrote(Facet::Track, it.id, ABSENT, &format!("{it:?}")),
                 Outcome::Param(it) => {
@@ -374,11 +374,11 @@ impl ScriptHost {
         }
     }
 
-    /// What must hold for a write, and the epoch that the script is to check once more in the tick
-    /// of the write.
-    async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, Refusal> {
+    /// Checks the guard of a write, and returns the epoch and marks that the script checks again in
+    /// the tick of the write.
+    async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, LiveHostError> {
         let marks = self.observe(guard, edits).await?;
-        // Events of the person's changes come on the same line as this answer, and before it.
+        // Events for the person's changes arrive on the same connection before this answer.
         let actual = self.look().await?;
         if let Some(expected) = guard.expect_revision.clone().filter(|it| *it != actual.to_string()) {
             return Err(LiveError::RevisionDiffers { expected, actual }.into());
@@ -393,8 +393,8 @@ impl ScriptHost {
         Ok(body)
     }
 
-    /// Takes what a write of ours told: the new revision, and whether it moved ids.
-    fn wrote(&self, reply: &mut Reply, guard: &Guard) -> Result<(Revision, bool), Refusal> {
+    /// Stores the reply to our own write: the new revision, and whether ids moved.
+    fn wrote(&self, reply: &mut Reply, guard: &Guard) -> Result<(Revision, bool), LiveHostError> {
         let fingerprint: Fingerprint = read(reply.result["fingerprint"].take())?;
         let revision = self.note(&fingerprint);
         let mut heard = self.heard();
@@ -418,10 +418,10 @@ impl ScriptHost {
             heard.shifts.foreign();
             heard.contents.forget();
         }
-        (self.told)(subject.as_slice(), shifted);
+        (self.on_change)(subject.as_slice(), shifted);
     }
 
-    async fn outcome(&self, edit: &LiveEdit, value: Value) -> Result<Outcome, Refusal> {
+    async fn outcome(&self, edit: &LiveEdit, value: Value) -> Result<Outcome, LiveHostError> {
         Ok(match edit {
             LiveEdit::SetTempo { .. } => Outcome::Tempo(self.overview_now().await?),
             LiveEdit::SetTrackProps { .. } => Outcome::Track(read(value)?),
@@ -439,13 +439,13 @@ impl ScriptHost {
     }
 }
 
-async fn meet(settings: &Settings, hear: Hear) -> Result<(Line, Greeting), Refusal> {
+async fn meet(settings: &Settings, hear: Hear) -> Result<(Line, Greeting), LiveHostError> {
     let home = settings.home.clone();
-    let met = blocking(move || rendezvous::read(&home).map_err(Refusal::from)).await?;
+    let met = blocking(move || rendezvous::read(&home).map_err(LiveHostError::from)).await?;
     Line::open(&met, settings.timeout, hear).await
 }
 
-/// The line is there before the host that hears it.
+/// The connection exists before the host that handles its events.
 fn hear(host: Arc<OnceLock<Weak<ScriptHost>>>) -> Hear {
     Arc::new(move |event| {
         if let Some(host) = host.get().and_then(Weak::upgrade) {
@@ -459,22 +459,11 @@ fn structure(fingerprint: &Fingerprint) -> Revision {
 }
 
 fn known(fingerprint: &Fingerprint) -> KnownIds {
-    let midi = (0_u32..).zip(&fingerprint.1).filter(|(_, track)| track.1 == TrackKind::Midi);
-    let clips = midi.flat_map(|(n, track)| {
-        let filled = (0_u32..).zip(&track.2).filter(|(_, name)| name.is_some());
-        filled.map(move |(slot, _)| PathId::OnTrack(n, TrackPart::SlotClip(slot)))
-    });
-    let names = (0_u32..).zip(&fingerprint.1).flat_map(|(n, track)| {
-        let filled = (0_u32..).zip(&track.2).filter_map(|(slot, name)| Some((slot, name.clone()?)));
-        let clips = filled.map(move |(slot, name)| (PathId::OnTrack(n, TrackPart::SlotClip(slot)), name));
-        std::iter::once((PathId::Track(n), track.0.clone())).chain(clips)
-    });
-    let tracks = u32::try_from(fingerprint.1.len()).unwrap_or(u32::MAX);
-    KnownIds { tracks, midi_clips: clips.collect(), names: names.collect() }
+    known_ids(fingerprint.1.iter().map(|(name, kind, slots, ..)| (*kind, name.as_str(), slots.as_slice())))
 }
 
 /// Every slot, empty ones included, then the arrangement clips.
-fn with_empty_slots(track: PathId, found: TrackClips) -> Result<Vec<ClipInfo>, Refusal> {
+fn with_empty_slots(track: PathId, found: TrackClips) -> Result<Vec<ClipInfo>, LiveHostError> {
     let n = track_of(track)?;
     let (session, arrangement): (Vec<ClipInfo>, Vec<ClipInfo>) =
         found.clips.into_iter().partition(|it| it.location == Location::Session);
@@ -505,7 +494,7 @@ impl LiveHost for ScriptHost {
     }
 
     fn refresh(&self) -> Answer<'_, ()> {
-        // Word of what the person moved comes on the line before this answer does.
+        // Events for the person's moves arrive on the connection before this answer.
         Box::pin(async move { self.look().await.map(drop) })
     }
 
@@ -580,17 +569,8 @@ impl LiveHost for ScriptHost {
             let song: Song = self.get("overview", json!({})).await?;
             let signature = song.time_signature.split_once('/');
             let signature = signature.and_then(|(n, d)| Some((n.parse().ok()?, d.parse().ok()?))).unwrap_or((4, 4));
-            let track = match clip {
-                PathId::OnTrack(n, _) => song.tracks.get(n as usize).map(|it| it.name.clone()).unwrap_or_default(),
-                PathId::Track(_)
-                | PathId::Return(_)
-                | PathId::OnReturn(..)
-                | PathId::Main
-                | PathId::OnMain(_)
-                | PathId::Scene(_)
-                | PathId::CuePoint(_) => String::new(),
-            };
-            Ok(draw_roll(&info, &track, &notes, signature, width)?)
+            let track = clip.track().and_then(|n| song.tracks.get(n as usize)).map_or("", |it| &it.name);
+            Ok(piano_roll::draw(&info, track, &notes, signature, width)?)
         })
     }
 
@@ -604,7 +584,7 @@ impl LiveHost for ScriptHost {
             for id in ids {
                 values.push(match self.param(id).await {
                     Ok(param) => Some(param.value),
-                    Err(Refusal::Said { .. }) => None,
+                    Err(LiveHostError::Said { .. }) => None,
                     Err(refusal) => return Err(refusal),
                 });
             }
@@ -623,22 +603,16 @@ impl LiveHost for ScriptHost {
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied> {
         Box::pin(async move {
             let _turn = turn;
-            if mode == Mode::Preview {
-                return Err(Refusal::Missing {
-                    host: NAME,
-                    op: Op::TryOut,
-                    reason: "a change cannot be tried out in a running Live",
-                });
-            }
+            refuse_preview(NAME, mode, "a change cannot be tried out in a running Live")?;
             edits.iter().try_for_each(LiveEdit::check)?;
             let mut body = self.admit(&guard, &edits).await?;
             self.read_first(&edits).await?;
             body["edits"] = json!(edits);
             let mut reply = self.ask("apply", body).await.map_err(unsure)?;
             let (_, shifted) = self.wrote(&mut reply, &guard)?;
-            let told: Vec<Value> = read(reply.result["outcomes"].take())?;
+            let values: Vec<Value> = read(reply.result["outcomes"].take())?;
             let mut outcomes = Vec::new();
-            for (edit, value) in edits.iter().zip(told) {
+            for (edit, value) in edits.iter().zip(values) {
                 outcomes.push(self.outcome(edit, value).await.map_err(made)?);
             }
             let marks: Option<BTreeMap<PathId, [String; 2]>> = read(reply.result["marks"].take())?;
@@ -679,13 +653,7 @@ impl LiveHost for ScriptHost {
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History> {
         Box::pin(async move {
             let _turn = turn;
-            if mode == Mode::Preview {
-                return Err(Refusal::Missing {
-                    host: NAME,
-                    op: Op::TryOut,
-                    reason: "undo cannot be tried out in a running Live",
-                });
-            }
+            refuse_preview(NAME, mode, "undo cannot be tried out in a running Live")?;
             self.admit(&guard, &[]).await?;
             let op = match way {
                 Way::Undo => "undo",

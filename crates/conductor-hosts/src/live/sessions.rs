@@ -1,17 +1,17 @@
-//! What each caller looks at and has seen. Ids are positions: whoever has not seen a shift made by
-//! somebody else must look again.
+//! Records the current Set of each caller and what the caller has seen. Ids are positions, so a
+//! caller that has not seen another caller's shift must read again.
 
 use conductor_core::principal::Principal;
 use conductor_set::{Author, PathId};
 use std::collections::{BTreeMap, HashMap};
 
-/// Whose current Set and whose knowledge.
+/// The owner of a current Set and of what was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SessionKey {
     Connection(u64),
     /// Callers without a connection of their own, HTTP tokens among them.
     Principal(String),
-    /// The person and the pads: they use the default Set, and their ids mean the position at this
+    /// The person and the pads. They use the default Set, and their ids mean the position at this
     /// moment.
     Engine,
 }
@@ -46,8 +46,8 @@ pub struct Sessions {
     authors: u64,
 }
 
-/// Sessions of principals without a connection never end by themselves; beyond this the oldest is
-/// forgotten.
+/// Sessions of principals without a connection never end by themselves; beyond this limit the
+/// oldest is dropped.
 const MAX_SESSIONS: usize = 4096;
 
 impl Sessions {
@@ -73,7 +73,7 @@ impl Sessions {
         self.all.values().any(|it| it.current.as_deref().is_some_and(&set))
     }
 
-    /// Engine keep no Set of their own.
+    /// The engine has no current Set of its own.
     pub fn set_current(&mut self, key: &SessionKey, set: &str) {
         if *key != SessionKey::Engine {
             self.session(key).current = Some(set.to_owned());
@@ -98,7 +98,7 @@ impl Sessions {
     /// Notes of a clip were shown: `count` of them from `offset` on, or some other window.
     pub fn read_notes(&mut self, key: &SessionKey, set: &str, clip: PathId, offset: Option<usize>, count: usize) {
         let read = self.session(key).read.entry((set.to_owned(), clip)).or_default();
-        // Pages that follow on each other add up; a window elsewhere proves only itself.
+        // Consecutive pages add up; a window elsewhere only covers itself.
         *read = match offset {
             Some(offset) if offset <= *read => offset.saturating_add(count).max(*read),
             Some(_) | None => count.max(*read),
@@ -114,7 +114,7 @@ impl Sessions {
         self.session(key).read.get(&(set.to_owned(), clip)).copied().unwrap_or(0)
     }
 
-    /// Positions moved: what was known of clips at them is not known of what lies there now.
+    /// Positions moved, so what was seen of the clips at them no longer counts.
     pub fn shifted(&mut self, set: &str) {
         for session in self.all.values_mut() {
             session.read.retain(|(of, _), _| of != set);

@@ -1,51 +1,77 @@
-//! What both hosts of a running Live share: whom they tell of changes, and what cannot be done
-//! there.
+//! Code that both hosts of a running Live share: the change callback, error helpers and missing
+//! operations.
 
-use super::{Caps, Op, Refusal};
-use conductor_set::{Diff, Listing, LiveError, PathId};
+use super::{Caps, KnownIds, LiveHostError, Mode, Op};
+use conductor_set::{Diff, Listing, LiveError, PathId, TrackKind, TrackPart};
 use std::sync::Arc;
 
-/// Told when somebody changed the Set: the objects that changed, and whether ids moved.
-pub type Told = Arc<dyn Fn(&[PathId], bool) + Send + Sync>;
+/// Called when the Set was changed in Live: the changed objects, and whether ids moved.
+pub type OnChange = Arc<dyn Fn(&[PathId], bool) + Send + Sync>;
 
-/// The note with every undo and redo of a running Live.
+/// The warning with every undo and redo of a running Live.
 pub const FOREIGN_UNDO: &str = "this is Live's own undo list, which also holds what the person did";
 
-/// What no running Live does for us.
+/// The operations that no running Live offers.
 pub fn caps(render: &'static str) -> Caps {
     Caps { missing: [(Op::Files, "a running Live saves its Set itself"), (Op::RenderTrack, render)].into() }
 }
 
-/// A write that was sent and not answered may have been made.
-pub fn unsure(why: Refusal) -> Refusal {
+/// A running Live cannot try a change out.
+pub fn refuse_preview(host: &'static str, mode: Mode, reason: &'static str) -> Result<(), LiveHostError> {
+    match mode {
+        Mode::Preview => Err(LiveHostError::Missing { host, op: Op::TryOut, reason }),
+        Mode::Apply => Ok(()),
+    }
+}
+
+/// Ids from the rows of all tracks, each with its kind, its name and the clip names of its slots.
+pub fn known_ids<'a>(tracks: impl Iterator<Item = (TrackKind, &'a str, &'a [Option<String>])>) -> KnownIds {
+    let mut known = KnownIds::default();
+    for (n, (kind, name, slots)) in (0_u32..).zip(tracks) {
+        known.tracks += 1;
+        known.names.insert(PathId::Track(n), name.to_owned());
+        for (slot, name) in (0_u32..).zip(slots) {
+            let Some(name) = name else { continue };
+            let id = PathId::OnTrack(n, TrackPart::SlotClip(slot));
+            known.names.insert(id, name.clone());
+            if kind == TrackKind::Midi {
+                known.midi_clips.push(id);
+            }
+        }
+    }
+    known
+}
+
+/// The error for a write that was sent and not answered: Live may have made it.
+pub fn unsure(why: LiveHostError) -> LiveHostError {
     after(why, "the write was sent, and whether Live made it is not known")
 }
 
-/// The write was made; a read after it was not answered.
-pub fn made(why: Refusal) -> Refusal {
+/// The error for a write that was made when only the read after it was not answered.
+pub fn made(why: LiveHostError) -> LiveHostError {
     after(why, "the write was made, and only the read after it was not answered")
 }
 
-fn after(why: Refusal, done: &str) -> Refusal {
-    if !matches!(why, Refusal::Offline { .. } | Refusal::NoAnswer { .. }) {
+fn after(why: LiveHostError, done: &str) -> LiveHostError {
+    if !matches!(why, LiveHostError::Offline { .. } | LiveHostError::NoAnswer { .. }) {
         return why;
     }
-    Refusal::HalfDone { done: done.into(), why: Box::new(why) }
+    LiveHostError::HalfDone { done: done.into(), why: Box::new(why) }
 }
 
-pub fn gone(subject: PathId, listing: Listing) -> Refusal {
+pub fn gone(subject: PathId, listing: Listing) -> LiveHostError {
     LiveError::Gone { subject, listing }.into()
 }
 
-pub fn wrong(subject: PathId, expected: &'static str, listing: Listing) -> Refusal {
+pub fn wrong(subject: PathId, expected: &'static str, listing: Listing) -> LiveHostError {
     LiveError::WrongKind { subject, expected, listing }.into()
 }
 
-pub fn track_of(path: PathId) -> Result<u32, Refusal> {
+pub fn track_of(path: PathId) -> Result<u32, LiveHostError> {
     if let PathId::Track(n) = path { Ok(n) } else { Err(wrong(path, "a track (track:N)", Listing::Tracks)) }
 }
 
-/// Live tells nothing about what an edit would do, so there is no diff.
+/// An empty diff: Live does not report what an edit would do.
 pub fn no_diff() -> Diff {
     Diff { changes: Vec::new(), count: 0, text: String::new() }
 }

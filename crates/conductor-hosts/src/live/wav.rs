@@ -1,6 +1,6 @@
-//! Samples of a Set, and the files a bounce is written to. Not here: mixing (`conductor-set`).
+//! Reads samples of a Set and writes bounces, as WAV files. Not here: mixing (`conductor-set`).
 
-use super::Refusal;
+use super::LiveHostError;
 use super::roots::Roots;
 use conductor_set::{Elsewhere, LiveError, RenderPiece, Samples};
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
@@ -9,12 +9,12 @@ use std::io::{self, BufWriter, Cursor};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Compressed audio is decoded nowhere, so a sample is as large as it sounds; beyond this a bounce
-/// would eat the machine.
+/// The largest sample that is read. Compressed audio is not decoded, so this also bounds the memory
+/// of a bounce.
 const MAX_SAMPLE_BYTES: usize = 1 << 30;
 
-fn cannot(piece: &RenderPiece, reason: impl Into<String>) -> Refusal {
-    Refusal::Set(LiveError::Unsupported {
+fn cannot(piece: &RenderPiece, reason: impl Into<String>) -> LiveHostError {
+    LiveHostError::Set(LiveError::Unsupported {
         subject: Some(piece.clip_id.to_string()),
         reason: reason.into(),
         instead: "the person puts the sample under a folder of [live] file_roots, or exports the track in Live".into(),
@@ -22,10 +22,10 @@ fn cannot(piece: &RenderPiece, reason: impl Into<String>) -> Refusal {
     })
 }
 
-/// The sample of a clip: beside the Set first, then where the Set says it lay. Both only inside the
-/// roots.
-pub fn read_sample(roots: &Roots, beside: &Path, piece: &RenderPiece) -> Result<Samples, Refusal> {
-    let near = piece.relative_path.as_ref().map(|it| beside.join(it));
+/// Reads the sample of a clip: first relative to the Set, then at the stored path. Both must be
+/// inside the roots.
+pub fn read_sample(roots: &Roots, folder_of_set: &Path, piece: &RenderPiece) -> Result<Samples, LiveHostError> {
+    let near = piece.relative_path.as_ref().map(|it| folder_of_set.join(it));
     let candidates = near.into_iter().chain(std::iter::once(PathBuf::from(&piece.path)));
     let mut last = None;
     for path in candidates {
@@ -37,10 +37,10 @@ pub fn read_sample(roots: &Roots, beside: &Path, piece: &RenderPiece) -> Result<
         }
     }
     let reason = match last {
-        Some(Refusal::OutsideRoots { path, .. }) => {
-            format!("its sample {} lies outside the allowed folders", path.display())
+        Some(LiveHostError::OutsideRoots { path, .. }) => {
+            format!("its sample {} is outside the allowed folders", path.display())
         }
-        Some(_) | None => format!("its sample {} is not there", piece.path),
+        Some(_) | None => format!("its sample {} does not exist", piece.path),
     };
     Err(cannot(piece, reason))
 }
@@ -70,7 +70,7 @@ fn decode(bytes: Vec<u8>) -> Result<Samples, String> {
     Ok(Samples { sample_rate, channels: lines })
 }
 
-/// A track's name as part of a file name.
+/// A track name made safe for a file name.
 pub fn slug(name: &str) -> String {
     let plain: String =
         name.chars().map(|it| if it.is_alphanumeric() || it == '-' { it } else { '_' }).take(60).collect();
@@ -78,26 +78,30 @@ pub fn slug(name: &str) -> String {
 }
 
 /// Writes a 32-bit float WAV under a name that is not taken yet.
-pub fn write_new(folder: &Path, stem: &str, samples: &Samples) -> Result<PathBuf, Refusal> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|fault| Refusal::io(folder, fault))?;
+pub fn write_new(folder: &Path, stem: &str, samples: &Samples) -> Result<PathBuf, LiveHostError> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|fault| LiveHostError::io(folder, fault))?;
     for again in 1_u32.. {
         let name = if again == 1 { format!("{stem}.wav") } else { format!("{stem}_{again}.wav") };
         let path = folder.join(name);
         let file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(file) => file,
             Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists && again < 10_000 => continue,
-            Err(fault) => return Err(Refusal::io(&path, fault)),
+            Err(fault) => return Err(LiveHostError::io(&path, fault)),
         };
         let written = write_all(file, samples);
         return match written {
             Ok(()) => Ok(path),
             Err(fault) => {
                 let _ = fs::remove_file(&path);
-                Err(Refusal::Io { path, reason: fault.to_string() })
+                Err(LiveHostError::Io { path, reason: fault.to_string() })
             }
         };
     }
-    Err(Refusal::Broken { reason: "no free name for the render".into() })
+    Err(LiveHostError::Broken { reason: "no free name for the render".into() })
 }
 
 fn write_all(file: fs::File, samples: &Samples) -> Result<(), hound::Error> {

@@ -1,6 +1,7 @@
-//! One writer at a time per Set, in the order of asking, and a bound on how many wait.
+//! The write queue of a Set: one writer at a time, first come first served, with a limit on waiting
+//! writers.
 
-use super::Refusal;
+use super::LiveHostError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::OwnedMutexGuard;
@@ -8,14 +9,14 @@ use tokio::sync::OwnedMutexGuard;
 /// Writes that may wait behind a running one.
 pub const MAX_WAITING: usize = 64;
 
-/// Clones share the lane: a Set that moves to another file keeps its writers in order.
+/// Clones share the queue: a Set that moves to another file keeps its writers in order.
 #[derive(Clone, Default)]
 pub struct Lane {
     turn: Arc<tokio::sync::Mutex<()>>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// The right to write to one Set. Dropped when the write is over, however it ended.
+/// The right to write to one Set; dropped at the end of the write.
 pub struct Turn {
     _held: OwnedMutexGuard<()>,
 }
@@ -29,16 +30,15 @@ impl Drop for Waiting<'_> {
 }
 
 impl Lane {
-    /// Waits for the turn. The bound is checked before the caller waits, so a flood is refused at
-    /// once instead of piling up.
-    pub async fn enter(&self) -> Result<Turn, Refusal> {
-        // A free lane has nobody to wait behind.
+    /// Waits for the turn. The limit is checked first, so a flood of writes is refused at once.
+    pub async fn enter(&self) -> Result<Turn, LiveHostError> {
+        // A free queue needs no waiting.
         if let Ok(held) = Arc::clone(&self.turn).try_lock_owned() {
             return Ok(Turn { _held: held });
         }
         let more = |waiting: usize| (waiting < MAX_WAITING).then_some(waiting + 1);
         if self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_err() {
-            return Err(Refusal::QueueFull { waiting: MAX_WAITING });
+            return Err(LiveHostError::QueueFull { waiting: MAX_WAITING });
         }
         let _place = Waiting(&self.waiting);
         Ok(Turn { _held: Arc::clone(&self.turn).lock_owned().await })
@@ -48,7 +48,7 @@ impl Lane {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Whether nobody writes or waits to.
+    /// Whether no write is running or waiting.
     pub fn is_idle(&self) -> bool {
         self.waiting() == 0 && self.turn.try_lock().is_ok()
     }
@@ -68,7 +68,7 @@ mod tests {
             assert!(waiting.as_mut().now_or_never().is_none());
         }
         assert_eq!(lane.waiting(), MAX_WAITING);
-        assert!(matches!(lane.enter().await, Err(Refusal::QueueFull { waiting: 64 })));
+        assert!(matches!(lane.enter().await, Err(LiveHostError::QueueFull { waiting: 64 })));
         // A caller that gave up makes room; so does the one that got its turn.
         queue.pop();
         assert_eq!(lane.waiting(), MAX_WAITING - 1);

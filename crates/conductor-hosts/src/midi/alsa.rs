@@ -1,18 +1,17 @@
 //! MIDI through the ALSA sequencer.
 //!
 //! Every open port is a sequencer client of its own with one thread: inputs wait in the kernel for
-//! events, outputs wait for the engine's [`queue`](super::queue). So a slow device delays no other,
-//! and nothing is shared but the list of our own client numbers. Ports that come and go are
-//! announced by the system client.
+//! events, outputs wait for the engine's [`queue`](super::queue). A slow device therefore does not
+//! delay others, and threads share only the list of our own client numbers. The system client
+//! announces ports that appear and vanish.
 //!
-//! The kernel's input pool may overrun when this process is starved. What was lost is unknown then,
-//! so every channel gets an all notes off: a missing press is inaudible, a missing release is a
-//! stuck note.
+//! The kernel's input pool may overrun when this process gets no processor time. The lost events
+//! are unknown then, so every channel gets an all notes off: a lost press is silent, a lost release
+//! would be a stuck note.
 //!
-//! alsa-lib writes its complaints to the terminal, so the device node is looked at before it is
-//! asked.
+//! alsa-lib prints errors to the terminal, so the device node is checked before alsa-lib opens it.
 
-use super::port_generation::Births;
+use super::port_generation::PortGenerations;
 use super::ring::EventSender;
 use super::threaded_output::Outlet;
 use super::{
@@ -20,7 +19,7 @@ use super::{
 };
 use alsa::seq::{self, Addr, ClientIter, Event, EventType, MidiEvent, PortCap, PortIter, PortSubscribe, PortType, Seq};
 use conductor_core::event::Taint;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::ops::ControlFlow;
@@ -34,10 +33,10 @@ const NAME: &str = "alsa";
 const DEVICE: &str = "/dev/snd/seq";
 /// Events the kernel keeps for one of our inputs; its own limit is 2000.
 const POOL: u32 = 2000;
-/// A long SysEx goes out in pieces of this size, which fit into every receiver's pool.
+/// A long SysEx is sent in pieces of this size, which fit into every receiver's pool.
 const PIECE: usize = 256;
-/// A sound card's port gets one piece in this time, the speed of a five-pin cable: the kernel drops
-/// what its buffer of 4096 bytes cannot take, and says nothing.
+/// Time per piece to a sound card, the speed of a five-pin cable: the kernel silently drops bytes
+/// that do not fit into its buffer of 4096 bytes.
 const PIECE_TIME: Duration = Duration::from_millis(85);
 
 pub struct Alsa {
@@ -53,16 +52,12 @@ struct Live {
     _announcer: Reader,
 }
 
-/// Our own handle, for looking around and for waking readers.
+/// Our own handle, for listing ports and for waking readers.
 #[derive(Clone)]
 struct Control {
     seq: Arc<Mutex<Seq>>,
     ours: Arc<Mutex<BTreeSet<i32>>>,
-    births: Arc<Mutex<Births>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
+    generations: Arc<Mutex<PortGenerations>>,
 }
 
 fn c_string(text: &str) -> CString {
@@ -70,7 +65,7 @@ fn c_string(text: &str) -> CString {
 }
 
 impl Alsa {
-    /// Touches nothing yet.
+    /// Does not open the sequencer yet.
     pub fn new(client_name: &str, stamp: Stamp, announce: Announce) -> Self {
         Alsa { client_name: c_string(client_name), stamp, announce, live: None }
     }
@@ -79,8 +74,7 @@ impl Alsa {
         if self.live.is_none() {
             self.live = Some(self.start()?);
         }
-        let gone = || Unavailable { backend: NAME, cause: Cause::NoDevice, detail: DEVICE.into() };
-        self.live.as_mut().ok_or_else(gone)
+        self.live.as_mut().ok_or_else(|| Unavailable::new(NAME, Cause::NoDevice, DEVICE))
     }
 
     fn start(&self) -> Result<Live, Unavailable> {
@@ -91,28 +85,28 @@ impl Alsa {
         let control = Control {
             seq: Arc::new(Mutex::new(seq)),
             ours: Arc::new(Mutex::new(BTreeSet::from([own]))),
-            births: Arc::default(),
+            generations: Arc::default(),
         };
         let (seq, port) =
             self.client(&control, "announcements", PortCap::WRITE | PortCap::NO_EXPORT).map_err(unavailable)?;
         subscribe(&seq, Addr::system_announce(), Addr { client: seq.client_id().map_err(unavailable)?, port })
             .map_err(unavailable)?;
         let announce = Arc::clone(&self.announce);
-        let (ours, births) = (Arc::clone(&control.ours), Arc::clone(&control.births));
+        let (ours, generations) = (Arc::clone(&control.ours), Arc::clone(&control.generations));
         let announcer = Reader::start(&control, seq, port, move || {
             Ok(move |event: Option<&mut Event<'_>>| {
                 let about = match event {
                     Some(event) => {
                         let about = event.get_data::<Addr>();
                         if let (EventType::PortStart, Some(port)) = (event.get_type(), about) {
-                            lock(&births).hear(id_of(port));
+                            generations.lock().announce(id_of(port));
                         }
                         about
                     }
-                    // Announcements were lost: whatever happened, the ports must be read again.
+                    // Announcements were lost, so the ports must be listed again.
                     None => Some(Addr::system_announce()),
                 };
-                if about.is_some_and(|addr| !lock(&ours).contains(&addr.client)) {
+                if about.is_some_and(|addr| !ours.lock().contains(&addr.client)) {
                     announce(Announcement::PortsChanged { backend: NAME });
                 }
             })
@@ -120,13 +114,13 @@ impl Alsa {
         Ok(Live { control, _announcer: announcer.map_err(unavailable)? })
     }
 
-    /// A new client of ours with one port.
+    /// A new client of our own with one port.
     fn client(&self, control: &Control, port: &str, caps: PortCap) -> alsa::Result<(Seq, i32)> {
         let direction =
             if caps.contains(PortCap::WRITE) { alsa::Direction::Capture } else { alsa::Direction::Playback };
         let seq = Seq::open(None, Some(direction), false)?;
         seq.set_client_name(&self.client_name)?;
-        lock(&control.ours).insert(seq.client_id()?);
+        control.ours.lock().insert(seq.client_id()?);
         let port = seq.create_simple_port(&c_string(port), caps, PortType::MIDI_GENERIC | PortType::APPLICATION)?;
         Ok((seq, port))
     }
@@ -136,29 +130,28 @@ impl Alsa {
         id: &str,
         name: &str,
         from: Option<Addr>,
-        lane: EventSender,
+        events: EventSender,
     ) -> Result<Box<dyn Input>, PortError> {
         let control = self.live()?.control.clone();
         let caps = match from {
             Some(_) => PortCap::WRITE | PortCap::NO_EXPORT,
             None => PortCap::WRITE | PortCap::SUBS_WRITE,
         };
-        let refused = |error: alsa::Error| refused(id, error);
+        let refused = |error: alsa::Error| PortError::refused(id, error);
         let (seq, port) = self.client(&control, name, caps).map_err(refused)?;
         // The kernel may grant less; its default pool works too.
         let _ = seq.set_client_pool_input(POOL);
         if let Some(from) = from {
             subscribe(&seq, from, Addr { client: seq.client_id().map_err(refused)?, port }).map_err(refused)?;
         }
-        let (intake, stamp) = (Intake::new(lane), Arc::clone(&self.stamp));
+        let (intake, stamp) = (Intake::new(events), Arc::clone(&self.stamp));
         let reader = Reader::start(&control, seq, port, move || {
             let decoder = MidiEvent::new(1)?;
             decoder.enable_running_status(false);
-            let mut hearing = Hearing { decoder, bytes: vec![0; 4096], intake, stamp, from };
-            Ok(move |event: Option<&mut Event<'_>>| hearing.hear(event))
+            let mut receiver = EventDecoder { decoder, bytes: vec![0; 4096], intake, stamp, from };
+            Ok(move |event: Option<&mut Event<'_>>| receiver.receive(event))
         });
-        let reader = reader.map_err(refused)?;
-        Ok(Box::new(OpenInput { reader }))
+        Ok(Box::new(reader.map_err(refused)?))
     }
 
     fn output(&mut self, id: &str, name: &str, to: Option<Addr>) -> Result<Box<dyn Output>, PortError> {
@@ -167,7 +160,7 @@ impl Alsa {
             Some(_) => PortCap::READ | PortCap::NO_EXPORT,
             None => PortCap::READ | PortCap::SUBS_READ,
         };
-        let refused = |error: alsa::Error| refused(id, error);
+        let refused = |error: alsa::Error| PortError::refused(id, error);
         let (seq, port) = self.client(&control, name, caps).map_err(refused)?;
         let mut paced = false;
         if let Some(to) = to {
@@ -191,26 +184,22 @@ impl Alsa {
 
 fn forget(ours: &Mutex<BTreeSet<i32>>, client: alsa::Result<i32>) {
     if let Ok(client) = client {
-        lock(ours).remove(&client);
+        ours.lock().remove(&client);
     }
 }
 
-/// Looks at the device node, so that the reason is ours and the terminal stays clean.
+/// Checks the device node, for a reason of our own and without output on the terminal.
 fn reachable(device: &Path) -> Result<(), Unavailable> {
     let open = std::fs::OpenOptions::new().read(true).write(true).open(device);
     let Err(error) = open else { return Ok(()) };
-    // A node without a driver behind it says "no such device", so everything else is a missing one.
+    // A node without a driver is also reported as missing.
     let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
     let cause = if denied { Cause::NoPermission } else { Cause::NoDevice };
-    Err(Unavailable { backend: NAME, cause, detail: format!("{}: {error}", device.display()) })
+    Err(Unavailable::new(NAME, cause, format!("{}: {error}", device.display())))
 }
 
 fn unavailable(error: alsa::Error) -> Unavailable {
-    Unavailable { backend: NAME, cause: Cause::Refused, detail: error.to_string() }
-}
-
-fn refused(id: &str, error: alsa::Error) -> PortError {
-    PortError::Refused { id: id.into(), detail: error.to_string() }
+    Unavailable::new(NAME, Cause::Refused, error)
 }
 
 fn subscribe(seq: &Seq, from: Addr, to: Addr) -> alsa::Result<()> {
@@ -231,8 +220,8 @@ impl Backend for Alsa {
 
     fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
         let live = self.live()?;
-        let seq = lock(&live.control.seq);
-        let ours = lock(&live.control.ours).clone();
+        let seq = live.control.seq.lock();
+        let ours = live.control.ours.lock().clone();
         let mut out = Vec::new();
         for client in ClientIter::new(&seq) {
             let number = client.get_client();
@@ -253,13 +242,13 @@ impl Backend for Alsa {
                 }
             }
         }
-        lock(&live.control.births).look(&mut out);
+        live.control.generations.lock().update(&mut out);
         Ok(out)
     }
 
-    fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
+    fn open_input(&mut self, id: &str, events: EventSender) -> Result<Box<dyn Input>, PortError> {
         let from = self.find(id, Way::Input)?;
-        self.input(id, &format!("from {id}"), Some(from), lane)
+        self.input(id, &format!("from {id}"), Some(from), events)
     }
 
     fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
@@ -267,8 +256,8 @@ impl Backend for Alsa {
         self.output(id, &format!("to {id}"), Some(to))
     }
 
-    fn create_input(&mut self, name: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
-        self.input(name, name, None, lane)
+    fn create_input(&mut self, name: &str, events: EventSender) -> Result<Box<dyn Input>, PortError> {
+        self.input(name, name, None, events)
     }
 
     fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
@@ -282,7 +271,7 @@ impl Alsa {
         let parts = id.split_once(':').and_then(|(client, port)| Some((client.parse().ok()?, port.parse().ok()?)));
         match parts {
             Some((client, port)) if known => Ok(Addr { client, port }),
-            _ => Err(PortError::Gone { id: id.into() }),
+            _ => Err(PortError::gone(id)),
         }
     }
 }
@@ -292,7 +281,7 @@ fn id_of(addr: Addr) -> String {
 }
 
 fn describe(way: Way, addr: Addr, client: &str, port: &str, card: Option<i32>) -> PortInfo {
-    // Most drivers repeat the client's name in the port's.
+    // Most drivers repeat the client's name in the port's name.
     let name = if port.starts_with(client) { port.to_owned() } else { format!("{client} {port}") };
     let other_names = [client, port].into_iter().filter(|it| **it != *name).map(str::to_owned).collect();
     let usb = card.and_then(|card| usb_id(&std::fs::read_to_string(format!("/proc/asound/card{card}/usbid")).ok()?));
@@ -301,13 +290,13 @@ fn describe(way: Way, addr: Addr, client: &str, port: &str, card: Option<i32>) -
         Some(topology(device.file_name()?.to_str()?))
     });
     let id = id_of(addr);
-    // The kernel's own virtual cards lead to programs.
+    // The kernel's virtual cards connect programs, not devices.
     let is_virtual = topology.as_deref().is_some_and(|it| it.starts_with("snd_virmidi") || it.starts_with("snd_dummy"));
     let is_hardware = card.is_some() && !is_virtual;
     PortInfo { other_names, usb, topology, is_hardware, ..PortInfo::new(NAME, way, id, name) }
 }
 
-/// `17cc:1700` as the kernel writes it.
+/// Parses `17cc:1700`.
 fn usb_id(text: &str) -> Option<UsbId> {
     let (vendor, product) = text.trim().split_once(':')?;
     Some(UsbId { vendor: u16::from_str_radix(vendor, 16).ok()?, product: u16::from_str_radix(product, 16).ok()? })
@@ -327,8 +316,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// `begin` runs in the new thread; what it makes gets each event, and nothing when the kernel
-    /// had to drop some.
+    /// `begin` runs in the new thread and makes the handler. The handler gets each event, and
+    /// `None` when the kernel had to drop some.
     fn start<H: FnMut(Option<&mut Event<'_>>)>(
         control: &Control,
         seq: Seq,
@@ -341,12 +330,12 @@ impl Reader {
             Reader { control: control.clone(), address, open: Arc::clone(&open), closing: Arc::clone(&closing) };
         let ours = Arc::clone(&control.ours);
         let started = thread::Builder::new().name("alsa-in".into()).spawn(move || {
-            if let Ok(mut heard) = begin() {
+            if let Ok(mut handle) = begin() {
                 let mut input = seq.input();
                 while !closing.load(Ordering::Acquire) {
                     match input.event_input() {
-                        Ok(mut event) => heard(Some(&mut event)),
-                        Err(error) if error.errno() == OVERRUN => heard(None),
+                        Ok(mut event) => handle(Some(&mut event)),
+                        Err(error) if error.errno() == OVERRUN => handle(None),
                         Err(error) if error.errno() == INTERRUPTED => {}
                         Err(_) => break,
                     }
@@ -370,27 +359,27 @@ const INTERRUPTED: i32 = 4;
 impl Drop for Reader {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
-        // The thread waits in the kernel; an event of our own lets it look up. Should that fail, it
-        // ends with the next event.
+        // The thread waits in the kernel; an event of our own wakes it. If sending fails, the
+        // thread ends at its next event.
         let mut wake = Event::new(EventType::Usr0, &[0u8; 12]);
         wake.set_dest(self.address);
         wake.set_direct();
-        let _ = lock(&self.control.seq).event_output_direct(&mut wake);
+        let _ = self.control.seq.lock().event_output_direct(&mut wake);
     }
 }
 
-/// What an input does with its events.
-struct Hearing {
+/// Turns the sequencer events of an input into bytes for the decoder.
+struct EventDecoder {
     decoder: MidiEvent,
     bytes: Vec<u8>,
     intake: Intake,
     stamp: Stamp,
-    /// The port it listens to; a port of ours that others connect to has none.
+    /// The port that we listen to; absent for a port of our own that others connect to.
     from: Option<Addr>,
 }
 
-impl Hearing {
-    fn hear(&mut self, event: Option<&mut Event<'_>>) {
+impl EventDecoder {
+    fn receive(&mut self, event: Option<&mut Event<'_>>) {
         let at = (self.stamp)();
         let Some(event) = event else {
             for channel in 0..16 {
@@ -398,17 +387,17 @@ impl Hearing {
             }
             return;
         };
-        // The kernel delivers what any client addresses to this port, subscribed or not.
+        // The kernel also delivers events of clients that are not subscribed to this port.
         let is_strange = self.from.is_some_and(|from| event.get_source() != from);
         let taint = if is_strange { Taint::Virtual } else { Taint::Clean };
         if let Some(sysex) = event.get_ext() {
-            // Whole or in pieces, these are the bytes of the cable.
+            // A whole message or a piece of one.
             if event.get_type() == EventType::Sysex {
                 self.intake.hear(at, taint, sysex);
             }
             return;
         }
-        // Events that are not MIDI (subscriptions, our own waking) have no bytes.
+        // Events that are not MIDI (subscriptions, our own wake-up) have no bytes.
         if let Ok(len) = self.decoder.decode(&mut self.bytes, event)
             && let Some(bytes) = self.bytes.get(..len)
         {
@@ -417,13 +406,9 @@ impl Hearing {
     }
 }
 
-struct OpenInput {
-    reader: Reader,
-}
-
-impl Input for OpenInput {
+impl Input for Reader {
     fn is_open(&self) -> bool {
-        self.reader.open.load(Ordering::Acquire)
+        self.open.load(Ordering::Acquire)
     }
 }
 
@@ -431,7 +416,7 @@ struct Writer {
     seq: Seq,
     port: i32,
     encoder: MidiEvent,
-    /// A driver's buffer is behind this port, and not a program's.
+    /// The port belongs to a driver with a small buffer, not to a program.
     paced: bool,
     stamp: Stamp,
 }
@@ -452,7 +437,7 @@ impl Writer {
                 }
             };
             if sent.is_err() {
-                // The port has no listener any more; the rest of this message has nowhere to go.
+                // The port has no listener any more, so the rest of the message is dropped.
                 break;
             }
             rest = later;
@@ -470,7 +455,7 @@ impl Writer {
     }
 }
 
-/// Waits the whole time: every message that is queued meanwhile wakes this thread.
+/// Waits the whole time, although every newly queued message wakes this thread.
 fn pause(stamp: &Stamp, time: Duration) {
     let start = stamp();
     loop {

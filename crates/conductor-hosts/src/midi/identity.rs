@@ -1,13 +1,12 @@
-//! Which port is which configured device, and when to try again. Pure: ports and time come in as
-//! values.
+//! Assigns ports to configured devices, and decides when to retry. Pure: ports and time are
+//! arguments.
 //!
-//! A port goes to the alias whose matcher fits it best; equal fits go to the alias listed first.
-//! Two equal controllers are told apart by where they are plugged in: ports in topology order to
-//! aliases in file order. A port that had an alias keeps it while it is there, and gets it back
-//! when it returns to its place. Each alias has at most one port per way; what is left over is
-//! `raw:<port>`.
+//! A port gets the alias whose matcher is most specific; equal ones go to the alias listed first.
+//! Two equal controllers are distinguished by their USB socket: ports in topology order get aliases
+//! in file order. A port keeps its alias while it exists, and gets it back when it returns to its
+//! place. Each alias has at most one port per way; a port without an alias is `raw:<port>`.
 //!
-//! Not here: opening ports, and gamepads' own events (they use the same rule with their own facts).
+//! Not here: opening ports. Gamepads are assigned by the same rule.
 
 use super::{PortInfo, Way};
 use conductor_core::config::{Device, Matcher, Protocol};
@@ -16,7 +15,7 @@ use regex::Regex;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
-/// How much a matcher says about a device; the highest that matches decides.
+/// How specific a matcher is; the most specific one that matches decides.
 pub fn specificity(matcher: &Matcher) -> u8 {
     match matcher {
         Matcher::NameRegex(_) => 10,
@@ -30,30 +29,23 @@ pub fn specificity(matcher: &Matcher) -> u8 {
     }
 }
 
-/// Why this matcher can never match on this platform; the configuration check shows it as a
+/// Why this matcher can never match on this platform. The configuration check reports it as a
 /// warning.
 pub fn never_matches(matcher: &Matcher, protocol: Protocol, platform: Platform) -> Option<&'static str> {
-    match (matcher, protocol) {
-        (_, Protocol::Osc) => Some("an OSC listener has no port to match"),
-        (Matcher::CoreMidiUniqueId(_), Protocol::Midi) if platform != Platform::MacOs => {
-            Some("only macOS gives MIDI ports a CoreMIDI id")
+    let is_midi = match protocol {
+        Protocol::Osc => return Some("an OSC listener has no port to match"),
+        Protocol::Midi => true,
+        Protocol::Gamepad => false,
+    };
+    match matcher {
+        Matcher::CoreMidiUniqueId(_) if !is_midi => Some("gamepads have no CoreMIDI id"),
+        Matcher::CoreMidiUniqueId(_) => {
+            (platform != Platform::MacOs).then_some("only macOS gives MIDI ports a CoreMIDI id")
         }
-        (Matcher::CoreMidiUniqueId(_), Protocol::Gamepad) => Some("gamepads have no CoreMIDI id"),
-        (Matcher::ControllerGuid(_), Protocol::Midi) => Some("only gamepads have a controller GUID"),
-        (Matcher::UsbIdentifier { .. } | Matcher::UsbTopology(_), Protocol::Midi) if platform == Platform::Other => {
-            Some("this platform does not tell where a MIDI port is plugged in")
-        }
-        (
-            Matcher::NameRegex(_)
-            | Matcher::NameContains(_)
-            | Matcher::PlatformId(_)
-            | Matcher::ExactName(_)
-            | Matcher::UsbTopology(_)
-            | Matcher::UsbIdentifier { .. }
-            | Matcher::ControllerGuid(_)
-            | Matcher::CoreMidiUniqueId(_),
-            Protocol::Midi | Protocol::Gamepad,
-        ) => None,
+        Matcher::ControllerGuid(_) => is_midi.then_some("only gamepads have a controller GUID"),
+        Matcher::UsbIdentifier { .. } | Matcher::UsbTopology(_) => (is_midi && platform == Platform::Other)
+            .then_some("this platform does not report where a MIDI port is plugged in"),
+        Matcher::NameRegex(_) | Matcher::NameContains(_) | Matcher::PlatformId(_) | Matcher::ExactName(_) => None,
     }
 }
 
@@ -64,11 +56,11 @@ pub enum Platform {
     Other,
 }
 
-/// What a port is to us.
+/// The device that a port belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     Alias(String),
-    /// Not configured; opened only when everything is listened to. Carries `raw:<port>`.
+    /// Not configured; opened only when all ports are listened to. Holds `raw:<port>`.
     Raw(String),
 }
 
@@ -87,21 +79,21 @@ impl Identity {
     }
 }
 
-/// What a port is known by when it comes back: the platform's id may have changed meanwhile.
+/// Identifies a port that comes back; the platform's id may have changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     way: Way,
     backend: &'static str,
     name: String,
     topology: Option<String>,
-    /// Which of several equal ones, in order.
+    /// The index among equal ports.
     ordinal: usize,
 }
 
-/// The configured devices, and which port each had.
+/// The configured devices, and the port that each had.
 pub struct Roster {
     rows: Vec<Row>,
-    /// The alias each place had last.
+    /// The last alias of each place.
     before: BTreeMap<Place, String>,
 }
 
@@ -112,24 +104,17 @@ struct Row {
     tests: Vec<(u8, Test)>,
 }
 
-enum Test {
-    Name(String),
-    /// In lower case.
-    Part(String),
-    Regex(Regex),
-    Plain(Matcher),
-}
+type Test = Box<dyn Fn(&PortInfo) -> bool + Send>;
 
 impl Roster {
-    /// Takes the devices of one protocol. A disabled device keeps its alias: it is muted, not
-    /// unknown, and a port that lost its alias would be heard as a raw one. A loopback device
-    /// matches its own name above all.
+    /// Takes the devices of one protocol. A disabled device keeps its alias: without it, its port
+    /// would be listened to as a raw one. A loopback device matches its own name before all others.
     pub fn new(devices: &[Device], protocol: Protocol) -> Self {
         let rows = devices.iter().filter(|device| device.protocol == protocol).map(Row::new).collect();
         Roster { rows, before: BTreeMap::new() }
     }
 
-    /// Takes a new configuration and keeps what is known of places.
+    /// Takes a new configuration and keeps the known places.
     pub fn reload(&mut self, devices: &[Device], protocol: Protocol) {
         self.rows = Roster::new(devices, protocol).rows;
     }
@@ -148,8 +133,8 @@ impl Roster {
                     }
                 }
             }
-            // Best fit first; of equal fits the alias a place had before; then places and aliases
-            // in their order.
+            // The most specific first; of equal ones the last alias of the place; then the order of
+            // places and aliases.
             offers.sort_by(|a, b| {
                 let strength = |it: &Offer| Reverse((it.fit, it.known));
                 strength(a)
@@ -200,33 +185,14 @@ struct Offer {
 
 impl Row {
     fn new(device: &Device) -> Self {
-        let mut tests: Vec<(u8, Test)> = device
-            .matchers
-            .iter()
-            .filter_map(|matcher| {
-                let test = match matcher {
-                    Matcher::ExactName(name) => Test::Name(name.clone()),
-                    Matcher::NameContains(part) => Test::Part(part.to_lowercase()),
-                    // It compiled when the configuration was read; a row that does not is one that
-                    // matches nothing.
-                    Matcher::NameRegex(pattern) => Test::Regex(Regex::new(pattern).ok()?),
-                    Matcher::PlatformId(_)
-                    | Matcher::UsbTopology(_)
-                    | Matcher::ControllerGuid(_)
-                    | Matcher::UsbIdentifier { .. }
-                    | Matcher::CoreMidiUniqueId(_) => Test::Plain(matcher.clone()),
-                };
-                Some((specificity(matcher), test))
-            })
-            .collect();
-        if device.loopback {
-            tests.push((u8::MAX, Test::Name(device.alias.clone())));
-        }
+        let tests = device.matchers.iter().filter_map(|it| Some((specificity(it), test(it)?)));
+        let own_name = device.loopback.then(|| Matcher::ExactName(device.alias.clone()));
+        let own_name = own_name.and_then(|it| Some((u8::MAX, test(&it)?)));
         Row {
             alias: device.alias.clone(),
             input: device.direction.has_input(),
             output: device.direction.has_output(),
-            tests,
+            tests: tests.chain(own_name).collect(),
         }
     }
 
@@ -238,29 +204,35 @@ impl Row {
     }
 
     fn fit(&self, port: &PortInfo) -> Option<u8> {
-        self.tests.iter().filter(|(_, test)| test.accepts(port)).map(|(fit, _)| *fit).max()
+        self.tests.iter().filter(|(_, test)| test(port)).map(|(fit, _)| *fit).max()
     }
 }
 
-impl Test {
-    fn accepts(&self, port: &PortInfo) -> bool {
-        let mut names = std::iter::once(&port.name).chain(&port.other_names);
-        match self {
-            Test::Name(name) => names.any(|it| it == name),
-            Test::Part(part) => names.any(|it| it.to_lowercase().contains(part)),
-            Test::Regex(regex) => names.any(|it| regex.is_match(it)),
-            Test::Plain(matcher) => match matcher {
-                Matcher::PlatformId(id) => port.id == *id,
-                Matcher::UsbTopology(path) => port.topology.as_ref() == Some(path),
-                Matcher::ControllerGuid(guid) => port.guid.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(guid)),
-                Matcher::UsbIdentifier { vendor_id, product_id } => {
-                    port.usb.is_some_and(|usb| usb.vendor == *vendor_id && usb.product == *product_id)
-                }
-                Matcher::CoreMidiUniqueId(id) => port.unique_id == Some(*id),
-                Matcher::ExactName(_) | Matcher::NameContains(_) | Matcher::NameRegex(_) => false,
-            },
-        }
+/// None for a pattern that does not compile; the configuration check refuses such a pattern.
+fn test(matcher: &Matcher) -> Option<Test> {
+    fn any_name(port: &PortInfo, test: impl FnMut(&String) -> bool) -> bool {
+        std::iter::once(&port.name).chain(&port.other_names).any(test)
     }
+    Some(match matcher.clone() {
+        Matcher::ExactName(name) => Box::new(move |port| any_name(port, |it| *it == name)),
+        Matcher::NameContains(part) => {
+            let part = part.to_lowercase();
+            Box::new(move |port| any_name(port, |it| it.to_lowercase().contains(&part)))
+        }
+        Matcher::NameRegex(pattern) => {
+            let regex = Regex::new(&pattern).ok()?;
+            Box::new(move |port| any_name(port, |it| regex.is_match(it)))
+        }
+        Matcher::PlatformId(id) => Box::new(move |port| port.id == id),
+        Matcher::UsbTopology(path) => Box::new(move |port| port.topology.as_ref() == Some(&path)),
+        Matcher::ControllerGuid(guid) => {
+            Box::new(move |port| port.guid.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(&guid)))
+        }
+        Matcher::UsbIdentifier { vendor_id, product_id } => {
+            Box::new(move |port| port.usb.is_some_and(|usb| usb.vendor == vendor_id && usb.product == product_id))
+        }
+        Matcher::CoreMidiUniqueId(id) => Box::new(move |port| port.unique_id == Some(id)),
+    })
 }
 
 fn places(ports: &[PortInfo]) -> Vec<Place> {
@@ -284,8 +256,8 @@ fn places(ports: &[PortInfo]) -> Vec<Place> {
     ports.iter().zip(ordinals).map(place).collect()
 }
 
-/// By topology, those without one last, then by id. Numbers inside compare as numbers: `1-2` comes
-/// before `1-10`.
+/// By topology, ports without one last, then by id. Digits compare as numbers: `1-2` is before
+/// `1-10`.
 fn compare_places(a: Option<&PortInfo>, b: Option<&PortInfo>) -> Ordering {
     let (Some(a), Some(b)) = (a, b) else { return Ordering::Equal };
     match (&a.topology, &b.topology) {
@@ -320,8 +292,7 @@ enum Chunk {
     Char(char),
 }
 
-/// When to try again what is absent: after 1, 2, 4, 8, 16 and 30 seconds, then every 30 seconds for
-/// ever.
+/// When to retry an absent port: after 1, 2, 4, 8, 16 and 30 seconds, then every 30 seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backoff {
     failures: u32,
@@ -349,13 +320,12 @@ impl Backoff {
         *self = Self::default();
     }
 
-    /// Something changed (a port appeared): try at once, and wait from the start again if that
-    /// fails.
+    /// After a change (a port appeared): retry at once, with the shortest wait after a failure.
     pub fn hurry(&mut self) {
         self.succeeded();
     }
 
-    /// When the next attempt is due; absent when nothing failed.
+    /// When the next attempt is due; absent without a failure.
     pub fn next(&self) -> Option<Micros> {
         self.next
     }

@@ -1,14 +1,14 @@
 //! MIDI through a JACK server (or PipeWire, which speaks its protocol).
 //!
-//! One client. Ports are handed to the process callback through a ring and come back through
-//! another, so the callback neither locks nor frees. Output goes through [`queue`](super::queue): a
-//! burst that does not fit into one period goes on in the next, in order.
+//! The backend is one JACK client. A ring passes new ports to the process callback and another ring
+//! returns closed ones, so the callback neither locks nor frees. Output goes through
+//! [`queue`](super::queue): a burst that does not fit into one period continues in the next, in
+//! order.
 //!
-//! libjack is loaded when a server is first seen. Without it, or without a server, `connect` says
-//! so; nothing else happens. After the server ended, every handle is dead and `connect` starts
-//! anew.
+//! libjack is loaded when a server is first seen. Without libjack or a server, `connect` reports
+//! the reason. After the server ended, all handles are dead and `connect` makes a new client.
 
-use super::port_generation::Births;
+use super::port_generation::PortGenerations;
 use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
 use super::ring::EventSender;
 use super::{
@@ -26,9 +26,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const NAME: &str = "jack";
 const MIDI: &str = "8 bit raw midi";
-/// Ports of ours at most; the callback's lists never grow.
+/// Most ports of our own; the callback's lists never grow.
 const PORTS_MAX: usize = 128;
-/// Registrations that may come between two looks.
+/// Most registrations between two scans.
 const REGISTERED_MAX: usize = 4096;
 
 pub struct Jack {
@@ -38,20 +38,21 @@ pub struct Jack {
     live: Option<Live>,
 }
 
-/// A connection to a server that was alive when it was made.
+/// A connection to a server.
 struct Live {
     client: AsyncClient<Notices, Process>,
     arrivals: rtrb::Producer<Arrival>,
     departures: rtrb::Consumer<Arrival>,
     alive: Arc<AtomicBool>,
-    made: u32,
-    /// Ports that were registered since the last look.
+    /// Numbers the ports that we register without a given name.
+    last_number: u32,
+    /// Ports that were registered since the last scan.
     registered: Receiver<PortId>,
-    births: Births,
+    generations: PortGenerations,
 }
 
 impl Jack {
-    /// Touches nothing yet. The server may give the client another name when this one is taken.
+    /// Does not connect yet. The server changes the client's name when it is taken.
     pub fn new(client_name: &str, stamp: Stamp, announce: Announce) -> Self {
         let client_name = client_name.replace(['\0', ':'], ".");
         Jack { client_name, stamp, announce, live: None }
@@ -64,9 +65,9 @@ impl Jack {
         if self.live.is_none() {
             self.live = Some(Live::start(&self.client_name, &self.stamp, &self.announce)?);
         }
-        let absent = || Unavailable { backend: NAME, cause: Cause::NoServer, detail: "the server ended".into() };
-        let live = self.live.as_mut().ok_or_else(absent)?;
-        live.bury();
+        let ended = || Unavailable::new(NAME, Cause::NoServer, "the server ended");
+        let live = self.live.as_mut().ok_or_else(ended)?;
+        live.unregister_closed();
         Ok(live)
     }
 }
@@ -74,12 +75,10 @@ impl Jack {
 impl Live {
     fn start(name: &str, stamp: &Stamp, announce: &Announce) -> Result<Live, Unavailable> {
         if !server_may_run() {
-            let detail = "no sign of JACK or PipeWire".to_owned();
-            return Err(Unavailable { backend: NAME, cause: Cause::NoServer, detail });
+            return Err(Unavailable::new(NAME, Cause::NoServer, "no sign of JACK or PipeWire"));
         }
         let (client, _) = Client::new(name, ClientOptions::NO_START_SERVER).map_err(unavailable)?;
-        // The library is there now. What it has to say it says through its return values; its lines
-        // would land in the terminal.
+        // The library is loaded. Errors come as return values; its log would go to the terminal.
         jack::set_logger(LoggerType::None);
         let (arrivals, arrivals_out) = rtrb::RingBuffer::new(PORTS_MAX);
         let (departures_in, departures) = rtrb::RingBuffer::new(2 * PORTS_MAX);
@@ -94,23 +93,24 @@ impl Live {
             stamp: Arc::clone(stamp),
         };
         let client = client.activate_async(notices, process).map_err(unavailable)?;
-        Ok(Live { client, arrivals, departures, alive, made: 0, registered, births: Births::default() })
+        let generations = PortGenerations::default();
+        Ok(Live { client, arrivals, departures, alive, last_number: 0, registered, generations })
     }
 
-    /// Hears of the registrations since the last look. Numbers of ports are used again, so a number
-    /// stands for whoever has it now.
-    fn hear_births(&mut self) {
+    /// Reads the registrations since the last scan. Port numbers are reused; each is looked up as
+    /// it is now.
+    fn read_registrations(&mut self) {
         while let Ok(port) = self.registered.try_recv() {
             let name = self.client.as_client().port_by_id(port).and_then(|it| it.name().ok());
-            name.into_iter().for_each(|name| self.births.hear(name));
+            name.into_iter().for_each(|name| self.generations.announce(name));
         }
     }
 
-    /// Unregisters the ports the callback has given back.
-    fn bury(&mut self) {
+    /// Unregisters the ports that the callback has returned.
+    fn unregister_closed(&mut self) {
         while let Ok(port) = self.departures.pop() {
             let client = self.client.as_client();
-            // It fails only when the server is gone, and then the port is gone with it.
+            // This fails only when the server is gone, and the port with it.
             let _ = match port {
                 Arrival::Input(input) => client.unregister_port(input.port),
                 Arrival::Output(output) => client.unregister_port(output.port),
@@ -122,58 +122,55 @@ impl Live {
         let name = match name {
             Some(name) => name.replace(['\0', ':'], "."),
             None => {
-                self.made = self.made.wrapping_add(1);
+                self.last_number = self.last_number.wrapping_add(1);
                 let kind = if spec.jack_flags().contains(PortFlags::IS_INPUT) { "in" } else { "out" };
-                format!("{kind}_{}", self.made)
+                format!("{kind}_{}", self.last_number)
             }
         };
-        self.client.as_client().register_port(&name, spec).map_err(|error| refused(&name, error))
+        self.client.as_client().register_port(&name, spec).map_err(|error| PortError::refused(&name, error))
     }
 
-    fn port(&self, id: &str) -> Result<(), PortError> {
+    fn check_exists(&self, id: &str) -> Result<(), PortError> {
         let named = (!id.contains('\0')).then(|| self.client.as_client().port_by_name(id)).flatten();
-        named.map(|_| ()).ok_or_else(|| PortError::Gone { id: id.into() })
+        named.map(|_| ()).ok_or_else(|| PortError::gone(id))
     }
 
     fn connect(&self, from: &str, to: &str, theirs: &str) -> Result<(), PortError> {
-        self.client.as_client().connect_ports_by_name(from, to).map_err(|error| refused(theirs, error))
+        self.client.as_client().connect_ports_by_name(from, to).map_err(|error| PortError::refused(theirs, error))
     }
 
     fn admit(&mut self, port: Arrival, id: &str) -> Result<(), PortError> {
-        let full = |_| PortError::Refused { id: id.into(), detail: format!("{PORTS_MAX} ports are open already") };
+        let full = |_| PortError::refused(id, format!("{PORTS_MAX} ports are open already"));
         self.arrivals.push(port).map_err(full)
     }
 
-    fn input(&mut self, port: Port<MidiIn>, lane: EventSender, id: &str) -> Result<Box<dyn Input>, PortError> {
-        let closing = Arc::new(AtomicBool::new(false));
-        let input = InPort { port, intake: Intake::new(lane), closing: Arc::clone(&closing) };
+    /// A new port of our own, and its full name.
+    fn input(&mut self, name: Option<&str>, id: &str, events: EventSender) -> Result<(OpenPort, String), PortError> {
+        let port = self.register(name, MidiIn::default())?;
+        let ours = port.name().map_err(|error| PortError::refused(id, error))?;
+        let open = OpenPort { alive: Arc::clone(&self.alive), closing: Arc::default() };
+        let input = InPort { port, intake: Intake::new(events), closing: Arc::clone(&open.closing) };
         self.admit(Arrival::Input(Box::new(input)), id)?;
-        Ok(Box::new(OpenInput { alive: Arc::clone(&self.alive), closing }))
+        Ok((open, ours))
     }
 
-    fn output(&mut self, port: Port<MidiOut>, id: &str) -> Result<Box<dyn Output>, PortError> {
-        let closing = Arc::new(AtomicBool::new(false));
+    /// A new port of our own, and its full name.
+    fn output(&mut self, name: Option<&str>, id: &str) -> Result<(OpenOutput, String), PortError> {
+        let port = self.register(name, MidiOut::default())?;
+        let ours = port.name().map_err(|error| PortError::refused(id, error))?;
+        let open = OpenPort { alive: Arc::clone(&self.alive), closing: Arc::default() };
         let largest = Arc::new(AtomicUsize::new(usize::MAX));
-        let (sender, receiver) = queue(QUEUE_BYTES);
-        let output = OutPort {
-            port,
-            queue: receiver,
-            closing: Arc::clone(&closing),
-            largest: Arc::clone(&largest),
-            silent: false,
-        };
+        let (sender, queue) = queue(QUEUE_BYTES);
+        let closing = Arc::clone(&open.closing);
+        let output = OutPort { port, queue, closing, largest: Arc::clone(&largest), is_idle: false };
         self.admit(Arrival::Output(Box::new(output)), id)?;
-        Ok(Box::new(OpenOutput { queue: sender, alive: Arc::clone(&self.alive), closing, largest }))
+        Ok((OpenOutput { queue: sender, port: open, largest }, ours))
     }
 }
 
-fn refused(id: &str, error: jack::Error) -> PortError {
-    PortError::Refused { id: id.into(), detail: error.to_string() }
-}
-
-/// Loading libjack brings four megabytes of libraries along, so without a server it stays on the
-/// disk. A server's socket lies in `/dev/shm` (`jack_<name>_<uid>_<number>`, or `jack-<uid>/` for
-/// the older one); PipeWire's in the runtime folder. What cannot be read counts as a sign.
+/// Looks for a server before libjack is loaded, which takes four megabytes. A JACK server has a
+/// socket in `/dev/shm` (`jack_<name>_<uid>_<number>`, older ones the folder `jack-<uid>/`),
+/// PipeWire has one in the runtime folder. If `/dev/shm` cannot be read, a server may run.
 fn server_may_run() -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     if !cfg!(target_os = "linux") {
@@ -192,7 +189,10 @@ fn server_may_run() -> bool {
     })
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum; only two of its members say more than their text")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a foreign enum; only two of its variants need more than their text"
+)]
 fn unavailable(error: jack::Error) -> Unavailable {
     let (cause, detail) = match error {
         jack::Error::LibraryError(why) => (Cause::LibraryMissing, why),
@@ -200,12 +200,12 @@ fn unavailable(error: jack::Error) -> Unavailable {
             let no_server = status.intersects(ClientStatus::SERVER_FAILED | ClientStatus::SERVER_ERROR)
                 || status == ClientStatus::FAILURE;
             let cause = if no_server { Cause::NoServer } else { Cause::Refused };
-            let words: Vec<&str> = status.iter_names().map(|(name, _)| name).collect();
-            (cause, words.join(" "))
+            let names: Vec<&str> = status.iter_names().map(|(name, _)| name).collect();
+            (cause, names.join(" "))
         }
         other => (Cause::Refused, other.to_string()),
     };
-    Unavailable { backend: NAME, cause, detail }
+    Unavailable::new(NAME, cause, detail)
 }
 
 impl Backend for Jack {
@@ -219,11 +219,11 @@ impl Backend for Jack {
 
     fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
         let live = self.live()?;
-        live.hear_births();
+        live.read_registrations();
         let client = live.client.as_client();
         let ours = format!("{}:", client.name());
         let mut out = Vec::new();
-        // What others put out is what we hear.
+        // Outputs of others are our inputs.
         for (way, flag) in [(Way::Input, PortFlags::IS_OUTPUT), (Way::Output, PortFlags::IS_INPUT)] {
             for id in client.ports(None, Some(MIDI), flag) {
                 if id.starts_with(&ours) {
@@ -232,62 +232,55 @@ impl Backend for Jack {
                 let port = client.port_by_name(&id);
                 let is_hardware = port.as_ref().is_some_and(|it| it.flags().contains(PortFlags::IS_PHYSICAL));
                 let aliases = port.and_then(|it| it.aliases().ok()).unwrap_or_default();
-                // `system:midi_capture_1` says nothing; its alias carries the device's name.
-                let speaking = aliases.first().filter(|_| id.starts_with("system:")).cloned();
-                let name = speaking.unwrap_or_else(|| id.clone());
+                // The name of the device is the alias of a port such as `system:midi_capture_1`.
+                let device = aliases.first().filter(|_| id.starts_with("system:")).cloned();
+                let name = device.unwrap_or_else(|| id.clone());
                 let other_names = aliases.into_iter().chain([id.clone()]).filter(|it| *it != name).collect();
                 out.push(PortInfo { other_names, is_hardware, ..PortInfo::new(NAME, way, id, name) });
             }
         }
-        live.births.look(&mut out);
+        live.generations.update(&mut out);
         Ok(out)
     }
 
-    fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
+    fn open_input(&mut self, id: &str, events: EventSender) -> Result<Box<dyn Input>, PortError> {
         let live = self.live()?;
-        live.port(id)?;
-        let port = live.register(None, MidiIn::default())?;
-        let ours = port.name().map_err(|error| refused(id, error))?;
-        let input = live.input(port, lane, id)?;
+        live.check_exists(id)?;
+        let (input, ours) = live.input(None, id, events)?;
         live.connect(id, &ours, id)?;
-        Ok(input)
+        Ok(Box::new(input))
     }
 
     fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
         let live = self.live()?;
-        live.port(id)?;
-        let port = live.register(None, MidiOut::default())?;
-        let ours = port.name().map_err(|error| refused(id, error))?;
-        let output = live.output(port, id)?;
+        live.check_exists(id)?;
+        let (output, ours) = live.output(None, id)?;
         live.connect(&ours, id, id)?;
-        Ok(output)
+        Ok(Box::new(output))
     }
 
-    fn create_input(&mut self, name: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
-        let live = self.live()?;
-        let port = live.register(Some(name), MidiIn::default())?;
-        live.input(port, lane, name)
+    fn create_input(&mut self, name: &str, events: EventSender) -> Result<Box<dyn Input>, PortError> {
+        Ok(Box::new(self.live()?.input(Some(name), name, events)?.0))
     }
 
     fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
-        let live = self.live()?;
-        let port = live.register(Some(name), MidiOut::default())?;
-        live.output(port, name)
+        Ok(Box::new(self.live()?.output(Some(name), name)?.0))
     }
 }
 
-struct OpenInput {
+/// A handle of a port. Dropping it makes the callback return the port.
+struct OpenPort {
     alive: Arc<AtomicBool>,
     closing: Arc<AtomicBool>,
 }
 
-impl Input for OpenInput {
+impl Input for OpenPort {
     fn is_open(&self) -> bool {
         self.alive.load(Ordering::Acquire)
     }
 }
 
-impl Drop for OpenInput {
+impl Drop for OpenPort {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
     }
@@ -295,9 +288,8 @@ impl Drop for OpenInput {
 
 struct OpenOutput {
     queue: QueueSender,
-    alive: Arc<AtomicBool>,
-    closing: Arc<AtomicBool>,
-    /// The largest message the server's buffer holds, as the callback last saw it.
+    port: OpenPort,
+    /// The largest message that fits into the server's buffer, as the callback last saw it.
     largest: Arc<AtomicUsize>,
 }
 
@@ -308,7 +300,7 @@ impl Output for OpenOutput {
         }
         let max = self.largest.load(Ordering::Relaxed);
         if message.len() > max {
-            // A message that is wrong in itself keeps that reason.
+            // A malformed message is reported as malformed.
             super::check_message(message)?;
             return Err(SendError::TooLong { max });
         }
@@ -316,13 +308,7 @@ impl Output for OpenOutput {
     }
 
     fn is_open(&self) -> bool {
-        self.alive.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for OpenOutput {
-    fn drop(&mut self) {
-        self.closing.store(true, Ordering::Release);
+        self.port.is_open()
     }
 }
 
@@ -343,12 +329,12 @@ struct OutPort {
     queue: QueueReceiver,
     closing: Arc<AtomicBool>,
     largest: Arc<AtomicUsize>,
-    /// Nothing was written in this period.
-    silent: bool,
+    /// No message was written in this period.
+    is_idle: bool,
 }
 
-/// The real-time callback's own state. Boxes move through it and are freed elsewhere.
-#[expect(clippy::vec_box, reason = "a box moves on to the control thread as it is; its content must not be freed here")]
+/// The state of the real-time callback. Its boxes are freed by another thread.
+#[expect(clippy::vec_box, reason = "the box itself moves to the control thread; it must not be freed here")]
 struct Process {
     inputs: Vec<Box<InPort>>,
     outputs: Vec<Box<OutPort>>,
@@ -385,9 +371,9 @@ impl Process {
         }
     }
 
-    /// Gives closed ports back. An output leaves in a period in which it wrote nothing: its last
-    /// note-offs have gone out, and its buffer, which the server goes on delivering as long as the
-    /// port exists, is empty.
+    /// Returns closed ports. An output is returned in a period in which it wrote nothing: then its
+    /// last note-offs are sent, and its buffer, which the server delivers as long as the port
+    /// exists, is empty.
     fn dismiss(&mut self) {
         let closed = self.inputs.iter().position(|it| it.closing.load(Ordering::Acquire));
         if let Some(index) = closed
@@ -396,7 +382,7 @@ impl Process {
             let input = self.inputs.swap_remove(index);
             let _ = self.departures.push(Arrival::Input(input));
         }
-        let closed = self.outputs.iter().position(|it| it.closing.load(Ordering::Acquire) && it.silent);
+        let closed = self.outputs.iter().position(|it| it.closing.load(Ordering::Acquire) && it.is_idle);
         if let Some(index) = closed
             && !self.departures.is_full()
         {
@@ -411,11 +397,11 @@ impl OutPort {
         let mut writer = self.port.writer(scope);
         let room = writer.max_event_size();
         self.largest.store(room, Ordering::Relaxed);
-        self.silent = true;
+        self.is_idle = true;
         while let Some(message) = self.queue.front() {
-            self.silent = false;
-            // What does not fit into this period waits for the next. What could never fit was
-            // refused when it was sent.
+            self.is_idle = false;
+            // A message that does not fit into this period waits for the next. One that can never
+            // fit was refused by `send`.
             let waits = message.len() <= room && writer.write(&RawMidi { time: 0, bytes: message }).is_err();
             if waits {
                 return;
@@ -439,7 +425,7 @@ impl NotificationHandler for Notices {
 
     fn port_registration(&mut self, _: &Client, port: PortId, is_registered: bool) {
         if is_registered {
-            // Full only when thousands came between two looks, and then most of them are new.
+            // Full only after thousands of registrations between two scans.
             let _ = self.registrations.try_send(port);
         }
         (self.announce)(Announcement::PortsChanged { backend: NAME });

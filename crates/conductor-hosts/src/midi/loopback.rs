@@ -1,11 +1,12 @@
 //! Devices inside this process: for the demo, for tests, and for machines without any MIDI.
 //!
-//! A device NAME has two ends. Port `NAME` is ours: we listen to it and send to it like to
-//! hardware. What is sent to port `NAME hand` arrives as input from NAME, with the sender's trail,
-//! so a tool that presses a demo pad is not taken for a hand. What is sent to `NAME` can be read at
-//! the far end with [`Hand::take`].
+//! A device NAME has two ends. Port `NAME` is the near end: we listen and send to it as to
+//! hardware. Messages sent to port `NAME hand` arrive as input from NAME, with the sender's trail,
+//! so a demo pad pressed by a tool does not count as a person's hand. Messages sent to `NAME` are
+//! read at the far end with [`Hand::take`].
 //!
-//! A lock per device is fine here: there is no device callback, and it is held for one message.
+//! Each device has a lock. There is no device callback that it could block, and it is held for one
+//! message.
 
 use super::queue::MESSAGE_MAX;
 use super::ring::EventSender;
@@ -14,15 +15,14 @@ use super::{
     check_message,
 };
 use conductor_core::event::Trail;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const NAME: &str = "loopback";
 const HAND: &str = " hand";
 
-/// Bytes that wait at the far end for somebody to read them; beyond it the oldest messages go, as
-/// on a display nobody watches.
+/// Most bytes that wait at the far end; above it the oldest messages are dropped.
 const FAR_END_BYTES: usize = 64 * 1024;
 
 /// Clones share the same devices.
@@ -40,8 +40,8 @@ struct Device {
 
 #[derive(Default)]
 struct State {
-    /// Grows with each plugging, so that handles of an earlier one know that they are dead.
-    life: u64,
+    /// Grows each time the device is plugged in; handles of an earlier generation are dead.
+    generation: u64,
     plugged: bool,
     intake: Option<Intake>,
     far_end: VecDeque<Vec<u8>>,
@@ -49,16 +49,18 @@ struct State {
     lost: u64,
 }
 
-/// The far end of a device: what a player does, and what the device was told.
+/// The far end of a device: plays input, and reads what was sent to the device.
 #[derive(Clone)]
 pub struct Hand {
     device: Arc<Device>,
     stamp: Stamp,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic while holding it leaves plain data; nothing is half done.
-    mutex.lock()
+impl Device {
+    fn is_plugged(&self, generation: u64) -> bool {
+        let state = self.state.lock();
+        state.plugged && state.generation == generation
+    }
 }
 
 impl Loopback {
@@ -68,26 +70,23 @@ impl Loopback {
 
     /// Makes the device, or plugs it in again.
     pub fn plug(&self, name: &str) -> Hand {
-        let device = Arc::clone(
-            lock(&self.devices)
-                .entry(name.into())
-                .or_insert_with(|| Arc::new(Device { name: name.into(), state: Mutex::default() })),
-        );
+        let new = || Arc::new(Device { name: name.into(), state: Mutex::default() });
+        let device = Arc::clone(self.devices.lock().entry(name.into()).or_insert_with(new));
         {
-            let mut state = lock(&device.state);
+            let mut state = device.state.lock();
             if !state.plugged {
                 state.plugged = true;
-                state.life += 1;
+                state.generation += 1;
             }
         }
         (self.announce)(Announcement::PortsChanged { backend: NAME });
         Hand { device, stamp: Arc::clone(&self.stamp) }
     }
 
-    /// Pulls the plug: its ports vanish and open handles are dead.
+    /// Unplugs the device: its ports vanish and open handles are dead.
     pub fn unplug(&self, name: &str) {
-        if let Some(device) = lock(&self.devices).get(name) {
-            let mut state = lock(&device.state);
+        if let Some(device) = self.devices.lock().get(name) {
+            let mut state = device.state.lock();
             state.plugged = false;
             state.intake = None;
         }
@@ -95,27 +94,23 @@ impl Loopback {
     }
 
     pub fn hand(&self, name: &str) -> Option<Hand> {
-        let device = Arc::clone(lock(&self.devices).get(name)?);
+        let device = Arc::clone(self.devices.lock().get(name)?);
         Some(Hand { device, stamp: Arc::clone(&self.stamp) })
     }
 
     fn plugged(&self, name: &str) -> Result<(Arc<Device>, u64), PortError> {
-        let gone = || PortError::Gone { id: name.into() };
-        let device = Arc::clone(lock(&self.devices).get(name).ok_or_else(gone)?);
-        let state = lock(&device.state);
-        let life = state.life;
-        let plugged = state.plugged;
-        drop(state);
-        if plugged { Ok((device, life)) } else { Err(gone()) }
+        let gone = || PortError::gone(name);
+        let device = Arc::clone(self.devices.lock().get(name).ok_or_else(gone)?);
+        let generation = Some(device.state.lock()).filter(|it| it.plugged).map(|it| it.generation).ok_or_else(gone)?;
+        Ok((device, generation))
     }
 }
 
 impl Hand {
-    /// Plays bytes on the device, cut anywhere, as a cable would carry them. False when nobody
-    /// listens.
+    /// Plays bytes on the device; messages may be split anywhere. False without a listener.
     pub fn play(&self, bytes: &[u8], trail: impl Into<Trail>) -> bool {
         let at = (self.stamp)();
-        match &mut lock(&self.device.state).intake {
+        match &mut self.device.state.lock().intake {
             Some(intake) => {
                 intake.hear(at, trail, bytes);
                 true
@@ -124,16 +119,16 @@ impl Hand {
         }
     }
 
-    /// The messages that were sent to the device since the last call, oldest first.
+    /// The messages sent to the device since the last call, oldest first.
     pub fn take(&self) -> Vec<Vec<u8>> {
-        let mut state = lock(&self.device.state);
+        let mut state = self.device.state.lock();
         state.far_end_bytes = 0;
         state.far_end.drain(..).collect()
     }
 
-    /// Messages that were pushed out at the far end because nobody read them.
+    /// Messages that were dropped at the far end because they were not read.
     pub fn lost(&self) -> u64 {
-        lock(&self.device.state).lost
+        self.device.state.lock().lost
     }
 }
 
@@ -147,8 +142,8 @@ impl Backend for Loopback {
     }
 
     fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
-        let devices = lock(&self.devices);
-        let plugged = devices.values().filter(|device| lock(&device.state).plugged);
+        let devices = self.devices.lock();
+        let plugged = devices.values().filter(|device| device.state.lock().plugged);
         Ok(plugged
             .flat_map(|device| {
                 let hand = format!("{}{HAND}", device.name);
@@ -161,34 +156,34 @@ impl Backend for Loopback {
             .collect())
     }
 
-    fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
-        let (device, life) = self.plugged(id)?;
-        let mut state = lock(&device.state);
+    fn open_input(&mut self, id: &str, events: EventSender) -> Result<Box<dyn Input>, PortError> {
+        let (device, generation) = self.plugged(id)?;
+        let mut state = device.state.lock();
         if state.intake.is_some() {
-            return Err(PortError::Refused { id: id.into(), detail: "it is open already".into() });
+            return Err(PortError::refused(id, "it is open already"));
         }
-        state.intake = Some(Intake::new(lane));
+        state.intake = Some(Intake::new(events));
         drop(state);
-        Ok(Box::new(OpenInput { device, life }))
+        Ok(Box::new(OpenInput { device, generation }))
     }
 
     fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
-        // A device may itself be called "… hand": the whole name comes first.
+        // A device may itself be called "… hand", so the whole name is tried first.
         let (found, to_hand) = match self.plugged(id) {
             Ok(found) => (found, false),
-            Err(fault) => match id.strip_suffix(HAND) {
-                Some(name) => (self.plugged(name).map_err(|_| fault)?, true),
-                None => return Err(fault),
+            Err(error) => match id.strip_suffix(HAND) {
+                Some(name) => (self.plugged(name).map_err(|_| error)?, true),
+                None => return Err(error),
             },
         };
-        let (device, life) = found;
+        let (device, generation) = found;
         let hand = to_hand.then(|| Hand { device: Arc::clone(&device), stamp: Arc::clone(&self.stamp) });
-        Ok(Box::new(OpenOutput { device, life, hand }))
+        Ok(Box::new(OpenOutput { device, generation, hand }))
     }
 
-    fn create_input(&mut self, name: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
+    fn create_input(&mut self, name: &str, events: EventSender) -> Result<Box<dyn Input>, PortError> {
         self.plug(name);
-        self.open_input(name, lane)
+        self.open_input(name, events)
     }
 
     fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
@@ -199,20 +194,19 @@ impl Backend for Loopback {
 
 struct OpenInput {
     device: Arc<Device>,
-    life: u64,
+    generation: u64,
 }
 
 impl Input for OpenInput {
     fn is_open(&self) -> bool {
-        let state = lock(&self.device.state);
-        state.plugged && state.life == self.life
+        self.device.is_plugged(self.generation)
     }
 }
 
 impl Drop for OpenInput {
     fn drop(&mut self) {
-        let mut state = lock(&self.device.state);
-        if state.life == self.life {
+        let mut state = self.device.state.lock();
+        if state.generation == self.generation {
             state.intake = None;
         }
     }
@@ -220,7 +214,7 @@ impl Drop for OpenInput {
 
 struct OpenOutput {
     device: Arc<Device>,
-    life: u64,
+    generation: u64,
     hand: Option<Hand>,
 }
 
@@ -233,7 +227,7 @@ impl Output for OpenOutput {
         if let Some(hand) = &self.hand {
             return if hand.play(message, trail) { Ok(()) } else { Err(SendError::Offline) };
         }
-        let mut state = lock(&self.device.state);
+        let mut state = self.device.state.lock();
         state.far_end_bytes += message.len();
         state.far_end.push_back(message.to_vec());
         while state.far_end_bytes > FAR_END_BYTES.max(MESSAGE_MAX) {
@@ -245,14 +239,13 @@ impl Output for OpenOutput {
     }
 
     fn is_open(&self) -> bool {
-        let state = lock(&self.device.state);
-        state.plugged && state.life == self.life
+        self.device.is_plugged(self.generation)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::ring::{Bell, EventReceiver, lane};
+    use super::super::ring::{Bell, EventReceiver, event_ring};
     use super::*;
     use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -267,7 +260,7 @@ mod tests {
     }
 
     fn listen(loopback: &mut Loopback, name: &str) -> (Box<dyn Input>, EventReceiver) {
-        let (sender, receiver) = lane(DeviceSlot(1), 10_000, Bell::silent());
+        let (sender, receiver) = event_ring(DeviceSlot(1), 10_000, Bell::silent());
         (loopback.open_input(name, sender).unwrap(), receiver)
     }
 
@@ -336,7 +329,7 @@ mod tests {
         let mut unheard = loopback.open_output("pads hand").unwrap();
         assert_eq!(unheard.send(&[0xF8], Taint::Clean.into()), Err(SendError::Offline), "nobody listens to pads");
         let _first = listen(&mut loopback, "pads");
-        let (sender, _receiver) = lane(DeviceSlot(1), 10_000, Bell::silent());
+        let (sender, _receiver) = event_ring(DeviceSlot(1), 10_000, Bell::silent());
         assert!(matches!(loopback.open_input("pads", sender), Err(PortError::Refused { .. })));
     }
 

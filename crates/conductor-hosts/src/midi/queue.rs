@@ -1,8 +1,8 @@
-//! The way out: whole messages from the engine to a thread that must not wait for it.
+//! The output queue: passes whole messages from the engine to the thread that sends them.
 //!
-//! One byte ring; a message goes in with its length in front, entirely or not at all, so a full
-//! queue can never put the two sides out of step. The last quarter takes only releases. What does
-//! not fit is `Busy` to the sender; nothing is dropped later.
+//! One ring of bytes. A message is stored with its length in front, as a whole or not at all, so
+//! that the two sides never get out of step. The last quarter is reserved for releases. A message
+//! that does not fit is refused as `Busy`; a queued message is never dropped.
 //!
 //! Not here: the thread that sends (each backend has its own).
 
@@ -22,7 +22,7 @@ pub struct QueueSender {
 
 pub struct QueueReceiver {
     bytes: rtrb::Consumer<u8>,
-    /// The message at the front, copied out because it may wrap around the ring's end.
+    /// A copy of the oldest message, which may wrap around the end of the ring.
     front: Box<[u8]>,
 }
 
@@ -65,7 +65,7 @@ impl QueueReceiver {
         Some(front)
     }
 
-    /// Forgets the oldest message.
+    /// Removes the oldest message.
     pub fn done(&mut self) {
         if let Some(len) = self.front_len()
             && let Ok(chunk) = self.bytes.read_chunk(HEADER + len)
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(sender.send(&[0xB0, 7, 1]), Err(SendError::Busy));
         assert_eq!(sender.send(&[0x80, 36, 0]), Ok(()));
         assert_eq!(sender.send(&[0xB0, 123, 0]), Ok(()));
-        assert_eq!(sender.send(&[0x90, 36, 0]), Err(SendError::Busy), "quite full");
+        assert_eq!(sender.send(&[0x90, 36, 0]), Err(SendError::Busy), "full");
         receiver.done();
         assert_eq!(sender.send(&[0x90, 36, 0]), Ok(()));
     }

@@ -1,9 +1,9 @@
-//! The callback lane: from a device callback to the engine without a lock, an allocation or a log
-//! line.
+//! The event ring: passes events from a device callback to the engine without a lock, an allocation
+//! or a log line.
 //!
-//! One lane per source. [`EventSender`] lives in the callback, [`EventReceiver`] in the engine.
-//! Between them stand a bounded ring of events, a ring of SysEx bytes, and one slot per key and per
-//! control for what the ring may not take:
+//! Each source has one. The callback holds the [`EventSender`], the engine the [`EventReceiver`].
+//! Between them are a bounded ring of events, a ring of SysEx bytes, and one slot per key and per
+//! control for events that the ring may not take:
 //!
 //! | room in the ring | release | continuous value | press, tick, anything else |
 //! |---|---|---|---|
@@ -11,35 +11,35 @@
 //! | the last quarter, or above `max_events_per_sec` | ring | slot, newest value wins | dropped, counted |
 //! | none | slot | slot, newest value wins | dropped, counted |
 //!
-//! Releases are NoteOff, ButtonUp, CC 64 below 64, CC 120 and CC 123. So no release and no final
-//! fader position is ever lost.
+//! Releases are NoteOff, ButtonUp, CC 64 below 64, CC 120 and CC 123. No release and no final fader
+//! position is ever lost.
 //!
-//! Order. A slot remembers how many events had been pushed when it was filled, and the receiver
-//! delivers it exactly there: after the press that it ends, before the press that comes later.
-//! While a slot is full, nothing of that key or control enters the ring: presses are dropped,
-//! values and releases go to the slot. Without this rule an old slot could overtake a newer event.
+//! Order: a slot stores how many events had been pushed when it was filled, and the receiver
+//! delivers it at that position: after the press that it ends, before the next press. While a slot
+//! is full, no event of that key or control enters the ring: presses are dropped, values and
+//! releases go to the slot. Otherwise an old slot could overtake a newer event.
 //!
-//! A parameter number (RPN, NRPN) is several controllers that mean nothing apart, so in need its
-//! messages are dropped together and never merged: once half a selection is lost, its data is
-//! dropped until a whole selection has passed. A wrong parameter would be worse than a late one.
+//! A parameter number (RPN, NRPN) consists of several controllers, so its messages are dropped
+//! together and never merged: once half of a selection is lost, its data is dropped until a whole
+//! selection has passed. A wrong parameter would be worse than a late one.
 //!
 //! Not here: decoding (`conductor_core::event::midi`), and what an event means.
 
-use conductor_core::event::midi::Swallowed;
+use conductor_core::event::midi::{Decoder, Heard, Swallowed};
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, Side, Taint, Trail};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Events one lane holds.
+/// Capacity in events.
 pub const EVENTS: usize = 4096;
-/// SysEx bytes one lane holds: two messages of the largest size the decoder passes on.
+/// Capacity in SysEx bytes: two messages of the largest size that the decoder passes on.
 pub const SYSEX_BYTES: usize = 128 * 1024;
 
 const SUSTAIN: u8 = 64;
 const ALL_SOUND_OFF: u8 = 120;
 const ALL_NOTES_OFF: u8 = 123;
 
-/// Wakes the engine. Several lanes share one; it rings once until the engine has begun to drain.
+/// Wakes the engine. All event rings share one; it rings once until the engine starts to drain.
 #[derive(Clone)]
 pub struct Bell(Arc<BellInner>);
 
@@ -49,8 +49,8 @@ struct BellInner {
 }
 
 impl Bell {
-    /// `ring` runs in device callbacks: it must neither lock nor allocate. Unparking a thread or
-    /// writing to an eventfd will do.
+    /// `ring` runs in device callbacks: it must neither lock nor allocate. It may unpark a thread
+    /// or write to an eventfd.
     pub fn new(ring: impl Fn() + Send + Sync + 'static) -> Self {
         Bell(Arc::new(BellInner { rung: AtomicBool::new(false), ring: Box::new(ring) }))
     }
@@ -61,54 +61,42 @@ impl Bell {
     }
 
     pub fn ring(&self) {
-        // Both sides swap, so a ring that finds the bell rung happens before the answer that drains
-        // its event.
+        // Both sides swap: a ring that finds the bell rung happens before the `answer` after which
+        // its event is drained.
         if !self.0.rung.swap(true, Ordering::AcqRel) {
             (self.0.ring)();
         }
     }
 
-    /// The engine calls this before it drains; what is pushed later rings again.
+    /// The engine calls this before it drains; events pushed later ring again.
     pub fn answer(&self) {
         self.0.rung.swap(false, Ordering::AcqRel);
     }
 }
 
-/// What a lane did with its events since it was made.
+/// How many events went which way since the ring was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Taken into the ring.
-    pub taken: u64,
+pub struct Counts<T = u64> {
+    /// Events that went into the ring.
+    pub taken: T,
     /// Continuous values that went to a slot.
-    pub merged: u64,
+    pub merged: T,
     /// Releases that went to a slot.
-    pub held_releases: u64,
-    /// Presses, ticks and others for which there was no room.
-    pub dropped: u64,
-    /// Of the merged and dropped ones, those due to `max_events_per_sec` alone.
-    pub rate_limited: u64,
+    pub held_releases: T,
+    /// Presses, ticks and other events for which there was no room.
+    pub dropped: T,
+    /// Merged and dropped events that were above `max_events_per_sec` while the ring had room.
+    pub rate_limited: T,
     /// SysEx messages for which there was no room.
-    pub sysex_dropped: u64,
-    /// SysEx messages that were too long or lost their end on the way in.
-    pub sysex_refused: u64,
-    /// Other bytes the decoder did not pass on: active sensing, resets, undefined and stray ones.
-    pub swallowed: u64,
+    pub sysex_dropped: T,
+    /// SysEx messages that were too long or incomplete.
+    pub sysex_refused: T,
+    /// Other bytes that the decoder dropped: active sensing, resets, undefined and stray ones.
+    pub swallowed: T,
 }
 
-#[derive(Default)]
-struct Counters {
-    taken: AtomicU64,
-    merged: AtomicU64,
-    held_releases: AtomicU64,
-    dropped: AtomicU64,
-    rate_limited: AtomicU64,
-    sysex_dropped: AtomicU64,
-    sysex_refused: AtomicU64,
-    swallowed: AtomicU64,
-}
-
-/// Controllers that send ticks and not positions: `mask[channel]` has one bit per controller. A
-/// tick merged into a slot would be lost.
+/// Controllers that send ticks instead of positions: `mask[channel]` has one bit per controller.
+/// Ticks must not be merged in a slot.
 pub type RelativeControllers = [u128; 16];
 
 struct Shared {
@@ -118,11 +106,11 @@ struct Shared {
     any_full: AtomicBool,
     relative: [AtomicU64; 32],
     max_events_per_sec: AtomicU32,
-    counters: Counters,
+    counters: Counts<AtomicU64>,
 }
 
-/// One key or control. `at` is written before `word`; a receiver that takes the slot in between two
-/// writes reads a later time, never an earlier one.
+/// One key or control. `at` is written before `word`: a receiver that empties the slot between the
+/// two writes may read a later time, never an earlier one.
 struct Slot {
     word: AtomicU64,
     at: AtomicU64,
@@ -137,7 +125,7 @@ mod word {
     const FULL: u64 = 1 << 63;
     const POSITION_BITS: u32 = 25;
     const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
-    /// More than any file allows; a count above it stays there.
+    /// More than a configuration allows; higher counts are stored as this.
     const HOPS_MAX: u8 = 15;
 
     pub fn pack(value: u32, position: u64, trail: Trail) -> u64 {
@@ -169,7 +157,7 @@ mod word {
         Trail { taint, hops: (word >> 57) as u8 & HOPS_MAX }
     }
 
-    /// The whole position. It lies within one ring of `near`, so the stored bits tell it.
+    /// The full position, from its stored low bits. It is at most one ring away from `near`.
     pub fn position(word: u64, near: u64) -> u64 {
         let ahead = (word >> 32).wrapping_sub(near) & POSITION_MASK;
         if ahead < 1 << (POSITION_BITS - 1) {
@@ -180,7 +168,7 @@ mod word {
     }
 }
 
-/// Where each key and control has its slot.
+/// The slot index of each key and control.
 mod place {
     pub const CONTROLLER: usize = 0;
     pub const POLY_PRESSURE: usize = CONTROLLER + 16 * 128;
@@ -201,7 +189,7 @@ mod place {
     }
 }
 
-/// What the rule of the lane sees in an event.
+/// The kinds of events that the admission rule distinguishes.
 #[derive(Clone, Copy)]
 enum Class {
     Release {
@@ -243,48 +231,46 @@ fn half(controller: u8) -> Option<Half> {
     }
 }
 
-/// Which parameter the device has selected, so that a selection lost to a full ring does not send
-/// its data to the parameter before it.
+/// The parameter that the device has selected. After a selection was lost to a full ring, its data
+/// must not reach the parameter selected before.
 #[derive(Clone, Copy, Default)]
 struct Selection {
     number: [Option<u8>; 2],
     registered: bool,
-    /// Halves of the number that the ring must still take before data may pass: bit 0 LSB, bit 1
-    /// MSB.
-    owed: u8,
-    /// The coarse half of a value was dropped; a fine half alone would complete an older one.
+    /// Halves of the number that must pass before data may: bit 0 LSB, bit 1 MSB.
+    missing: u8,
+    /// The coarse half of a value was dropped; its fine half would change an older value.
     coarse_lost: bool,
 }
 
 impl Selection {
-    /// Whether controllers 6 and 38 are data entry now. With nothing selected they are plain
-    /// controllers.
+    /// Whether controllers 6 and 38 are data entry. Without a selection they are plain controllers.
     fn is_used(self) -> bool {
-        self.owed != 0 || matches!(self.number, [Some(lsb), Some(msb)] if (lsb, msb) != (127, 127))
+        self.missing != 0 || matches!(self.number, [Some(lsb), Some(msb)] if (lsb, msb) != (127, 127))
     }
 
-    fn select(&mut self, half: Half, value: u8, taken: bool) {
+    fn select(&mut self, half: Half, value: u8, passed: bool) {
         if self.registered != half.registered {
             self.registered = half.registered;
             self.number = [None; 2];
-            // Half a number of the other kind is no debt paid for this one.
-            self.owed = if self.owed == 0 { 0 } else { 3 };
+            // Half of an NRPN number does not complete an RPN selection, and vice versa.
+            self.missing = if self.missing == 0 { 0 } else { 3 };
         }
         self.number[usize::from(half.msb)] = Some(value);
         self.coarse_lost = false;
-        self.owed = if taken { self.owed & !(1 << u8::from(half.msb)) } else { 3 };
+        self.missing = if passed { self.missing & !(1 << u8::from(half.msb)) } else { 3 };
     }
 }
 
 struct Entry {
     at: Micros,
     trail: Trail,
-    what: What,
+    content: Content,
 }
 
-enum What {
+enum Content {
     Body(Body),
-    /// Its bytes are the next ones in the byte ring.
+    /// The message's bytes are the next ones in the byte ring.
     SysEx {
         len: usize,
     },
@@ -293,10 +279,20 @@ enum What {
 #[derive(Clone, Copy, PartialEq)]
 enum Room {
     Open,
-    /// The ring is open, but the source is above its rate.
+    /// The ring has room, but the source is above its rate.
     OverRate,
     LastQuarter,
     None,
+}
+
+/// What happens to one event.
+enum Admission {
+    Ring,
+    /// A release that was put into its slot.
+    HeldRelease,
+    /// A value that was put into its slot.
+    Merged,
+    Dropped,
 }
 
 /// The callback's end.
@@ -309,14 +305,36 @@ pub struct EventSender {
     bell: Bell,
     selections: [Selection; 16],
     rate: Rate,
-    /// Dropped last, when the receiver can see that the ring is abandoned.
-    _farewell: Farewell,
+    /// Dropped last, after the receiver can see that the ring is abandoned.
+    _ring_on_drop: RingOnDrop,
 }
 
-/// Wakes the engine once more when the callback is gone.
-struct Farewell(Bell);
+/// The callback's half of an input: decodes bytes and pushes events.
+pub(crate) struct Intake {
+    decoder: Decoder,
+    events: EventSender,
+}
 
-impl Drop for Farewell {
+impl Intake {
+    pub(crate) fn new(events: EventSender) -> Self {
+        Intake { decoder: Decoder::default(), events }
+    }
+
+    /// Takes bytes; messages may be split anywhere. No lock, no allocation.
+    pub(crate) fn hear(&mut self, at: Micros, trail: impl Into<Trail>, bytes: &[u8]) {
+        let (events, trail) = (&mut self.events, trail.into());
+        self.decoder.decode(bytes, |heard| match heard {
+            Heard::Message(body) => events.push(at, trail, body),
+            Heard::SysEx(data) => events.push_sysex(at, trail, data),
+        });
+        events.note_swallowed(self.decoder.swallowed());
+    }
+}
+
+/// Wakes the engine when the callback is gone.
+struct RingOnDrop(Bell);
+
+impl Drop for RingOnDrop {
     fn drop(&mut self) {
         self.0.ring();
     }
@@ -329,7 +347,7 @@ pub struct EventReceiver {
     bytes: rtrb::Consumer<u8>,
     popped: u64,
     shared: Arc<Shared>,
-    /// Taken from slots and not delivered yet; the next one is last.
+    /// Slots that were emptied and are not delivered yet; the next one is last.
     staged: Vec<Staged>,
     last_at: Micros,
 }
@@ -341,12 +359,12 @@ struct Staged {
     at: Micros,
 }
 
-/// Makes a lane of the standard size.
-pub fn lane(device: DeviceSlot, max_events_per_sec: u32, bell: Bell) -> (EventSender, EventReceiver) {
-    lane_with_room(device, max_events_per_sec, bell, EVENTS, SYSEX_BYTES)
+/// Makes an event ring of the standard size.
+pub fn event_ring(device: DeviceSlot, max_events_per_sec: u32, bell: Bell) -> (EventSender, EventReceiver) {
+    event_ring_with_room(device, max_events_per_sec, bell, EVENTS, SYSEX_BYTES)
 }
 
-fn lane_with_room(
+fn event_ring_with_room(
     device: DeviceSlot,
     max_events_per_sec: u32,
     bell: Bell,
@@ -361,7 +379,7 @@ fn lane_with_room(
         any_full: AtomicBool::new(false),
         relative: std::array::from_fn(|_| AtomicU64::new(0)),
         max_events_per_sec: AtomicU32::new(max_events_per_sec),
-        counters: Counters::default(),
+        counters: Counts::default(),
     });
     let sender = EventSender {
         events: events_in,
@@ -369,7 +387,7 @@ fn lane_with_room(
         reserve: events / 4,
         pushed: 0,
         shared: Arc::clone(&shared),
-        _farewell: Farewell(bell.clone()),
+        _ring_on_drop: RingOnDrop(bell.clone()),
         bell,
         selections: [Selection::default(); 16],
         rate: Rate::default(),
@@ -380,7 +398,7 @@ fn lane_with_room(
         bytes: bytes_out,
         popped: 0,
         shared,
-        // Each slot is staged at most once, so the engine never grows this.
+        // Each slot is staged at most once, so this never grows.
         staged: Vec::with_capacity(place::COUNT),
         last_at: Micros(0),
     };
@@ -388,9 +406,8 @@ fn lane_with_room(
 }
 
 impl EventSender {
-    /// Takes an event by the rule of the lane. `at` must not go back. SysEx has its own way,
-    /// [`push_sysex`](Self::push_sysex); a `Body::SysEx` given here is copied from its shared bytes
-    /// in the same way.
+    /// Takes an event by the rule of the module's doc. `at` must not decrease. A `Body::SysEx` is
+    /// passed to [`push_sysex`](Self::push_sysex).
     pub fn push(&mut self, at: Micros, trail: impl Into<Trail>, body: Body) {
         let trail = trail.into();
         if let Body::SysEx(data) = &body {
@@ -398,85 +415,71 @@ impl EventSender {
             return;
         }
         let room = self.room(at);
-        match self.class(&body) {
-            Class::Release { place, value } => {
-                if self.replace(place, value, at, trail) {
-                    add(&self.shared.counters.held_releases);
-                } else if room == Room::None {
-                    self.fill(place, value, at, trail);
-                    add(&self.shared.counters.held_releases);
-                } else {
-                    self.take(at, trail, What::Body(body));
-                }
-            }
-            Class::Press { place } => {
-                if room == Room::Open && !self.slot_is_full(place) {
-                    self.take(at, trail, What::Body(body));
-                } else {
-                    self.drop_one(room);
-                }
-            }
-            Class::Continuous { place, value } => {
-                if self.replace(place, value, at, trail) {
-                    self.merge_one(room);
-                } else if room == Room::Open {
-                    self.take(at, trail, What::Body(body));
-                } else {
-                    self.fill(place, value, at, trail);
-                    self.merge_one(room);
-                }
-            }
-            Class::Select { channel, half, value } => {
-                let taken = room == Room::Open;
-                self.selections[usize::from(channel & 15)].select(half, value, taken);
-                if taken {
-                    self.take(at, trail, What::Body(body));
-                } else {
-                    self.drop_one(room);
-                }
-            }
-            Class::Data { channel, controller } => {
-                let selection = &mut self.selections[usize::from(channel & 15)];
-                let taken = room == Room::Open && selection.owed == 0 && !(controller == 38 && selection.coarse_lost);
-                if controller == 6 {
-                    selection.coarse_lost = !taken;
-                }
-                if taken {
-                    self.take(at, trail, What::Body(body));
-                } else {
-                    self.drop_one(room);
-                }
-            }
-            Class::Other => {
-                if room == Room::Open {
-                    self.take(at, trail, What::Body(body));
-                } else {
-                    self.drop_one(room);
-                }
-            }
+        match self.admit(room, at, trail, &body) {
+            Admission::Ring => self.take(at, trail, Content::Body(body)),
+            Admission::HeldRelease => add(&self.shared.counters.held_releases),
+            Admission::Merged => self.count(&self.shared.counters.merged, room),
+            Admission::Dropped => self.count(&self.shared.counters.dropped, room),
         }
         self.bell.ring();
     }
 
-    /// Takes the bytes between F0 and F7 whole, or drops and counts them.
+    /// Applies the table of the module's doc. Fills the slot if that is where the event goes.
+    fn admit(&mut self, room: Room, at: Micros, trail: Trail, body: &Body) -> Admission {
+        let is_open = room == Room::Open;
+        let passes = match self.class(body) {
+            Class::Release { place, value } => {
+                let in_slot =
+                    self.replace(place, value, at, trail) || (room == Room::None && self.fill(place, value, at, trail));
+                if in_slot {
+                    return Admission::HeldRelease;
+                }
+                true
+            }
+            Class::Continuous { place, value } => {
+                let in_slot = self.replace(place, value, at, trail) || (!is_open && self.fill(place, value, at, trail));
+                if in_slot {
+                    return Admission::Merged;
+                }
+                true
+            }
+            Class::Press { place } => is_open && !self.slot_is_full(place),
+            Class::Select { channel, half, value } => {
+                self.selections[usize::from(channel & 15)].select(half, value, is_open);
+                is_open
+            }
+            Class::Data { channel, controller } => {
+                let selection = &mut self.selections[usize::from(channel & 15)];
+                let passes = is_open && selection.missing == 0 && !(controller == 38 && selection.coarse_lost);
+                if controller == 6 {
+                    selection.coarse_lost = !passes;
+                }
+                passes
+            }
+            Class::Other => is_open,
+        };
+        if passes { Admission::Ring } else { Admission::Dropped }
+    }
+
+    /// Takes all bytes between F0 and F7, or drops the message and counts it.
     pub fn push_sysex(&mut self, at: Micros, trail: impl Into<Trail>, data: &[u8]) {
         let fits = self.room(at) == Room::Open && self.bytes.push_entire_slice(data).is_ok();
         if fits {
-            self.take(at, trail.into(), What::SysEx { len: data.len() });
+            self.take(at, trail.into(), Content::SysEx { len: data.len() });
             self.bell.ring();
         } else {
             add(&self.shared.counters.sysex_dropped);
         }
     }
 
-    /// Publishes what the decoder in front of this lane counts.
+    /// Publishes the counts of the decoder.
     pub fn note_swallowed(&mut self, it: Swallowed) {
         let other = it.active_sensing + it.reset + it.undefined + it.stray;
         self.shared.counters.swallowed.store(other, Ordering::Relaxed);
         self.shared.counters.sysex_refused.store(it.sysex_too_long + it.sysex_broken, Ordering::Relaxed);
     }
 
-    /// Whether the engine has given this lane up.
+    /// Whether the engine has dropped its end.
     pub fn is_abandoned(&self) -> bool {
         self.events.is_abandoned()
     }
@@ -548,9 +551,9 @@ impl EventSender {
         if ticks & (1 << (controller % 64)) != 0 { Class::Other } else { Class::Continuous { place, value: packed } }
     }
 
-    fn take(&mut self, at: Micros, trail: Trail, what: What) {
-        // Room was seen before, and only the receiver changes it since, by making more.
-        if self.events.push(Entry { at, trail, what }).is_ok() {
+    fn take(&mut self, at: Micros, trail: Trail, content: Content) {
+        // `room` found space, and since then only the receiver changed it, by freeing more.
+        if self.events.push(Entry { at, trail, content }).is_ok() {
             self.pushed = self.pushed.wrapping_add(1);
             add(&self.shared.counters.taken);
         } else {
@@ -562,7 +565,7 @@ impl EventSender {
         self.shared.slots.get(place).is_some_and(|slot| word::is_full(slot.word.load(Ordering::Acquire)))
     }
 
-    /// Overwrites a full slot. False when it is empty, also when the receiver has just emptied it.
+    /// Overwrites a full slot. False when it is empty, even if the receiver emptied it just now.
     fn replace(&self, place: usize, value: u32, at: Micros, trail: Trail) -> bool {
         let Some(slot) = self.shared.slots.get(place) else { return false };
         let old = slot.word.load(Ordering::Acquire);
@@ -574,26 +577,20 @@ impl EventSender {
         slot.word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Fills an empty slot and says so.
-    fn fill(&self, place: usize, value: u32, at: Micros, trail: Trail) {
-        let Some(slot) = self.shared.slots.get(place) else { return };
+    /// Fills an empty slot and marks it as full.
+    fn fill(&self, place: usize, value: u32, at: Micros, trail: Trail) -> bool {
+        let Some(slot) = self.shared.slots.get(place) else { return true };
         slot.at.store(at.0, Ordering::Relaxed);
         slot.word.store(word::pack(value, self.pushed, trail), Ordering::Release);
         if let Some(bits) = self.shared.full.get(place / 64) {
             bits.fetch_or(1 << (place % 64), Ordering::AcqRel);
         }
         self.shared.any_full.store(true, Ordering::Release);
+        true
     }
 
-    fn drop_one(&self, room: Room) {
-        add(&self.shared.counters.dropped);
-        if room == Room::OverRate {
-            add(&self.shared.counters.rate_limited);
-        }
-    }
-
-    fn merge_one(&self, room: Room) {
-        add(&self.shared.counters.merged);
+    fn count(&self, counter: &AtomicU64, room: Room) {
+        add(counter);
         if room == Room::OverRate {
             add(&self.shared.counters.rate_limited);
         }
@@ -604,7 +601,7 @@ fn button_place(button: Button) -> usize {
     place::BUTTON + usize::from(button.id() - Button::South.id())
 }
 
-/// Only the sender writes the counters, so adding needs no locked instruction.
+/// Only the sender writes the counters, so no atomic addition is needed.
 fn add(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
@@ -614,7 +611,7 @@ impl EventReceiver {
         self.device
     }
 
-    /// The next event. Times never go back.
+    /// The next event. Times never decrease.
     pub fn pop(&mut self) -> Option<Event> {
         if self.staged.is_empty() && self.shared.any_full.load(Ordering::Acquire) {
             self.stage();
@@ -625,9 +622,9 @@ impl EventReceiver {
         match self.events.pop() {
             Ok(entry) => {
                 self.popped = self.popped.wrapping_add(1);
-                let body = match entry.what {
-                    What::Body(body) => body,
-                    What::SysEx { len } => Body::SysEx(self.sysex(len)),
+                let body = match entry.content {
+                    Content::Body(body) => body,
+                    Content::SysEx { len } => Body::SysEx(self.sysex(len)),
                 };
                 Some(self.event(entry.at, entry.trail, body))
             }
@@ -650,7 +647,7 @@ impl EventReceiver {
         }
     }
 
-    /// Says which controllers send ticks; a reload may change it at any time.
+    /// Sets which controllers send ticks; a reload may change them at any time.
     pub fn set_relative(&self, mask: &RelativeControllers) {
         for (channel, bits) in mask.iter().enumerate() {
             for (part, word) in [*bits as u64, (*bits >> 64) as u64].into_iter().enumerate() {
@@ -665,7 +662,7 @@ impl EventReceiver {
         self.shared.max_events_per_sec.store(max, Ordering::Relaxed);
     }
 
-    /// Whether the callback is gone; what it left can still be popped.
+    /// Whether the callback is gone. Events that it pushed can still be popped.
     pub fn is_abandoned(&self) -> bool {
         self.events.is_abandoned()
     }
@@ -704,15 +701,14 @@ impl EventReceiver {
 
     fn sysex(&mut self, len: usize) -> Arc<[u8]> {
         let mut data = vec![0; len];
-        // The bytes were pushed before their entry; a ring that lacks them would be a defect of the
-        // sender.
+        // The sender pushes the bytes before their entry.
         let whole = self.bytes.pop_entire_slice(&mut data).is_ok();
         debug_assert!(whole);
         data.into()
     }
 }
 
-/// The event a slot stands for.
+/// The event of a slot.
 fn body_of(place: usize, value: u32) -> Option<Body> {
     let split = |base: usize| (((place - base) / 128) as u8, ((place - base) % 128) as u8);
     let byte = (value & 127) as u8;
@@ -752,7 +748,7 @@ fn body_of(place: usize, value: u32) -> Option<Body> {
 /// A bucket that holds one second of events.
 #[derive(Default)]
 struct Rate {
-    /// Millionths of an event; absent before the first one.
+    /// Millionths of an event; absent before the first event.
     left: Option<u64>,
     last: Micros,
 }

@@ -1,5 +1,5 @@
-//! What hosts had to say: a ring of lines per host under one count, and how far each principal has
-//! cleared its own view.
+//! The console of patches: a ring buffer of lines per host with one shared numbering, and how far
+//! each principal has cleared its view.
 
 use crate::system::Clock;
 use conductor_core::timestamp::Timestamp;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Lines kept per host.
 const KEPT: usize = 1000;
-/// Principals whose marks are kept; clients choose their own names.
+/// Maximum of principals with a clear mark; clients choose their own names.
 const MARKS: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ impl Source {
     }
 }
 
-/// From the worst on.
+/// Most severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Error,
@@ -69,7 +69,7 @@ pub struct Console {
     cleared: BTreeMap<String, u64>,
 }
 
-/// A way to say something on the console from any thread.
+/// Writes to the console from any thread.
 #[derive(Clone)]
 pub struct Voice {
     console: Arc<Mutex<Console>>,
@@ -119,8 +119,8 @@ impl Console {
         ring.push_back(entry);
     }
 
-    /// The lines, oldest first, and where to go on. With `after` the first ones behind it, so that
-    /// nothing is skipped; else the newest.
+    /// Returns lines, oldest first, and the number to continue from. With `after`, the first lines
+    /// after it, so that nothing is skipped; else the newest.
     pub fn read(&self, question: &Question<'_>) -> (Vec<Entry>, u64) {
         let mark = self.cleared.get(question.principal).copied().unwrap_or(0);
         let from = question.after.unwrap_or(0).max(mark);
@@ -146,8 +146,7 @@ impl Console {
         } else {
             found.drain(..all.saturating_sub(question.lines));
         }
-        // Only a cut list ends before the newest line; filters must not make a reader see a line
-        // twice.
+        // Only a truncated list ends before the newest line; filters must not repeat a line.
         let next = match found.last() {
             Some(last) if cut && question.after.is_some() => last.seq,
             Some(_) | None => self.last,
@@ -155,7 +154,7 @@ impl Console {
         (found.into_iter().cloned().collect(), next)
     }
 
-    /// Hides what is there now from this principal, and from nobody else.
+    /// Hides the current lines from this principal only.
     pub fn clear(&mut self, principal: &str) {
         if self.cleared.len() >= MARKS && !self.cleared.contains_key(principal) {
             self.cleared.pop_first();

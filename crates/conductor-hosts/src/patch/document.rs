@@ -1,5 +1,5 @@
-//! The host that is always there: a file, and nothing running. Nothing in it is executed, and no
-//! program sees its edits until it loads the saved file.
+//! The host of patches without a running program. Nothing in a patch is executed; a program sees
+//! the edits when it loads the saved file.
 
 use super::{Ability, Capabilities, HostKind, PatchHost};
 use conductor_core::error::ToolError;

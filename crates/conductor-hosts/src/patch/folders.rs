@@ -1,34 +1,28 @@
-//! The folders that patch files may lie in, and the way a file in them is read and replaced.
+//! The folders that patch files may be in, and how a file in them is read and replaced.
 //!
-//! A path is followed one folder at a time from an open handle of its root, and a link is never
-//! followed: what was checked is what is opened. Not here: which bytes to write, and whether a
-//! person wants them written.
+//! A path is resolved beneath its root without following any link. Not here: which bytes to write,
+//! and whether a person wants them written.
 
-use crate::touches_home;
+use crate::rooted::{self, RootedError, RootedFile, Step, canonical, expand_home, touches_home};
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_patch::Format;
-use rustix::fs::{AtFlags, Mode, OFlags, RawMode};
-use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 
-/// Name of the copy that a save keeps of what was there before. A plain `.bak` may be the user's
-/// own.
+/// Suffix of the backup of a save. A plain `.bak` may be the user's own.
 const BACKUP: &str = ".conductor.bak";
-/// Name of the file that holds the names of Pd boxes.
+/// Suffix of the side file with the names of Pd boxes.
 const NAMES: &str = ".conductor.json";
 
-/// Files of the bridges. They hold the tokens by which Pd and Max are driven.
+/// Patches of the bridges, which have access to the tokens that control Pd and Max.
 const BRIDGES: [&str; 2] = ["conductor.pd", "conductor.maxpat"];
 
 pub struct Folders {
     home: PathBuf,
-    /// The first is the home's own and is made when something is saved into it.
+    /// The first is the home's own and is created at the first save.
     roots: Vec<PathBuf>,
     user_home: Option<PathBuf>,
     max_bytes: usize,
@@ -38,16 +32,14 @@ pub struct Folders {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     root: PathBuf,
-    folders: Vec<OsString>,
+    folders: PathBuf,
     name: OsString,
     format: Format,
 }
 
 impl Place {
     pub fn path(&self) -> PathBuf {
-        let mut path = self.root.clone();
-        path.extend(&self.folders);
-        path.join(&self.name)
+        self.root.join(&self.folders).join(&self.name)
     }
 
     pub fn file_name(&self) -> String {
@@ -73,49 +65,45 @@ fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
     name
 }
 
-/// What the file must be like for a save to replace it.
+/// The state a file must have for a save to replace it.
 #[derive(Clone, Copy, Debug)]
 pub enum Expected<'a> {
-    /// These bytes: what was opened or saved last.
+    /// These bytes, as last opened or saved.
     Bytes(&'a [u8]),
     Absent,
     Any,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    #[error("{path}: no such file")]
-    Missing { path: PathBuf },
-    #[error("{path}: {why}")]
-    Refused { path: PathBuf, why: &'static str },
-    #[error("{path} has more than {limit} bytes")]
-    TooLarge { path: PathBuf, limit: usize },
-    #[error("{path} was changed by another program since it was opened or saved here")]
-    Changed { path: PathBuf },
-    #[error("{path} exists already")]
-    Exists { path: PathBuf },
-    #[error("{path}: {fault}")]
-    Io { path: PathBuf, fault: io::Error },
+/// Why a patch file was not read or written.
+#[derive(Debug)]
+pub struct FileError {
+    pub path: PathBuf,
+    pub error: RootedError,
 }
 
 impl From<FileError> for ToolError {
-    fn from(fault: FileError) -> Self {
-        let text = fault.to_string();
-        match fault {
-            FileError::Missing { .. } => ToolError::new(Code::NotFound, text)
+    fn from(FileError { path, error }: FileError) -> Self {
+        let path = path.display();
+        match error {
+            RootedError::Missing => ToolError::new(Code::NotFound, format!("{path}: no such file"))
                 .hint("Check the path; a relative one starts at the patches folder of the Conductor home."),
-            FileError::Refused { .. } => denied(text),
-            FileError::TooLarge { .. } => {
-                ToolError::new(Code::BadInput, text).hint("`[patch] max_file_mb` sets the largest file that is opened.")
+            RootedError::Outside | RootedError::NotAFolder => {
+                denied(format!("{path}: a link, or not a folder; links are not followed"))
             }
-            FileError::Changed { .. } => ToolError::new(Code::StaleReference, text).hint(
+            RootedError::WrongKind(_) => denied(format!("{path}: not a regular file")),
+            RootedError::TooLarge(limit) => ToolError::new(Code::BadInput, format!("{path} has more than {limit} bytes"))
+                .hint("`[patch] max_file_mb` sets the largest file that is opened."),
+            RootedError::Changed => ToolError::new(
+                Code::StaleReference,
+                format!("{path} was changed by another program since it was opened or saved here"),
+            )
+            .hint(
                 "Nothing was written. Call diff_patch against \"disk\" to see what changed, then save to another path, or close \
                  this patch with discard and open the file again.",
             ),
-            FileError::Exists { .. } => {
-                ToolError::new(Code::BadInput, text).hint("Set overwrite to replace it, or save to another path.")
-            }
-            FileError::Io { .. } => ToolError::new(Code::SdkRejected, text)
+            RootedError::Exists => ToolError::new(Code::BadInput, format!("{path} exists already"))
+                .hint("Set overwrite to replace it, or save to another path."),
+            RootedError::NotEmpty | RootedError::Io(_) => ToolError::new(Code::SdkRejected, format!("{path}: {error}"))
                 .hint("The file as it was is whole. Ask the person to look at the folder: its rights and its free space."),
         }
     }
@@ -128,36 +116,8 @@ fn denied(text: impl Into<String>) -> ToolError {
     )
 }
 
-/// Told before each step that touches the disk; a test fails there.
-pub trait Steps {
-    fn before(&self, step: Step) -> io::Result<()>;
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    WriteNew,
-    SyncNew,
-    WriteBackup,
-    LastLook,
-    Rename,
-    SyncFolder,
-}
-
-impl Step {
-    pub const ALL: [Step; 6] =
-        [Step::WriteNew, Step::SyncNew, Step::WriteBackup, Step::LastLook, Step::Rename, Step::SyncFolder];
-}
-
-pub struct Undisturbed;
-
-impl Steps for Undisturbed {
-    fn before(&self, _: Step) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 impl Folders {
-    /// `roots` in addition to the home's own folder; the ones that are not absolute are left out.
+    /// `roots` are in addition to the home's own folder; relative ones are left out.
     pub fn new(home: &Path, roots: &[PathBuf], user_home: Option<PathBuf>, max_bytes: usize) -> Self {
         let mut all = vec![home.join("patches")];
         all.extend(roots.iter().filter(|it| it.is_absolute()).cloned());
@@ -168,23 +128,23 @@ impl Folders {
         &self.home
     }
 
-    /// The folders in force. A root that holds the home or lies in it is not one of them: looked at
-    /// each time, since a link may come to lead there.
+    /// The granted folders, without roots that touch the home. This is checked each time, because a
+    /// link may be changed to lead there.
     pub fn granted(&self) -> impl Iterator<Item = &PathBuf> {
         let (own, roots) = self.roots.split_at(self.roots.len().min(1));
         own.iter().chain(roots.iter().filter(|it| !touches_home(&self.home, it)))
     }
 
-    /// Roots that are not in force.
+    /// Roots that are not granted because they touch the home.
     pub fn refused(&self) -> impl Iterator<Item = &PathBuf> {
         self.roots.iter().skip(1).filter(|it| touches_home(&self.home, it))
     }
 
-    /// Names, without the extension, of the patch files beside a document and directly in the
-    /// roots.
+    /// Names, without the extension, of the patch files in the folder of a document and directly in
+    /// the roots.
     pub fn stems(&self, near: Option<&Place>, format: Format) -> BTreeSet<String> {
-        let beside = near.and_then(|it| it.path().parent().map(Path::to_owned));
-        let folders = beside.into_iter().chain(self.granted().cloned());
+        let own = near.and_then(|it| it.path().parent().map(Path::to_owned));
+        let folders = own.into_iter().chain(self.granted().cloned());
         folders
             .filter_map(|folder| std::fs::read_dir(folder).ok())
             .flat_map(|entries| entries.flatten())
@@ -194,29 +154,26 @@ impl Folders {
             .collect()
     }
 
-    /// The home's own folder first, then those that the configuration names.
+    /// The home's own folder first, then the configured ones.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
 
-    /// The place that a path means. It may be absolute, start with `~/`, or be relative to the
-    /// patches folder of the home.
+    /// Resolves a path, which may be absolute, start with `~/`, or be relative to the patches
+    /// folder of the home.
     pub fn place(&self, text: &str) -> Result<Place, ToolError> {
         if text.chars().any(char::is_control) {
             return Err(ToolError::new(Code::BadInput, "path: control characters are not allowed")
                 .hint("Give the path as plain text."));
         }
-        let given = match (text.strip_prefix("~/"), &self.user_home) {
-            (Some(rest), Some(home)) => home.join(rest),
-            (Some(_), None) => return Err(denied(format!("{text}: the home folder of the person is not known"))),
-            (None, _) => PathBuf::from(text),
-        };
+        let given = expand_home(text, self.user_home.as_deref())
+            .ok_or_else(|| denied(format!("{text}: the home folder of the person is not known")))?;
         if !given.is_absolute() {
             let home = self.roots.first().cloned().unwrap_or_default();
             return below(&home, &given, text);
         }
-        // A root may be spelled through a link by the person and without it by the system, or the
-        // other way round.
+        // The person may spell a root through a link and the system without it, or the other way
+        // round.
         for root in self.granted() {
             let spelled = std::fs::canonicalize(root).ok();
             if let Some(rest) =
@@ -228,16 +185,20 @@ impl Folders {
         Err(denied(format!("{text} is outside the folders that patches may lie in")))
     }
 
-    /// A file beside the document, else directly in a root: where Max and Pd would look for an
+    /// Reads a file in the document's folder, else directly in a root, where Max and Pd look for an
     /// abstraction.
-    pub fn beside(&self, near: Option<&Place>, file: &str) -> Option<(Place, Vec<u8>)> {
+    pub fn find_near(&self, near: Option<&Place>, file: &str) -> Option<(Place, Vec<u8>)> {
         if file.contains(['/', '\\', '\0']) || BRIDGES.iter().any(|it| file.eq_ignore_ascii_case(it)) {
             return None;
         }
         let format = Format::of_name(file)?;
         let here = near.map(|it| Place { name: file.into(), format, ..it.clone() });
-        let others =
-            self.granted().map(|root| Place { root: real(root), folders: Vec::new(), name: file.into(), format });
+        let others = self.granted().map(|root| Place {
+            root: canonical(root),
+            folders: PathBuf::new(),
+            name: file.into(),
+            format,
+        });
         here.into_iter().chain(others).find_map(|place| {
             let bytes = self.read(&place).ok()?;
             Some((place, bytes))
@@ -245,145 +206,84 @@ impl Folders {
     }
 
     pub fn read(&self, place: &Place) -> Result<Vec<u8>, FileError> {
-        let folder = open_folder(place, false)?;
-        read_in(&folder, &place.name, self.max_bytes, &place.path())
+        self.read_file(&open(place, false)?, place)
+    }
+
+    fn read_file(&self, file: &RootedFile, place: &Place) -> Result<Vec<u8>, FileError> {
+        let (bytes, _) = file.read(self.max_bytes as u64).map_err(|error| FileError { path: place.path(), error })?;
+        Ok(bytes)
     }
 
     pub fn exists(&self, place: &Place) -> bool {
-        open_folder(place, false)
-            .is_ok_and(|folder| rustix::fs::statat(&folder, &place.name, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+        open(place, false).is_ok_and(|it| it.metadata().is_ok())
     }
 
     /// The side file of a Pd patch; none when there is none or it is not text.
     pub fn read_names(&self, place: &Place) -> Option<String> {
-        let folder = open_folder(place, false).ok()?;
-        let bytes = read_in(&folder, &place.names(), self.max_bytes, &place.path()).ok()?;
-        String::from_utf8(bytes).ok()
+        let file = open(place, false).ok()?.sibling(place.names()).ok()?;
+        String::from_utf8(self.read_file(&file, place).ok()?).ok()
     }
 
     /// Replaces the side file, or removes it when no box has a name any more.
     pub fn write_names(&self, place: &Place, names: Option<&str>, unique: &str) -> Result<(), FileError> {
-        let folder = open_folder(place, false)?;
-        let name = place.names();
-        let done = match names {
-            Some(text) => {
-                write_new(&folder, &name, text.as_bytes(), None, unique).and_then(|new| rename(&folder, &new, &name))
-            }
-            None => match rustix::fs::unlinkat(&folder, &name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => Ok(()),
-                Err(fault) => Err(fault.into()),
+        let file = open(place, false)?;
+        let done = file.sibling(place.names()).map_err(RootedError::Io).and_then(|file| match names {
+            Some(text) => file.replace(text.as_bytes(), 0o644, unique, &mut |_| Ok(())).map(drop),
+            None => match file.remove() {
+                Ok(()) | Err(RootedError::Missing) => Ok(()),
+                Err(error) => Err(error),
             },
-        };
-        done.map_err(|fault| FileError::Io { path: place.path(), fault })
+        });
+        done.map_err(|error| FileError { path: place.path(), error })
     }
 
-    /// Replaces the file whole or not at all, and keeps what was there as a backup. Gives the
-    /// backup's path when there was something.
+    /// Replaces the file atomically and keeps the old file as a backup. Returns the backup's path
+    /// when there was a file.
     pub fn replace(
         &self,
         place: &Place,
         bytes: &[u8],
         expected: Expected<'_>,
         unique: &str,
-        steps: &dyn Steps,
+        look: &dyn Fn(Step) -> io::Result<()>,
     ) -> Result<Option<PathBuf>, FileError> {
-        let path = place.path();
-        let folder = open_folder(place, true)?;
-        let io = |fault| FileError::Io { path: path.clone(), fault };
-        let before = self.present(&folder, place, expected)?;
-        steps.before(Step::WriteNew).map_err(io)?;
-        let new = write_new(&folder, &place.name, bytes, before.as_ref().map(|it| &it.metadata), unique).map_err(io)?;
-        let done = self.swap(&folder, place, &new, before.as_ref(), unique, steps);
-        if done.is_err() {
-            // Whatever went wrong, the old file stands; a leftover of ours does not.
-            let _ = rustix::fs::unlinkat(&folder, &new, AtFlags::empty());
-        }
-        done?;
-        steps.before(Step::SyncFolder).map_err(io)?;
-        rustix::fs::fsync(&folder).map_err(|fault| io(fault.into()))?;
-        Ok(before.map(|_| place.backup_path()))
+        let file = open(place, true)?;
+        let fail = |error| FileError { path: place.path(), error };
+        let old = self.check(&file, expected).map_err(fail)?;
+        let unchanged = old.as_ref().map_or(Expected::Absent, |it| Expected::Bytes(it));
+        let done = file.replace(bytes, 0o644, unique, &mut |step| {
+            look(step).map_err(RootedError::Io)?;
+            match (step, &old) {
+                (Step::Backup, Some(old)) => {
+                    file.sibling(with_suffix(&place.name, BACKUP))?.copy_of(&file, old, unique)
+                }
+                (Step::LastLook, _) => self.check(&file, unchanged).map(drop),
+                (Step::Write | Step::Sync | Step::Backup | Step::Rename | Step::SyncFolder, _) => Ok(()),
+            }
+        });
+        done.map_err(fail)?;
+        Ok(old.map(|_| place.backup_path()))
     }
 
-    fn swap(
-        &self,
-        folder: &OwnedFd,
-        place: &Place,
-        new: &OsStr,
-        before: Option<&Present>,
-        unique: &str,
-        steps: &dyn Steps,
-    ) -> Result<(), FileError> {
-        let path = place.path();
-        let io = |fault| FileError::Io { path: path.clone(), fault };
-        steps.before(Step::SyncNew).map_err(io)?;
-        if let Some(before) = before {
-            steps.before(Step::WriteBackup).map_err(io)?;
-            let name = with_suffix(&place.name, BACKUP);
-            let copy = write_new(folder, &name, &before.bytes, Some(&before.metadata), unique).map_err(io)?;
-            rename(folder, &copy, &name).map_err(io)?;
-        }
-        // Another program may have written in the meantime; this is the last moment to notice.
-        steps.before(Step::LastLook).map_err(io)?;
-        let unchanged = before.map_or(Expected::Absent, |it| Expected::Bytes(&it.bytes));
-        self.present(folder, place, unchanged)?;
-        steps.before(Step::Rename).map_err(io)?;
-        rename(folder, new, &place.name).map_err(io)
-    }
-
-    /// The file as it is now, when it is as expected.
-    fn present(&self, folder: &OwnedFd, place: &Place, expected: Expected<'_>) -> Result<Option<Present>, FileError> {
-        let path = place.path();
-        let found = match open_file(folder, &place.name, &path) {
-            Ok(file) => Some(Present::read(file, self.max_bytes, &path)?),
-            Err(FileError::Missing { .. }) => None,
-            Err(fault) => return Err(fault),
+    /// The bytes of the file, if they are as expected.
+    fn check(&self, file: &RootedFile, expected: Expected<'_>) -> Result<Option<Vec<u8>>, RootedError> {
+        let found = match file.read(self.max_bytes as u64) {
+            Ok((bytes, _)) => Some(bytes),
+            Err(RootedError::Missing) => None,
+            Err(error) => return Err(error),
         };
         match (&found, expected) {
-            (Some(found), Expected::Bytes(bytes)) if found.bytes != bytes => Err(FileError::Changed { path }),
-            (None, Expected::Bytes(_)) => Err(FileError::Changed { path }),
-            (Some(_), Expected::Absent) => Err(FileError::Exists { path }),
+            (Some(found), Expected::Bytes(bytes)) if found != bytes => Err(RootedError::Changed),
+            (None, Expected::Bytes(_)) => Err(RootedError::Changed),
+            (Some(_), Expected::Absent) => Err(RootedError::Exists),
             (Some(_), Expected::Bytes(_) | Expected::Any) | (None, Expected::Absent | Expected::Any) => Ok(found),
         }
     }
 }
 
-struct Present {
-    bytes: Vec<u8>,
-    metadata: std::fs::Metadata,
-}
-
-impl Present {
-    fn read(file: File, limit: usize, path: &Path) -> Result<Self, FileError> {
-        let io = |fault| FileError::Io { path: path.to_owned(), fault };
-        let metadata = file.metadata().map_err(io)?;
-        if !metadata.is_file() {
-            return Err(FileError::Refused { path: path.to_owned(), why: "not a regular file" });
-        }
-        let mut bytes = Vec::new();
-        file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(io)?;
-        if bytes.len() > limit {
-            return Err(FileError::TooLarge { path: path.to_owned(), limit });
-        }
-        Ok(Present { bytes, metadata })
-    }
-}
-
-fn real(root: &Path) -> PathBuf {
-    std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned())
-}
-
 fn below(root: &Path, rest: &Path, shown: &str) -> Result<Place, ToolError> {
-    let mut folders = Vec::new();
-    for part in rest.components() {
-        match part {
-            Component::Normal(name) => folders.push(name.to_owned()),
-            Component::CurDir => {}
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
-                return Err(denied(format!("{shown}: a path that goes up is not followed")));
-            }
-        }
-    }
-    let name = folders.pop().ok_or_else(|| denied(format!("{shown} names no file")))?;
+    let inside = rooted::plain(rest).ok_or_else(|| denied(format!("{shown}: a path that goes up is not followed")))?;
+    let name = inside.file_name().ok_or_else(|| denied(format!("{shown} names no file")))?.to_owned();
     if name.to_str().is_some_and(|it| BRIDGES.iter().any(|bridge| it.eq_ignore_ascii_case(bridge))) {
         return Err(denied(format!("{shown} is a file of a bridge")));
     }
@@ -391,86 +291,20 @@ fn below(root: &Path, rest: &Path, shown: &str) -> Result<Place, ToolError> {
         .to_str()
         .and_then(Format::of_name)
         .ok_or_else(|| denied(format!("{shown}: the extension is none of .maxpat, .maxhelp, .amxd, .pd")))?;
-    Ok(Place { root: real(root), folders, name, format })
+    let folders = inside.parent().unwrap_or(Path::new("")).to_owned();
+    Ok(Place { root: canonical(root), folders, name, format })
 }
 
-fn open_folder(place: &Place, create: bool) -> Result<OwnedFd, FileError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let fault = |path: &Path, errno: Errno| match errno {
-        Errno::NOENT => FileError::Missing { path: path.to_owned() },
-        Errno::LOOP | Errno::NOTDIR => {
-            FileError::Refused { path: path.to_owned(), why: "a link, or not a folder; links are not followed" }
-        }
-        errno => FileError::Io { path: path.to_owned(), fault: errno.into() },
-    };
-    if create {
-        match rustix::fs::mkdir(&place.root, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(fault(&place.root, errno)),
-        }
+/// Opens the folder of a place, which no link may lead to. `create` makes a missing root.
+fn open(place: &Place, create: bool) -> Result<RootedFile, FileError> {
+    if create
+        && let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(&place.root)
+        && error.kind() != io::ErrorKind::AlreadyExists
+    {
+        return Err(FileError { path: place.root.clone(), error: error.into() });
     }
-    let mut folder = rustix::fs::open(&place.root, flags, Mode::empty()).map_err(|it| fault(&place.root, it))?;
-    let mut path = place.root.clone();
-    for name in &place.folders {
-        path.push(name);
-        folder = rustix::fs::openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty())
-            .map_err(|errno| fault(&path, errno))?;
-    }
-    Ok(folder)
-}
-
-fn open_file(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<File, FileError> {
-    // Not blocking: a pipe of that name would hold the call until somebody writes.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match rustix::fs::openat(folder, name, flags, Mode::empty()) {
-        Ok(file) => Ok(File::from(file)),
-        Err(Errno::NOENT) => Err(FileError::Missing { path: path.to_owned() }),
-        Err(Errno::LOOP) => Err(FileError::Refused { path: path.to_owned(), why: "a link; links are not followed" }),
-        Err(errno) => Err(FileError::Io { path: path.to_owned(), fault: errno.into() }),
-    }
-}
-
-fn read_in(folder: &OwnedFd, name: &OsStr, limit: usize, path: &Path) -> Result<Vec<u8>, FileError> {
-    Ok(Present::read(open_file(folder, name, path)?, limit, path)?.bytes)
-}
-
-/// A synced file beside `name`, with the mode and owner of the one it will replace.
-fn write_new(
-    folder: &OwnedFd,
-    name: &OsStr,
-    bytes: &[u8],
-    like: Option<&std::fs::Metadata>,
-    unique: &str,
-) -> io::Result<OsString> {
-    let mut new = OsString::from(".");
-    new.push(name);
-    new.push(format!(".{unique}.new"));
-    let mode = like.map_or(0o644, |it| it.mode() & 0o7777);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::openat(folder, &new, flags, Mode::RUSR | Mode::WUSR)?);
-    let mut written = file.write_all(bytes);
-    if written.is_ok() {
-        written = dress(&file, mode, like).and_then(|()| file.sync_all());
-    }
-    if written.is_err() {
-        let _ = rustix::fs::unlinkat(folder, &new, AtFlags::empty());
-    }
-    written.map(|()| new)
-}
-
-fn dress(file: &File, mode: u32, like: Option<&std::fs::Metadata>) -> io::Result<()> {
-    if let Some(like) = like {
-        let now = file.metadata()?;
-        if (now.uid(), now.gid()) != (like.uid(), like.gid()) {
-            std::os::unix::fs::fchown(file, Some(like.uid()), Some(like.gid()))?;
-        }
-    }
-    rustix::fs::fchmod(file, Mode::from_raw_mode(mode as RawMode))?;
-    Ok(())
-}
-
-fn rename(folder: &OwnedFd, from: &OsStr, to: &OsStr) -> io::Result<()> {
-    Ok(rustix::fs::renameat(folder, from, folder, to)?)
+    let folder = rooted::walk(&place.root, &place.folders).map_err(|(path, error)| FileError { path, error })?;
+    Ok(RootedFile::new(folder, &place.name))
 }
 
 #[cfg(test)]
@@ -479,12 +313,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    struct FailAt(Step);
-
-    impl Steps for FailAt {
-        fn before(&self, step: Step) -> io::Result<()> {
-            if step == self.0 { Err(io::Error::other("pulled plug")) } else { Ok(()) }
-        }
+    fn undisturbed(_: Step) -> io::Result<()> {
+        Ok(())
     }
 
     fn studio() -> (tempfile::TempDir, Folders) {
@@ -515,9 +345,18 @@ mod tests {
         std::os::unix::fs::symlink(home.path(), root.join("up")).unwrap();
         for path in ["link.pd", "up/secret.pd"] {
             let place = folders.place(path).unwrap();
-            assert!(matches!(folders.read(&place), Err(FileError::Refused { .. })), "{path}");
-            let written = folders.replace(&place, b"x", Expected::Any, "u", &Undisturbed);
-            assert!(matches!(written, Err(FileError::Refused { .. })), "{path}");
+            assert!(
+                matches!(
+                    folders.read(&place),
+                    Err(FileError { error: RootedError::Outside | RootedError::NotAFolder, .. })
+                ),
+                "{path}"
+            );
+            let written = folders.replace(&place, b"x", Expected::Any, "u", &undisturbed);
+            assert!(
+                matches!(written, Err(FileError { error: RootedError::Outside | RootedError::NotAFolder, .. })),
+                "{path}"
+            );
         }
         assert_eq!(fs::read(home.path().join("secret.pd")).unwrap(), b"secret");
     }
@@ -526,14 +365,27 @@ mod tests {
     fn a_pipe_and_a_folder_are_no_patches_and_nothing_waits() {
         let (home, folders) = studio();
         let root = home.path().join("patches");
-        rustix::fs::mknodat(rustix::fs::CWD, root.join("pipe.pd"), rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            root.join("pipe.pd"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
         fs::create_dir(root.join("folder.pd")).unwrap();
         for path in ["pipe.pd", "folder.pd"] {
-            assert!(matches!(folders.read(&folders.place(path).unwrap()), Err(FileError::Refused { .. })), "{path}");
+            assert!(
+                matches!(
+                    folders.read(&folders.place(path).unwrap()),
+                    Err(FileError { error: RootedError::WrongKind(_), .. })
+                ),
+                "{path}"
+            );
         }
         fs::write(root.join("large.pd"), vec![b'x'; 1001]).unwrap();
         let large = folders.read(&folders.place("large.pd").unwrap());
-        assert!(matches!(large, Err(FileError::TooLarge { limit: 1000, .. })));
+        assert!(matches!(large, Err(FileError { error: RootedError::TooLarge(1000), .. })));
     }
 
     #[test]
@@ -544,7 +396,8 @@ mod tests {
             fs::write(&path, "old").unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
             let place = folders.place("a.pd").unwrap();
-            let result = folders.replace(&place, b"new", Expected::Bytes(b"old"), "u", &FailAt(step));
+            let fail = |at| if at == step { Err(io::Error::other("pulled plug")) } else { Ok(()) };
+            let result = folders.replace(&place, b"new", Expected::Bytes(b"old"), "u", &fail);
             assert!(result.is_err(), "{step:?}");
             let wanted: &[u8] = if step == Step::SyncFolder { b"new" } else { b"old" };
             assert_eq!(fs::read(&path).unwrap(), wanted, "{step:?}");
@@ -563,14 +416,14 @@ mod tests {
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let place = folders.place("a.pd").unwrap();
-        let backup = folders.replace(&place, b"new", Expected::Bytes(b"old"), "u", &Undisturbed).unwrap();
+        let backup = folders.replace(&place, b"new", Expected::Bytes(b"old"), "u", &undisturbed).unwrap();
         assert_eq!(fs::read(backup.unwrap()).unwrap(), b"old");
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
-        let again = folders.replace(&place, b"newer", Expected::Bytes(b"old"), "u", &Undisturbed);
-        assert!(matches!(again, Err(FileError::Changed { .. })));
-        let absent = folders.replace(&place, b"newer", Expected::Absent, "u", &Undisturbed);
-        assert!(matches!(absent, Err(FileError::Exists { .. })));
+        let again = folders.replace(&place, b"newer", Expected::Bytes(b"old"), "u", &undisturbed);
+        assert!(matches!(again, Err(FileError { error: RootedError::Changed, .. })));
+        let absent = folders.replace(&place, b"newer", Expected::Absent, "u", &undisturbed);
+        assert!(matches!(absent, Err(FileError { error: RootedError::Exists, .. })));
         assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 }

@@ -2,7 +2,7 @@
 //! (`conductor-patch`).
 
 use super::Patches;
-use crate::latest_value_worker::LatestValueWorker;
+use crate::worker::{Latest, Worker};
 use std::sync::{Arc, Weak};
 
 /// One attribute of one object.
@@ -19,9 +19,9 @@ pub struct Knob {
 pub fn start(
     patches: &Arc<Patches>,
     failed: impl Fn(String) + Send + 'static,
-) -> std::io::Result<LatestValueWorker<Knob>> {
+) -> std::io::Result<Worker<Latest<Knob>>> {
     let patches: Weak<Patches> = Arc::downgrade(patches);
-    LatestValueWorker::start("patch knobs", move |knob: Knob, value| {
+    Worker::start("patch knobs", move |(knob, value): (Knob, f64)| {
         let Some(patches) = patches.upgrade() else { return };
         if let Err(fault) = patches.turn(&knob, value) {
             failed(format!("{} of {}: {}", knob.attribute, knob.object, fault.message));

@@ -1,17 +1,17 @@
-//! Whether a change of a running patch may pass: what the patch would reach, and what a person said
-//! yes to.
+//! Decides whether a change of a running patch is allowed, by what the patch would reach and what a
+//! person has approved.
 //!
-//! A document runs nothing, so this is only about patches in Pure Data and Max. The same code looks
-//! before a person is asked and again, under the locks, right before the program is given the
-//! change; only the second look decides. Not here: which class reaches (`conductor_patch::reach`)
-//! and how a person is asked (`pipeline`).
+//! A document runs nothing, so this is only about patches in Pure Data and Max. The same code runs
+//! before a person is asked and again, under the locks, right before the program gets the change;
+//! only the second check decides. Not here: which class reaches (`conductor_patch::reach`) and how
+//! a person is asked (`pipeline`).
 
 use super::folders::{Folders, Place};
 use super::{HostKind, Open, PatchHost, Patches, lock, short};
-use crate::lexical;
+use crate::rooted::lexical;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, ToolError};
-use conductor_patch::reach::{Around, Reach, Reaching, reach, stays_pure, stem};
+use conductor_patch::reach::{Environment, Reach, Reaching, reach, stays_pure, stem};
 use conductor_patch::{CanvasId, Document, Format, Limits};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -19,45 +19,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files that the abstractions of one patch may load in all; what is beyond is not followed, and
-/// the patch counts as unknown.
+/// Limit of files that the abstractions of one patch load; more are not followed, and the patch
+/// counts as unknown.
 const MOST_FILES: usize = 200;
-/// Characters that a person is shown of all boxes, and of one box.
+/// Limits of characters shown to a person, for all boxes and for one box.
 const SHOWN: usize = 12_000;
 const SHOWN_BOX: usize = 700;
 
-/// On whose word a change is made.
+/// On whose authority a change is made.
 #[derive(Clone, Debug)]
 pub enum Consent {
-    /// A hand on a control: a person does it.
+    /// A person's hand on a controller.
     Hand,
-    /// A call of a tool, with what a person saw and said yes to.
+    /// A tool call, with the digest that a person approved.
     Call(Option<Digest>),
-    /// Nothing is done: what a person would have to be asked is left here.
+    /// Nothing is done; the question for a person is stored here.
     Rehearsal(Arc<Rehearsal>),
 }
 
-/// What a change would need.
+/// The result of a rehearsal.
 #[derive(Debug, Default)]
 pub struct Rehearsal(Mutex<Option<Question>>);
 
 impl Rehearsal {
-    /// What a person must be asked; none when nothing.
+    /// The question for a person; none when no approval is needed.
     pub fn question(&self) -> Option<Question> {
         lock(&self.0).take()
     }
 }
 
-/// What a person is asked before a patch may reach.
+/// The approval question about a patch.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Of the boxes that reach, what drives them, and the files they load.
+    /// Digest of the reaching boxes, their drivers, and the files they load.
     pub digest: Digest,
     pub patch: String,
     pub host: HostKind,
     pub boxes: String,
     pub driven_by: String,
-    /// What keeps the program from the rest of the machine.
+    /// The confinement of the program.
     pub confinement: String,
 }
 
@@ -70,34 +70,34 @@ impl Consent {
     }
 }
 
-/// What a running patch reaches, as it was when the program was given it.
+/// What a running patch reaches, computed when the program got it.
 #[derive(Clone, Debug, Default)]
 pub struct Running {
     digest: Option<Digest>,
-    /// Names by which other patches get into boxes that reach.
+    /// Receiver names by which other patches can drive the reaching boxes.
     hears: BTreeSet<String>,
-    /// Names of files that a change of could matter to it.
-    words: BTreeSet<String>,
-    /// The boxes as a person was shown them.
+    /// Names of files whose change could affect the patch.
+    file_names: BTreeSet<String>,
+    /// The boxes as shown to the person.
     lines: BTreeSet<String>,
-    /// Whether what it reaches depends on other patches.
+    /// Whether the reach depends on other patches.
     names: bool,
 }
 
-/// The end of a rehearsal; it is never shown.
+/// Ends a rehearsal; never shown to a caller.
 pub(super) fn rehearsed() -> ToolError {
     ToolError::new(Code::Internal, "this was a rehearsal")
 }
 
-/// What `name` and the text of its boxes say.
-struct Told {
+/// The reach of a document, with lines for a person.
+struct Assessment {
     running: Running,
     boxes: Vec<(Reach, String)>,
     driving: Vec<String>,
 }
 
 impl Patches {
-    /// Lets a document run in a program, or says why not. The answer is what will then be running.
+    /// Checks whether a document may run in a program. Returns what will then be running.
     #[expect(clippy::too_many_arguments, reason = "the patch before and after, where it is, and on whose word")]
     pub(super) fn may_run(
         &self,
@@ -109,27 +109,27 @@ impl Patches {
         now: &Running,
         consent: &Consent,
     ) -> Result<Running, ToolError> {
-        // Most edits change a few boxes of a patch that reaches nothing: only those are looked at.
+        // Most edits change a few boxes of a patch that reaches nothing; only those are checked.
         let pure = now.digest.is_none() && !now.names && host.kind() == HostKind::Pd;
         if pure && before.is_some_and(|before| stays_pure(before, document)) {
             return Ok(now.clone());
         }
-        let told = self.told(id, host, document, place);
-        let Some(digest) = told.running.digest else { return Ok(told.running) };
+        let assessed = self.assess(id, host, document, place);
+        let Some(digest) = assessed.running.digest else { return Ok(assessed.running) };
         if now.digest == Some(digest) || self.is_approved(id, place, digest) {
-            return Ok(told.running);
+            return Ok(assessed.running);
         }
         let new = |line: &String| !now.lines.contains(line);
         let question = || Question {
             digest,
             patch: place.map_or_else(|| id.to_owned(), |it| format!("{id}, {}", it.path().display())),
             host: host.kind(),
-            boxes: list(told.boxes.iter().map(|(_, line)| line), new),
-            driven_by: list(told.driving.iter(), new),
+            boxes: list(assessed.boxes.iter().map(|(_, line)| line), new),
+            driven_by: list(assessed.driving.iter(), new),
             confinement: host.confinement(),
         };
         self.decide(consent, digest, question, || self.approve(id, place, digest))?;
-        Ok(told.running)
+        Ok(assessed.running)
     }
 
     fn decide(
@@ -157,13 +157,13 @@ impl Patches {
         }
     }
 
-    /// Whether a file may be written that running patches load: that is a change of those patches.
+    /// Checks whether a file may be written that running patches load: this changes those patches.
     pub(super) fn may_save(&self, place: &Place, bytes: &[u8], consent: &Consent) -> Result<(), ToolError> {
         let name = stem(&place.file_name());
         let users: Vec<Arc<Open>> = self
             .list()
             .into_iter()
-            .filter(|it| it.host.kind() != HostKind::Document && lock(&it.running).words.contains(&name))
+            .filter(|it| it.host.kind() != HostKind::Document && lock(&it.running).file_names.contains(&name))
             .collect();
         let Some(first) = users.first() else { return Ok(()) };
         if self.folders.read(place).is_ok_and(|there| there == bytes) {
@@ -183,9 +183,9 @@ impl Patches {
         }
         let question = || {
             let names: Vec<&str> = users.iter().map(|it| it.id.as_str()).collect();
-            let told = Document::open(bytes.to_vec(), place.format(), &self.limits())
-                .map(|document| self.told("", &*first.host, &document, Some(place)));
-            let (boxes, driving) = told.map(|it| (it.boxes, it.driving)).unwrap_or_default();
+            let assessed = Document::open(bytes.to_vec(), place.format(), &self.limits())
+                .map(|document| self.assess("", &*first.host, &document, Some(place)));
+            let (boxes, driving) = assessed.map(|it| (it.boxes, it.driving)).unwrap_or_default();
             let head =
                 format!("{} is loaded by the running {}. It would hold:\n", place.path().display(), names.join(", "));
             Question {
@@ -200,9 +200,9 @@ impl Patches {
         self.decide(consent, digest, question, || self.approve(&first.id, Some(place), digest))
     }
 
-    /// What runs now in the program, when the program itself changed it.
+    /// What is running after the patch was changed in the program itself.
     pub(super) fn running(&self, open: &Open, document: &Document) -> Running {
-        self.told(&open.id, &*open.host, document, open.place().as_ref()).running
+        self.assess(&open.id, &*open.host, document, open.place().as_ref()).running
     }
 
     fn is_approved(&self, id: &str, place: Option<&Place>, digest: Digest) -> bool {
@@ -219,7 +219,7 @@ impl Patches {
         }
     }
 
-    fn told(&self, id: &str, host: &dyn PatchHost, document: &Document, place: Option<&Place>) -> Told {
+    fn assess(&self, id: &str, host: &dyn PatchHost, document: &Document, place: Option<&Place>) -> Assessment {
         let others = self.list();
         let elsewhere: BTreeSet<String> = others
             .iter()
@@ -230,16 +230,17 @@ impl Patches {
             HostKind::Max => self.folders.stems(place, Format::Maxpat),
             HostKind::Pd | HostKind::Document => BTreeSet::new(),
         };
-        let around = Around { alone: host.is_ours(), heard_elsewhere: Some(&elsewhere), shadowed: Some(&shadowed) };
+        let around =
+            Environment { alone: host.is_ours(), heard_elsewhere: Some(&elsewhere), shadowed: Some(&shadowed) };
         let found = reach(document, &around);
         if found.is_empty() {
             let running = Running { names: found.names, ..Running::default() };
-            return Told { running, boxes: Vec::new(), driving: Vec::new() };
+            return Assessment { running, boxes: Vec::new(), driving: Vec::new() };
         }
         let folder = place.and_then(|it| it.path().parent().map(Path::to_owned));
         let folder = folder.unwrap_or_else(|| self.folders.home().join("state").join("pd"));
         let mut files =
-            Loaded { folders: &self.folders, limits: self.limits(), found: BTreeMap::new(), words: found.words() };
+            Loaded { folders: &self.folders, limits: self.limits(), found: BTreeMap::new(), file_names: found.words() };
         files.follow(&found, &folder, document.format().is_pd());
         let mut hash = Sha256::new();
         hash.update(host.kind().as_str());
@@ -259,23 +260,27 @@ impl Patches {
         let driving: Vec<String> =
             found.driving.iter().map(|it| line(document, &it.canvas, &it.label, &it.text, "")).collect();
         let lines = boxes.iter().map(|it| it.1.clone()).chain(driving.iter().cloned()).collect();
-        let running =
-            Running { digest: Some(digest), hears: found.hears, words: files.words, lines, names: found.names };
-        Told { running, boxes, driving }
+        let running = Running {
+            digest: Some(digest),
+            hears: found.hears,
+            file_names: files.file_names,
+            lines,
+            names: found.names,
+        };
+        Assessment { running, boxes, driving }
     }
 }
 
-/// Patch files that a patch loads, with those that they load.
+/// The patch files that a patch loads, recursively.
 struct Loaded<'a> {
     folders: &'a Folders,
     limits: Limits,
     found: BTreeMap<PathBuf, (Digest, Vec<(Reach, String)>)>,
-    words: BTreeSet<String>,
+    file_names: BTreeSet<String>,
 }
 
 impl Loaded<'_> {
-    /// Looks in the patch's folder, in those that it declares and in the roots; a file in several
-    /// of them counts with all.
+    /// Searches the patch's folder, the folders it declares and the roots; every match counts.
     fn follow(&mut self, patch: &Reaching, folder: &Path, pd: bool) {
         let folders: Vec<PathBuf> = std::iter::once(folder.to_owned())
             .chain(patch.folders.iter().map(|it| lexical(&folder.join(it))))
@@ -298,10 +303,10 @@ impl Loaded<'_> {
                     && let Some(format) = path.to_str().and_then(Format::of_name)
                     && let Ok(document) = Document::open(bytes.clone(), format, &self.limits)
                 {
-                    inside = reach(&document, &Around::default());
+                    inside = reach(&document, &Environment::default());
                     rows = lines(&document, &inside);
                 }
-                self.words.extend(inside.words());
+                self.file_names.extend(inside.words());
                 self.found.insert(path.clone(), (Digest::of(&bytes), rows));
                 self.follow(&inside, path.parent().unwrap_or(folder), pd);
             }
@@ -326,8 +331,8 @@ fn lines(document: &Document, found: &Reaching) -> Vec<(Reach, String)> {
         .collect()
 }
 
-/// One box for a person: where it is, what it says, what it can do. The middle of a long text is
-/// left out, with its length and hash.
+/// Describes one box for a person: path, text and abilities. The middle of a long text is replaced
+/// by its length and hash.
 fn line(document: &Document, canvas: &CanvasId, label: &str, text: &str, can: &str) -> String {
     let mut path = document.view(canvas).map(|it| it.key_path()).unwrap_or_default();
     path.push(label.to_owned());
@@ -342,7 +347,7 @@ fn line(document: &Document, canvas: &CanvasId, label: &str, text: &str, can: &s
     format!("{} [{shown}]{can}", short(&path.join("/")))
 }
 
-/// New and changed lines first; what does not fit is counted.
+/// Joins lines, new and changed ones first; lines beyond the limit are counted.
 fn list<'a>(lines: impl Iterator<Item = &'a String>, new: impl Fn(&String) -> bool) -> String {
     let (fresh, old): (Vec<&String>, Vec<&String>) = lines.partition(|it| new(it));
     let marked = fresh.iter().map(|it| format!("new or changed: {it}")).chain(old.iter().map(|it| (*it).clone()));

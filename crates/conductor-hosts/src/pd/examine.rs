@@ -1,7 +1,7 @@
-//! What `doctor` tells of Pure Data: which program would be started, its version, and whether
-//! Conductor was tried with it.
+//! Diagnoses Pure Data for `doctor`: the program that would be started, its version, and whether
+//! Conductor supports it.
 //!
-//! Not here: driving it. A Pd that is looked at opens no patch.
+//! No patch is opened.
 
 use super::{BEFORE, FROM, TESTED};
 use crate::system::program_of;
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// How long a program may take to say its version.
+/// Time limit for a program to print its version.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was found under the name of a command.
+/// The result of looking for a command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     /// No folder of the search path has it.
     Nothing,
-    /// It is there and says no version, or none in time.
+    /// The program exists and prints no version in time.
     Dumb {
         program: PathBuf,
         why: String,
@@ -33,9 +33,9 @@ pub enum Found {
 pub enum Fit {
     /// The version that all tests run against.
     Tested,
-    /// Its messages are those that Conductor knows.
+    /// A supported version.
     Driven,
-    /// It is not started.
+    /// An unsupported version; it is not started.
     Refused,
 }
 

@@ -1,20 +1,20 @@
-//! Messages to Pd, strictly escaped. An unescaped `;` would be a command to any receiver, `pd quit`
-//! included, so every message is built here, atom by atom, and nowhere else.
+//! Builds messages to Pd, strictly escaped. An unescaped `;` would start a command to any receiver,
+//! `pd quit` included, so every message is built here, atom by atom.
 //!
-//! Atoms come in two spellings. As a *file* spells it, special characters are escaped once for the
-//! reader of messages. What is *meant* by an atom of a box is what Pd makes of it: it unescapes
-//! once more when it builds the box.
+//! Atoms come in two spellings. In a *file*, special characters are escaped once for the message
+//! parser. The *meaning* of an atom of a box is one unescape further: Pd unescapes again when it
+//! builds the box.
 
 use conductor_core::error::{Code, ToolError};
 
-/// Longest message that is sent.
+/// Longest message.
 const MOST_BYTES: usize = 4000;
 /// Most atoms of one box.
 const MOST_ATOMS: usize = 1000;
-/// Pd cuts an atom at 1000 bytes and reads the rest as another one.
+/// Pd splits an atom at 1000 bytes and reads the rest as another atom.
 const MOST_ATOM_BYTES: usize = 900;
 
-/// Messages on their way to Pd, each ended by its semicolon.
+/// Messages to Pd, each ended by a semicolon.
 #[derive(Debug, Default)]
 pub struct Messages {
     text: String,
@@ -31,7 +31,7 @@ impl Messages {
         self.text.is_empty()
     }
 
-    /// A message of plain words that we chose ourselves. What is not plain is escaped all the same.
+    /// Adds a message of our own words, which are escaped too.
     pub fn say(&mut self, receiver: &str, selector: &str, arguments: &[&str]) {
         self.word(receiver);
         for word in std::iter::once(&selector).chain(arguments) {
@@ -44,8 +44,8 @@ impl Messages {
         }
     }
 
-    /// A message whose last atoms are spelled as in a file.
-    pub fn tell(&mut self, receiver: &str, selector: &str, place: (i64, i64), atoms: &[String]) {
+    /// Adds a message whose last atoms are spelled as in a file.
+    pub fn say_atoms(&mut self, receiver: &str, selector: &str, place: (i64, i64), atoms: &[String]) {
         self.word(receiver);
         self.text.push_str(&format!(" {selector} {} {}", place.0, place.1));
         for atom in atoms {
@@ -59,8 +59,8 @@ impl Messages {
         for letter in word.chars() {
             match letter {
                 ';' | ',' | '$' | ' ' | '\\' => self.text.extend(['\\', letter]),
-                // `check` has refused what holds one; a space keeps even a mistake of ours from
-                // ending a message.
+                // `check` refuses control characters; the space keeps a mistake of ours from ending
+                // the message.
                 control if control.is_control() => self.text.push_str("\\ "),
                 plain => self.text.push(plain),
             }
@@ -68,16 +68,16 @@ impl Messages {
     }
 }
 
-/// Refuses atoms that Pd would not read as they are meant. Spelled as in a file.
+/// Fails for atoms, spelled as in a file, that Pd would misread.
 pub fn check(atoms: &[String]) -> Result<(), ToolError> {
     let refuse = |text: String| {
         Err(ToolError::new(Code::BadInput, text).hint("Use shorter text without control characters for a running Pd."))
     };
     if atoms.len() > MOST_ATOMS {
-        return refuse(format!("the text has {} words; a running Pd is told at most {MOST_ATOMS}", atoms.len()));
+        return refuse(format!("the text has {} words; the limit for a running Pd is {MOST_ATOMS}", atoms.len()));
     }
     if atoms.iter().map(|it| it.len() * 2 + 1).sum::<usize>() + 64 > MOST_BYTES {
-        return refuse(format!("the text is too long; a running Pd is told at most {MOST_BYTES} bytes"));
+        return refuse(format!("the text is too long; the limit for a running Pd is {MOST_BYTES} bytes"));
     }
     for atom in atoms {
         if atom.len() > MOST_ATOM_BYTES {
@@ -90,7 +90,7 @@ pub fn check(atoms: &[String]) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// One level of escapes taken away.
+/// Removes one level of escapes.
 pub fn unescaped(atom: &str) -> String {
     let mut out = String::with_capacity(atom.len());
     let mut letters = atom.chars();
@@ -100,7 +100,7 @@ pub fn unescaped(atom: &str) -> String {
     out
 }
 
-/// What Pd means by an atom of a box that a file spells so.
+/// The meaning of an atom that a file spells this way.
 pub fn meant(atom: &str) -> String {
     let once = unescaped(atom);
     if once.contains('\\') { unescaped(&once) } else { once }
@@ -175,7 +175,7 @@ mod tests {
     fn nothing_ends_a_message_but_its_own_end() {
         let mut out = Messages::default();
         out.say(".x1", "find", &["a; pd quit", "1"]);
-        out.tell(".x1", "obj", (10, -20), &atoms("f|\\$1|a\\ b|\\;|;|x;pd"));
+        out.say_atoms(".x1", "obj", (10, -20), &atoms("f|\\$1|a\\ b|\\;|;|x;pd"));
         assert_eq!(out.finds, 1);
         assert_eq!(out.text(), ".x1 find a\\;\\ pd\\ quit 1;\n.x1 obj 10 -20 f \\$1 a\\ b \\; \\; x\\;pd;\n");
     }
@@ -206,7 +206,7 @@ mod tests {
         #[test]
         fn any_text_stays_one_message(words in prop::collection::vec("[ -~äß音;,$\\\\]{1,12}", 1..6)) {
             let mut out = Messages::default();
-            out.tell(".x1", "obj", (1, 2), &words);
+            out.say_atoms(".x1", "obj", (1, 2), &words);
             let read = read(out.text());
             prop_assert_eq!(read.len(), 1);
             let sent: Vec<String> = words.iter().map(|it| unescaped(it)).filter(|it| !it.is_empty()).collect();

@@ -1,17 +1,19 @@
-//! A Pd process with us in the role of its window: it dials us, we send messages, it answers in
-//! Tcl.
+//! A Pd process with us in the role of its window: Pd connects to us, we send messages, Pd answers
+//! in Tcl.
 //!
-//! Three threads: one writes, so that an answer to Pd's ping never splits a message; one reads, and
-//! never waits for anything but Pd; one passes on what Pd writes on stderr. Not here: what the
-//! messages mean (`follow`).
+//! Three threads: a writer, so that an answer to Pd's ping never splits a message; a reader, which
+//! waits only for Pd; and one that forwards Pd's stderr. Not here: the meaning of messages
+//! (`mirror`).
 
+use super::Settings;
 use super::fudi::Messages;
-use super::sandbox::{Network, Sandbox};
+use super::mirror::Wire;
+use super::sandbox::{Network, Sandbox, Sound};
 use super::tcl::{Reader, Word};
-use super::{Audio, Settings};
 use crate::bridges::is_mine;
 use crate::patch::console::{Level, Source, Voice};
 use crate::system::{Clock, Environment, program_of, runtime_folders, variables};
+use conductor_core::config::PdAudio;
 use conductor_core::event::Micros;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
@@ -26,22 +28,22 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// How long a new Pd may take to dial us.
+/// Time limit for a new Pd to connect.
 const CONTACT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// Character sizes of every Pd window, plain and zoomed: font, width, height.
 const FONTS: [&str; 36] = [
     "8", "5", "11", "10", "6", "13", "12", "7", "16", "16", "10", "19", "24", "14", "29", "36", "22", "44", "16", "10",
     "23", "20", "12", "27", "24", "14", "32", "32", "20", "44", "48", "28", "58", "72", "44", "89",
 ];
-/// Files that pass between Pd and us for a moment have this in their name.
+/// Temporary files for Pd have this in their name.
 pub const TEMPORARY: &str = ".conductor-pd-";
 
-/// Why nothing came back.
+/// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
     /// The process is gone.
     Gone,
-    /// It lives and does not answer.
+    /// The process runs and does not answer.
     Late,
 }
 
@@ -49,7 +51,7 @@ pub struct Link {
     child: Child,
     out: Sender<String>,
     heard: Receiver<Option<Word>>,
-    /// Whether anybody wants to know what Pd says.
+    /// Whether a call waits for Pd's words.
     listening: Arc<AtomicBool>,
     gone: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
@@ -59,8 +61,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Starts Pd in `folder` and waits until it has introduced itself. It may read and write
-    /// `folders`. `ended` is called once, when it is gone.
+    /// Starts Pd in `folder` and waits until it has reported its version. Pd may read and write
+    /// `folders`. `ended` is called once, when the process has ended.
     pub fn start(
         settings: &Settings,
         (folder, folders): (&Path, &[PathBuf]),
@@ -84,16 +86,16 @@ impl Link {
         let made = |port: u16| {
             let mut command = Command::new(&program);
             command
-                // Pd looks for its own files from the name it was called by.
+                // Pd finds its own files by the name it was started with.
                 .arg0(&settings.command)
                 .args(["-guiport", &port.to_string(), "-noprefs", "-nomidi", "-nrt", "-sleepgrain", &grain])
                 .args(match settings.audio {
-                    Audio::Off => &["-noaudio"][..],
-                    Audio::Default => &[],
-                    Audio::Jack => &["-jack", "-jackname", "conductor-pd"],
+                    PdAudio::Off => &["-noaudio"][..],
+                    PdAudio::Default => &[],
+                    PdAudio::Jack => &["-jack", "-jackname", "conductor-pd"],
                 })
                 .env_clear()
-                .envs(variables(settings.audio.sound().variables))
+                .envs(variables(Sound::of(settings.audio).variables))
                 .current_dir(folder)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
@@ -116,14 +118,12 @@ impl Link {
         };
         let started = Self::speak(child, socket, voice, clock, ended);
         let mut link = started.map_err(|fault| format!("threads: {fault}"))?;
-        let mut first = Messages::default();
         let mut arguments = vec![folder.to_str().unwrap_or("/"), "0"];
         arguments.extend(FONTS);
-        first.say("pd", "init", &arguments);
-        if settings.audio != Audio::Off {
-            first.say("pd", "dsp", &["1"]);
+        link.say("pd", "init", &arguments);
+        if settings.audio != PdAudio::Off {
+            link.say("pd", "dsp", &["1"]);
         }
-        link.send(first);
         link.wait_for(5_000_000, |word| {
             if let Word::Startup { major, minor, bug } = word { Some((*major, *minor, *bug)) } else { None }
         })
@@ -143,12 +143,12 @@ impl Link {
     ) -> std::io::Result<Link> {
         socket.set_nodelay(true)?;
         let (out, queue) = mpsc::channel::<String>();
-        let (tell, heard) = mpsc::channel();
+        let (words_out, heard) = mpsc::channel();
         let (listening, gone) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
         let mut writer = socket.try_clone()?;
         Builder::new().name("pd writer".into()).spawn(move || {
             for text in queue {
-                // A broken pipe is told by the reader.
+                // The reader notices a broken connection.
                 if writer.write_all(text.as_bytes()).is_err() {
                     return;
                 }
@@ -163,9 +163,9 @@ impl Link {
         })?;
         let (pong, wanted, over, voice) = (out.clone(), Arc::clone(&listening), Arc::clone(&gone), voice.clone());
         Builder::new().name("pd reader".into()).spawn(move || {
-            listen(socket, &pong, &wanted, &tell, &voice);
+            listen(socket, &pong, &wanted, &words_out, &voice);
             over.store(true, Ordering::Release);
-            let _ = tell.send(None);
+            let _ = words_out.send(None);
             ended();
         })?;
         Ok(Link {
@@ -193,34 +193,7 @@ impl Link {
         self.child.id()
     }
 
-    pub fn send(&mut self, messages: Messages) {
-        self.listening.store(true, Ordering::Release);
-        self.asked += messages.finds;
-        // A writer that is gone has lost its Pd; waiting tells.
-        let _ = self.out.send(messages.text().to_owned());
-    }
-
-    /// Waits until every find was answered, and tells what was said meanwhile. Pd answers in order,
-    /// so all that was sent before the last find has happened.
-    pub fn settle(&mut self, limit_us: u64) -> Result<Vec<Word>, Silence> {
-        let until = self.clock.now().plus_us(limit_us);
-        let mut told = Vec::new();
-        while self.answered < self.asked {
-            let word = self.next(until)?;
-            if word == Word::Found {
-                self.answered += 1;
-            } else {
-                told.push(word);
-            }
-        }
-        self.listening.store(false, Ordering::Release);
-        while let Ok(Some(word)) = self.heard.try_recv() {
-            told.push(word);
-        }
-        Ok(told)
-    }
-
-    /// Waits for one word; what comes before it is dropped.
+    /// Waits for one word; earlier words are dropped.
     pub fn wait_for<T>(&mut self, limit_us: u64, mut wanted: impl FnMut(&Word) -> Option<T>) -> Result<T, Silence> {
         let until = self.clock.now().plus_us(limit_us);
         loop {
@@ -244,6 +217,35 @@ impl Link {
     }
 }
 
+impl Wire for Link {
+    fn send(&mut self, messages: Messages) {
+        self.listening.store(true, Ordering::Release);
+        self.asked += messages.finds;
+        // Without a writer Pd has ended; the next wait reports it.
+        let _ = self.out.send(messages.text().to_owned());
+    }
+
+    /// Waits until every find was answered, and returns the words until then. Pd answers in order,
+    /// so all that was sent before the last find has happened.
+    fn settle(&mut self, limit_us: u64) -> Result<Vec<Word>, Silence> {
+        let until = self.clock.now().plus_us(limit_us);
+        let mut words = Vec::new();
+        while self.answered < self.asked {
+            let word = self.next(until)?;
+            if word == Word::Found {
+                self.answered += 1;
+            } else {
+                words.push(word);
+            }
+        }
+        self.listening.store(false, Ordering::Release);
+        while let Ok(Some(word)) = self.heard.try_recv() {
+            words.push(word);
+        }
+        Ok(words)
+    }
+}
+
 impl Drop for Link {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -251,13 +253,12 @@ impl Drop for Link {
     }
 }
 
-/// The one connection of the child. Another program of this machine that dialled first is turned
-/// away.
+/// Accepts the connection of the child. Connections of other programs on this machine are dropped.
 fn accept(listener: &TcpListener, child: &Child, network: Network) -> Result<TcpStream, String> {
     let ours = listener.local_addr().map_err(|fault| fault.to_string())?;
     loop {
         let mut ready = vec![PollFd::new(listener, PollFlags::IN)];
-        // Closed when the child ends, which then need not be waited for.
+        // Closed when the child ends, so we do not wait for a dead child.
         ready.extend(child.stderr.as_ref().map(|it| PollFd::new(it, PollFlags::empty())));
         match poll(&mut ready, Some(&CONTACT)) {
             Ok(0) => return Err("it does not dial in".to_owned()),
@@ -269,7 +270,8 @@ fn accept(listener: &TcpListener, child: &Child, network: Network) -> Result<Tcp
             return Err("it ended before it dialled in".to_owned());
         }
         let (socket, peer) = listener.accept().map_err(|fault| fault.to_string())?;
-        // Nothing else is in a namespace of its own, and the table of ours does not show it.
+        // A network namespace of its own contains nothing else, and our connection table does not
+        // show it.
         if network == Network::Namespace || is_mine(peer, ours) {
             return Ok(socket);
         }
@@ -280,7 +282,7 @@ fn listen(
     mut socket: TcpStream,
     pong: &Sender<String>,
     wanted: &AtomicBool,
-    tell: &Sender<Option<Word>>,
+    words_out: &Sender<Option<Word>>,
     voice: &Voice,
 ) {
     let mut reader = Reader::default();
@@ -294,7 +296,7 @@ fn listen(
         };
         reader.feed(arrived, |word| {
             if word == Word::Ping {
-                // Without an answer Pd stops telling.
+                // Without an answer Pd stops sending.
                 let _ = pong.send("pd ping;\n".to_owned());
                 return;
             }
@@ -302,7 +304,7 @@ fn listen(
                 say(voice, *level, text, &mut line);
             }
             if word == Word::Found || wanted.load(Ordering::Acquire) {
-                let _ = tell.send(Some(word));
+                let _ = words_out.send(Some(word));
             }
         });
     }

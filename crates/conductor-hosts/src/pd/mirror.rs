@@ -1,10 +1,10 @@
-//! What a running Pd shows, as far as we know, and the messages that bring it to where a document
-//! is.
+//! Mirrors what a running Pd shows, and sends the messages that bring Pd to the state of a
+//! document.
 //!
-//! Boxes are known by their address in the document, never by their number: Pd numbers boxes anew
-//! at every deletion and puts a box whose text changed behind all others. Messages select a box by
-//! counting from a comment with a text that nothing else has, so two equal boxes are never
-//! confused. Not here: starting Pd (`link`), and files (`pd`).
+//! Boxes are identified by their address in the document, never by their number: Pd renumbers boxes
+//! at every deletion and moves a box whose text changed to the end. Messages select a box by
+//! counting from a comment with a unique text, so two equal boxes are never confused. Not here:
+//! starting Pd (`link`), and files (`pd`).
 
 use super::fudi::{self, Messages};
 use super::link::Silence;
@@ -13,23 +13,28 @@ use conductor_core::error::ToolError;
 use conductor_patch::{BoxId, BoxView, CanvasId, Document, View, is_pd_gui, pd_value_atom};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A way to a Pd.
+/// A connection to a Pd.
 pub trait Wire: Send {
     fn send(&mut self, messages: Messages);
-    /// Waits until Pd has done all that was sent, and tells what it said meanwhile.
+    fn say(&mut self, receiver: &str, selector: &str, arguments: &[&str]) {
+        let mut messages = Messages::default();
+        messages.say(receiver, selector, arguments);
+        self.send(messages);
+    }
+    /// Waits until Pd has handled everything sent, and returns its words until then.
     fn settle(&mut self, limit_us: u64) -> Result<Vec<Word>, Silence>;
 }
 
-/// Arrow keys that move a box before it is made anew instead; each moves it by one or ten pixels.
+/// Most arrow keys to move a box by one or ten pixels each; beyond that the box is created again.
 const MOST_STEPS: u64 = 500;
-/// Where the comment that selections count from stands.
-const ASIDE: (i64, i64) = (2000, 2000);
+/// Position of the comment that selections count from.
+const MARKER: (i64, i64) = (2000, 2000);
 
 type Port = (BoxId, u32);
-/// What each outlet feeds, in the order in which it does.
+/// The targets of each outlet, in their order.
 type Cords = BTreeMap<Port, Vec<Port>>;
 
-/// A box as a statement tells it.
+/// A box as one statement of a file describes it.
 #[derive(Clone, Debug, PartialEq)]
 struct Shape {
     kind: &'static str,
@@ -39,24 +44,24 @@ struct Shape {
 }
 
 #[derive(Debug)]
-struct Seat {
+struct MirrorBox {
     /// None for the comment that selections count from.
     id: Option<BoxId>,
-    /// As the document tells it.
+    /// As in the document.
     wanted: Shape,
-    /// As Pd told it.
-    told: Shape,
+    /// As written by Pd.
+    written: Shape,
 }
 
 #[derive(Debug)]
 struct Canvas {
-    /// Absent when the patch made the canvas itself, and no window tells where.
+    /// Absent when the patch created the canvas itself, so that no window reported its address.
     address: Option<String>,
     /// In Pd's order.
-    seats: Vec<Seat>,
+    boxes: Vec<MirrorBox>,
     cords: Cords,
     frame: Vec<String>,
-    /// Cords of the file that Pd did not take.
+    /// Cords of the file that Pd did not accept.
     refused: BTreeSet<(Port, Port)>,
 }
 
@@ -64,32 +69,32 @@ struct Canvas {
 #[derive(Debug, Default)]
 pub struct Shown {
     canvases: HashMap<CanvasId, Canvas>,
-    /// Texts of boxes that Pd could not make when it loaded the file. They were there before us and
+    /// Texts of boxes that Pd could not create when it loaded the file. They were broken before and
     /// may stay.
     broken: BTreeSet<String>,
 }
 
-/// Why Pd is not where the document is.
+/// Why Pd could not be brought to the state of the document.
 #[derive(Debug)]
-pub enum Fault {
+pub enum FollowError {
     Silent(Silence),
-    /// Pd said no.
+    /// Pd refused a change.
     Refused(String),
-    /// The difference cannot be told in messages; the whole document has to be loaded.
+    /// The difference cannot be expressed in messages; the document must be loaded again.
     Reload(&'static str),
-    /// Must not be sent.
+    /// The content must not be sent.
     Bad(ToolError),
 }
 
-impl From<Silence> for Fault {
+impl From<Silence> for FollowError {
     fn from(silence: Silence) -> Self {
-        Fault::Silent(silence)
+        FollowError::Silent(silence)
     }
 }
 
-impl From<ToolError> for Fault {
+impl From<ToolError> for FollowError {
     fn from(fault: ToolError) -> Self {
-        Fault::Bad(fault)
+        FollowError::Bad(fault)
     }
 }
 
@@ -112,7 +117,7 @@ impl Shape {
         self.kind == "obj" && is_pd_gui(self.class())
     }
 
-    /// Whether a person could type another text into it.
+    /// Whether another text can be typed into the box.
     fn takes_text(&self) -> bool {
         matches!(self.kind, "obj" | "msg" | "text" | "restore") && !self.is_gui()
     }
@@ -125,8 +130,8 @@ impl Shape {
         }
     }
 
-    /// Whether another telling means the same box. The value a user interface object shows is not
-    /// part of the patch.
+    /// Whether another description means the same box. The current value of a user interface object
+    /// is not part of the patch.
     fn is_like(&self, other: &Shape) -> bool {
         let value = if self.kind == "obj" { pd_value_atom(self.class()) } else { None };
         self.kind == other.kind
@@ -143,7 +148,7 @@ fn cords_of(view: &View<'_>) -> Cords {
         if let (Some(from), Some(to)) = (cord.from(), cord.to()) {
             let fed = cords.entry((from.id(), cord.outlet())).or_default();
             let end = (to.id(), cord.inlet());
-            // Pd takes the second of two equal cords for a mistake.
+            // Pd refuses the second of two equal cords.
             if !fed.contains(&end) {
                 fed.push(end);
             }
@@ -154,12 +159,12 @@ fn cords_of(view: &View<'_>) -> Cords {
 
 impl Canvas {
     fn index(&self, id: Option<BoxId>) -> Option<usize> {
-        self.seats.iter().position(|it| it.id == id)
+        self.boxes.iter().position(|it| it.id == id)
     }
 
-    /// Where each box stands in Pd's order.
+    /// The number of each box in Pd's order.
     fn numbers(&self) -> HashMap<BoxId, usize> {
-        self.seats.iter().enumerate().filter_map(|(n, it)| Some((it.id?, n))).collect()
+        self.boxes.iter().enumerate().filter_map(|(n, it)| Some((it.id?, n))).collect()
     }
 
     /// Inlets and outlets from left to right, which is their number. Pd puts the earlier of two at
@@ -167,7 +172,7 @@ impl Canvas {
     fn gates(&self) -> (Vec<BoxId>, Vec<BoxId>) {
         let sorted = |inlets: bool| {
             let mut found: Vec<(i64, usize, BoxId)> = self
-                .seats
+                .boxes
                 .iter()
                 .enumerate()
                 .filter(|(_, it)| it.wanted.gate() == Some(inlets))
@@ -187,8 +192,8 @@ impl Canvas {
         self.refused.retain(|(from, to)| from.0 != id && to.0 != id);
     }
 
-    /// Follows what happened to the gates of a subpatch to its cords outside: they stay with their
-    /// gate, or go with it.
+    /// Adapts the cords outside a subpatch to changes of its gates: they stay with their gate or
+    /// are removed with it.
     fn follow_gates(&mut self, holder: BoxId, before: &(Vec<BoxId>, Vec<BoxId>), after: &(Vec<BoxId>, Vec<BoxId>)) {
         if before == after {
             return;
@@ -215,9 +220,9 @@ impl Canvas {
 }
 
 impl Shown {
-    /// What Pd shows after it loaded the document: `told` is what it wrote when asked, `windows`
-    /// what it said while loading.
-    pub fn after_load(document: &Document, told: &Document, windows: &[Word]) -> Result<Shown, String> {
+    /// The state of Pd after it loaded the document: `written` is the patch as Pd writes it,
+    /// `windows` are Pd's words during the load.
+    pub fn after_load(document: &Document, written: &Document, windows: &[Word]) -> Result<Shown, String> {
         let mut within: HashMap<&str, Vec<&str>> = HashMap::new();
         let mut root = None;
         let (mut last_error, mut broken) = (String::new(), BTreeSet::new());
@@ -235,49 +240,49 @@ impl Shown {
         let windows = |_: &View<'_>, address: &str| -> Vec<String> {
             within.get(address).into_iter().flatten().map(|it| (*it).to_owned()).collect()
         };
-        shown.learn(&document.root(), &told.root(), &windows, root)?;
+        shown.learn(&document.root(), &written.root(), &windows, root)?;
         Ok(shown)
     }
 
-    /// What an attached Pd shows of a file: canvases are known by their names alone.
-    pub fn by_name(document: &Document, told: &Document, name: &str) -> Result<Shown, String> {
+    /// The state of an attached Pd: canvases are known only by name.
+    pub fn by_name(document: &Document, written: &Document, name: &str) -> Result<Shown, String> {
         let mut shown = Shown::default();
         let names = |view: &View<'_>, _: &str| -> Vec<String> {
             view.boxes().filter_map(|it| it.inside()?.name()).map(|it| format!("pd-{it}")).collect()
         };
-        shown.learn(&document.root(), &told.root(), &names, &format!("pd-{name}"))?;
+        shown.learn(&document.root(), &written.root(), &names, &format!("pd-{name}"))?;
         Ok(shown)
     }
 
-    /// `kids` tells the addresses of the subpatches of a canvas, in order.
+    /// `kids` returns the addresses of the subpatches of a canvas, in order.
     fn learn(
         &mut self,
         view: &View<'_>,
-        told: &View<'_>,
+        written: &View<'_>,
         kids: &dyn Fn(&View<'_>, &str) -> Vec<String>,
         address: &str,
     ) -> Result<(), String> {
-        let pairs = self.learn_canvas(view, told, Some(address.to_owned()))?;
+        let pairs = self.learn_canvas(view, written, Some(address.to_owned()))?;
         let windows = kids(view, address);
         if windows.len() != pairs.len() {
             return Err(format!("{} subpatches have {} windows", pairs.len(), windows.len()));
         }
-        for ((inside, told), window) in pairs.iter().zip(&windows) {
-            self.learn(inside, told, kids, window)?;
+        for ((inside, written), window) in pairs.iter().zip(&windows) {
+            self.learn(inside, written, kids, window)?;
         }
         Ok(())
     }
 
-    /// Takes one canvas over, and gives its subpatches side by side.
+    /// Learns one canvas, and returns its subpatches in pairs.
     fn learn_canvas<'a>(
         &mut self,
         view: &View<'a>,
-        told: &View<'a>,
+        written: &View<'a>,
         address: Option<String>,
     ) -> Result<Vec<(View<'a>, View<'a>)>, String> {
-        let mut seats = Vec::new();
+        let mut boxes = Vec::new();
         let mut pairs = Vec::new();
-        let mut heard = told.boxes().peekable();
+        let mut heard = written.boxes().peekable();
         for object in view.boxes() {
             let wanted = Shape::of(&object);
             let fits = heard.peek().is_some_and(|it| {
@@ -291,21 +296,21 @@ impl Shown {
                 }
                 return Err(format!("it does not show the box {:?}", object.text()));
             };
-            if let (Some(inside), Some(told)) = (object.inside(), found.inside()) {
-                pairs.push((inside, told));
+            if let (Some(inside), Some(written)) = (object.inside(), found.inside()) {
+                pairs.push((inside, written));
             }
-            seats.push(Seat {
+            boxes.push(MirrorBox {
                 id: Some(object.id()),
                 wanted,
-                told: Shape { kind: Shape::of(&object).kind, ..Shape::of(&found) },
+                written: Shape { kind: Shape::of(&object).kind, ..Shape::of(&found) },
             });
         }
         if let Some(more) = heard.next() {
             return Err(format!("it shows a box that the file does not hold: {:?}", more.text()));
         }
         let mut canvas =
-            Canvas { address, seats, cords: Cords::new(), frame: view.pd_frame(), refused: BTreeSet::new() };
-        canvas.cords = heard_cords(&canvas, told).unwrap_or_default();
+            Canvas { address, boxes, cords: Cords::new(), frame: view.pd_frame(), refused: BTreeSet::new() };
+        canvas.cords = heard_cords(&canvas, written).unwrap_or_default();
         for (from, fed) in cords_of(view) {
             let taken = canvas.cords.get(&from).map(Vec::as_slice).unwrap_or_default();
             canvas.refused.extend(fed.into_iter().filter(|to| !taken.contains(to)).map(|to| (from, to)));
@@ -314,31 +319,31 @@ impl Shown {
         Ok(pairs)
     }
 
-    /// Whether what Pd wrote is what we believe it shows.
-    pub fn agrees(&self, document: &Document, told: &Document) -> bool {
-        self.canvas_agrees(&document.root(), &told.root())
+    /// Whether the patch written by Pd equals the mirrored state.
+    pub fn agrees(&self, document: &Document, written: &Document) -> bool {
+        self.canvas_agrees(&document.root(), &written.root())
     }
 
-    fn canvas_agrees(&self, view: &View<'_>, told: &View<'_>) -> bool {
+    fn canvas_agrees(&self, view: &View<'_>, written: &View<'_>) -> bool {
         let Some(canvas) = self.canvases.get(view.id()) else { return false };
-        let heard: Vec<BoxView<'_>> = told.boxes().collect();
-        if heard.len() != canvas.seats.len() || heard_cords(canvas, told).as_ref() != Some(&canvas.cords) {
+        let heard: Vec<BoxView<'_>> = written.boxes().collect();
+        if heard.len() != canvas.boxes.len() || heard_cords(canvas, written).as_ref() != Some(&canvas.cords) {
             return false;
         }
-        canvas.seats.iter().zip(&heard).all(|(seat, found)| {
-            let shape = Shape { kind: seat.told.kind, ..Shape::of(found) };
-            let inside = seat.id.and_then(|id| view.get(id)).and_then(|it| it.inside());
-            seat.told.is_like(&shape)
+        canvas.boxes.iter().zip(&heard).all(|(mirrored, found)| {
+            let shape = Shape { kind: mirrored.written.kind, ..Shape::of(found) };
+            let inside = mirrored.id.and_then(|id| view.get(id)).and_then(|it| it.inside());
+            mirrored.written.is_like(&shape)
                 && match (inside, found.inside()) {
-                    (Some(inside), Some(told)) => self.canvas_agrees(&inside, &told),
+                    (Some(inside), Some(written)) => self.canvas_agrees(&inside, &written),
                     (None, _) => true,
                     (Some(_), None) => false,
                 }
         })
     }
 
-    /// Takes over a document that was made from what Pd wrote: the same boxes in the same order.
-    /// Where a window was known it still is.
+    /// Adopts a document read back from Pd: the same boxes in the same order. Known windows are
+    /// kept.
     pub fn adopt(&mut self, before: &Document, document: &Document) -> Result<(), String> {
         let mut old = std::mem::take(self);
         self.broken = std::mem::take(&mut old.broken);
@@ -348,8 +353,9 @@ impl Shown {
     fn adopt_canvas(&mut self, old: &Shown, before: Option<&View<'_>>, view: &View<'_>) -> Result<(), String> {
         let was = before.and_then(|it| old.canvases.get(it.id()));
         let address = was.and_then(|it| it.address.clone());
-        // Subpatches in Pd's order, as they were known.
-        let mut known = was.into_iter().flat_map(|it| &it.seats).filter_map(|seat| before?.get(seat.id?)?.inside());
+        // The known subpatches in Pd's order.
+        let mut known =
+            was.into_iter().flat_map(|it| &it.boxes).filter_map(|mirrored| before?.get(mirrored.id?)?.inside());
         for (inside, _) in self.learn_canvas(view, view, address)? {
             let before = known.next().filter(|it| it.name() == inside.name());
             self.adopt_canvas(old, before.as_ref(), &inside)?;
@@ -365,8 +371,8 @@ impl Shown {
         self.canvases.get(canvas)?.address.as_deref()
     }
 
-    /// What was drawn of a box: how many inlets and outlets, and its text. Words of one drawing of
-    /// its canvas, from the first box on.
+    /// The drawing of a box: numbers of inlets and outlets, and the text. `words` are those of one
+    /// drawing of its canvas, starting with the first box.
     pub fn drawn(&self, object: &BoxView<'_>, words: &[Word]) -> Option<Drawn> {
         let canvas = self.canvases.get(object.canvas().id())?;
         let mut shapes = words.iter().filter_map(|word| {
@@ -374,16 +380,17 @@ impl Shown {
             (Some(at) == canvas.address.as_ref()).then_some((tag, (x.round() as i64, y.round() as i64)))
         });
         let mut tag = None;
-        for seat in &canvas.seats {
-            let outlined = !seat.wanted.is_gui()
-                && matches!(seat.wanted.kind, "obj" | "msg" | "restore" | "floatatom" | "symbolatom" | "listbox");
+        for mirrored in &canvas.boxes {
+            let outlined = !mirrored.wanted.is_gui()
+                && matches!(mirrored.wanted.kind, "obj" | "msg" | "restore" | "floatatom" | "symbolatom" | "listbox");
             if !outlined {
                 continue;
             }
-            // What a subpatch shows on its box is drawn in between and stands elsewhere.
-            let found = shapes.clone().position(|(_, place)| place == seat.told.place);
+            // The contents that a subpatch shows on its box are drawn in between, at other
+            // positions.
+            let found = shapes.clone().position(|(_, place)| place == mirrored.written.place);
             let at = found.and_then(|found| shapes.nth(found));
-            if seat.id == Some(object.id()) {
+            if mirrored.id == Some(object.id()) {
                 tag = at.map(|(tag, _)| tag);
                 break;
             }
@@ -410,18 +417,19 @@ pub struct Drawn {
     pub text: Option<String>,
 }
 
-fn heard_cords(canvas: &Canvas, told: &View<'_>) -> Option<Cords> {
+fn heard_cords(canvas: &Canvas, written: &View<'_>) -> Option<Cords> {
     let ids: HashMap<BoxId, BoxId> =
-        told.boxes().zip(&canvas.seats).filter_map(|(it, seat)| Some((it.id(), seat.id?))).collect();
+        written.boxes().zip(&canvas.boxes).filter_map(|(it, mirrored)| Some((it.id(), mirrored.id?))).collect();
     let mut cords = Cords::new();
-    for ((from, outlet), fed) in cords_of(told) {
+    for ((from, outlet), fed) in cords_of(written) {
         let fed: Option<Vec<Port>> = fed.into_iter().map(|(to, inlet)| Some((*ids.get(&to)?, inlet))).collect();
         cords.insert((*ids.get(&from)?, outlet), fed?);
     }
     Some(cords)
 }
 
-/// The text of a box that Pd could not make: it names the box in one line and says so in the next.
+/// The text of a box that Pd could not create: Pd prints the box in one line and the error in the
+/// next.
 fn not_made(word: &Word, last: &mut String) -> Option<String> {
     let Word::Log { text, .. } = word else { return None };
     if text.contains("couldn't create") {
@@ -431,7 +439,7 @@ fn not_made(word: &Word, last: &mut String) -> Option<String> {
     None
 }
 
-/// One walk from what Pd shows to a document.
+/// Brings Pd from the mirrored state to a document.
 pub struct Follow<'a> {
     pub wire: &'a mut dyn Wire,
     pub shown: &'a mut Shown,
@@ -446,9 +454,9 @@ impl<'a> Follow<'a> {
         Follow { wire, shown, nonce, limit_us, out: Messages::default(), words: Vec::new() }
     }
 
-    /// Brings Pd to the document. With `base`, the document Pd is known to show, what is untouched
-    /// since is not looked at.
-    pub fn go(mut self, target: &Document, base: Option<&Document>) -> Result<(), Fault> {
+    /// Brings Pd to the document. With `base`, the document that Pd shows, untouched parts are
+    /// skipped.
+    pub fn go(mut self, target: &Document, base: Option<&Document>) -> Result<(), FollowError> {
         self.judge(&target.root(), base)?;
         self.canvas(&target.root(), base)?;
         if let Some(root) = self.shown.root().map(str::to_owned) {
@@ -459,18 +467,18 @@ impl<'a> Follow<'a> {
         let mut last = String::new();
         for word in &self.words {
             if let Some(text) = not_made(word, &mut last).filter(|it| !self.shown.broken.contains(it)) {
-                return Err(Fault::Refused(format!("Pd cannot make {text:?}")));
+                return Err(FollowError::Refused(format!("Pd cannot make {text:?}")));
             }
             if let Word::Log { text, .. } = word
                 && text.contains("connection failed")
             {
-                return Err(Fault::Refused(format!("Pd refused a cord: {}", text.trim())));
+                return Err(FollowError::Refused(format!("Pd refused a cord: {}", text.trim())));
             }
         }
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), Fault> {
+    fn settle(&mut self) -> Result<(), FollowError> {
         let root = self.shown.root().unwrap_or("pd").to_owned();
         *self.nonce += 1;
         let nonce = format!("+done{}", self.nonce);
@@ -480,32 +488,33 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    /// Looks before anything is sent whether all of it can be told in messages.
-    fn judge(&self, view: &View<'_>, base: Option<&Document>) -> Result<(), Fault> {
+    /// Checks before anything is sent whether all changes can be expressed in messages.
+    fn judge(&self, view: &View<'_>, base: Option<&Document>) -> Result<(), FollowError> {
         let before = base.and_then(|it| it.view(view.id()));
         if before.as_ref().is_some_and(|it| it.is_untouched(view)) {
             return Ok(());
         }
         let canvas = self.shown.canvases.get(view.id());
         if canvas.is_some_and(|it| it.address.is_none()) {
-            return Err(Fault::Reload("the patch made a subpatch itself"));
+            return Err(FollowError::Reload("the patch made a subpatch itself"));
         }
         let frame = view.pd_frame();
         if canvas.map_or(!frame.is_empty(), |it| it.frame != frame) {
-            return Err(Fault::Reload("declarations or the view of a graph changed"));
+            return Err(FollowError::Reload("declarations or the view of a graph changed"));
         }
         for object in view.boxes() {
             if before.as_ref().and_then(|it| it.get(object.id())).is_none_or(|it| !it.is_untouched(&object)) {
-                let seat = canvas.and_then(|it| it.seats.get(it.index(Some(object.id()))?));
+                let mirrored = canvas.and_then(|it| it.boxes.get(it.index(Some(object.id()))?));
                 let shape = Shape::of(&object);
-                if seat.is_none_or(|it| it.wanted != shape) {
+                if mirrored.is_none_or(|it| it.wanted != shape) {
                     fudi::check(&shape.atoms)?;
-                    let is_new = seat.is_none_or(|it| it.wanted.kind != shape.kind || !it.wanted.takes_text());
+                    let is_new = mirrored.is_none_or(|it| it.wanted.kind != shape.kind || !it.wanted.takes_text());
                     if is_new && (matches!(shape.kind, "array" | "scalar") || object.pd_has_data()) {
-                        return Err(Fault::Reload("stored data can only be loaded"));
+                        return Err(FollowError::Reload("stored data can only be loaded"));
                     }
-                    if seat.is_some_and(|it| it.wanted.kind == "restore" && steps(&it.wanted, &shape) > MOST_STEPS) {
-                        return Err(Fault::Reload("a subpatch moved far"));
+                    if mirrored.is_some_and(|it| it.wanted.kind == "restore" && steps(&it.wanted, &shape) > MOST_STEPS)
+                    {
+                        return Err(FollowError::Reload("a subpatch moved far"));
                     }
                 }
             }
@@ -516,20 +525,20 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    fn canvas(&mut self, view: &View<'_>, base: Option<&Document>) -> Result<(), Fault> {
+    fn canvas(&mut self, view: &View<'_>, base: Option<&Document>) -> Result<(), FollowError> {
         let before = base.and_then(|it| it.view(view.id()));
         if before.as_ref().is_some_and(|it| it.is_untouched(view)) {
             return Ok(());
         }
         let id = view.id();
-        let canvas = self.shown.canvases.get(id).ok_or(Fault::Reload("a subpatch is not known"))?;
-        let address = canvas.address.clone().ok_or(Fault::Reload("the patch made a subpatch itself"))?;
+        let canvas = self.shown.canvases.get(id).ok_or(FollowError::Reload("a subpatch is not known"))?;
+        let address = canvas.address.clone().ok_or(FollowError::Reload("the patch made a subpatch itself"))?;
         let gone: Vec<BoxId> =
-            canvas.seats.iter().filter_map(|it| it.id).filter(|it| view.get(*it).is_none()).collect();
+            canvas.boxes.iter().filter_map(|it| it.id).filter(|it| view.get(*it).is_none()).collect();
         let known = canvas.numbers();
         let (mut changed, mut added) = (Vec::new(), Vec::new());
         for object in view.boxes() {
-            match known.get(&object.id()).and_then(|it| canvas.seats.get(*it)) {
+            match known.get(&object.id()).and_then(|it| canvas.boxes.get(*it)) {
                 None if Shape::of(&object).kind == "scalar" => {}
                 None => added.push(object),
                 Some(_)
@@ -537,9 +546,9 @@ impl<'a> Follow<'a> {
                         .as_ref()
                         .and_then(|it| it.get(object.id()))
                         .is_some_and(|it| it.is_untouched(&object)) => {}
-                Some(seat) => {
+                Some(mirrored) => {
                     let shape = Shape::of(&object);
-                    if seat.wanted != shape {
+                    if mirrored.wanted != shape {
                         changed.push((object.id(), shape));
                     }
                 }
@@ -565,8 +574,8 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    /// Takes off, before a box becomes another one, the cords that will have no place on it: Pd
-    /// would complain about each.
+    /// Before a box becomes another one, removes the cords that will not fit it: Pd would report an
+    /// error for each.
     fn loosen(&mut self, view: &View<'_>, address: &str, changed: &[(BoxId, Shape)]) {
         let Some(canvas) = self.shown.canvases.get_mut(view.id()) else { return };
         let wanted = cords_of(view);
@@ -585,13 +594,13 @@ impl<'a> Follow<'a> {
         canvas.cords.retain(|_, fed| !fed.is_empty());
     }
 
-    fn seats(&mut self, view: &View<'_>) -> Result<&mut Canvas, Fault> {
-        self.shown.canvases.get_mut(view.id()).ok_or(Fault::Reload("a subpatch is not known"))
+    fn canvas_mut(&mut self, view: &View<'_>) -> Result<&mut Canvas, FollowError> {
+        self.shown.canvases.get_mut(view.id()).ok_or(FollowError::Reload("a subpatch is not known"))
     }
 
-    /// Changes what is known of a canvas, and lets the cords outside follow its gates.
-    fn know(&mut self, view: &View<'_>, change: impl FnOnce(&mut Canvas)) -> Result<(), Fault> {
-        let canvas = self.seats(view)?;
+    /// Changes the mirrored canvas, and adapts the cords outside to its gates.
+    fn know(&mut self, view: &View<'_>, change: impl FnOnce(&mut Canvas)) -> Result<(), FollowError> {
+        let canvas = self.canvas_mut(view)?;
         let before = canvas.gates();
         change(canvas);
         let after = canvas.gates();
@@ -610,24 +619,24 @@ impl<'a> Follow<'a> {
         gone: &[BoxId],
         changed: Vec<(BoxId, Shape)>,
         disturbed: &mut BTreeSet<Port>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), FollowError> {
         if address.starts_with("pd-") {
-            // A canvas without a window has no selection; one of our own always has its window.
+            // A canvas without a window has no selection; canvases of our own Pd always have one.
             self.out.say(address, "vis", &["1"]);
         }
         *self.nonce += 1;
         let nonce = format!("conductor-{}", self.nonce);
         let find = format!("+{nonce}");
-        let aside = Shape { kind: "text", place: ASIDE, atoms: vec![nonce], columns: None };
-        self.out.tell(address, "text", ASIDE, &aside.atoms);
-        self.seats(view)?.seats.push(Seat { id: None, told: aside.clone(), wanted: aside });
+        let marker = Shape { kind: "text", place: MARKER, atoms: vec![nonce], columns: None };
+        self.out.say_atoms(address, "text", MARKER, &marker.atoms);
+        self.canvas_mut(view)?.boxes.push(MirrorBox { id: None, written: marker.clone(), wanted: marker });
         for id in gone {
             self.cut(view, address, &find, *id)?;
         }
-        let mut anew = Vec::new();
+        let mut recreated = Vec::new();
         for (id, shape) in changed {
-            let canvas = self.seats(view)?;
-            let Some(old) = canvas.index(Some(id)).and_then(|it| canvas.seats.get(it)).map(|it| it.wanted.clone())
+            let canvas = self.canvas_mut(view)?;
+            let Some(old) = canvas.index(Some(id)).and_then(|it| canvas.boxes.get(it)).map(|it| it.wanted.clone())
             else {
                 continue;
             };
@@ -635,7 +644,7 @@ impl<'a> Follow<'a> {
             let far = steps(&old, &shape) > MOST_STEPS;
             if far || !(same_text || old.kind == shape.kind && old.takes_text() && shape.takes_text()) {
                 self.cut(view, address, &find, id)?;
-                anew.push((id, shape));
+                recreated.push((id, shape));
                 continue;
             }
             if !same_text {
@@ -645,35 +654,35 @@ impl<'a> Follow<'a> {
         }
         self.out.say(address, "find", &[&find, "1"]);
         self.out.say(address, "cut", &[]);
-        self.seats(view)?.seats.retain(|it| it.id.is_some());
-        for (id, shape) in anew {
+        self.canvas_mut(view)?.boxes.retain(|it| it.id.is_some());
+        for (id, shape) in recreated {
             self.add(view, address, id, shape)?;
         }
         Ok(())
     }
 
-    /// Selects a box by counting from the comment aside.
-    fn select(&mut self, view: &View<'_>, address: &str, find: &str, id: BoxId) -> Result<(), Fault> {
-        let canvas = self.seats(view)?;
+    /// Selects a box by counting from the marker comment.
+    fn select(&mut self, view: &View<'_>, address: &str, find: &str, id: BoxId) -> Result<(), FollowError> {
+        let canvas = self.canvas_mut(view)?;
         let (Some(from), Some(to)) = (canvas.index(None), canvas.index(Some(id))) else {
-            return Err(Fault::Reload("a box is not known"));
+            return Err(FollowError::Reload("a box is not known"));
         };
         self.out.say(address, "find", &[find, "1"]);
         self.out.say(address, "cycleselect", &[&(to as i64 - from as i64).to_string()]);
         Ok(())
     }
 
-    fn cut(&mut self, view: &View<'_>, address: &str, find: &str, id: BoxId) -> Result<(), Fault> {
+    fn cut(&mut self, view: &View<'_>, address: &str, find: &str, id: BoxId) -> Result<(), FollowError> {
         self.select(view, address, find, id)?;
         self.out.say(address, "cut", &[]);
         self.know(view, |canvas| {
             canvas.forget_cords(id);
-            canvas.seats.retain(|it| it.id != Some(id));
+            canvas.boxes.retain(|it| it.id != Some(id));
         })
     }
 
-    /// Types another text into a box, as a person would: its cords stay, and nothing is silent in
-    /// between.
+    /// Types another text into a box, as a person would: its cords stay, and the sound is not
+    /// interrupted.
     fn retype(
         &mut self,
         view: &View<'_>,
@@ -682,7 +691,7 @@ impl<'a> Follow<'a> {
         id: BoxId,
         shape: &Shape,
         disturbed: &mut BTreeSet<Port>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), FollowError> {
         self.select(view, address, find, id)?;
         self.out.say(address, "reselect", &[]);
         let text = fudi::typed(&shape.atoms);
@@ -693,14 +702,14 @@ impl<'a> Follow<'a> {
             self.out.say(address, "key", &["1", &u32::from(letter).to_string(), "0"]);
         }
         self.out.say(address, "deselectall", &[]);
-        let canvas = self.seats(view)?;
-        let old = canvas.index(Some(id)).and_then(|it| canvas.seats.get(it)).map(|it| it.wanted.clone());
+        let canvas = self.canvas_mut(view)?;
+        let old = canvas.index(Some(id)).and_then(|it| canvas.boxes.get(it)).map(|it| it.wanted.clone());
         if old.as_ref().is_some_and(|it| it.columns != shape.columns) {
             self.out.say(address, "f", &[&shape.columns.unwrap_or(0).to_string()]);
         }
-        let canvas = self.seats(view)?;
-        // Pd takes the cords off and puts them on again: those that feed this box now come after
-        // the others of their outlet.
+        let canvas = self.canvas_mut(view)?;
+        // Pd removes the cords and adds them again: the cords to this box now come after the others
+        // of their outlet.
         disturbed.extend(
             canvas
                 .cords
@@ -712,27 +721,27 @@ impl<'a> Follow<'a> {
         let new_class = old.as_ref().is_none_or(|it| it.class() != shape.class());
         let is_gate = shape.gate().is_some() || old.as_ref().is_some_and(|it| it.gate().is_some());
         if is_gate {
-            // The gate is another one now, and what fed it outside is gone.
-            self.know(view, |canvas| canvas.seats.retain(|it| it.id != Some(id)))?;
+            // The gate is a new one, and its cords outside are gone.
+            self.know(view, |canvas| canvas.boxes.retain(|it| it.id != Some(id)))?;
         }
         if shape.kind == "restore"
             && let Some(inside) = view.get(id).and_then(|it| it.inside())
             && let Some(canvas) = self.shown.canvases.get_mut(inside.id())
             && canvas.address.as_ref().is_some_and(|it| it.starts_with("pd-"))
         {
-            // A canvas that is known by its name is called by the new one.
+            // A canvas that is addressed by name gets the new name.
             canvas.address = inside.name().map(|it| format!("pd-{it}"));
         }
         let placed = Shape { place: old.map_or(shape.place, |it| it.place), ..shape.clone() };
         self.know(view, |canvas| {
-            canvas.seats.retain(|it| it.id != Some(id));
-            canvas.seats.push(Seat { id: Some(id), told: placed.clone(), wanted: placed });
+            canvas.boxes.retain(|it| it.id != Some(id));
+            canvas.boxes.push(MirrorBox { id: Some(id), written: placed.clone(), wanted: placed });
         })?;
         if new_class && shape.kind == "obj" {
-            // Cords whose ports the new class does not have are gone; the document does not have
-            // them either, and a cord taken off twice does no harm. One that Pd dropped and the
-            // document kept would be missed, so all are put on anew.
-            let canvas = self.seats(view)?;
+            // Cords to ports that the new class does not have are gone, also in the document, and
+            // removing a cord twice is harmless. A cord that Pd dropped and the document kept would
+            // be missing, so all are added again.
+            let canvas = self.canvas_mut(view)?;
             disturbed.extend(
                 canvas
                     .cords
@@ -744,9 +753,16 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    fn step(&mut self, view: &View<'_>, address: &str, find: &str, id: BoxId, shape: &Shape) -> Result<(), Fault> {
-        let canvas = self.seats(view)?;
-        let Some(place) = canvas.index(Some(id)).and_then(|it| canvas.seats.get(it)).map(|it| it.wanted.place) else {
+    fn step(
+        &mut self,
+        view: &View<'_>,
+        address: &str,
+        find: &str,
+        id: BoxId,
+        shape: &Shape,
+    ) -> Result<(), FollowError> {
+        let canvas = self.canvas_mut(view)?;
+        let Some(place) = canvas.index(Some(id)).and_then(|it| canvas.boxes.get(it)).map(|it| it.wanted.place) else {
             return Ok(());
         };
         let (dx, dy) = (shape.place.0 - place.0, shape.place.1 - place.1);
@@ -764,24 +780,24 @@ impl<'a> Follow<'a> {
         }
         let place = shape.place;
         self.know(view, |canvas| {
-            if let Some(seat) = canvas.index(Some(id)).and_then(|it| canvas.seats.get_mut(it)) {
-                seat.wanted.place = place;
-                seat.told.place = place;
+            if let Some(mirrored) = canvas.index(Some(id)).and_then(|it| canvas.boxes.get_mut(it)) {
+                mirrored.wanted.place = place;
+                mirrored.written.place = place;
             }
         })
     }
 
-    fn add(&mut self, view: &View<'_>, address: &str, id: BoxId, shape: Shape) -> Result<(), Fault> {
+    fn add(&mut self, view: &View<'_>, address: &str, id: BoxId, shape: Shape) -> Result<(), FollowError> {
         let kind = if shape.kind == "restore" { "obj" } else { shape.kind };
-        self.out.tell(address, kind, shape.place, &shape.atoms);
+        self.out.say_atoms(address, kind, shape.place, &shape.atoms);
         if let Some(columns) = shape.columns {
             self.out.say(address, "f", &[&columns.to_string()]);
         }
-        self.know(view, |canvas| canvas.seats.push(Seat { id: Some(id), told: shape.clone(), wanted: shape }))
+        self.know(view, |canvas| canvas.boxes.push(MirrorBox { id: Some(id), written: shape.clone(), wanted: shape }))
     }
 
-    /// A new subpatch opens its window, which tells its address.
-    fn open_inside(&mut self, object: &BoxView<'_>) -> Result<(), Fault> {
+    /// A new subpatch opens a window, which reports its address.
+    fn open_inside(&mut self, object: &BoxView<'_>) -> Result<(), FollowError> {
         let Some(inside) = object.inside() else { return Ok(()) };
         let said = self.words.len();
         self.settle()?;
@@ -792,13 +808,12 @@ impl<'a> Follow<'a> {
             .find_map(|it| if let Word::Canvas(address) = it { Some(address.clone()) } else { None });
         let address = window.or_else(|| inside.name().map(|it| format!("pd-{it}")));
         let empty =
-            Canvas { address, seats: Vec::new(), cords: Cords::new(), frame: Vec::new(), refused: BTreeSet::new() };
+            Canvas { address, boxes: Vec::new(), cords: Cords::new(), frame: Vec::new(), refused: BTreeSet::new() };
         self.shown.canvases.insert(inside.id().clone(), empty);
         Ok(())
     }
 
-    /// Takes off the cords that shall go and puts on those that shall come, each outlet in the
-    /// order of the document.
+    /// Removes and adds cords so that each outlet has the order of the document.
     fn cords(&mut self, view: &View<'_>, address: &str, disturbed: &BTreeSet<Port>) {
         let Some(canvas) = self.shown.canvases.get_mut(view.id()) else { return };
         let mut wanted = cords_of(view);
@@ -807,7 +822,7 @@ impl<'a> Follow<'a> {
         }
         wanted.retain(|_, fed| !fed.is_empty());
         let numbers = canvas.numbers();
-        let mut tell =
+        let mut send =
             |selector: &str, from: Port, to: Port| cord(&mut self.out, address, selector, &numbers, from, to);
         let none = Vec::new();
         let ports: BTreeSet<Port> = canvas.cords.keys().chain(wanted.keys()).copied().collect();
@@ -820,10 +835,10 @@ impl<'a> Follow<'a> {
             let same =
                 if disturbed.contains(&from) { 0 } else { stay.iter().zip(then).take_while(|(a, b)| a == b).count() };
             for to in go.iter().chain(stay.iter().skip(same)) {
-                tell("disconnect", from, *to);
+                send("disconnect", from, *to);
             }
             for to in then.iter().skip(same) {
-                tell("connect", from, *to);
+                send("connect", from, *to);
             }
         }
         canvas.cords = wanted;

@@ -1,19 +1,19 @@
-//! The sandbox of a Pd that we start. A patch may hold boxes that read, write, dial and load code;
-//! the kernel keeps them to the patch folders.
+//! The sandbox of a Pd that we start. A patch may contain boxes that read, write, connect and load
+//! code; the kernel confines them to the patch folders.
 //!
 //! Landlock limits paths, programs and TCP ports; a network namespace of its own leaves Pd no way
 //! out but our listener in it; seccomp refuses other sockets and calls that Landlock does not
-//! cover. All of it is entered between fork and exec, so that no instruction of Pd runs outside. A
-//! shared object in a patch folder can still be loaded: it is code inside the sandbox. Not here:
+//! cover. The sandbox is entered between fork and exec, so that no instruction of Pd runs outside.
+//! A shared object in a patch folder can still be loaded: it is code inside the sandbox. Not here:
 //! which patches ask a person.
 
-use super::Audio;
+use conductor_core::config::PdAudio;
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// What may be used of the system. Tests switch parts off to see what the others keep.
+/// The mechanisms to use. Tests switch parts off to check the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walls {
     pub namespace: bool,
@@ -26,18 +26,18 @@ impl Default for Walls {
     }
 }
 
-/// How the network is kept from Pd.
+/// How Pd is kept from the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// A network of its own that holds nothing but our listener.
+    /// A network namespace that contains only our listener.
     Namespace,
     /// Landlock's rule for one TCP port. The kernel compares the port alone, not the address.
     Port,
-    /// Nothing keeps it from TCP.
+    /// TCP is not restricted.
     Open,
 }
 
-/// What the sandbox keeps on this system.
+/// The protection that the sandbox offers on this system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Whether paths and programs are limited.
@@ -45,18 +45,18 @@ pub struct Kept {
     pub network: Network,
     /// Whether the list of refused system calls is in force.
     pub calls: bool,
-    pub audio: Audio,
+    pub audio: PdAudio,
 }
 
 impl Kept {
-    /// What a Pd with this audio would get here. Starts a process for a moment to see whether
-    /// namespaces can be made.
-    pub fn here(audio: Audio) -> Kept {
+    /// The protection of a Pd with this audio on this system. Starts a short process to check
+    /// whether namespaces are available.
+    pub fn here(audio: PdAudio) -> Kept {
         Self::with(Walls::default(), audio)
     }
 
     #[cfg(target_os = "linux")]
-    fn with(walls: Walls, audio: Audio) -> Kept {
+    fn with(walls: Walls, audio: PdAudio) -> Kept {
         use crate::confine;
         let network = if walls.namespace && linux::has_namespaces() {
             Network::Namespace
@@ -69,7 +69,7 @@ impl Kept {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn with(_: Walls, audio: Audio) -> Kept {
+    fn with(_: Walls, audio: PdAudio) -> Kept {
         Kept { paths: false, network: Network::Open, calls: false, audio }
     }
 
@@ -93,18 +93,20 @@ impl Kept {
             (Network::Open, false) => "this system cannot limit the network: Pd can reach any address",
         });
         match self.audio {
-            Audio::Off => {}
-            Audio::Default => {
+            PdAudio::Off => {}
+            PdAudio::Default => {
                 parts.push("for sound it also reaches the sound devices and the local sockets of other programs")
             }
-            Audio::Jack => parts.push("for JACK it also reaches shared memory and the local sockets of other programs"),
+            PdAudio::Jack => {
+                parts.push("for JACK it also reaches shared memory and the local sockets of other programs")
+            }
         }
         parts.join("; ")
     }
 }
 
-/// Read by every Pd: libraries, Pd's own files, and what resolving `localhost` needs. Those that do
-/// not exist are left out.
+/// Paths that every Pd reads: libraries, Pd's own files, and those for resolving `localhost`.
+/// Missing ones are left out.
 #[cfg(target_os = "linux")]
 const READ: [&str; 14] = [
     "/lib",
@@ -126,9 +128,9 @@ const READ: [&str; 14] = [
 #[cfg(target_os = "linux")]
 const OWN: [&str; 4] = ["../lib/pd", "../lib/puredata", "../extra", "../share/puredata"];
 
-/// What sound needs in addition. docs/patches.md lists the same.
+/// Additional grants for audio. docs/patches.md lists the same.
 pub struct Sound {
-    /// Read, from the root or from the person's folder (`~/`) or the session's runtime folder
+    /// Paths to read: absolute, in the person's folder (`~/`), or in the session's runtime folder
     /// (`$/`).
     pub read: &'static [&'static str],
     /// Devices and shared memory: read and written.
@@ -137,11 +139,11 @@ pub struct Sound {
     pub variables: &'static [&'static str],
 }
 
-impl Audio {
-    pub const fn sound(self) -> Sound {
-        match self {
-            Audio::Off => Sound { read: &[], written: &["/dev/null"], variables: &[] },
-            Audio::Default => Sound {
+impl Sound {
+    pub const fn of(audio: PdAudio) -> Sound {
+        match audio {
+            PdAudio::Off => Sound { read: &[], written: &["/dev/null"], variables: &[] },
+            PdAudio::Default => Sound {
                 read: &[
                     "/proc/asound",
                     "/usr/share/alsa",
@@ -158,7 +160,7 @@ impl Audio {
                 written: &["/dev/null", "/dev/snd", "/dev/dsp", "/dev/shm"],
                 variables: &["HOME", "XDG_RUNTIME_DIR", "PULSE_SERVER", "PULSE_COOKIE", "PIPEWIRE_RUNTIME_DIR"],
             },
-            Audio::Jack => Sound {
+            PdAudio::Jack => Sound {
                 read: &["/usr/share/pipewire", "/etc/pipewire"],
                 written: &["/dev/null", "/dev/shm"],
                 variables: &[
@@ -173,20 +175,20 @@ impl Audio {
     }
 }
 
-/// What one Pd is started with.
+/// The sandbox of one Pd.
 pub struct Sandbox<'a> {
     pub program: &'a Path,
     /// Folders of patches, read and written.
     pub folders: &'a [PathBuf],
-    pub audio: Audio,
+    pub audio: PdAudio,
     pub walls: Walls,
-    /// Of the person and of the session, for the paths that sound needs.
+    /// Folders of the person and of the session, for the audio paths.
     pub user_home: Option<&'a Path>,
     pub runtime: &'a [PathBuf],
 }
 
 impl Sandbox<'_> {
-    /// Starts what `command` makes of the port to dial, and gives the listener on that port.
+    /// Starts the command that `command` builds for a port, and returns the listener on that port.
     pub fn spawn(&self, command: impl Fn(u16) -> Command) -> io::Result<(Child, TcpListener, Kept)> {
         let kept = Kept::with(self.walls, self.audio);
         #[cfg(target_os = "linux")]
@@ -204,9 +206,9 @@ impl Sandbox<'_> {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::{Audio, Kept, Network, OWN, READ, Sandbox};
+    use super::{Kept, Network, OWN, PdAudio, READ, Sandbox, Sound};
     use crate::confine::{self, Rules};
-    use crate::system::open_files_at_start;
+    use crate::system::open_files;
     use landlock::{AccessFs, AccessNet, BitFlags, NetPort, RulesetCreated, RulesetCreatedAttr, path_beneath_rules};
     use rustix::net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -226,7 +228,7 @@ mod linux {
     use std::path::{Path, PathBuf};
     use std::process::{Child, Command};
 
-    /// Of our listener in a namespace, where every port is free.
+    /// The port of our listener in a namespace, where every port is free.
     const PORT_WITHIN: u16 = 5400;
 
     pub fn spawn(
@@ -241,7 +243,7 @@ mod linux {
         let port = outside.as_ref().map_or(Ok(PORT_WITHIN), |it| it.local_addr().map(|it| it.port()))?;
         let mut rules = Some(landlock(sandbox, port)?);
         let filter = seccomp(sandbox.audio)?;
-        let open_files = open_files_at_start();
+        let open_files = open_files::at_start();
         let (ours, theirs) = UnixStream::pair()?;
         let namespace = outside.is_none().then(Namespace::of_this_user);
         let mut command = command(port);
@@ -265,14 +267,14 @@ mod linux {
         listener.map(|it| (child, it))
     }
 
-    /// Cannot be undone, and holds for everything that is started from here.
+    /// Enters the sandbox. Cannot be undone, and applies to all child processes.
     fn enter(rules: Option<RulesetCreated>, filter: &BpfProgram, open_files: Rlimit) -> io::Result<()> {
         // SAFETY: marks descriptors by number; exec closes them.
         if unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // A superuser's Pd gets no rights beyond those of the files' owner. Others may not say
-        // this, and need not.
+        // A superuser's Pd gets no rights beyond those of the files' owner. Other users may not set
+        // this and need not.
         // SAFETY: a number and no memory. 3 is SECBIT_NOROOT, locked.
         unsafe { libc::prctl(libc::PR_SET_SECUREBITS, 3, 0, 0, 0) };
         setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
@@ -304,13 +306,13 @@ mod linux {
     }
 
     impl Namespace {
-        /// In it the user keeps its number, by which JACK names its sockets.
+        /// The user id stays the same inside, because JACK names its sockets by it.
         fn of_this_user() -> Self {
             let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
             Namespace { users: format!("{user} {user} 1"), groups: format!("{group} {group} 1") }
         }
 
-        /// Gives a listener on the loopback address of the new network.
+        /// Returns a listener on the loopback address of the new network.
         fn enter(&self) -> io::Result<OwnedFd> {
             // SAFETY: the calling process has one thread: it was just forked.
             checked(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
@@ -393,7 +395,7 @@ mod linux {
         let devices = patches | AccessFs::MakeSock | AccessFs::MakeFifo | AccessFs::IoctlDev;
         let programs = [sandbox.program.to_owned(), loader_of(sandbox.program)?];
         let own = sandbox.program.parent().into_iter().flat_map(|it| OWN.iter().map(|own| it.join(own)));
-        let sound = sandbox.audio.sound();
+        let sound = Sound::of(sandbox.audio);
         let readable =
             READ.iter().map(PathBuf::from).chain(own).chain(sound.read.iter().flat_map(|it| sandbox.place(it)));
         let all: [(Vec<PathBuf>, BitFlags<AccessFs>); 4] = [
@@ -409,7 +411,7 @@ mod linux {
     }
 
     impl Sandbox<'_> {
-        /// A path of the lists of sound.
+        /// Expands a path of the audio lists.
         fn place(&self, path: &str) -> Vec<PathBuf> {
             if let Some(rest) = path.strip_prefix("~/") {
                 self.user_home.map(|it| it.join(rest)).into_iter().collect()
@@ -480,7 +482,7 @@ mod linux {
         libc::SYS_inotify_init1,
         libc::SYS_fanotify_init,
         libc::SYS_open_by_handle_at,
-        // Ways round the rules for sockets, and keys.
+        // Calls that bypass the socket rules, and keys.
         libc::SYS_io_uring_setup,
         libc::SYS_unshare,
         libc::SYS_setns,
@@ -520,20 +522,20 @@ mod linux {
     /// With it, sending connects a socket without asking Landlock.
     const FASTOPEN: u64 = libc::MSG_FASTOPEN as u64;
 
-    fn seccomp(audio: Audio) -> io::Result<BpfProgram> {
+    fn seccomp(audio: PdAudio) -> io::Result<BpfProgram> {
         let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
         let inet = libc::AF_INET as u64;
         let unix = libc::AF_UNIX as u64;
         let mut sockets = match audio {
-            Audio::Off => {
+            PdAudio::Off => {
                 rules.extend(REFUSED_WITHOUT_SOUND.iter().map(|call| (*call, Vec::new())));
                 vec![confine::all([(0, SeccompCmpOp::Ne, inet)])?]
             }
-            Audio::Default | Audio::Jack => {
+            PdAudio::Default | PdAudio::Jack => {
                 vec![confine::all([(0, SeccompCmpOp::Ne, inet), (0, SeccompCmpOp::Ne, unix)])?]
             }
         };
-        // Streams only. Flags lie above the kind.
+        // Streams only. The flags are above the kind.
         for kind in (0..16).filter(|it| *it != libc::SOCK_STREAM as u64) {
             sockets.push(confine::all([(1, SeccompCmpOp::MaskedEq(15), kind)])?);
         }

@@ -1,12 +1,12 @@
-//! What Pd says to its window: a stream of Tcl commands, of which few matter here. The rest is
-//! skipped, so that another version of Pd that draws otherwise is still understood.
+//! Parses what Pd sends to its window: a stream of Tcl commands, of which few matter here. The rest
+//! is skipped, so that a version of Pd that draws differently is still understood.
 //!
-//! Not here: what a command leads to (`link`). Nothing in the stream is ever evaluated.
+//! Not here: the effect of a command (`link`). Nothing in the stream is ever evaluated.
 
 /// A command longer than this is skipped; the longest real ones draw arrays.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What matters of the stream.
+/// The messages we act on; everything else is skipped.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Word {
     Startup {
@@ -20,7 +20,7 @@ pub enum Word {
     /// The windows around a canvas, the nearest first.
     Parents(String, Vec<String>),
     Found,
-    /// 0 and 1 are errors, 2 is information, 3 and 4 are for the curious.
+    /// 0 and 1 are errors, 2 is information, 3 and 4 are debug output.
     Log {
         level: u8,
         text: String,
@@ -53,7 +53,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Takes what arrived, and calls `each` with every command that is whole now and matters.
+    /// Takes received bytes, and calls `each` with every complete command that matters.
     pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Word)) {
         for byte in bytes {
             let escaped = std::mem::take(&mut self.escaped);
@@ -86,7 +86,7 @@ impl Reader {
 
 fn read(command: &str) -> Option<Word> {
     let name = command.split_whitespace().next()?;
-    // Drawing is most of the stream: its words are taken apart only where they matter.
+    // Most of the stream is drawing; its words are parsed only where they matter.
     match name {
         "pdtk_ping" => Some(Word::Ping),
         "pdtk_showfindresult" => Some(Word::Found),
@@ -141,7 +141,7 @@ fn drawing(canvas: &str, command: &str) -> Option<Word> {
     }
 }
 
-/// The words of a command; braces group, and a backslash is taken away from what it escapes.
+/// Splits a command into words; braces group, and escaping backslashes are removed.
 fn words(command: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut word = String::new();
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_a_real_pd_says() {
-        let told = all(
+        let read = all(
             "set ::sys_staticpath {{/usr/lib/pd/extra} } ;\npdtk_pd_startup 0 53 1 {} { {OSS 2} } { {OSS-MIDI 0} } {DejaVu Sans Mono} bold\n\
              pdtk_canvas_new .x55e3ee6999c0 450 300 {} 0 ;\npdtk_canvas_setparents .x55e3ee6999c0 {.x55e3ee698a10.c .x55e3ee698660.c } ;\n\
              ::pdwindow::logpost 0x55e3ee69b6a0 1 {... couldn't create\n} ;\n::pdwindow::post {a \\{ b; c} ;\n\
@@ -207,7 +207,7 @@ mod tests {
         );
         let tag = || ".x55e3ee698660.t55e3ee698f50".to_owned();
         assert_eq!(
-            told,
+            read,
             [
                 Word::Startup { major: 0, minor: 53, bug: 1 },
                 Word::Canvas(".x55e3ee6999c0".into()),

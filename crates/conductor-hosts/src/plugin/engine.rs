@@ -1,9 +1,8 @@
-//! The JavaScript side of a plugin's process: one runtime, one context, one file, and a loop that
+//! The JavaScript engine in a plugin's process: one runtime, one context, one file, and a loop that
 //! waits in one place.
 //!
-//! Nothing here ends well by being dropped: the process ends by exit, so that no order of
-//! destruction has to be right. Not here: what the plugin may reach. Its requests leave as frames
-//! and come back as answers.
+//! The process always ends by `exit`, so that the order of destruction does not matter. Not here:
+//! what the plugin may reach. Its requests are sent as frames to the daemon, which answers them.
 
 use super::frame::blocking;
 use super::{Limits, Thrown, sandbox};
@@ -23,7 +22,7 @@ use std::rc::Rc;
 
 const PRELUDE: &str = include_str!("prelude.js");
 
-/// The processor time of the call under way.
+/// The processor time of the running call.
 struct Meter {
     budget_us: u64,
     until_us: Cell<u64>,
@@ -49,8 +48,8 @@ impl Meter {
     fn arm(&self) {
         let now = processor_us();
         self.until_us.set(now.saturating_add(self.budget_us));
-        // One second because the kernel counts whole ones, and one that the engine's own clock may
-        // take first. Without this limit the daemon's patience is what ends the call.
+        // Two seconds more: the kernel counts whole seconds, and our own limit should act first.
+        // If setting the limit fails, the deadline of the daemon ends the call.
         let _ = sandbox::allow_processor_seconds(now / 1_000_000, self.budget_us.div_ceil(1_000_000) + 2);
     }
 
@@ -62,7 +61,7 @@ impl Meter {
     }
 }
 
-/// Two pipes. When the other end is gone there is nobody left to work for.
+/// The two pipes to the daemon. The process exits when the daemon is gone.
 struct Pipes;
 
 impl Pipes {
@@ -76,17 +75,16 @@ impl Pipes {
         blocking::read(&mut Unbuffered).unwrap_or_else(|_| std::process::exit(0))
     }
 
-    /// Whether a frame has begun to arrive within the time; no time is as long as it takes.
+    /// Whether a frame starts to arrive within the time. Waits forever without a time.
     fn wait(ms: Option<u32>) -> bool {
         let stdin = rustix::stdio::stdin();
         let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
-        let patience =
-            ms.map(|ms| Timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
-        !matches!(poll(&mut wanted, patience.as_ref()), Ok(0) | Err(rustix::io::Errno::INTR))
+        let timeout = ms.map(|ms| Timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
+        !matches!(poll(&mut wanted, timeout.as_ref()), Ok(0) | Err(rustix::io::Errno::INTR))
     }
 }
 
-/// Reads exactly what is asked for, so that `poll` sees the rest, and holds nothing back.
+/// Unbuffered, so that `poll` sees all unread bytes and output is sent at once.
 struct Unbuffered;
 
 impl io::Write for Unbuffered {
@@ -122,12 +120,12 @@ fn run(limits: &Limits, file: &str, source: Vec<u8>, meter: &Rc<Meter>) -> Resul
     let runtime = Runtime::new().map_err(no_engine)?;
     runtime.set_memory_limit(limits.heap_mb as usize * 1024 * 1024);
     runtime.set_max_stack_size(limits.stack_kb as usize * 1024);
-    let looked_at = Rc::clone(meter);
-    runtime.set_interrupt_handler(Some(Box::new(move || looked_at.is_over())));
+    let interrupt = Rc::clone(meter);
+    runtime.set_interrupt_handler(Some(Box::new(move || interrupt.is_over())));
     runtime.set_loader(Granted, Granted);
     let context = Context::full(&runtime).map_err(no_engine)?;
     context.with(|ctx| {
-        let driver = wake(&ctx, file, meter).catch(&ctx).map_err(|fault| told(fault, file))?;
+        let driver = run_prelude(&ctx, file, meter).catch(&ctx).map_err(|fault| thrown(fault, file))?;
         meter.arm();
         let declared = load(&ctx, &driver, file, source)
             .map_err(|fault| if meter.spent.get() { over_time(limits, fault.place) } else { fault })?;
@@ -136,7 +134,7 @@ fn run(limits: &Limits, file: &str, source: Vec<u8>, meter: &Rc<Meter>) -> Resul
     })
 }
 
-fn wake<'js>(ctx: &Ctx<'js>, file: &str, meter: &Rc<Meter>) -> rquickjs::Result<Object<'js>> {
+fn run_prelude<'js>(ctx: &Ctx<'js>, file: &str, meter: &Rc<Meter>) -> rquickjs::Result<Object<'js>> {
     let host = Object::new(ctx.clone())?;
     let give = |name: &str, function: Function<'js>| host.set(name, function);
     let armed = Rc::clone(meter);
@@ -165,8 +163,7 @@ fn wake<'js>(ctx: &Ctx<'js>, file: &str, meter: &Rc<Meter>) -> rquickjs::Result<
 }
 
 fn bytes_of<'a>(array: &'a TypedArray<'_, u8>) -> &'a [u8] {
-    // SAFETY: no JavaScript runs while one of our functions looks at the bytes, so nothing moves or
-    // frees them.
+    // SAFETY: no JavaScript runs while our function reads the bytes, so they stay in place.
     unsafe { array.as_bytes() }.unwrap_or_default()
 }
 
@@ -189,7 +186,7 @@ fn from_base64<'js>(ctx: Ctx<'js>, text: String) -> rquickjs::Result<TypedArray<
     }
 }
 
-/// The plugin's own chance; nothing of the daemon's depends on it.
+/// Random numbers for the plugin; the daemon does not depend on them.
 #[expect(clippy::disallowed_methods, reason = "random numbers for the plugin, in the plugin's own process")]
 fn uuid() -> String {
     uuid::Uuid::new_v4().to_string()
@@ -229,7 +226,7 @@ fn parts<'js>(ctx: &Ctx<'js>, url: &url::Url) -> rquickjs::Result<Object<'js>> {
     Ok(object)
 }
 
-/// Evaluates the file and lets the prelude take the plugin over. Gives the frame that declares it.
+/// Evaluates the file and passes the plugin to the prelude. Returns the frame that declares it.
 fn load<'js>(ctx: &Ctx<'js>, driver: &Object<'js>, file: &str, source: Vec<u8>) -> Result<String, Thrown> {
     let loaded = || -> rquickjs::Result<String> {
         let (module, ready) = Module::declare(ctx.clone(), file, source)?.eval()?;
@@ -241,11 +238,11 @@ fn load<'js>(ctx: &Ctx<'js>, driver: &Object<'js>, file: &str, source: Vec<u8>) 
         CaughtError::Error(Error::WouldBlock) => {
             Thrown { message: "the file waits for something that never comes".into(), ..Thrown::default() }
         }
-        other @ (CaughtError::Error(_) | CaughtError::Exception(_) | CaughtError::Value(_)) => told(other, file),
+        other @ (CaughtError::Error(_) | CaughtError::Exception(_) | CaughtError::Value(_)) => thrown(other, file),
     })
 }
 
-/// Calls and answers in, results and requests out.
+/// Receives calls and answers, sends results and requests.
 fn converse<'js>(
     ctx: &Ctx<'js>,
     driver: &Object<'js>,
@@ -253,9 +250,9 @@ fn converse<'js>(
     limits: &Limits,
     meter: &Meter,
 ) -> Result<(), Thrown> {
-    let get = |name: &str| driver.get::<_, Function<'js>>(name).catch(ctx).map_err(|fault| told(fault, file));
+    let get = |name: &str| driver.get::<_, Function<'js>>(name).catch(ctx).map_err(|fault| thrown(fault, file));
     let (receive, idle) = (get("receive")?, get("idle")?);
-    let end = |fault: CaughtError<'js>| ended(told(fault, file), limits, meter);
+    let end = |fault: CaughtError<'js>| ended(thrown(fault, file), limits, meter);
     loop {
         while ctx.execute_pending_job() {
             if meter.spent.get() {
@@ -265,8 +262,8 @@ fn converse<'js>(
         if meter.spent.get() {
             spent(limits, None);
         }
-        // The prelude catches what plugin code throws. What comes out here is the end of time or of
-        // memory.
+        // The prelude catches errors of plugin code. An error here means that the time or memory
+        // limit was reached.
         let wait: i32 = idle.call(()).catch(ctx).unwrap_or_else(|fault| end(fault).0);
         match u32::try_from(wait) {
             Ok(0) => {}
@@ -279,7 +276,7 @@ fn converse<'js>(
     }
 }
 
-/// Does not come back; the types are what its callers would have got.
+/// Does not return; the types are those that its callers need.
 fn ended(thrown: Thrown, limits: &Limits, meter: &Meter) -> (i32, ()) {
     if meter.spent.get() { spent(limits, thrown.place) } else { out_of_memory(limits, thrown.place) }
 }
@@ -299,8 +296,8 @@ fn out_of_memory(limits: &Limits, place: Option<String>) -> ! {
     std::process::exit(0)
 }
 
-/// What was thrown, with the innermost line of the plugin's file.
-fn told(fault: CaughtError<'_>, file: &str) -> Thrown {
+/// The error, with the innermost line of the plugin's file.
+fn thrown(fault: CaughtError<'_>, file: &str) -> Thrown {
     match fault {
         CaughtError::Exception(exception) => {
             let name: Option<String> = exception.as_object().get("name").ok();
@@ -324,10 +321,10 @@ fn shown(value: &Value<'_>) -> String {
     value
         .as_string()
         .and_then(|text| text.to_string().ok())
-        .unwrap_or_else(|| "threw a value that is no error".to_owned())
+        .unwrap_or_else(|| "threw a value that is not an error".to_owned())
 }
 
-/// `file.js:12:5` in a stack such as `    at handler (file.js:12:5)`.
+/// Finds `file.js:12:5` in a stack such as `    at handler (file.js:12:5)`.
 fn place_in(stack: &str, file: &str) -> Option<String> {
     let start = stack.find(&format!("{file}:"))?;
     let rest = stack.get(start + file.len()..)?;
@@ -335,7 +332,7 @@ fn place_in(stack: &str, file: &str) -> Option<String> {
     Some(format!("{file}{}", numbers.trim_end_matches(':')))
 }
 
-/// The two modules there are, for files that say `import` instead of `require`.
+/// The two available modules, for files that use `import` instead of `require`.
 struct Granted;
 
 impl Resolver for Granted {

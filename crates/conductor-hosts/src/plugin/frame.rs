@@ -1,21 +1,23 @@
-//! What goes through the two pipes: a length in four bytes, little end first, and that many bytes.
+//! Frames of the two pipes: a length in four bytes, little-endian, and that many bytes.
 //!
-//! Not here: what the bytes mean. Both ends treat a frame that is too long as the end of the other
-//! side.
+//! Not here: what the bytes mean. Both ends treat a frame that is too long as the end of the
+//! connection.
 
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Longer than any result, file or page that may pass, in base64 and with its wrapping.
+/// Longer than any allowed result, file or page, encoded in base64.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 fn too_long(length: usize) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("a message of {length} bytes, at most {MAX_BYTES} pass"))
 }
 
-fn head(bytes: &[u8]) -> io::Result<[u8; 4]> {
-    let length = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= MAX_BYTES);
-    length.map(u32::to_le_bytes).ok_or_else(|| too_long(bytes.len()))
+fn encode(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    if bytes.len() > MAX_BYTES {
+        return Err(too_long(bytes.len()));
+    }
+    Ok([&(bytes.len() as u32).to_le_bytes()[..], bytes].concat())
 }
 
 fn length(head: [u8; 4]) -> io::Result<usize> {
@@ -24,10 +26,7 @@ fn length(head: [u8; 4]) -> io::Result<usize> {
 }
 
 pub async fn write(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
-    let mut whole = Vec::with_capacity(bytes.len() + 4);
-    whole.extend_from_slice(&head(bytes)?);
-    whole.extend_from_slice(bytes);
-    to.write_all(&whole).await?;
+    to.write_all(&encode(bytes)?).await?;
     to.flush().await
 }
 
@@ -39,16 +38,13 @@ pub async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The child's end, which waits in the kernel and nowhere else.
+/// The blocking functions of the child.
 pub mod blocking {
-    use super::{head, length};
+    use super::{encode, length};
     use std::io::{self, Read, Write};
 
     pub fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-        let mut whole = Vec::with_capacity(bytes.len() + 4);
-        whole.extend_from_slice(&head(bytes)?);
-        whole.extend_from_slice(bytes);
-        to.write_all(&whole)
+        to.write_all(&encode(bytes)?)
     }
 
     pub fn read(from: &mut impl Read) -> io::Result<Vec<u8>> {

@@ -1,15 +1,15 @@
-//! What a plugin says about itself, judged before anybody sees it, and the pin that ties a person's
-//! yes to it.
+//! Checks what a plugin declares before it is shown, and computes the pin that ties a person's
+//! approval to it.
 //!
-//! Not here: whether its schemas compile and its tools fit into the catalog (`tools::plugins`), or
-//! who said yes.
+//! Not here: whether its schemas compile and its tools fit into the catalog (`tools::plugins`), and
+//! who approved it.
 
 use conductor_core::config::Plugin;
 use conductor_core::digest::Digest;
 use conductor_core::text::{escape, is_deceptive};
 use serde_json::{Map, Value, json};
 
-/// First parts of tool names that are ours.
+/// Prefixes of Conductor's own tool names.
 pub const OURS: [&str; 8] = ["conductor", "live", "filesystem", "shell", "database", "web", "desktop", "plan"];
 
 const MAX_DESCRIPTION: usize = 1024;
@@ -24,7 +24,7 @@ pub struct Manifest {
     pub description: String,
     pub config_schema: Option<Value>,
     pub tools: Vec<ToolText>,
-    /// Of the file.
+    /// Digest of the file.
     pub code: Digest,
     pub pin: Digest,
     declared: Value,
@@ -41,56 +41,57 @@ pub struct ToolText {
 }
 
 impl Manifest {
-    /// Every fault at once, each in words for the plugin's author.
-    pub fn judge(declared: &Value, code: Digest) -> Result<Self, Vec<String>> {
-        let mut judge = Judge { faults: Vec::new() };
-        judge.texts("", declared);
-        let name = judge.text(declared, "", "name", 32);
-        if !is_name(&name) && judge.faults.is_empty() {
-            judge.fault(format!("name {name:?}: 1-32 characters of a-z 0-9 _ -, a letter first"));
+    /// Returns all errors at once, for the plugin's author.
+    pub fn check(declared: &Value, code: Digest) -> Result<Self, Vec<String>> {
+        let mut checker = Checker { errors: Vec::new() };
+        checker.texts("", declared);
+        let name = checker.text(declared, "", "name", 32);
+        if !is_name(&name) && checker.errors.is_empty() {
+            checker.error(format!("name {name:?}: 1-32 characters of a-z 0-9 _ -, a letter first"));
         } else if OURS.contains(&name.as_str()) {
-            judge.fault(format!("name {name:?} is one of Conductor's own: {}", OURS.join(", ")));
+            checker.error(format!("name {name:?} is one of Conductor's own: {}", OURS.join(", ")));
         }
-        let version = judge.text(declared, "", "version", 64);
-        let description = judge.text(declared, "", "description", MAX_DESCRIPTION);
+        let version = checker.text(declared, "", "version", 64);
+        let description = checker.text(declared, "", "description", MAX_DESCRIPTION);
         let config_schema = declared.get("configSchema").filter(|it| !it.is_null()).cloned();
         if let Some(schema) = &config_schema {
-            judge.schema("configSchema", schema);
+            checker.schema("configSchema", schema);
         }
         let listed = declared["tools"].as_array().map_or(&[][..], Vec::as_slice);
         if listed.is_empty() || listed.len() > MAX_TOOLS {
-            judge.fault(format!("a plugin has 1 to {MAX_TOOLS} tools, this one has {}", listed.len()));
+            checker.error(format!("a plugin has 1 to {MAX_TOOLS} tools, this one has {}", listed.len()));
         }
-        let tools: Vec<ToolText> = listed.iter().enumerate().map(|(index, it)| judge.tool(&name, index, it)).collect();
+        let tools: Vec<ToolText> =
+            listed.iter().enumerate().map(|(index, it)| checker.tool(&name, index, it)).collect();
         for (index, tool) in tools.iter().enumerate() {
             let same = |other: &ToolText| other.name.replace('.', "_") == tool.name.replace('.', "_");
             if tools.iter().take(index).any(same) {
-                judge.fault(format!("two tools are named {:?}", tool.name));
+                checker.error(format!("two tools are named {:?}", tool.name));
             }
         }
         let pin = pin(declared, code);
         if pin.is_none() {
-            judge.fault("what it declares cannot be written in canonical form: a number is too large".into());
+            checker.error("what it declares cannot be written in canonical form: a number is too large".into());
         }
         match pin {
-            Some(pin) if judge.faults.is_empty() => {
+            Some(pin) if checker.errors.is_empty() => {
                 Ok(Manifest { name, version, description, config_schema, tools, code, pin, declared: declared.clone() })
             }
-            Some(_) | None => Err(judge.faults),
+            Some(_) | None => Err(checker.errors),
         }
     }
 
-    /// What is kept beside the pin, so that a changed file can still be told by its tools.
+    /// Stored with the pin, so that the tools of a changed file are still known.
     pub fn to_json(&self) -> Value {
         json!({ "declared": self.declared, "code": self.code })
     }
 
     pub fn from_json(kept: &Value) -> Option<Self> {
         let code = kept["code"].as_str()?.parse().ok()?;
-        Manifest::judge(&kept["declared"], code).ok()
+        Manifest::check(&kept["declared"], code).ok()
     }
 
-    /// What a person is shown before the yes, with the row as it is now.
+    /// What a person is shown before the approval, with the current row.
     pub fn shown(&self, row: Option<&Plugin>) -> Value {
         let tool = |tool: &ToolText| {
             let said = row.and_then(|row| row.tools.get(&tool.name)).copied().unwrap_or_default();
@@ -106,15 +107,14 @@ impl Manifest {
         })
     }
 
-    /// Fields of the configuration that come from the secrets, never from the file.
+    /// Configuration fields whose values are secrets and never come from the file.
     pub fn secret_fields(&self) -> Vec<String> {
         let properties = self.config_schema.as_ref().and_then(|it| it["properties"].as_object());
         let secret = |schema: &Value| schema["secret"] == Value::Bool(true);
         properties.into_iter().flatten().filter(|(_, schema)| secret(schema)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// The schema that the file's own fields must fit: what comes from the secrets is neither
-    /// required nor allowed there.
+    /// The schema of the fields in the file: secret fields are neither required nor allowed.
     pub fn written_schema(&self) -> Option<Value> {
         let mut schema = self.config_schema.clone()?;
         let secret = self.secret_fields();
@@ -128,7 +128,7 @@ impl Manifest {
     }
 }
 
-/// Over everything a person was shown, and the file.
+/// Hash of the approved manifest and the file.
 pub fn pin(declared: &Value, code: Digest) -> Option<Digest> {
     let mut pinned: Map<String, Value> = ["name", "version", "description", "configSchema", "tools"]
         .into_iter()
@@ -144,24 +144,23 @@ pub fn is_name(text: &str) -> bool {
         && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || matches!(it, b'_' | b'-'))
 }
 
-struct Judge {
-    faults: Vec<String>,
+struct Checker {
+    errors: Vec<String>,
 }
 
-impl Judge {
-    fn fault(&mut self, text: String) {
-        if self.faults.len() < 8 {
-            self.faults.push(text);
+impl Checker {
+    fn error(&mut self, text: String) {
+        if self.errors.len() < 8 {
+            self.errors.push(text);
         }
     }
 
-    /// No text may hide, turn around or move what stands beside it: a person and a model read all
-    /// of it.
+    /// No text may hide, reverse or move the text around it, because people and models read it.
     fn texts(&mut self, place: &str, value: &Value) {
         match value {
             Value::String(text) => {
                 if let Some(bad) = text.chars().find(|it| is_deceptive(*it)) {
-                    self.fault(format!("{place}: the character U+{:04X} is not allowed in any text", u32::from(bad)));
+                    self.error(format!("{place}: the character U+{:04X} is not allowed in any text", u32::from(bad)));
                 }
             }
             Value::Array(items) => {
@@ -172,7 +171,7 @@ impl Judge {
             Value::Object(members) => {
                 for (key, member) in members {
                     if key.contains(is_deceptive) {
-                        self.fault(format!("{place}: the key {:?} has a character that hides", escape(key)));
+                        self.error(format!("{place}: the key {:?} has a character that hides", escape(key)));
                     }
                     self.texts(&format!("{place}/{}", escape(key)), member);
                 }
@@ -185,11 +184,11 @@ impl Judge {
         match of[key].as_str() {
             Some(text) if (1..=most).contains(&text.chars().count()) => text.to_owned(),
             Some(text) => {
-                self.fault(format!("{place}{key} has {} characters, 1 to {most} are read", text.chars().count()));
+                self.error(format!("{place}{key} has {} characters, 1 to {most} are read", text.chars().count()));
                 String::new()
             }
             None => {
-                self.fault(format!("{place}{key} is missing or no text"));
+                self.error(format!("{place}{key} is missing or no text"));
                 String::new()
             }
         }
@@ -200,7 +199,7 @@ impl Judge {
             None | Some(Value::Null) => false,
             Some(Value::Bool(flag)) => *flag,
             Some(_) => {
-                self.fault(format!("{place}{key} is neither true nor false"));
+                self.error(format!("{place}{key} is neither true nor false"));
                 false
             }
         }
@@ -210,18 +209,17 @@ impl Judge {
         let place = format!("tools[{index}].");
         let name = self.text(tool, &place, "name", 64);
         if !name.strip_prefix(plugin).is_some_and(|rest| rest.len() > 1 && rest.starts_with('.')) && !name.is_empty() {
-            self.fault(format!("{place}name {name:?} does not begin with \"{plugin}.\""));
+            self.error(format!("{place}name {name:?} does not begin with \"{plugin}.\""));
         }
         let description = self.text(tool, &place, "description", MAX_DESCRIPTION);
         let title = tool.get("title").filter(|it| !it.is_null()).map(|_| self.text(tool, &place, "title", 128));
         let mut input_schema = tool.get("inputSchema").cloned().unwrap_or(Value::Null);
         match input_schema.as_object_mut() {
-            // Unknown arguments are refused for every tool; an author who says nothing means that
-            // too.
+            // Unknown arguments are refused for every tool, unless the author allows them.
             Some(schema) => {
                 schema.entry("additionalProperties").or_insert(Value::Bool(false));
             }
-            None => self.fault(format!("{place}inputSchema is missing or no object")),
+            None => self.error(format!("{place}inputSchema is missing or no object")),
         }
         self.schema(&format!("{place}inputSchema"), &input_schema);
         ToolText {
@@ -237,11 +235,11 @@ impl Judge {
     fn schema(&mut self, place: &str, schema: &Value) {
         let bytes = schema.to_string().len();
         if bytes > MAX_SCHEMA_BYTES {
-            self.fault(format!("{place} has {bytes} bytes, at most {MAX_SCHEMA_BYTES} are read"));
+            self.error(format!("{place} has {bytes} bytes, at most {MAX_SCHEMA_BYTES} are read"));
         }
         let refs = count_refs(schema);
         if refs > MAX_REFS {
-            self.fault(format!("{place} has {refs} references, at most {MAX_REFS} are followed"));
+            self.error(format!("{place} has {refs} references, at most {MAX_REFS} are followed"));
         }
     }
 }
@@ -275,12 +273,12 @@ mod tests {
     fn fault(edit: impl FnOnce(&mut Value)) -> String {
         let mut declared = declared();
         edit(&mut declared);
-        Manifest::judge(&declared, code()).expect_err("a fault").join("; ")
+        Manifest::check(&declared, code()).expect_err("a fault").join("; ")
     }
 
     #[test]
     fn a_sound_plugin_is_read_and_comes_back_from_what_is_kept() {
-        let manifest = Manifest::judge(&declared(), code()).unwrap();
+        let manifest = Manifest::check(&declared(), code()).unwrap();
         assert_eq!(manifest.tools[0].input_schema["additionalProperties"], json!(false));
         assert_eq!(manifest.secret_fields(), ["key"]);
         assert_eq!(manifest.written_schema().unwrap()["required"], json!(["units"]));

@@ -1,5 +1,5 @@
-// The world a plugin wakes up in. Evaluated before its file, in the same sandbox; what plugin code breaks here it breaks for itself alone,
-// because the daemon checks every request anew. `host` holds the few functions that are not JavaScript.
+// The global objects of a plugin. Evaluated before its file, in the same sandbox. Plugin code that changes them harms only itself,
+// because the daemon checks every request. `host` holds the functions that are not JavaScript.
 (function (host, fileName) {
   "use strict";
 
@@ -16,7 +16,7 @@
   const give = (name, value) =>
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
 
-  // ---- the call under way --------------------------------------------------------------------------------------------------------------
+  // ---- the running call -----------------------------------------------------------------------------------------------------------------
 
   let plugin = null;
   let tools = new Map();
@@ -49,7 +49,7 @@
     return over ? { threw: thrown(error), over: "memory" } : { threw: thrown(error) };
   };
 
-  // What is told is told when the queue of jobs has run dry, so that a loop left behind is paid for by the call that left it.
+  // The result is sent when the job queue is empty, so that a loop left running counts as time of the call that started it.
   const settle = (message) => { if (settled === null) settled = message; };
 
   const begin = (work, told) => {
@@ -119,7 +119,7 @@
   give("clearInterval", (id) => { timers.delete(id); });
   if (typeof globalThis.queueMicrotask !== "function") give("queueMicrotask", (run) => { Promise.resolve().then(run); });
 
-  /// Runs what is due. Milliseconds until the next timer; -1 when only the daemon can bring news.
+  /// Runs due timers. Returns the milliseconds until the next timer; -1 when only a message of the daemon can continue the call.
   const idle = () => {
     if (!active) return -1;
     if (settled !== null) { finish(); return -1; }
@@ -253,7 +253,7 @@
 
   // ---- secrets, network, files ---------------------------------------------------------------------------------------------------------
 
-  // A handle never holds the value: where it stands in a header, the daemon puts the value in on the way out.
+  // A handle never contains the value: the daemon inserts the value into a header when it sends the request.
   class Secret {
     #name;
     constructor(name) { this.#name = name; Object.freeze(this); }

@@ -1,16 +1,15 @@
-//! One process of one plugin, as the daemon sees it: started, spoken to, and ended with everything
-//! it may have become.
+//! The daemon's view of a plugin's process: starts it, sends messages, and kills its whole process
+//! group.
 //!
-//! Dropping a [`Process`] ends it: a call that is given up takes its process along, because nothing
-//! else would stop the code in it. Not here: what a request is answered with ([`Answers`] is
-//! given), queues and restarts (`runner`).
+//! Dropping a [`Process`] kills it: only that stops the code of a call that was given up. Not here:
+//! how requests are answered ([`Answers`]), queues and restarts (`runner`).
 
 use super::frame::MAX_BYTES;
 use super::{Limits, Thrown, frame};
+use crate::system::children::ProcessGroup;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io;
@@ -26,7 +25,7 @@ pub struct Launch {
     /// This binary.
     pub program: PathBuf,
     pub limits: Limits,
-    /// As it is named in errors.
+    /// The file name in errors.
     pub file: String,
     pub source: Arc<[u8]>,
 }
@@ -39,23 +38,22 @@ pub enum LogLevel {
     Error,
 }
 
-/// Why a request of a plugin is not granted, in words for its code.
+/// Why a request of a plugin is refused, for the plugin's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub message: String,
     pub code: &'static str,
 }
 
-/// Who answers a plugin's requests. Every request is judged anew: nothing the process says about
-/// itself is believed.
+/// Answers a plugin's requests. Each request is checked by itself: the process is not trusted.
 pub trait Answers: Send + Sync {
     fn answer(&self, what: String, with: Value) -> BoxFuture<'static, Result<Value, Refusal>>;
     fn log(&self, level: LogLevel, text: &str);
-    /// Its process was started anew.
+    /// The process was restarted.
     fn restarted(&self) {}
 }
 
-/// For a file that is only looked at: it is given nothing.
+/// Refuses all requests, for a file that is only inspected.
 pub struct NoAnswers;
 
 impl Answers for NoAnswers {
@@ -68,11 +66,11 @@ impl Answers for NoAnswers {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// The plugin's own error; its process is as good as before.
+pub enum PluginError {
+    /// An error of the plugin's code; its process can be used further.
     #[error("{0}")]
     Threw(Thrown),
-    /// It used up its processor time or its memory, and its process is gone.
+    /// The plugin used up its processor time or memory, and its process is gone.
     #[error("{1}")]
     Over(Over, Thrown),
     /// The file cannot be loaded.
@@ -84,12 +82,12 @@ pub enum Fault {
     NotStarted(String),
     #[error("{0} calls wait already")]
     Busy(usize),
-    /// What was loaded is not what a person enabled.
+    /// The loaded file is not the one that a person enabled.
     #[error("{0}")]
     Changed(String),
 }
 
-/// What was used up.
+/// The limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     Time,
@@ -100,58 +98,46 @@ pub struct Process {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
-    /// Bytes that arrived and are no whole frame yet.
+    /// Received bytes that are not a complete frame yet.
     arrived: Vec<u8>,
-    group: Option<Pid>,
+    group: ProcessGroup,
 }
 
-/// How much of a plugin's console one call may put into the log.
+/// Bytes of console output that one call may write to the log.
 const LOG_BYTES: usize = 8 * 1024;
-/// Requests of a plugin that are worked on at once; the others wait as they came.
+/// Requests of a plugin that are answered at the same time; others wait in order.
 const UNDER_WAY: usize = 32;
-/// Bytes of requests that wait. Its heap could hold no more of them.
+/// Bytes of waiting requests, more than the plugin's heap can hold.
 const WAITING_BYTES: usize = 64 << 20;
-/// Bytes of answers that it has not read; until it does, no other request is worked on.
+/// Bytes of unread answers; above it no further request is answered.
 const UNREAD_BYTES: usize = 8 << 20;
 
 impl Process {
-    /// Starts the child, has it evaluate the file, and gives what the file declares.
-    pub async fn start(launch: &Launch) -> Result<(Self, Value), Fault> {
-        let failed = |fault: io::Error| Fault::NotStarted(fault.to_string());
+    /// Starts the child, which evaluates the file, and returns what the file declares.
+    pub async fn start(launch: &Launch) -> Result<(Self, Value), PluginError> {
+        let failed = |error: io::Error| PluginError::NotStarted(error.to_string());
         let Limits { cpu_ms, heap_mb, stack_kb } = launch.limits;
-        let mut child = Command::new(&launch.program)
-            .arg("plugin-host")
-            .args([
-                "--cpu-ms",
-                &cpu_ms.to_string(),
-                "--heap-mb",
-                &heap_mb.to_string(),
-                "--stack-kb",
-                &stack_kb.to_string(),
-            ])
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
+        let mut command = Command::new(&launch.program);
+        command.arg("plugin-host");
+        for (flag, most) in [("--cpu-ms", cpu_ms), ("--heap-mb", heap_mb), ("--stack-kb", stack_kb)] {
+            command.args([flag, &most.to_string()]);
+        }
+        command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        let (mut child, group) = ProcessGroup::spawn(&mut command).map_err(failed)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Fault::NotStarted("no pipes".into()));
+            return Err(PluginError::NotStarted("no pipes".into()));
         };
-        let group = child.id().and_then(|id| Pid::from_raw(id as i32));
         let mut process = Process { child, input, output, arrived: Vec::new(), group };
         let sent = async {
             frame::write(&mut process.input, launch.file.as_bytes()).await?;
             frame::write(&mut process.input, &launch.source).await
         };
-        // A child that ends early is told by its silence below.
+        // If the child has ended, reading fails below.
         let _ = sent.await;
         let declared = match process.next().await {
             Some(mut message) => {
                 if let Ok(thrown) = serde_json::from_value(message["failed"].take()) {
-                    return Err(Fault::NotLoaded(thrown));
+                    return Err(PluginError::NotLoaded(thrown));
                 }
                 message["declared"].take()
             }
@@ -164,18 +150,17 @@ impl Process {
         self.child.id()
     }
 
-    /// Whether it is still there.
-    pub fn lives(&mut self) -> bool {
+    pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Says one thing, and serves its requests until it has answered.
-    pub async fn tell(&mut self, message: &Value, answers: &dyn Answers) -> Result<Value, Fault> {
+    /// Sends one message, and answers the plugin's requests until its result arrives.
+    pub async fn request(&mut self, message: &Value, answers: &dyn Answers) -> Result<Value, PluginError> {
         let mut leaving = Vec::new();
         queue(&mut leaving, message);
         let mut written = 0;
         let mut answered = FuturesUnordered::new();
-        // A request that waits is kept as it was written: small.
+        // Waiting requests are kept as bytes, which are smaller than values.
         let (mut waiting, mut waiting_bytes) = (VecDeque::<Vec<u8>>::new(), 0);
         let mut log_left = LOG_BYTES;
         loop {
@@ -198,21 +183,21 @@ impl Process {
                     let Some(body) = arrived else { return Err(self.died().await) };
                     let Ok(mut message) = serde_json::from_slice::<Value>(&body) else { return Err(self.died().await) };
                     if let Some(log) = message.get("log") {
-                        tell_log(answers, log, &mut log_left);
+                        write_log(answers, log, &mut log_left);
                     } else if message.get("ask").is_some() {
                         waiting_bytes += body.len();
                         if waiting_bytes > WAITING_BYTES {
                             self.kill();
-                            return Err(Fault::Died("it asked for more at once than can be kept".into()));
+                            return Err(PluginError::Died("it asked for more at once than can be kept".into()));
                         }
                         waiting.push_back(body);
                     } else if message.get("threw").is_some() {
                         let thrown = serde_json::from_value(message["threw"].take()).unwrap_or_default();
                         return Err(match message["over"].as_str() {
-                            // Nothing is used up; the code merely has no way on.
-                            None | Some("stuck") => Fault::Threw(thrown),
-                            Some("time") => Fault::Over(Over::Time, thrown),
-                            Some(_) => Fault::Over(Over::Memory, thrown),
+                            // No limit was reached: the code waits for an event that never comes.
+                            None | Some("stuck") => PluginError::Threw(thrown),
+                            Some("time") => PluginError::Over(Over::Time, thrown),
+                            Some(_) => PluginError::Over(Over::Memory, thrown),
                         });
                     } else if let Some(done) = message.get_mut("done") {
                         return Ok(done.take());
@@ -224,7 +209,7 @@ impl Process {
                         Err(Refusal { message, code }) => json!({ "answer": { "id": id, "error": { "message": message, "code": code } } }),
                     });
                 }
-                // Beside the reading: both sides may have more to say than a pipe holds.
+                // Concurrent with reading: both sides may send more than a pipe holds.
                 sent = self.input.write(leaving.get(written..).unwrap_or_default()), if written < leaving.len() => match sent {
                     Ok(count) => {
                         written += count;
@@ -247,8 +232,8 @@ impl Process {
         serde_json::from_slice(&body).ok()
     }
 
-    /// The next message as it was written. Nothing is lost when it is given up in the middle.
-    /// `None`: the child is gone, or makes no sense.
+    /// The bytes of the next message. Cancelling loses no bytes. `None`: the child is gone, or the
+    /// frame is too long.
     async fn next_of(output: &mut ChildStdout, arrived: &mut Vec<u8>) -> Option<Vec<u8>> {
         loop {
             if let Some(head) = arrived.first_chunk::<4>() {
@@ -269,15 +254,15 @@ impl Process {
         }
     }
 
-    async fn died(&mut self) -> Fault {
+    async fn died(&mut self) -> PluginError {
         self.kill();
-        Fault::Died(self.child.wait().await.map_or_else(|fault| fault.to_string(), |status| status.to_string()))
+        PluginError::Died(self.child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string()))
     }
 
     fn kill(&self) {
-        if let Some(group) = self.group.filter(|_| self.child.id().is_some()) {
-            // Already gone is as good.
-            let _ = kill_process_group(group, Signal::KILL);
+        // Once the child was waited for, its pid may belong to another process.
+        if self.child.id().is_some() {
+            self.group.kill();
         }
     }
 }
@@ -290,13 +275,13 @@ impl Drop for Process {
 
 fn queue(leaving: &mut Vec<u8>, message: &Value) {
     let bytes = message.to_string();
-    // Whoever answers keeps answers below this; a longer one would end the child.
+    // Answers are shorter than this; a longer one would end the child.
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     leaving.extend_from_slice(&length.to_le_bytes());
     leaving.extend_from_slice(bytes.as_bytes());
 }
 
-fn tell_log(answers: &dyn Answers, log: &Value, left: &mut usize) {
+fn write_log(answers: &dyn Answers, log: &Value, left: &mut usize) {
     let level = match log["level"].as_str() {
         Some("debug") => LogLevel::Debug,
         Some("warning") => LogLevel::Warning,

@@ -1,22 +1,23 @@
-//! What the child gives up before it reads a line of a plugin: everything but memory, the clock and
-//! its two pipes.
+//! The sandbox that the child enters before it reads a plugin's file: only memory, the clock and
+//! its two pipes are left.
 //!
-//! The engine already gives plugin code no way to the system. This stands behind it, for the day
-//! the engine has a hole. The processor and memory limits of a call are the engine's; the ones here
-//! are wider and the kernel keeps them.
+//! The JavaScript engine gives plugin code no access to the system; this is the second barrier, in
+//! case the engine has a hole. The engine enforces the processor and memory limits of a call; the
+//! limits here are wider and enforced by the kernel.
 //!
-//! Not here: anything a plugin is granted. Files and network are asked of the daemon, which checks.
+//! Not here: what a plugin is granted. The daemon checks and carries out its requests for files and
+//! network.
 
 use super::Limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 
-/// How much of the sandbox this system can keep.
+/// How much of the sandbox this system supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strength {
-    /// System calls by list, no path and no network by Landlock, limits.
+    /// A list of system calls, no paths and no network by Landlock, and limits.
     Full,
-    /// A kernel without Landlock: the list of system calls and limits.
+    /// A kernel without Landlock: a list of system calls, and limits.
     NoLandlock,
     /// A system that is not Linux.
     LimitsOnly,
@@ -34,7 +35,7 @@ impl Strength {
         }
     }
 
-    /// What [`enter`] will reach here.
+    /// The strength that [`enter`] reaches on this system.
     pub fn here() -> Self {
         #[cfg(target_os = "linux")]
         {
@@ -47,20 +48,19 @@ impl Strength {
     }
 }
 
-/// Beside the heap: the program itself, its stacks, and what the allocator holds on to.
-const ADDRESS_SPACE_BESIDE_HEAP_MB: u64 = 224;
+/// In addition to the heap: the program, its stacks, and what the allocator keeps.
+const ADDRESS_SPACE_WITHOUT_HEAP_MB: u64 = 224;
 
 /// Cannot be undone. Only the two pipes stay open.
 pub fn enter(limits: &Limits) -> io::Result<()> {
-    // The first look at a clock asks the kernel where its clock page lies, by a call that is not on
-    // the list.
+    // The first read of a clock makes a system call that is not on the list.
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     close_others();
-    let address_space = (u64::from(limits.heap_mb) + ADDRESS_SPACE_BESIDE_HEAP_MB) << 20;
+    let address_space = (u64::from(limits.heap_mb) + ADDRESS_SPACE_WITHOUT_HEAP_MB) << 20;
     for (what, most) in
         [(Resource::As, address_space), (Resource::Nofile, 16), (Resource::Fsize, 0), (Resource::Core, 0)]
     {
-        // Whoever started us may have set a lower ceiling; it stays.
+        // A lower hard limit of the parent stays.
         let most = getrlimit(what).maximum.map_or(most, |ceiling| ceiling.min(most));
         setrlimit(what, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
@@ -69,9 +69,8 @@ pub fn enter(limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
-/// A call that spends its processor time inside the engine's own C code is not seen by the engine's
-/// clock. The kernel's is coarser (whole seconds over the life of the process) and ends the
-/// process.
+/// The engine does not measure processor time inside its own C code. The kernel's limit does; it is
+/// coarser (whole seconds over the life of the process) and ends the process.
 pub fn allow_processor_seconds(used: u64, more: u64) -> io::Result<()> {
     let maximum = getrlimit(Resource::Cpu).maximum;
     let current = used.saturating_add(more);
@@ -81,8 +80,7 @@ pub fn allow_processor_seconds(used: u64, more: u64) -> io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn close_others() {
-    // SAFETY: closes descriptors by number; nothing in this process has opened one yet that anybody
-    // would use.
+    // SAFETY: closes descriptors by number; this process has not opened any yet that it uses.
     unsafe {
         libc::close_range(3, libc::c_uint::MAX, 0);
     }
@@ -98,15 +96,15 @@ mod linux {
     use std::io;
 
     pub fn enter() -> io::Result<()> {
-        // Everything the kernel knows to forbid, and no rule that allows.
+        // Forbids all that the kernel can forbid, without exceptions.
         let rules = confine::forbid_paths_and_ports()?.create().map_err(io::Error::other)?;
-        // Sets no_new_privs too; without Landlock the next line does.
+        // This also sets no_new_privs; without Landlock the next line does.
         rules.restrict_self().map_err(io::Error::other)?;
         rustix::thread::set_no_new_privs(true)?;
         seccompiler::apply_filter(&filter()?).map_err(io::Error::other)
     }
 
-    /// Memory, time, the pipes, the end. Memory that could be executed is not given out.
+    /// Allows memory, time, the pipes and exit, but no executable memory.
     fn filter() -> io::Result<BpfProgram> {
         let plain = [
             libc::SYS_read,
@@ -138,8 +136,7 @@ mod linux {
         for call in [libc::SYS_mmap, libc::SYS_mprotect] {
             rules.insert(call, vec![confine::all([(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)])?]);
         }
-        // Its own limits only: by number it could lower those of the daemon, which has the same
-        // user.
+        // Only its own limits: with a pid it could lower those of the daemon.
         rules.insert(libc::SYS_prlimit64, vec![confine::all([(0, SeccompCmpOp::Eq, 0)])?]);
         confine::filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
     }

@@ -1,10 +1,10 @@
-//! Which addresses are on the public internet. Everything else is somebody's own network, or stands
-//! for an address in disguise.
+//! Decides which addresses are on the public internet. All others are private networks, or hide
+//! another address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// By the registries of special-purpose addresses (RFC 6890 and its successors). Forms that carry
-/// an IPv4 address inside an IPv6 one are refused whatever they carry.
+/// By the registries of special-purpose addresses (RFC 6890 and its successors). IPv6 addresses
+/// that contain an IPv4 address are never public.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(it) => is_public_v4(it),
@@ -15,24 +15,21 @@ pub fn is_public(address: IpAddr) -> bool {
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     !(a == 0
-        || a == 10
-        || a == 127
+        || address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_documentation()
+        // Provider networks, protocol assignments, 6to4 relays, benchmarks, multicast, reserved.
         || (a == 100 && (64..128).contains(&b))
-        || (a == 169 && b == 254)
-        || (a == 172 && (16..32).contains(&b))
-        || (a == 192 && b == 168)
-        || (a == 192 && b == 0 && (c == 0 || c == 2))
+        || (a == 192 && b == 0 && c == 0)
         || (a == 192 && b == 88 && c == 99)
         || (a == 198 && (b == 18 || b == 19))
-        || (a == 198 && b == 51 && c == 100)
-        || (a == 203 && b == 0 && c == 113)
         || a >= 224)
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, c, d, e, f, ..] = address.segments();
-    // Global unicast is 2000::/3; all that is public lies in it, and these parts of it do not
-    // count.
+    // Public addresses are in 2000::/3 (global unicast), except these parts of it.
     (0x2000..0x4000).contains(&a)
         && !(a == 0x2001 && b < 0x0200)
         && !(a == 0x2001 && b == 0x0db8)

@@ -14,7 +14,7 @@ struct Server {
 async fn server_at(listener: TcpListener, answer: impl Fn(&str) -> String + Send + 'static) -> Server {
     let address = listener.local_addr().unwrap();
     let (hits, heard) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(String::new())));
-    let (count, told) = (Arc::clone(&hits), Arc::clone(&heard));
+    let (count, last_request) = (Arc::clone(&hits), Arc::clone(&heard));
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             count.fetch_add(1, Ordering::SeqCst);
@@ -22,7 +22,7 @@ async fn server_at(listener: TcpListener, answer: impl Fn(&str) -> String + Send
             let n = stream.read(&mut request).await.unwrap_or(0);
             let request = String::from_utf8_lossy(&request[..n]).into_owned();
             let path = request.split(' ').nth(1).unwrap_or("/").to_owned();
-            *told.lock() = request;
+            *last_request.lock() = request;
             let _ = stream.write_all(answer(&path).as_bytes()).await;
         }
     });
@@ -134,7 +134,7 @@ async fn a_redirect_starts_over() {
     let door = server(move |_| to(&target)).await;
     let (url, exact) = (format!("http://{}/", door.address), door.address.to_string());
     let web = web(vec![vec![]]);
-    // Both may be spoken to without TLS; only the first lies inside the wall by the person's word.
+    // Both may be reached without TLS; only the first is an allowed private address.
     let both = [exact.clone(), inner.address.to_string()];
     let unfollowed = fetch(&web, &url, &reach(std::slice::from_ref(&exact), &both)).await.unwrap();
     assert_eq!((unfollowed.status, unfollowed.url.as_str()), (302, url.as_str()));

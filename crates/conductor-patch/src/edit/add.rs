@@ -1,4 +1,4 @@
-//! Adding a box: what a class and its arguments make, and how either format spells it.
+//! Adds a box: its ports and size from its class and arguments, and its spelling in both formats.
 
 use super::boxes::{CONTENT, MAX_COORDINATE, bad, check_point, check_text, pd_word, port_members};
 use super::transaction::Transaction;
@@ -17,7 +17,7 @@ use crate::ports::{self, Ports};
 use crate::style::{Json, Style};
 use std::sync::Arc;
 
-/// What a box is going to be.
+/// The facts of a box to be made.
 pub(super) struct Plan {
     pub(super) maxclass: String,
     /// Text of the box; empty for most user interface objects.
@@ -82,7 +82,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Works out what a class and its arguments make, and refuses what nothing knows.
+    /// Works out the facts from the class and its arguments; refuses unknown classes.
     pub(super) fn plan(
         &self,
         id: &CanvasId,
@@ -120,14 +120,8 @@ impl Transaction<'_> {
         let embedded = matches!(class, "patcher" | "p") || (class == "bpatcher" && file.is_none());
         let ports = match (inner, embedded) {
             (Some(_), _) | (None, false) => ports::expected(&view, &maxclass, None, &text, inner, file),
-            // A new, empty patcher has no way in or out.
-            (None, true) => Ports {
-                inlets: Some(0),
-                outlets: Some(0),
-                outlet_types: Some(Vec::new()),
-                basis: ports::Basis::Structure,
-                exact: true,
-            },
+            // A new, empty patcher has no inlets or outlets.
+            (None, true) => Ports::exact(0, 0, Some(Vec::new()), ports::Basis::Structure),
         };
         let size = objects::default_size(Format::Maxpat, &maxclass, &text);
         Ok(Plan { maxclass, text, ports, embedded, size, unknown: !known })
@@ -162,7 +156,7 @@ impl Transaction<'_> {
         if plan.unknown {
             self.warn(
                 WarningCode::UnknownClass,
-                format!("nothing knows the class {class:?}; its inlets and outlets are left for Max to find"),
+                format!("the class {class:?} is unknown; Max finds its inlets and outlets"),
                 label,
             );
         }
@@ -194,13 +188,13 @@ impl Transaction<'_> {
         let facts = shape.facts();
         let (before, after) = shape.close();
         let face = Face { key, before: Chunk::owned(before), after: after.map_or(Chunk::EMPTY, Chunk::owned), facts };
-        // In front of what it covers; else last, so that no index shifts.
+        // In front of the boxes it covers, else last, so that no index shifts.
         let in_front_of = self.first_covered(id, &rect)?;
         if in_front_of.is_some() {
             let key = face.key.clone();
             self.warn(
                 WarningCode::Overlap,
-                "the new box lies on other boxes and was put in front of them".to_owned(),
+                "the new box overlaps other boxes and was put in front of them".to_owned(),
                 Some(label.unwrap_or(&key)),
             );
         }
@@ -280,11 +274,7 @@ impl Transaction<'_> {
                 return Err(EditError::UnknownClass { class, nearest: table.nearest(&new.class) });
             }
             if !known {
-                self.warn(
-                    WarningCode::UnknownClass,
-                    format!("nothing knows the class {class:?}"),
-                    new.varname.as_deref(),
-                );
+                self.warn(WarningCode::UnknownClass, format!("the class {class:?} is unknown"), new.varname.as_deref());
             }
         }
         let style = self.style();
@@ -314,8 +304,8 @@ impl Transaction<'_> {
         } else {
             let mut atoms = vec!["#X".to_owned(), kind.to_owned()];
             atoms.extend(place);
-            let (told, is_gui) = told_atoms(kind, &text);
-            atoms.extend(told);
+            let (own, is_gui) = box_atoms(kind, &text);
+            atoms.extend(own);
             let printed = pd::print(&atoms, columns.filter(|_| !is_gui), &style);
             let facts = pd::facts(kind_word(kind), &printed, font, None);
             (Chunk::owned(printed), Chunk::EMPTY, None, facts)
@@ -328,8 +318,8 @@ impl Transaction<'_> {
 }
 
 /// The atoms of a box with this text, and whether it is a user interface object. Pd writes every
-/// field of one; what is not given has its usual value.
-pub(super) fn told_atoms(kind: &str, text: &str) -> (Vec<String>, bool) {
+/// field of one; a field that is not given has its default value.
+pub(super) fn box_atoms(kind: &str, text: &str) -> (Vec<String>, bool) {
     let given = pd::spell(text);
     let gui = match kind {
         "obj" => objects::table(Format::Pd).class_of(text).map(|(class, _)| class.name),

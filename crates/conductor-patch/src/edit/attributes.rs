@@ -1,4 +1,4 @@
-//! Setting attributes: keys of a Max box, words in its text, fields of a Pd box.
+//! Sets attributes: keys of a Max box, words in its text, fields of a Pd box.
 
 use super::boxes::{MAX_COORDINATE, automatic_width, bad, check_text, pd_word};
 use super::transaction::Transaction;
@@ -120,7 +120,7 @@ impl Transaction<'_> {
             let text = with_text_attribute(object.text(), name, &words);
             check_text(&text, false)?;
             let (old_rect, old_text) = (object.rect(), object.text().to_owned());
-            let size = object.face.facts.font_size.or(object.view.font_size()).unwrap_or(12.0);
+            let size = object.font_size().unwrap_or(12.0);
             let widen = automatic_width("newobj", &old_text, size, old_rect);
             self.change_keys(id, slot, |shape, style| {
                 shape.set(style, "text", &Json::text(&text));
@@ -165,11 +165,7 @@ impl Transaction<'_> {
     ) -> Result<(), EditError> {
         let object = self.object(id, slot)?;
         let native = object.native_class().unwrap_or("obj");
-        let class = if native == "obj" {
-            objects::table(Format::Pd).class_of(object.text()).map_or("obj", |(class, _)| class.name)
-        } else {
-            native
-        };
+        let class = object.pd_class().unwrap_or("obj");
         let [atom] = value else {
             return Err(bad(name, "one value is needed"));
         };

@@ -1,4 +1,4 @@
-//! Removing, naming, hiding and moving boxes, and what all edits of boxes share.
+//! Removes, names, hides and moves boxes; helpers that all edits of boxes share.
 
 use super::transaction::Transaction;
 use super::{EditError, Naming, Outcome, Target, WarningCode};
@@ -97,7 +97,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         if self.document.format.is_pd() {
-            // Pd files have no names; they live beside the file (`names`).
+            // Pd files have no names; the names are in a side file (`names`).
             let mut face = self.canvas(id)?.face(slot).ok_or(EditError::Stale)?.as_ref().clone();
             face.facts.varname = name.map(Into::into);
             return self.swap_face(id, slot, face);
@@ -153,7 +153,7 @@ impl Transaction<'_> {
         }
         let renamed: Vec<Slot> = chosen.values().copied().collect();
         for (_, name) in list {
-            // A name that its holder gives up in the same call is free.
+            // A name that another box of the same call gives up is free.
             let holder = canvas.by_varname(name).iter().find(|slot| !renamed.contains(slot));
             if let Some(face) = holder.and_then(|slot| canvas.face(*slot)) {
                 return Err(EditError::NameTaken { name: name.clone(), key: face.key.to_string() });
@@ -236,11 +236,7 @@ impl Transaction<'_> {
             .and_then(|text| pd::replace_atom(&text, 2, &pd::coordinate(position.x)));
         let rounded = position.x.fract() != 0.0 || position.y.fract() != 0.0;
         let (label, font) = (object.label().to_owned(), object.view.font_size());
-        let class = if native == "obj" {
-            objects::table(Format::Pd).class_of(object.text()).map_or("obj", |(class, _)| class.name)
-        } else {
-            native
-        };
+        let class = object.pd_class().unwrap_or("obj");
         let sized_by = match class {
             "hsl" | "vsl" | "vu" | "cnv" => ["width", "height"].as_slice(),
             "bng" | "tgl" => ["size"].as_slice(),
@@ -328,7 +324,7 @@ pub(super) fn pd_word(atom: &Atom, content: bool) -> String {
         Atom::Int(n) => n.to_string(),
         Atom::Float(n) => format!("{n}"),
         Atom::Word(word) if content => word.clone(),
-        // One atom stays one atom: what would end it is escaped.
+        // Escapes the characters that would end the atom.
         Atom::Word(word) => word.replace('\\', "").replace(' ', "\\ ").replace(',', "\\,").replace(';', "\\;"),
     }
 }

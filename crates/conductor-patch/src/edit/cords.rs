@@ -60,7 +60,7 @@ impl Transaction<'_> {
         Cord { text: Chunk::owned(printed), from, to, hidden, midpoints: [].into() }
     }
 
-    /// What a cord calls a box; refuses boxes that no cord can name.
+    /// The name by which a cord refers to a box; refuses boxes without one.
     fn cord_name(&mut self, id: &CanvasId, slot: Slot) -> Result<Arc<str>, EditError> {
         let canvas = self.canvas(id)?;
         if self.document.format.is_pd() {
@@ -95,7 +95,7 @@ impl Transaction<'_> {
         let object = self.object(id, slot)?;
         let label = object.label().to_owned();
         let facts = &object.face.facts;
-        // Counts stated in the file are at hand; only without them is more work needed.
+        // Counts stated in the file are cheap to read; the others cost more.
         let (inlets, outlets, exact) = match (facts.inlets, facts.outlets) {
             (Some(inlets), Some(outlets)) => (Some(inlets), Some(outlets), true),
             _ => {

@@ -1,4 +1,4 @@
-//! Moving boxes into a new subpatcher so that the patch still does the same.
+//! Moves boxes into a new subpatcher without changing what the patch does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,19 +14,18 @@ use crate::geometry::{Point, Rect};
 use crate::layout;
 use crate::style::{Json, Style};
 
-/// Where the top-left corner of the moved boxes comes to stand, the height of the inlets, and the
-/// gap above the outlets.
+/// The new top-left corner of the moved boxes, the height of the inlets, and the gap above the
+/// outlets.
 const CORNER: (f64, f64) = (50.0, 60.0);
 const INLETS_AT: f64 = 15.0;
 const OUTLETS_BELOW: f64 = 40.0;
 /// Least distance of two inlets or outlets; their order from left to right is their number.
 const STEP: f64 = 45.0;
 
-/// A box of the group, with what is embedded in it.
+/// A box of the group, with its embedded patcher.
 type Member = (Slot, Arc<Face>, Option<Arc<Canvas>>);
 
-/// An inlet or outlet to be made: the box and outlet it stands for, and the cords that pass through
-/// it.
+/// An inlet or outlet to be made: the box and outlet it represents, and the cords through it.
 struct Gate {
     from: (Slot, u32),
     to: Vec<(Slot, u32)>,
@@ -269,7 +268,7 @@ impl Transaction<'_> {
             let slot = self.canvas(inner)?.next_box_slot();
             let face =
                 Face { before: self.deeper(&face.before), after: self.deeper(&face.after), ..face.as_ref().clone() };
-            // Pd keys count on in the new canvas, where the old number may be taken.
+            // Pd keys are renumbered, because the old number may be taken in the new canvas.
             let face =
                 if self.document.format.is_pd() { Face { key: format!("~{}", slot + 1).into(), ..face } } else { face };
             let rect = face.facts.rect;

@@ -1,6 +1,6 @@
-//! Inlets and outlets of a subpatcher are boxes inside it. When an edit adds, removes or moves one,
-//! the cords on the outside stay with the gate they belong to, as they do in Max and Pd, and the
-//! counts stated on the outside are put right.
+//! Keeps the outside of a subpatcher in step with the inlet and outlet boxes ("gates") inside it.
+//! When an edit adds, removes or moves a gate, outside cords stay with their gate, as in Max and
+//! Pd, and the counts stated on the outside are updated.
 
 use super::transaction::Transaction;
 use super::{EditError, Op, Target, WarningCode};
@@ -12,7 +12,7 @@ use crate::pd;
 use crate::ports;
 use crate::style::Json;
 
-/// Gates of a canvas from left to right: that order is their number.
+/// Gates of a canvas from left to right; the position is the port number.
 #[derive(Debug, PartialEq)]
 pub(super) struct Gates {
     inlets: Vec<Slot>,
@@ -41,7 +41,7 @@ fn gates(canvas: &Canvas) -> Gates {
             .filter(|(slot, _)| names.contains(&class_of(canvas, *slot)))
             .map(|(slot, face)| (face.facts.rect.x, slot))
             .collect();
-        // At the same place, Pd puts the earlier one on the right and Max on the left.
+        // Of two gates at the same place, Pd puts the earlier one on the right and Max on the left.
         if found.iter().any(|(_, slot)| canvas.face(*slot).is_some_and(|face| face.facts.native.is_some())) {
             found.reverse();
         }
@@ -52,8 +52,7 @@ fn gates(canvas: &Canvas) -> Gates {
 }
 
 impl Transaction<'_> {
-    /// The gates before an edit that may touch one; none when it cannot, or when there is no
-    /// outside.
+    /// The gates before an edit; none when the edit cannot touch one, or when there is no outside.
     pub(super) fn gates_before(&self, id: &CanvasId, op: &Op) -> Option<Gates> {
         id.parent()?;
         let canvas = self.document.canvas_at(id)?;
@@ -77,7 +76,7 @@ impl Transaction<'_> {
         may.then(|| gates(canvas))
     }
 
-    /// Lets the outside follow what happened to the gates inside.
+    /// Updates the outside after an edit of the gates inside.
     pub(super) fn follow_gates(&mut self, id: &CanvasId, before: &Gates) -> Result<(), EditError> {
         let (Some(parent), Some(holder)) = (id.parent(), id.0.last().copied()) else {
             return Ok(());
@@ -88,7 +87,7 @@ impl Transaction<'_> {
         }
         let renumber = |old: &[Slot], new: &[Slot], port: u32| match old.get(port as usize) {
             Some(gate) => new.iter().position(|found| found == gate).map(|at| at as u32),
-            // A cord past the last gate dangled before and still does.
+            // A cord beyond the last gate dangled before and still dangles.
             None => Some(port),
         };
         let mut lost = 0;

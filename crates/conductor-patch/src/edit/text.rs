@@ -1,6 +1,6 @@
-//! Changing the text of a box, and with it what the box is, without losing what can stay.
+//! Changes the text of a box, and so its class, and keeps all keys and cords that can stay.
 
-use super::add::told_atoms;
+use super::add::box_atoms;
 use super::boxes::{CONTENT, automatic_width, bad, check_text, port_members};
 use super::transaction::Transaction;
 use super::{DroppedCord, EditError, Outcome, Target, WarningCode};
@@ -41,7 +41,7 @@ impl Transaction<'_> {
         Ok(Outcome::TextSet { old_text, kept, dropped })
     }
 
-    /// Changes the box; gives its new ports when they may differ from the old ones.
+    /// Changes the box; returns its new ports when they may differ from the old ones.
     pub(super) fn set_text_max(
         &mut self,
         id: &CanvasId,
@@ -57,7 +57,7 @@ impl Transaction<'_> {
         let old_class = object.class().to_owned();
         let (old_rect, old_maxclass, old_text) =
             (object.rect(), object.maxclass().to_owned(), object.text().to_owned());
-        let size_of_font = object.face.facts.font_size.or(object.view.font_size()).unwrap_or(12.0);
+        let size_of_font = object.font_size().unwrap_or(12.0);
         if content {
             shape.set(&style, "text", &Json::text(text));
             self.finish_shape(id, slot, shape)?;
@@ -72,7 +72,7 @@ impl Transaction<'_> {
         let mut ports = plan.ports.clone();
         let object = self.object(id, slot)?;
         if !ports.exact && same_class {
-            // Nothing better is known than what the file states for this class.
+            // The counts that the file states are the best available for this class.
             ports = object.ports();
             if ports.inlets.is_none() || plan.ports.inlets.is_none() {
                 self.warn(
@@ -82,7 +82,7 @@ impl Transaction<'_> {
                 );
             }
         } else if plan.unknown {
-            self.warn(WarningCode::UnknownClass, format!("nothing knows the class {class:?}"), Some(&label));
+            self.warn(WarningCode::UnknownClass, format!("the class {class:?} is unknown"), Some(&label));
         }
         if plan.maxclass != old_maxclass {
             shape.set(&style, "maxclass", &Json::text(&plan.maxclass));
@@ -105,7 +105,7 @@ impl Transaction<'_> {
                 shape.remove("outlettype");
             }
         } else {
-            // Never a guessed count in a file: Max finds them on load.
+            // Do not write a guessed count: Max finds the counts on load.
             ["numinlets", "numoutlets", "outlettype"].into_iter().for_each(|key| shape.remove(key));
         }
         if !same_class {
@@ -184,8 +184,8 @@ impl Transaction<'_> {
                 return Err(EditError::Unsupported { what: "text", why: "number and symbol boxes have none" });
             }
         }
-        let (told, is_gui) = if native == "obj" { told_atoms(native, text) } else { (pd::spell(text), false) };
-        atoms.extend(told);
+        let (own, is_gui) = if native == "obj" { box_atoms(native, text) } else { (pd::spell(text), false) };
+        atoms.extend(own);
         let object = self.object(id, slot)?;
         let in_after = native == "restore";
         let chunk = if in_after { &object.face.after } else { &object.face.before };

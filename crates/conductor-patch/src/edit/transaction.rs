@@ -1,4 +1,4 @@
-//! A running list of edits: makes the changes, remembers how to take each back.
+//! A list of edits in progress: makes the changes and keeps their inverses.
 
 use std::sync::Arc;
 
@@ -9,8 +9,7 @@ use crate::chunk::Chunk;
 use crate::document::{BoxId, BoxView, CanvasId, Document, Limits, View};
 use crate::style::Style;
 
-/// What a finished transaction hands over: the changes that take it back, warnings, and handles of
-/// new boxes.
+/// The result of a transaction: its inverse changes, warnings, and handles of new boxes.
 pub(super) type Finished = (Vec<Change>, Vec<Warning>, Vec<(String, BoxId)>);
 
 pub(super) struct Transaction<'a> {
@@ -37,8 +36,8 @@ impl<'a> Transaction<'a> {
         Ok(outcome)
     }
 
-    /// A document that an edit made can be opened again, and is walked without regard to its depth.
-    /// Only these outcomes can make a patcher: what is restored was checked when it was made.
+    /// The edited document must be openable again, so its depth is checked. Only these outcomes can
+    /// make a patcher; a restored one was checked when it was made.
     fn check_depth(&self, canvas: &CanvasId, outcome: &Outcome) -> Result<(), EditError> {
         let limit = Limits::default().max_depth;
         let inside = match outcome {
@@ -142,7 +141,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Puts a box or cord into its list: before a given box, else at the end.
+    /// Inserts a box or cord into its list: before a given box, else at the end.
     pub(super) fn insert(&mut self, id: &CanvasId, piece: Piece, before: Option<Slot>) -> Result<(), EditError> {
         let mark = match piece {
             Piece::Cord { .. } => Mark::Lines,
@@ -178,7 +177,7 @@ impl<'a> Transaction<'a> {
         self.splice(id, at, Vec::new(), vec![separator, piece])
     }
 
-    /// Takes a box or cord out of its list, and the separator that is no longer needed.
+    /// Removes a box or cord from its list, and the separator that is no longer needed.
     pub(super) fn take_out(&mut self, id: &CanvasId, slot: Slot, is_box: bool) -> Result<(), EditError> {
         let canvas = self.canvas(id)?;
         let at = if is_box { canvas.position_of_box(slot) } else { canvas.position_of_cord(slot) };

@@ -1,4 +1,4 @@
-//! What each class of object can do beyond its patch. A class that is in none of these lists is
+//! The reach of each class of object beyond its patch. A class that is in none of these lists is
 //! unknown and may do anything.
 
 use super::Reach::{self, Host, Listens, LoadsCode, Midi, Network, ReadsFiles, RunsPrograms, Sends, WritesFiles};
@@ -16,54 +16,23 @@ const PD_PURE: &str = "!= % & && * *~ + +~ - -~ / /~ < << <= == > >= >> | || abs
     tan tgl threshold~ timer trigger unpack until vcf~ vd~ vline~ vradio vsl vsnapshot~ vu wrap wrap~";
 
 /// Classes of Pd that reach, and how.
-const PD_REACH: &[(&str, &[Reach])] = &[
-    ("textfile", &[ReadsFiles, WritesFiles]),
-    ("qlist", &[ReadsFiles, WritesFiles, Sends]),
-    ("text", &[ReadsFiles, WritesFiles]),
-    ("array", &[ReadsFiles, WritesFiles]),
-    ("table", &[ReadsFiles, WritesFiles]),
-    ("soundfiler", &[ReadsFiles, WritesFiles]),
-    ("readsf~", &[ReadsFiles]),
-    ("writesf~", &[WritesFiles]),
-    ("file", &[ReadsFiles, WritesFiles]),
-    ("openpanel", &[ReadsFiles]),
-    ("savepanel", &[WritesFiles]),
-    ("savestate", &[WritesFiles]),
-    ("netsend", &[Network]),
-    ("netreceive", &[Network]),
-    ("declare", &[LoadsCode, Host]),
-    ("import", &[LoadsCode]),
-    ("clone", &[LoadsCode]),
-    ("pd~", &[RunsPrograms]),
-    ("stdout", &[Host]),
-    ("pdcontrol", &[Host]),
-    ("namecanvas", &[Host]),
-    ("adc~", &[Listens]),
-    ("key", &[Listens]),
-    ("keyup", &[Listens]),
-    ("keyname", &[Listens]),
-    ("midiin", &[Listens]),
-    ("notein", &[Listens]),
-    ("ctlin", &[Listens]),
-    ("pgmin", &[Listens]),
-    ("bendin", &[Listens]),
-    ("touchin", &[Listens]),
-    ("polytouchin", &[Listens]),
-    ("sysexin", &[Listens]),
-    ("midirealtimein", &[Listens]),
-    ("midiclkin", &[Listens]),
-    ("midiout", &[Midi]),
-    ("noteout", &[Midi]),
-    ("ctlout", &[Midi]),
-    ("pgmout", &[Midi]),
-    ("bendout", &[Midi]),
-    ("touchout", &[Midi]),
-    ("polytouchout", &[Midi]),
-    ("value", &[Sends]),
-    ("v", &[Sends]),
-    ("tabwrite", &[Sends]),
-    ("tabwrite~", &[Sends]),
-    ("tabsend~", &[Sends]),
+const PD_REACH: &[(&[Reach], &str)] = &[
+    (&[ReadsFiles, WritesFiles], "textfile text array table soundfiler file"),
+    (&[ReadsFiles, WritesFiles, Sends], "qlist"),
+    (&[ReadsFiles], "readsf~ openpanel"),
+    (&[WritesFiles], "writesf~ savepanel savestate"),
+    (&[Network], "netsend netreceive"),
+    (&[LoadsCode, Host], "declare"),
+    (&[LoadsCode], "import clone"),
+    (&[RunsPrograms], "pd~"),
+    (&[Host], "stdout pdcontrol namecanvas"),
+    (
+        &[Listens],
+        "adc~ key keyup keyname midiin notein ctlin pgmin bendin touchin polytouchin sysexin midirealtimein \
+         midiclkin",
+    ),
+    (&[Midi], "midiout noteout ctlout pgmout bendout touchout polytouchout"),
+    (&[Sends], "value v tabwrite tabwrite~ tabsend~"),
 ];
 
 /// Classes of Max whose whole effect leaves through their outlets, the loudspeaker or the console.
@@ -85,142 +54,39 @@ const MAX_PURE: &str = "!- !-~ !/ !/~ != !=~ % %~ & && * *~ + +=~ +~ - -~ / /~ <
     zl.lookup zl.median zl.mth zl.nth zl.queue zl.reg zl.rev zl.rot zl.scramble zl.sect zl.slice zl.sort zl.stack zl.stream zl.sub zl.sum \
     zl.swap zl.thin zl.union zl.unique zl.mean";
 
-/// Classes of Max that reach, and how. What is not here either is unknown: `jit.*`, `live.*`,
-/// `mc.*` and every external.
-const MAX_REACH: &[(&str, &[Reach])] = &[
-    ("js", &[LoadsCode]),
-    ("jsui", &[LoadsCode]),
-    ("v8", &[LoadsCode]),
-    ("v8ui", &[LoadsCode]),
-    ("v8.codebox", &[LoadsCode]),
-    ("jstrigger", &[LoadsCode]),
-    ("mxj", &[LoadsCode]),
-    ("mxj~", &[LoadsCode]),
-    ("node.script", &[LoadsCode, RunsPrograms]),
-    ("node.codebox", &[LoadsCode, RunsPrograms]),
-    ("shell", &[RunsPrograms]),
-    ("vst~", &[LoadsCode]),
-    ("amxd~", &[LoadsCode]),
-    ("rnbo~", &[LoadsCode]),
-    ("poly~", &[LoadsCode]),
-    ("pfft~", &[LoadsCode]),
-    ("bpatcher", &[LoadsCode]),
-    ("gen~", &[LoadsCode]),
-    ("gen", &[LoadsCode]),
-    ("coll", &[ReadsFiles, WritesFiles]),
-    ("dict", &[ReadsFiles, WritesFiles]),
-    ("text", &[ReadsFiles, WritesFiles]),
-    ("textedit", &[ReadsFiles, WritesFiles]),
-    ("table", &[ReadsFiles, WritesFiles]),
-    ("itable", &[ReadsFiles, WritesFiles]),
-    ("funbuff", &[ReadsFiles, WritesFiles]),
-    ("capture", &[WritesFiles]),
-    ("seq", &[ReadsFiles, WritesFiles]),
-    ("mtr", &[ReadsFiles, WritesFiles]),
-    ("detonate", &[ReadsFiles, WritesFiles]),
-    ("preset", &[ReadsFiles, WritesFiles]),
-    ("pattrstorage", &[ReadsFiles, WritesFiles, Sends]),
-    ("buffer~", &[ReadsFiles, WritesFiles]),
-    ("polybuffer~", &[ReadsFiles, WritesFiles]),
-    ("sfplay~", &[ReadsFiles]),
-    ("playlist~", &[ReadsFiles]),
-    ("sfrecord~", &[WritesFiles]),
-    ("sfinfo~", &[ReadsFiles]),
-    ("filein", &[ReadsFiles]),
-    ("folder", &[ReadsFiles]),
-    ("filewatch", &[ReadsFiles]),
-    ("filedate", &[ReadsFiles]),
-    ("opendialog", &[ReadsFiles]),
-    ("savedialog", &[WritesFiles]),
-    ("dropfile", &[ReadsFiles]),
-    ("umenu", &[ReadsFiles]),
-    ("fpic", &[ReadsFiles]),
-    ("udpsend", &[Network]),
-    ("udpreceive", &[Network]),
-    ("mxj.net.send", &[Network]),
-    ("jit.net.send", &[Network]),
-    ("jit.net.recv", &[Network]),
-    ("maxurl", &[Network, WritesFiles]),
-    ("jweb", &[Network, LoadsCode]),
-    ("serial", &[Network]),
-    ("thispatcher", &[Host]),
-    ("pcontrol", &[Host]),
-    ("universal", &[Host]),
-    ("conductor", &[Host]),
-    ("forward", &[Sends]),
-    ("send", &[Sends]),
-    ("s", &[Sends]),
-    ("send~", &[Sends]),
-    ("s~", &[Sends]),
-    ("value", &[Sends]),
-    ("v", &[Sends]),
-    ("pv", &[Sends]),
-    ("pvar", &[Sends]),
-    ("pattr", &[Sends]),
-    ("pattrhub", &[Sends]),
-    ("pattrforward", &[Sends]),
-    ("autopattr", &[Sends]),
-    ("poke~", &[Sends]),
-    ("record~", &[Sends]),
-    ("adc~", &[Listens]),
-    ("ezadc~", &[Listens]),
-    ("key", &[Listens]),
-    ("keyup", &[Listens]),
-    ("numkey", &[Listens]),
-    ("modifiers", &[Listens]),
-    ("mousestate", &[Listens]),
-    ("hi", &[Listens]),
-    ("notein", &[Listens]),
-    ("ctlin", &[Listens]),
-    ("midiin", &[Listens]),
-    ("bendin", &[Listens]),
-    ("pgmin", &[Listens]),
-    ("noteout", &[Midi]),
-    ("ctlout", &[Midi]),
-    ("midiout", &[Midi]),
-    ("bendout", &[Midi]),
-    ("pgmout", &[Midi]),
-    ("touchout", &[Midi]),
+/// Classes of Max that reach, and how. All others are unknown: `jit.*`, `live.*`, `mc.*` and every
+/// external.
+const MAX_REACH: &[(&[Reach], &str)] = &[
+    (&[LoadsCode], "js jsui v8 v8ui v8.codebox jstrigger mxj mxj~ vst~ amxd~ rnbo~ poly~ pfft~ bpatcher gen~ gen"),
+    (&[LoadsCode, RunsPrograms], "node.script node.codebox"),
+    (&[RunsPrograms], "shell"),
+    (
+        &[ReadsFiles, WritesFiles],
+        "coll dict text textedit table itable funbuff seq mtr detonate preset buffer~ polybuffer~",
+    ),
+    (&[WritesFiles], "capture sfrecord~ savedialog"),
+    (&[ReadsFiles, WritesFiles, Sends], "pattrstorage"),
+    (&[ReadsFiles], "sfplay~ playlist~ sfinfo~ filein folder filewatch filedate opendialog dropfile umenu fpic"),
+    (&[Network], "udpsend udpreceive mxj.net.send jit.net.send jit.net.recv serial"),
+    (&[Network, WritesFiles], "maxurl"),
+    (&[Network, LoadsCode], "jweb"),
+    (&[Host], "thispatcher pcontrol universal conductor"),
+    (&[Sends], "forward send s send~ s~ value v pv pvar pattr pattrhub pattrforward autopattr poke~ record~"),
+    (&[Listens], "adc~ ezadc~ key keyup numkey modifiers mousestate hi notein ctlin midiin bendin pgmin"),
+    (&[Midi], "noteout ctlout midiout bendout pgmout touchout"),
 ];
 
-/// Keys of a Max box that say how it looks and where it is.
-pub(super) const COSMETIC: &[&str] = &[
-    "annotation",
-    "background",
-    "bgcolor",
-    "bgfillcolor",
-    "border",
-    "bordercolor",
-    "bubble",
-    "color",
-    "fontface",
-    "fontname",
-    "fontsize",
-    "hidden",
-    "hint",
-    "id",
-    "legacytextcolor",
-    "linecount",
-    "numinlets",
-    "numoutlets",
-    "outlettype",
-    "patcher",
-    "patching_rect",
-    "presentation",
-    "presentation_linecount",
-    "presentation_rect",
-    "rounded",
-    "style",
-    "textcolor",
-    "textjustification",
-];
+/// Keys of a Max box that only say how it looks and where it is.
+const COSMETIC: &str = "annotation background bgcolor bgfillcolor border bordercolor bubble color fontface fontname fontsize hidden hint \
+    id legacytextcolor linecount numinlets numoutlets outlettype patcher patching_rect presentation \
+    presentation_linecount presentation_rect rounded style textcolor textjustification";
 
-/// Words that tell a box of Pd to send to a name, to hear one, or a message box to become such a
+/// Messages that make a Pd box send to a name or listen to one, or a message box become such a
 /// message.
 pub(super) const PD_ORDERS: &[&str] =
     &["send", "receive", "add", "add2", "addsemi", "addcomma", "adddollar", "adddollsym"];
 
-/// Words that tell a box of Max to send to a name or to load a script.
+/// Messages that make a Max box send to a name or load a script.
 pub(super) const MAX_ORDERS: &[&str] = &["send", "forward", "jspainterfile"];
 
 /// Functions of `expr`; every other name in an expression is a variable or an array.
@@ -235,8 +101,9 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    fn new(pure: &'static str, reach: &'static [(&'static str, &'static [Reach])]) -> Classes {
-        Classes { pure: pure.split_ascii_whitespace().collect(), reach: reach.iter().copied().collect() }
+    fn new(pure: &'static str, reach: &'static [(&'static [Reach], &'static str)]) -> Classes {
+        let each = reach.iter().flat_map(|(reach, classes)| classes.split_ascii_whitespace().map(|it| (it, *reach)));
+        Classes { pure: pure.split_ascii_whitespace().collect(), reach: each.collect() }
     }
 
     pub(super) fn of(pd: bool) -> &'static Classes {
@@ -253,14 +120,18 @@ impl Classes {
         self.pure.contains(class)
     }
 
-    /// What a class that is not pure can do.
+    /// The reach of a class that is not pure.
     pub(super) fn reach(&self, class: &str) -> &'static [Reach] {
         self.reach.get(class).copied().unwrap_or(&[Reach::Unknown])
     }
 }
 
-/// Whether an expression only computes: no name of a variable or an array, which other patches may
-/// share.
+/// Whether a key of a Max box only says how the box looks or where it is.
+pub(super) fn is_cosmetic(key: &str) -> bool {
+    COSMETIC.split_ascii_whitespace().any(|it| it == key)
+}
+
+/// Whether an expression only computes. A variable or an array may be shared with other patches.
 pub(super) fn is_plain_expression(text: &str) -> bool {
     let functions: HashSet<&str> = EXPR_FUNCTIONS.split_ascii_whitespace().collect();
     let mut rest = text;
@@ -268,7 +139,7 @@ pub(super) fn is_plain_expression(text: &str) -> bool {
     while let Some(letter) = rest.chars().next() {
         let word = rest.find(|it: char| !it.is_ascii_alphanumeric() && it != '_').unwrap_or(rest.len());
         if letter.is_ascii_digit() {
-            // A number, with what belongs to it.
+            // A number with its exponent or suffix.
             rest = rest.get(word..).unwrap_or_default();
             inlet = false;
         } else if word > 0 {
@@ -314,8 +185,9 @@ mod tests {
     #[test]
     fn no_class_is_in_two_lists() {
         for (pure, reach) in [(PD_PURE, PD_REACH), (MAX_PURE, MAX_REACH)] {
-            let pure: HashSet<&str> = pure.split_ascii_whitespace().collect();
-            assert_eq!(reach.iter().filter(|it| pure.contains(it.0)).map(|it| it.0).collect::<Vec<_>>(), [""; 0]);
+            let mut seen: HashSet<&str> = pure.split_ascii_whitespace().collect();
+            let reaching = reach.iter().flat_map(|(_, classes)| classes.split_ascii_whitespace());
+            assert_eq!(reaching.filter(|class| !seen.insert(class)).collect::<Vec<_>>(), [""; 0]);
         }
     }
 

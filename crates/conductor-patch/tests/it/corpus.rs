@@ -1,6 +1,6 @@
 //! Real patch files: `CONDUCTOR_PATCH_CORPUS` names a folder of Max patches, `CONDUCTOR_PD_CORPUS`
-//! one of Pd patches (else the folders where Debian installs Pd are looked at). A missing folder is
-//! a skip that says so.
+//! one of Pd patches (default: the folders where Debian installs Pd). A missing folder is a skip
+//! that says so.
 
 use std::path::{Path, PathBuf};
 
@@ -84,7 +84,7 @@ pub fn pd() -> Vec<Sample> {
 
 /// The fixtures the crate carries, one per style.
 pub fn fixtures() -> Vec<Sample> {
-    let found = read(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")]);
+    let found = read(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("../conductor-patch/tests/fixtures")]);
     assert!(found.len() >= 8, "the fixtures are missing");
     found
 }

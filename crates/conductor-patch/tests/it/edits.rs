@@ -1,4 +1,4 @@
-//! What each edit does, and what it refuses.
+//! The results and the errors of each edit.
 
 use conductor_patch::{
     Atom, Basis, CanvasId, CordEnds, Document, Edit, EditError, Fault, Format, JournalLimits, Limits, LookupError,
@@ -356,7 +356,7 @@ fn cords_are_checked_and_never_doubled() {
     one(&mut document, Op::SetMidpoints { ends: ends("obj-11", 2, "fade", 1), points: vec![] }).unwrap();
     one(&mut document, Op::Disconnect(ends("obj-11", 2, "fade", 1))).unwrap();
     assert_eq!(fault(&mut document, Op::Disconnect(ends("obj-11", 2, "fade", 1))).0, Fault::NotFound);
-    // Where counts are not known, the cord is drawn and the doubt is told.
+    // When the counts are unknown, the cord is drawn with a warning.
     let mut fresh = Document::create(Format::Maxpat);
     let edits = [
         root(Op::Add(NewBox { allow_unknown: true, handle: Some("$a".into()), ..add("vendor.x", 0.0, 0.0) })),
@@ -620,7 +620,7 @@ fn differences_are_named() {
         found.text
     );
     assert!(diff(&before, &before.clone(), 3).identical);
-    // Two separate openings of a Pd file are paired by what the boxes say, not by their numbers.
+    // Two separately opened copies of a Pd file are paired by box text, not by number.
     let pd = fixture("synth.pd").open();
     let mut shorter = fixture("synth.pd").open();
     shorter.apply(&[root(Op::Remove("~4".into()))]).unwrap();

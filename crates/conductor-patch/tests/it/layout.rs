@@ -234,7 +234,7 @@ proptest! {
         }
     }
 
-    /// The index finds exactly what comparing all pairs finds.
+    /// The index finds exactly the pairs that a comparison of all pairs finds.
     #[test]
     fn overlaps_agree_with_comparing_all(boxes in prop::collection::vec((-300.0f64..900.0, -300.0f64..700.0, 1.0f64..2500.0, 1.0f64..80.0), 0..40)) {
         let boxes: Vec<_> = boxes.into_iter().map(|(x, y, w, h)| ("button", x, y, w, h)).collect();

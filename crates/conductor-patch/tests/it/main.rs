@@ -1,4 +1,6 @@
-//! One test binary; real files come from the folders that the environment names.
+//! Tests of the public interface: one binary, one module per concern.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 #![allow(clippy::print_stdout, reason = "a skip says why, and a test says what it counted")]
 
 mod corpus;
@@ -6,7 +8,6 @@ mod edits;
 mod hostile;
 mod identity;
 mod layout;
-mod picture;
 mod reach;
 mod style;
 mod tables;

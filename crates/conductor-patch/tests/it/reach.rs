@@ -1,13 +1,13 @@
-//! What reaches beyond a patch, and that nothing that can send into it changes unnoticed.
+//! The boxes that reach beyond a patch, and that every change of a box driving them is noticed.
 
 use crate::undo::Dice;
-use conductor_patch::reach::{Around, Reach, Reaching, reach, stays_pure};
+use conductor_patch::reach::{Environment, Reach, Reaching, reach, stays_pure};
 use conductor_patch::{
     BoxId, BoxView, CanvasId, CordEnds, Document, Edit, Format, Limits, NewBox, Op, Point, Target, View,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-const ALONE: Around<'static> = Around { alone: true, heard_elsewhere: None, shadowed: None };
+const ALONE: Environment<'static> = Environment { alone: true, heard_elsewhere: None, shadowed: None };
 
 fn pd(body: &str) -> Document {
     Document::open(format!("#N canvas 0 0 9 9 12;\n{body}").into_bytes(), Format::Pd, &Limits::default()).unwrap()
@@ -45,7 +45,7 @@ fn pure_patches_reach_nothing() {
     assert!(reach(&document, &ALONE).print.is_empty());
     let document =
         max(&["metro 500", "cycle~ 440", "message", "button", "p sub", "gen~", "t b b", "r a", "expr $f1 * 2"]);
-    let found = reach(&document, &Around::default());
+    let found = reach(&document, &Environment::default());
     // A new gen~ has no inside of its own yet.
     assert_eq!(found.boxes.iter().map(|it| it.text.as_str()).collect::<Vec<_>>(), ["gen~"]);
 }
@@ -143,11 +143,11 @@ fn whatever_is_not_known_to_be_pure_reaches() {
         "textedit",
         "gen~ file",
     ] {
-        assert!(!reach(&max(&[text]), &Around::default()).is_empty(), "{text}");
+        assert!(!reach(&max(&[text]), &Environment::default()).is_empty(), "{text}");
     }
     // A patch file that Max finds before its own object.
     let shadowed = BTreeSet::from(["metro".to_owned()]);
-    let around = Around { shadowed: Some(&shadowed), ..Around::default() };
+    let around = Environment { shadowed: Some(&shadowed), ..Environment::default() };
     assert_eq!(reach(&max(&["metro 5"]), &around).boxes.len(), 1);
     let mut painted = max(&["button"]);
     let key = painted.root().boxes().next().unwrap().id();
@@ -159,7 +159,7 @@ fn whatever_is_not_known_to_be_pure_reaches() {
     };
     painted.apply(&[Edit { canvas: CanvasId::ROOT, op: set }]).unwrap();
     assert_eq!(
-        reach(&painted, &Around::default()).boxes.first().map(|it| it.reach.clone()),
+        reach(&painted, &Environment::default()).boxes.first().map(|it| it.reach.clone()),
         Some(vec![Reach::LoadsCode])
     );
 }
@@ -168,9 +168,9 @@ fn whatever_is_not_known_to_be_pure_reaches() {
 fn names_stay_in_the_patch_only_where_nothing_else_hears_them() {
     let body = "#X obj 1 1 s a;\n#X obj 1 1 r a;\n";
     assert_eq!(texts(&pd(body)), [""; 0]);
-    assert_eq!(reach(&pd(body), &Around::default()).boxes.len(), 1, "a program with other patches");
+    assert_eq!(reach(&pd(body), &Environment::default()).boxes.len(), 1, "a program with other patches");
     let heard = BTreeSet::from(["a".to_owned()]);
-    let around = Around { heard_elsewhere: Some(&heard), ..ALONE };
+    let around = Environment { heard_elsewhere: Some(&heard), ..ALONE };
     assert_eq!(reach(&pd(body), &around).boxes.len(), 1, "another patch hears it");
     let found = reach(&pd("#X obj 1 1 s a;\n#X obj 1 1 r a;\n#X obj 1 1 netsend;\n#X connect 1 0 2 0;\n"), &ALONE);
     assert_eq!(found.hears, heard);
@@ -319,7 +319,7 @@ fn the_same_print_means_that_nothing_that_can_reach_changed() {
             } else {
                 different += 1;
             }
-            // A box that reaches is always in the list, whatever is around it.
+            // A box that reaches is in the list in every surrounding patch.
             let mut count = 0;
             after.walk(&mut |view| {
                 count += view.boxes().filter(|it| matches!(it.class(), "netsend" | "textfile" | "nosuch")).count();

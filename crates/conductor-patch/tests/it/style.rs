@@ -1,4 +1,4 @@
-//! What an edit prints looks like the rest of the file, and touches no other line.
+//! Edited parts look like the rest of the file, and no other line changes.
 
 use conductor_patch::{Atom, CanvasId, CordEnds, Document, Edit, NewBox, Op, Point, Value, diff};
 
@@ -165,7 +165,7 @@ fn untouched_numbers_keep_their_spelling() {
     assert_eq!(String::from_utf8(document.to_bytes()).unwrap(), text.replace("[1e1,", "[11.0,"));
 }
 
-/// Statements printed anew are broken where Pd breaks them.
+/// Printed statements are broken where Pd breaks them.
 #[test]
 fn pd_statements_are_wrapped_as_pd_does() {
     let (mut same, mut all) = (0, 0);

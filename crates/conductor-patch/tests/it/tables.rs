@@ -1,4 +1,4 @@
-//! The rule tables against what real files hold.
+//! The rule tables, compared with the counts in real files.
 
 use std::collections::BTreeMap;
 

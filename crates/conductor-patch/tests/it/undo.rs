@@ -119,7 +119,7 @@ fn dangling(document: &Document) -> usize {
     count
 }
 
-/// What a document says about itself, for comparing it with its reopened bytes.
+/// The observable facts of a document, for comparing it with its reopened bytes.
 fn summary(document: &Document) -> Vec<String> {
     let mut lines = Vec::new();
     document.walk(&mut |view| {
@@ -230,8 +230,8 @@ fn many_edits_on_the_fixtures_can_be_undone() {
     }
 }
 
-/// Lists compose: one list of edits does what its parts do one after the other, and one inverse
-/// takes all of it back.
+/// Lists compose: one list of edits equals its parts applied in order, and one inverse undoes all
+/// of it.
 #[test]
 fn lists_of_edits_compose() {
     for sample in corpus::fixtures() {

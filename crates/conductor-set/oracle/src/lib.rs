@@ -1,1 +1,1 @@
-//! Nothing here: see `tests/readers.rs`.
+//! Empty: the tests are in `tests/readers.rs`.

@@ -2,7 +2,7 @@
 //! attribute, ids, slots), and by Python's own XML reader through `read_set.py`.
 
 #[allow(dead_code)]
-#[path = "../../tests/all/fixtures.rs"]
+#[path = "../../tests/it/fixtures.rs"]
 mod fixtures;
 
 use conductor_set::{ClipProps, Document, LiveEdit, Note, PathId, TrackKind, TrackProps};
@@ -113,7 +113,7 @@ fn as_file(doc: &Document) -> tempfile::NamedTempFile {
     file
 }
 
-/// It gives names as they stand in the text.
+/// Decodes a name: the reader returns names with their escapes.
 fn unescape(name: &str) -> String {
     name.replace("&lt;", "<")
         .replace("&gt;", ">")

@@ -1,4 +1,4 @@
-//! New clips and clip properties.
+//! Creates clips and sets clip properties.
 
 use super::{ClipCreated, ClipProps, Done, Outcome, check_range};
 use crate::change::Draft;
@@ -10,7 +10,7 @@ use crate::skeleton;
 use crate::track::TrackKind;
 use crate::xml::{El, Outline, Splices, number, reindent, splice};
 
-/// A MIDI clip of the Set to take the children and their order from.
+/// A MIDI clip of the Set whose children and their order are copied.
 fn donor(doc: &Document) -> Option<El<'_>> {
     doc.tracks()
         .filter(|t| t.kind == TrackKind::Midi)
@@ -22,7 +22,8 @@ fn donor(doc: &Document) -> Option<El<'_>> {
 /// Makes a donor into a fresh clip without notes.
 fn strip(text: &str, doc: &Document, length: f64, color: i64) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
-    let clip = outline.roots(text).next().ok_or_else(|| LiveError::broken("a donor without elements"))?;
+    let clip =
+        outline.roots(text).next().ok_or_else(|| LiveError::broken("the track used as a template has no elements"))?;
     let length = number(length);
     let (numerator, denominator) = doc.time_signature().unwrap_or((4, 4));
     let mut splices = Splices::default();
@@ -87,11 +88,11 @@ pub(super) fn create(draft: &mut Draft, path: PathId, length: f64) -> Result<Don
     let doc = &draft.doc;
     let (track, slot, n) = doc.need_slot(path)?;
     if track.kind != TrackKind::Midi {
-        return Err(LiveError::WrongType {
-            subject: path,
-            reason: format!("a MIDI clip needs a MIDI track, and this is an {} track", track.kind.as_str()),
-            listing: Listing::Tracks,
-        });
+        return Err(LiveError::wrong_type(
+            path,
+            format!("a MIDI clip needs a MIDI track, and this is an {} track", track.kind.as_str()),
+            Listing::Tracks,
+        ));
     }
     check_range("lengthBeats", length, 0.25, 1e9)?;
     if in_slot(slot).is_some() {
@@ -106,8 +107,7 @@ pub(super) fn create(draft: &mut Draft, path: PathId, length: f64) -> Result<Don
         Some(el) => reindent(el.raw(), el.indent(), &indent),
         None => {
             warnings.push(
-                "the Set holds no MIDI clip to take after, so a built-in one was used; it is not tested in Live"
-                    .to_owned(),
+                "the Set holds no MIDI clip to clone, so a built-in one was used; it is not tested in Live".to_owned(),
             );
             reindent(&skeleton::midi_clip(doc), "", &indent)
         }
@@ -156,7 +156,7 @@ pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &ClipProps) -> R
     if let Some(marker) = props.end_marker {
         splices.number(clip.el, "Loop/OutMarker", marker);
     }
-    // In the session a clip spans its loop; a file where that does not hold is left as it is.
+    // In the session a clip spans its loop; a clip that does not is left unchanged.
     if clip.is_session() && now.start_time == now.loop_start && now.end_time == now.loop_end {
         splices.number(clip.el, "CurrentStart", loop_start);
         splices.number(clip.el, "CurrentEnd", loop_end);

@@ -1,4 +1,4 @@
-//! Deleting clips and tracks.
+//! Deletes clips and tracks.
 
 use super::{Deleted, Done, Outcome};
 use crate::change::Draft;
@@ -36,7 +36,7 @@ fn with_children<'a>(tracks: &[Track<'a>], track: Track<'a>) -> Vec<Track<'a>> {
     if track.kind == TrackKind::Group {
         groups.extend(track.xml_id().map(i64::from));
     }
-    // A group stands before what it holds, so one pass in order finds nested groups too.
+    // A group comes before its tracks, so one pass in order also finds nested groups.
     for t in tracks.iter().filter(|t| t.index != track.index) {
         if t.el.integer("TrackGroupId").is_some_and(|id| groups.contains(&id)) {
             doomed.push(*t);
@@ -49,7 +49,7 @@ fn with_children<'a>(tracks: &[Track<'a>], track: Track<'a>) -> Vec<Track<'a>> {
     doomed
 }
 
-/// How many routings outside the doomed tracks name one of them.
+/// The number of routings of other tracks that name one of the deleted tracks.
 fn routings_to(doc: &Document, doomed: &[Track<'_>]) -> usize {
     let names: Vec<String> = doomed.iter().filter_map(|t| t.xml_id()).map(|id| format!("Track.{id}")).collect();
     let gone: BTreeSet<usize> = doomed.iter().map(|t| t.chunk).collect();

@@ -1,4 +1,4 @@
-//! Inserting a device: a clone of one of the same class in the Set.
+//! Inserts a device by cloning one of the same class in the Set.
 
 use super::{Done, Outcome, check_text, track::raise_next_pointee};
 use crate::change::Draft;
@@ -103,7 +103,7 @@ pub(super) fn insert(draft: &mut Draft, path: PathId, name: &str, index: u32) ->
     Ok(Done { warnings: vec![warning], shifted: !last, ..Done::new(Outcome::Device(inserted), path) })
 }
 
-/// The clone under its own id, without the name a person gave the donor.
+/// The clone with its own id, without the name a person gave the original.
 fn fresh(raw: &str, id: u32) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(raw, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
     let mut splices = Splices::default();

@@ -1,5 +1,5 @@
-//! Replacing notes: `KeyTracks` is rewritten, notes that stay keep their text and id, and what hung
-//! on vanished ids goes.
+//! Replaces notes: rewrites `KeyTracks`, keeps text and id of the notes that stay, and removes
+//! references to the ids of removed notes.
 
 use super::{Done, Outcome, check_range};
 use crate::change::Draft;
@@ -57,7 +57,7 @@ pub struct NotesWritten {
     pub id: PathId,
     /// Its name.
     pub name: String,
-    /// Notes it now holds.
+    /// Notes in the clip afterwards.
     pub count: usize,
     /// Notes that were there and are not any more.
     pub removed: usize,
@@ -139,8 +139,8 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
         let text = match stored {
             Some((raw, was)) if was == value => raw.to_owned(),
             Some(_) => number(value),
-            // A note that is kept leaves out what it left out; a new one does so where its
-            // neighbours do.
+            // A kept note omits the same attributes as before; a new one omits those that its
+            // neighbours omit.
             None if default == Some(value) && (omit || old.is_some()) => return,
             None => number(value),
         };
@@ -157,7 +157,7 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
         let _ = write!(out, " IsEnabled=\"{}\"", !note.muted);
     }
     let _ = write!(out, " NoteId=\"{id}\"");
-    // What a later Live may have added to a note stays with it.
+    // Unknown attributes of later Live versions stay with the note.
     for (name, _) in old.iter().flat_map(|el| el.attributes()).filter(|(name, _)| !KNOWN.contains(name)) {
         let raw = old.and_then(|el| el.attr_raw(name)).unwrap_or_default();
         let _ = write!(out, " {name}=\"{}\"", raw.replace('"', "&quot;"));
@@ -270,7 +270,7 @@ pub(super) fn replace(
     Ok(Done { warnings, ..Done::new(Outcome::Notes(written), path) })
 }
 
-/// Removes what refers to vanished notes: per-note event lists, and members of probability groups.
+/// Removes references to removed notes: per-note event lists, and members of probability groups.
 fn forget(splices: &mut Splices, clip: El<'_>, gone: &BTreeSet<u32>) {
     if gone.is_empty() {
         return;

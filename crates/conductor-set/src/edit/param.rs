@@ -1,4 +1,4 @@
-//! Tempo and parameters: a value that may also stand in an envelope.
+//! Sets tempo and parameters: a value that may also be in an envelope.
 
 use super::{Done, Outcome, check_range};
 use crate::change::Draft;
@@ -19,12 +19,12 @@ pub struct ParamWritten {
     /// The value before.
     #[serde(serialize_with = "wire::number")]
     pub previous: f64,
-    /// Facts that a document does not hold.
+    /// Fields that the document does not store.
     pub unknown: Vec<&'static str>,
 }
 
 /// Writes a parameter's value, and the one event of its envelope if it has one. With several events
-/// the value is automated and writing it would be lost, so it is refused.
+/// the value is automated and the written value would be overridden, so it is refused.
 pub(super) fn write(
     splices: &mut Splices,
     track: El<'_>,
@@ -72,7 +72,7 @@ fn check_value(param: &Param, value: f64) -> Result<(), LiveError> {
         RangeSource::Unknown if value == param.value => Ok(()),
         RangeSource::Unknown => Err(LiveError::unsupported(
             subject,
-            format!("the document does not say which values {} may take besides {}", param.name, param.value),
+            format!("the document does not state which values {} may have apart from {}", param.name, param.value),
         )),
         RangeSource::Mapping if param.is_quantized => {
             if value == 0.0 || value == 1.0 {

@@ -1,5 +1,5 @@
-//! Track properties, and new tracks cloned from one of the same kind, so that the schema of the
-//! file is kept.
+//! Sets track properties, and makes new tracks by cloning one of the same kind, which keeps the
+//! schema of the file.
 
 use super::{Done, Outcome, TrackProps, param};
 use crate::change::Draft;
@@ -21,10 +21,8 @@ pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &TrackProps) -> 
     }
     if let Some(arm) = props.arm {
         let recorder = track.sequencer().and_then(|s| s.at("Recorder/IsArmed"));
-        let recorder = recorder.ok_or_else(|| LiveError::WrongType {
-            subject: path,
-            reason: format!("a {} track cannot be armed", track.kind.as_str()),
-            listing: Listing::Tracks,
+        let recorder = recorder.ok_or_else(|| {
+            LiveError::wrong_type(path, format!("a {} track cannot be armed", track.kind.as_str()), Listing::Tracks)
         })?;
         splices.attr(recorder, "Value", if arm { "true" } else { "false" });
     }
@@ -42,7 +40,7 @@ pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &TrackProps) -> 
     Ok(Done::new(Outcome::Track(draft.doc.track_state(path)?), path))
 }
 
-/// Gives a childless element children.
+/// Adds children to a childless element.
 fn fill(splices: &mut Splices, parent: El<'_>, children: impl Iterator<Item = String>, doc: &Document) {
     let indent = format!("{}{}", parent.indent(), doc.unit);
     let children: Vec<String> = children.map(|c| reindent(&c, "", &indent)).collect();
@@ -116,10 +114,11 @@ fn fit_sends(splices: &mut Splices, sends: El<'_>, returns: usize, doc: &Documen
     }
 }
 
-/// Takes everything off a cloned track that belonged to its donor.
+/// Removes everything from a cloned track that belonged to the original.
 fn strip(text: &str, doc: &Document, id: u32, name: &str) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
-    let track = outline.roots(text).next().ok_or_else(|| LiveError::broken("a donor without elements"))?;
+    let track =
+        outline.roots(text).next().ok_or_else(|| LiveError::broken("the track used as a template has no elements"))?;
     let scenes = doc.scene_elements().len();
     let mut splices = Splices::default();
     splices.attr(track, "Id", &id.to_string());
@@ -139,7 +138,7 @@ fn strip(text: &str, doc: &Document, id: u32, name: &str) -> Result<String, Live
     }
     splices.empty_at(track, "AutomationEnvelopes/Envelopes");
     splices.empty_at(track, "TakeLanes/TakeLanes");
-    let chain = chain_of(track).ok_or_else(|| LiveError::broken("a donor without a device chain"))?;
+    let chain = chain_of(track).ok_or_else(|| LiveError::broken("the track used as a template has no device chain"))?;
     splices.empty_at(chain, "DeviceChain/Devices");
     for sequencer in ["MainSequencer", "FreezeSequencer"] {
         let Some(sequencer) = chain.child(sequencer) else {
@@ -153,7 +152,7 @@ fn strip(text: &str, doc: &Document, id: u32, name: &str) -> Result<String, Live
             fit_slots(&mut splices, list, scenes, doc);
         }
     }
-    // A donor inside a group sends its output there; the new track stands outside.
+    // A cloned track inside a group sends its output there; the new track is outside the group.
     if chain.value("AudioOutputRouting/Target").as_deref() == Some("AudioOut/GroupTrack") {
         let main = if doc.schema.family >= Family::Live12 { "Main" } else { "Master" };
         splices.value(chain, "AudioOutputRouting/Target", &format!("AudioOut/{main}"));
@@ -190,7 +189,7 @@ pub(super) fn create(draft: &mut Draft, kind: TrackKind) -> Result<Done, LiveErr
         Some(donor) => (donor.el.lead().to_owned(), donor.el.raw().to_owned()),
         None => {
             warnings.push(format!(
-                "the Set holds no {} track to take after, so a built-in one was used; it is not tested in Live",
+                "the Set holds no {} track to clone, so a built-in one was used; it is not tested in Live",
                 kind.as_str()
             ));
             let lead = doc.chunks[1].root().map(|el| el.lead().to_owned()).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The protocol layer alone: the SDK's own transport and a handler that gives its text back. What
 //! the doors are measured against.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stderr, reason = "a program of its own, for measuring")]
 
 use std::io;

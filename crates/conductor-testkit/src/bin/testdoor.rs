@@ -4,6 +4,7 @@
 //! `testdoor serve HOME` opens `mcp.sock` and a free HTTP port and prints the port; `testdoor proxy
 //! HOME [WORDS...]` is `mcp start`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program of its own, for tests")]
 
 use std::io;
@@ -19,6 +20,7 @@ use conductor_core::policy::{Policy, Tier};
 use conductor_gateway::audit_log;
 use conductor_gateway::pending_store::PendingStore;
 use conductor_gateway::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};
+use conductor_hosts::system::listener::Listener;
 use conductor_hosts::system::{Clock, RandomIds, RealClock};
 use conductor_testkit::tools::{self, Runs};
 
@@ -110,7 +112,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         scrubber: conductor_gateway::secrets::Scrubber::new(),
     });
     let shared = Shared::new(&studio);
-    let listener = socket::bind(&home, "mcp.sock").await?;
+    let listener = Listener::bind(&home.join("mcp.sock"))?;
     tokio::spawn(socket::serve(listener, Arc::clone(&shared), Arc::default()));
     let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await?;
     let tokens = Tokens::new(vec![http::default_token(&home, &*ids)?]);

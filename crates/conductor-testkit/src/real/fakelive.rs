@@ -3,13 +3,13 @@
 //!
 //! Between it and us a [`Lossy`] way can lie, on which datagrams are lost, late or doubled.
 
-use super::Missing;
+use super::{Killed, Missing};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UdpSocket;
@@ -27,7 +27,7 @@ pub const ADDRESSES: &str = include_str!("../../fakelive/abletonosc-addresses.tx
 
 /// A running stand-in. Dropping it ends it.
 pub struct Running {
-    child: Child,
+    child: Killed,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
     /// Where it answers as AbletonOSC.
@@ -78,7 +78,7 @@ pub fn start(arguments: &[&str]) -> Result<Running, Missing> {
     let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(missing("no pipes"));
     };
-    let mut running = Running { child, orders, answers: BufReader::new(answers), port: 0 };
+    let mut running = Running { child: Killed(child), orders, answers: BufReader::new(answers), port: 0 };
     let ready = running.answer().ok_or_else(|| missing("it did not become ready"))?;
     running.port = ready["port"].as_u64().and_then(|it| it.try_into().ok()).unwrap_or(0);
     Ok(running)
@@ -121,20 +121,12 @@ impl Running {
     /// The person quits Live, which tidies up.
     pub fn quit(mut self) {
         let _ = writeln!(self.orders, "{}", json!({ "quit": true })).and_then(|()| self.orders.flush());
-        let _ = self.child.wait();
+        let _ = self.child.0.wait();
     }
 
     /// Live crashes.
-    pub fn crash(mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub fn crash(self) {
+        drop(self);
     }
 }
 

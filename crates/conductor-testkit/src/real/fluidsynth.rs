@@ -1,10 +1,9 @@
-//! A synthesizer somebody else wrote, on a JACK server: MIDI in, sound out, and an ear that tells
-//! the pitch.
+//! FluidSynth on a JACK server: MIDI in, sound out, and the pitch of the sound.
 
-use super::{Missing, PATIENCE, wait_for};
-use std::os::unix::process::CommandExt;
+use super::{Group, Missing, PATIENCE, wait_for};
+use rustix::process::Signal;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 pub const PACKAGE: &str = "fluidsynth timgm6mb-soundfont aubio-tools";
 /// Its ports on the server.
@@ -25,27 +24,26 @@ pub fn probe() -> Result<String, Missing> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
 }
 
-/// A running synthesizer. Dropping it ends its process group and waits for it.
+/// A running synthesizer. Dropping it ends it.
 pub struct Running {
-    child: Child,
+    _group: Group,
     server: String,
 }
 
 /// On the JACK server of this name.
 pub fn start(server: &str) -> Result<Running, Missing> {
     probe()?;
-    let child = Command::new("fluidsynth")
+    let mut command = Command::new("fluidsynth");
+    command
         .args(["-a", "jack", "-m", "jack", "-o", "audio.jack.id=fs", "-o", "midi.jack.id=fs", "-r", "48000"])
         .args(["-o", "synth.reverb.active=0", "-o", "synth.chorus.active=0", SOUNDS])
         .env("JACK_DEFAULT_SERVER", server)
         // It ends with its input; this one stays open.
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| missing(error.to_string()))?;
-    let running = Running { child, server: server.to_owned() };
+        .stderr(Stdio::null());
+    let group = Group::spawn(&mut command, Signal::TERM).map_err(|error| missing(error.to_string()))?;
+    let running = Running { _group: group, server: server.to_owned() };
     let listed = || running.tool("jack_lsp").output().ok().map(|it| String::from_utf8_lossy(&it.stdout).into_owned());
     let ready = wait_for(PATIENCE, || {
         let ports = listed()?;
@@ -74,11 +72,5 @@ impl Running {
         let mut heard: Vec<f64> = column.filter(|it: &f64| *it > 20.0).collect();
         heard.sort_by(f64::total_cmp);
         heard.get(heard.len() / 2).copied()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        super::end_group(&mut self.child, rustix::process::Signal::TERM);
     }
 }

@@ -1,11 +1,11 @@
 //! A JACK server without hardware, under a name of its own.
 
-use super::{Missing, PATIENCE, wait_for};
+use super::{Group, Missing, PATIENCE, wait_for};
+use rustix::process::Signal;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 pub const PACKAGE: &str = "jackd2";
 
@@ -22,9 +22,9 @@ pub fn probe() -> Result<String, Missing> {
     Ok(version)
 }
 
-/// A running server. Dropping it ends its process group and waits for it.
+/// A running server. Dropping it ends it.
 pub struct Running {
-    child: Child,
+    group: Group,
     log: PathBuf,
 }
 
@@ -63,23 +63,16 @@ pub fn start(dir: &Path, name: &str, period: u32) -> Result<Running, Missing> {
     for scheduling in [&["-R", "-P", "70"][..], &["-r"]] {
         let log = dir.join(format!("{name}.log"));
         let started = File::create(&log).and_then(|file| {
-            let errors = file.try_clone()?;
-            Command::new("jackd")
-                .args(["-n", name])
-                .args(scheduling)
-                .args(["-S", "-d", "dummy", "-r", "48000", "-p", &period.to_string()])
-                .env("JACK_NO_AUDIO_RESERVATION", "1")
-                .stdin(Stdio::null())
-                .stdout(file)
-                .stderr(errors)
-                .process_group(0)
-                .spawn()
+            let mut command = Command::new("jackd");
+            command.args(["-n", name]).args(scheduling).args(["-S", "-d", "dummy", "-r", "48000", "-p"]);
+            command.arg(period.to_string()).env("JACK_NO_AUDIO_RESERVATION", "1");
+            command.stdin(Stdio::null()).stderr(file.try_clone()?).stdout(file);
+            Group::spawn(&mut command, Signal::TERM)
         });
-        let child = started.map_err(|error| Missing { part: "jack", package: PACKAGE, why: error.to_string() })?;
-        let mut running = Running { child, log };
+        let group = started.map_err(|error| Missing { part: "jack", package: PACKAGE, why: error.to_string() })?;
+        let mut running = Running { group, log };
         let ready = Command::new("jack_wait").args(["-s", name, "-w", "-t", "10"]).output();
-        let alive = matches!(running.child.try_wait(), Ok(None));
-        if alive && ready.is_ok_and(|output| output.status.success()) {
+        if running.group.is_alive() && ready.is_ok_and(|output| output.status.success()) {
             return Ok(running);
         }
         why = running.log_tail();
@@ -99,14 +92,8 @@ impl Running {
     }
 
     /// Ends the server at once, as a crash would.
-    pub fn kill(mut self) {
-        super::end_group(&mut self.child, rustix::process::Signal::KILL);
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        super::end_group(&mut self.child, rustix::process::Signal::TERM);
+    pub fn kill(self) {
+        self.group.kill();
     }
 }
 

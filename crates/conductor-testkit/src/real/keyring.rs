@@ -1,10 +1,10 @@
 //! A session bus of its own with a GNOME keyring on it, in a fresh home: a reused one may hold a
 //! ring with another password, and unlocking then waits for a person.
 
-use super::{Missing, PATIENCE, wait_for};
+use super::{Group, Missing, PATIENCE, wait_for};
+use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 pub const PACKAGE: &str = "gnome-keyring libsecret-tools dbus";
@@ -23,8 +23,8 @@ pub enum Ring {
 }
 
 pub struct Running {
-    bus: Child,
-    keeper: Option<Child>,
+    keeper: Option<Group>,
+    _bus: Group,
     home: TempDir,
     address: String,
 }
@@ -47,20 +47,13 @@ pub fn start(ring: Ring) -> Result<Running, Missing> {
         home.path().display()
     );
     std::fs::write(&config, text).map_err(io)?;
-    let mut bus = Command::new("dbus-daemon")
-        .arg("--config-file")
-        .arg(&config)
-        .args(["--nofork", "--print-address=1"])
-        .env("HOME", home.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(io)?;
+    let mut command = Command::new("dbus-daemon");
+    command.arg("--config-file").arg(&config).args(["--nofork", "--print-address=1"]).env("HOME", home.path());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut bus = Group::spawn(&mut command, Signal::KILL).map_err(io)?;
     let mut address = String::new();
-    let said = bus.stdout.take().map(|it| BufReader::new(it).read_line(&mut address));
-    let mut running = Running { bus, keeper: None, home, address: address.trim().to_owned() };
+    let said = bus.child.stdout.take().map(|it| BufReader::new(it).read_line(&mut address));
+    let mut running = Running { keeper: None, _bus: bus, home, address: address.trim().to_owned() };
     if !matches!(said, Some(Ok(1..))) {
         return Err(missing("dbus-daemon did not become ready"));
     }
@@ -72,16 +65,11 @@ pub fn start(ring: Ring) -> Result<Running, Missing> {
 
 impl Running {
     fn unlock(&mut self) -> Result<(), Missing> {
-        let mut keeper = self
-            .command("gnome-keyring-daemon")
-            .args(["--foreground", "--unlock", "--components=secrets"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .map_err(|fault| missing(fault.to_string()))?;
-        // The password is what stands before the end of its input.
-        if let Some(mut stdin) = keeper.stdin.take() {
+        let mut command = self.command("gnome-keyring-daemon");
+        command.args(["--foreground", "--unlock", "--components=secrets"]).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut keeper = Group::spawn(&mut command, Signal::KILL).map_err(|fault| missing(fault.to_string()))?;
+        // It reads the password up to the end of its input.
+        if let Some(mut stdin) = keeper.child.stdin.take() {
             let _ = stdin.write_all(b"pw");
         }
         self.keeper = Some(keeper);
@@ -122,15 +110,5 @@ impl Running {
         let output =
             self.command("secret-tool").args(["lookup", "service", service, "username", username]).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        for child in self.keeper.iter_mut().chain([&mut self.bus]) {
-            let group = rustix::process::Pid::from_child(child);
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-            let _ = child.wait();
-        }
     }
 }

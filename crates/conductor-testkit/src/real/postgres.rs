@@ -1,10 +1,11 @@
 //! A PostgreSQL of its own: made for one test, reachable by a socket in a temporary folder only.
 
-use super::{Missing, PATIENCE, wait_for};
+use super::{Group, Missing, PATIENCE, wait_for};
+use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 pub const PACKAGE: &str = "postgresql";
@@ -35,9 +36,9 @@ fn user() -> Option<(u32, u32)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-/// Dropping it ends its process group and waits for it.
+/// A running server. Dropping it ends it.
 pub struct Running {
-    child: Child,
+    _group: Group,
     programs: PathBuf,
     folder: TempDir,
 }
@@ -68,18 +69,12 @@ pub fn start() -> Result<Running, Missing> {
     if !made.status.success() {
         return Err(missing(format!("initdb: {}", String::from_utf8_lossy(&made.stderr))));
     }
-    let child = command(&programs, "postgres")
-        .arg("-D")
-        .arg(&data)
-        .arg("-k")
-        .arg(folder.path())
-        .args(["-h", "", "-F"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(io)?;
-    let running = Running { child, programs, folder };
+    let mut server = command(&programs, "postgres");
+    server.arg("-D").arg(&data).arg("-k").arg(folder.path()).args(["-h", "", "-F"]);
+    server.stdout(Stdio::null()).stderr(Stdio::null());
+    // At once: nothing in it is worth a checkpoint.
+    let group = Group::spawn(&mut server, Signal::QUIT).map_err(io)?;
+    let running = Running { _group: group, programs, folder };
     let ready = || {
         let asked = Command::new(running.programs.join("pg_isready")).arg("-h").arg(running.socket()).output().ok()?;
         asked.status.success().then_some(())
@@ -119,18 +114,5 @@ impl Running {
             .expect("psql runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let group = rustix::process::Pid::from_child(&self.child);
-        // At once: nothing in it is worth a checkpoint.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::QUIT);
-        let ended = wait_for(PATIENCE, || matches!(self.child.try_wait(), Ok(Some(_))).then_some(()));
-        if ended.is_none() {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-            let _ = self.child.wait();
-        }
     }
 }

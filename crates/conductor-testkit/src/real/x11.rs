@@ -1,9 +1,9 @@
 //! An X server without a screen, and a terminal to type into.
 
-use super::{Missing, PATIENCE, wait_for};
+use super::{Group, Missing, PATIENCE, wait_for};
+use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 pub const PACKAGE: &str = "xvfb xterm xdotool";
 
@@ -20,9 +20,9 @@ pub fn probe() -> Result<(), Missing> {
     Ok(())
 }
 
-/// A running server. Dropping it ends its process group and waits for it.
+/// A running server. Dropping it ends it.
 pub struct Running {
-    child: Child,
+    _group: Group,
     /// Such as `:99`.
     pub display: String,
 }
@@ -31,19 +31,18 @@ pub struct Running {
 /// meet.
 pub fn start() -> Result<Running, Missing> {
     probe()?;
-    // Without `-noreset` the server begins anew whenever its last client leaves, and takes a client
-    // that is just arriving with it.
-    let mut child = Command::new("Xvfb")
+    // Without `-noreset` the server restarts whenever its last client leaves, and drops a client
+    // that is just connecting.
+    let mut command = Command::new("Xvfb");
+    command
         .args(["-displayfd", "1", "-screen", "0", "800x600x24", "-nolisten", "tcp", "-noreset"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| missing(error.to_string()))?;
+        .stderr(Stdio::null());
+    let mut group = Group::spawn(&mut command, Signal::TERM).map_err(|error| missing(error.to_string()))?;
     let mut number = String::new();
-    let said = child.stdout.take().map(|it| BufReader::new(it).read_line(&mut number));
-    let running = Running { child, display: format!(":{}", number.trim()) };
+    let said = group.child.stdout.take().map(|it| BufReader::new(it).read_line(&mut number));
+    let running = Running { _group: group, display: format!(":{}", number.trim()) };
     match said {
         Some(Ok(1..)) => Ok(running),
         Some(_) | None => Err(missing("Xvfb did not become ready".into())),
@@ -71,11 +70,5 @@ impl Running {
             xdotool(&["windowfocus", id])?;
             xdotool(&["getwindowfocus"]).filter(|it| it == id)?.parse().ok()
         })
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        super::end_group(&mut self.child, rustix::process::Signal::TERM);
     }
 }

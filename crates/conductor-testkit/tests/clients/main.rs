@@ -3,6 +3,10 @@
 //!
 //! Not here: the same clients against the product; see the end-to-end tests of `conductor`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+mod skips;
+
 use std::io::Write;
 use std::process::{Command, Stdio};
 

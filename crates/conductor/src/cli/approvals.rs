@@ -1,8 +1,8 @@
-//! `conductor approvals`: what waits for a person, and the person's answer.
+//! `conductor approvals`: calls that wait for a person, and the person's answer.
 
-use super::args::{Approvals, ApprovalsCommand};
+use super::args::ApprovalsCommand;
 use super::question::{self, Answer};
-use super::{Failure, Verdict, ask, list, out::Out, text};
+use super::{Failure, Verdict, ask, ask_and_show, list, out::Out, text};
 use crate::doors::control::client::Client;
 use crate::home::Home;
 use conductor_core::pending::Fact;
@@ -10,62 +10,50 @@ use conductor_hosts::system::{Clock, RealClock};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, IsTerminal};
 
-pub fn run(args: Approvals, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    match args.command {
+pub fn run(command: ApprovalsCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    match command {
         ApprovalsCommand::List { watch: false } => {
-            let answer = ask(home, "approvals.list", json!({}))?;
-            out.show(&answer, |out, answer| {
-                if list(answer, "approvals").is_empty() {
-                    return out.line("nothing waits");
+            ask_and_show(home, out, ("approvals.list", json!({})), |out, answer| {
+                let waiting = list(answer, "approvals");
+                if waiting.is_empty() {
+                    return out.line("no call waits for approval");
                 }
-                let row = |record: &Value| Fact {
-                    label: text(record, "short").to_owned(),
-                    text: format!(
-                        "{}  {}\nuntil {}",
-                        text(record, "tool"),
-                        text(record, "summary"),
-                        text(record, "expires_at")
-                    ),
-                };
-                question::list(out, list(answer, "approvals").iter().map(row))
-            })?;
+                question::list(
+                    out,
+                    waiting.iter().map(|it| {
+                        let (tool, summary, until) = (text(it, "tool"), text(it, "summary"), text(it, "expires_at"));
+                        question::fact(text(it, "short"), format!("{tool}  {summary}\nuntil {until}"))
+                    }),
+                )
+            })
         }
-        ApprovalsCommand::List { watch: true } => watch(home, out)?,
-        ApprovalsCommand::Show { id, full: true } => full(home, out, &id)?,
+        ApprovalsCommand::List { watch: true } => watch(home, out),
+        ApprovalsCommand::Show { id, full: true } => full(home, out, &id),
         ApprovalsCommand::Show { id, full: false } => {
             let record = ask(home, "approvals.show", json!({ "id": id }))?;
-            let shown = question::text(&question::record(&record)?, question::columns(io::stdout()));
-            out.show(&record, |out, _| out.text(&shown))?;
+            let shown = question::of_answer(&record)?;
+            out.show(&record, |out, _| out.text(&shown))
         }
         ApprovalsCommand::Allow { id, uses, duration, any_args } => {
             at_a_terminal()?;
             let for_ms = duration.as_deref().map(parse_duration).transpose()?;
-            let record = ask(
-                home,
-                "approvals.allow",
-                json!({ "id": id, "uses": uses, "for_ms": for_ms, "any_args": any_args }),
-            )?;
-            out.show(&record, |out, record| {
-                out.line(format_args!(
-                    "allowed {} ({}), until {}",
-                    text(record, "short"),
-                    text(record, "tool"),
-                    text(record, "expires_at")
-                ))
-            })?;
+            let params = json!({ "id": id, "uses": uses, "for_ms": for_ms, "any_args": any_args });
+            ask_and_show(home, out, ("approvals.allow", params), |out, it| {
+                let (short, tool, until) = (text(it, "short"), text(it, "tool"), text(it, "expires_at"));
+                out.line(format_args!("allowed {short} ({tool}), until {until}"))
+            })
         }
         ApprovalsCommand::Deny { id } => {
             at_a_terminal()?;
-            let record = ask(home, "approvals.deny", json!({ "id": id }))?;
-            out.show(&record, |out, record| out.line(format_args!("denied {}", text(record, "short"))))?;
+            ask_and_show(home, out, ("approvals.deny", json!({ "id": id })), |out, record| {
+                out.line(format_args!("denied {}", text(record, "short")))
+            })
         }
     }
-    Ok(Verdict::Good)
 }
 
-/// Every fact whole, in pages: the daemon gives one after the other, and a terminal shows one
-/// screen after the other.
-fn full(home: &Home, out: &mut Out, id: &str) -> Result<(), Failure> {
+/// Shows every fact in full. The daemon sends pages, and the terminal shows one screen at a time.
+fn full(home: &Home, out: &mut Out, id: &str) -> Result<Verdict, Failure> {
     let columns = question::columns(io::stdout());
     let mut pager = Pager::new();
     let mut from = json!(0);
@@ -80,13 +68,13 @@ fn full(home: &Home, out: &mut Out, id: &str) -> Result<(), Failure> {
         let mut shown = String::new();
         question::facts(&mut shown, &facts, columns);
         if !pager.show(out, &shown)? {
-            return Ok(());
+            break;
         }
     }
-    Ok(())
+    Ok(Verdict::Good)
 }
 
-/// One screen at a time where both ends are a terminal, everything at once elsewhere.
+/// Shows one screen at a time when stdin and stdout are terminals, else everything at once.
 struct Pager {
     rows: Option<usize>,
     row: usize,
@@ -99,7 +87,7 @@ impl Pager {
         Pager { rows: both.then_some(if found < 4 { 24 } else { found }), row: 0 }
     }
 
-    /// False when the person has seen enough.
+    /// False when the person ended it.
     fn show(&mut self, out: &mut Out, text: &str) -> Result<bool, Failure> {
         for line in text.lines() {
             if self.rows.is_some_and(|rows| self.row + 1 >= rows) {
@@ -118,19 +106,19 @@ impl Pager {
     }
 }
 
-/// A decision is made by a person at a terminal; the daemon checks it too.
+/// Refuses a decision without a terminal. The daemon checks this too.
 pub fn at_a_terminal() -> Result<(), Failure> {
     if io::stdin().is_terminal() {
         return Ok(());
     }
-    Err(Failure::Text("decisions are made at a terminal: run this command in one, without a pipe".into()))
+    Err(Failure::Text("decisions need a terminal: run this command in one, without a pipe".into()))
 }
 
-/// Asks on the terminal; anything but a considered `y` is no.
-pub fn ask_yes(out: &mut Out, asked: &str) -> Result<bool, Failure> {
+/// Asks on the terminal. Only a `y` that was not typed too quickly is a yes.
+pub fn ask_yes(out: &mut Out, question: &str) -> Result<bool, Failure> {
     at_a_terminal()?;
-    question::forget_what_was_typed();
-    out.line(format_args!("{asked} [y/N]"))?;
+    question::discard_input();
+    out.line(format_args!("{question} [y/N]"))?;
     out.finish()?;
     let clock = RealClock::new();
     loop {
@@ -147,13 +135,13 @@ pub fn ask_yes(out: &mut Out, asked: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Asks what is open already, then what comes.
-fn watch(home: &Home, out: &mut Out) -> Result<(), Failure> {
+/// Asks about open requests, then about new ones as they arrive.
+fn watch(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     at_a_terminal()?;
     let mut client = Client::connect(&home.control_socket())?;
     client.ask("approvals.watch", json!({}))?;
     let open = ask(home, "approvals.list", json!({}))?;
-    out.line("Waiting for questions; Ctrl-C ends it.")?;
+    out.line("Waiting for approval requests; Ctrl-C ends it.")?;
     out.finish()?;
     for item in list(&open, "approvals") {
         answer(home, out, item)?;
@@ -161,18 +149,18 @@ fn watch(home: &Home, out: &mut Out) -> Result<(), Failure> {
     while let Some(item) = client.next_item()? {
         answer(home, out, &item)?;
     }
-    Ok(())
+    Ok(Verdict::Good)
 }
 
-/// One question; news of a decision is none.
+/// Asks about one request. Items without an id report decisions and are skipped.
 fn answer(home: &Home, out: &mut Out, item: &Value) -> Result<(), Failure> {
     let Some(id) = item["id"].as_str() else { return Ok(()) };
-    // It may have been answered elsewhere while another one was being read.
+    // The request may have been answered elsewhere while the person read another one.
     let now = ask(home, "approvals.show", json!({ "id": id }))?;
     if now["state"] != "pending" {
         return Ok(());
     }
-    out.text(&question::text(&question::record(&now)?, question::columns(io::stdout())))?;
+    out.text(&question::of_answer(&now)?)?;
     let yes = ask_yes(out, "Allow this call once?")?;
     let method = if yes { "approvals.allow" } else { "approvals.deny" };
     match ask(home, method, json!({ "id": id })) {
@@ -184,7 +172,7 @@ fn answer(home: &Home, out: &mut Out, item: &Value) -> Result<(), Failure> {
 
 /// `90s`, `10m`, `2h`.
 fn parse_duration(text: &str) -> Result<u64, Failure> {
-    let bad = || Failure::Text(format!("{text:?} is no time; write it like 90s, 10m or 2h"));
+    let bad = || Failure::Text(format!("{text:?} is not a duration; write it like 90s, 10m or 2h"));
     let (number, unit) = text.split_at(text.len().saturating_sub(1));
     let number: u64 = number.parse().map_err(|_| bad())?;
     let ms = match unit {

@@ -1,16 +1,16 @@
-//! What can be typed. Help texts say what a command is for, in one line.
+//! The commands and options, with their help texts. A help text is one line with a verb.
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// One local daemon between a music studio and whoever plays it.
+/// One local daemon between a music studio, its player and AI clients.
 #[derive(Debug, Parser)]
 #[command(name = "conductor", version, disable_help_subcommand = true, arg_required_else_help = true)]
 pub struct Args {
-    /// Folder of this studio, instead of CONDUCTOR_HOME or ~/.conductor
+    /// Use this folder as the home, instead of CONDUCTOR_HOME or ~/.conductor
     #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
-    /// Print the answer as JSON
+    /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,
     #[command(subcommand)]
@@ -21,105 +21,114 @@ pub struct Args {
 pub enum Command {
     /// Run the daemon in the foreground
     Up(Up),
-    /// Show what the daemon is doing
+    /// Show the state of the daemon: mode, devices, configuration, faults
     Status,
     /// List devices and ports
     Devices,
-    /// List modes
+    /// List modes with their number of mappings
     Modes,
-    /// Change the mode
-    Mode(Mode),
-    /// Release every note and key now
+    /// Switch the mode
+    #[command(subcommand)]
+    Mode(ModeCommand),
+    /// Release every note and key, and silence every output
     Panic,
-    /// Show what happens, as it happens
+    /// Show events, fired mappings and latencies live
     Monitor(Monitor),
-    /// Play a control and get the trigger that would fire on it
+    /// Play a control and get a trigger for it
     Learn(Learn),
-    /// Play events on a port, such as the hand's end of a loopback device
+    /// Play events on a port, such as "pads hand" of a loopback device
     Send(Send),
-    /// Show what events would do, without doing it
+    /// Show what events would do, without sending anything
     Simulate(Simulate),
-    /// Show why an event does, or does not, fire a mapping
+    /// Show which mapping an event fires, and why the others do not
     Explain(Explain),
-    /// Check or show the configuration
-    Config(Config),
-    /// Check, describe, compare or draw patch files of Max and Pure Data
-    Patch(Patch),
-    /// Install what runs inside Pure Data, Max or Live, so that they can be driven
-    Bridge(Bridge),
-    /// Look for what is missing on this machine
+    /// Check, show or accept the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Check, describe, compare or draw Max and Pure Data patch files
+    #[command(subcommand)]
+    Patch(PatchCommand),
+    /// Install the bridge into Pure Data, Max or Live, so that Conductor can control it
+    #[command(subcommand)]
+    Bridge(BridgeCommand),
+    /// Check this machine and say how to fix problems
     Doctor,
-    /// Let an AI client in
-    Mcp(Mcp),
-    /// Call any tool
+    /// Connect AI clients over MCP
+    #[command(subcommand)]
+    Mcp(McpCommand),
+    /// Call a tool
     Call(CallArgs),
-    /// List, apply or undo changes that wait for you
-    Plans(Plans),
-    /// Answer what an AI client may do
-    Approvals(Approvals),
-    /// Read and check the log of every call
-    Audit(Audit),
-    /// Store what tools need and nobody should see
-    Secrets(Secrets),
-    /// Keep everyone but you from changing what is on stage
+    /// List, show, apply, reject or undo planned changes
+    #[command(subcommand)]
+    Plans(PlansCommand),
+    /// Review and answer approval requests
+    #[command(subcommand)]
+    Approvals(ApprovalsCommand),
+    /// Read, verify and export the audit log
+    #[command(subcommand)]
+    Audit(super::audit::AuditCommand),
+    /// Manage secrets
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
+    /// Switch the performance lock: while it is on, only you can change the stage
     Performance(Performance),
-    /// Show or reset tools that are off after failures
-    Circuit(Circuit),
-    /// Check, show, compare or draw Live Sets
-    Set(super::set::Args),
-    /// List, check, write and enable plugins: tools of your own, in JavaScript
-    Plugins(Plugins),
-    /// The process of one plugin; the daemon starts it
+    /// Show or reset tools that are switched off after failures
+    #[command(subcommand)]
+    Circuit(CircuitCommand),
+    /// Check, describe, compare or draw Live Set files
+    #[command(subcommand)]
+    Set(super::set::SetCommand),
+    /// List, check, create, enable and disable plugins: your own tools, in JavaScript
+    #[command(subcommand)]
+    Plugins(PluginsCommand),
+    /// Run one plugin; the daemon starts this
     #[command(hide = true)]
     PluginHost(PluginHost),
 }
 
-#[derive(Debug, ClapArgs)]
-pub struct Plugins {
-    #[command(subcommand)]
-    pub command: PluginsCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum PluginsCommand {
-    /// What lies in the folder of plugins, and what of it runs
+    /// List the files in the plugin folder, with their status and tools
     List,
-    /// Load a file in the sandbox and show what it says about itself; enables nothing
+    /// Load a file in the sandbox and show its manifest; enables nothing
     Check {
-        /// A file of the folder of plugins, or any path
+        /// Name of a file in the plugin folder, or any path
         file: PathBuf,
     },
-    /// Write a working plugin and its type definitions into the folder of plugins
+    /// Write a working plugin and its type definitions into the plugin folder
     New {
-        /// Begins with a-z and holds a-z, 0-9, - and _
+        /// Starts with a-z and contains a-z, 0-9, - and _
         name: String,
     },
-    /// Show a plugin, ask, and let it run from now on
+    /// Show a plugin, ask, and enable it
     ///
-    /// What you see is pinned: when the file changes, its tools are refused until you enable it
-    /// again. What is not given here stays as it was. This needs a terminal.
+    /// The manifest and the file are pinned: when they change, the tools are refused until you
+    /// enable the plugin again. Options that are not given keep their value. This needs a terminal.
     Enable(PluginEnable),
-    /// Take a plugin's tools away
-    Disable { name: String },
+    /// Disable a plugin and remove its tools
+    Disable {
+        /// Name of the plugin
+        name: String,
+    },
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct PluginEnable {
-    /// Name of the plugin, or of its file
+    /// Name of the plugin or of its file
     pub name: String,
-    /// Host it may fetch from, such as api.example.org; may be given several times
+    /// Host it may fetch from, such as api.example.org; can be repeated
     #[arg(long, value_name = "HOST")]
     pub net: Option<Vec<String>>,
-    /// File root it may read
+    /// File root it may read; can be repeated
     #[arg(long, value_name = "ROOT")]
     pub files_read: Option<Vec<String>>,
-    /// File root it may write
+    /// File root it may write; can be repeated
     #[arg(long, value_name = "ROOT")]
     pub files_write: Option<Vec<String>>,
-    /// Secret it may put into requests
+    /// Secret it may put into requests; can be repeated
     #[arg(long, value_name = "NAME")]
     pub secret: Option<Vec<String>>,
-    /// A field of its configuration, such as units=metric; the value may be JSON
+    /// Configuration field, such as units=metric; the value may be JSON; can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub config: Option<Vec<String>>,
 }
@@ -134,19 +143,14 @@ pub struct PluginHost {
     pub stack_kb: u32,
 }
 
-#[derive(Debug, ClapArgs)]
-pub struct Bridge {
-    #[command(subcommand)]
-    pub command: BridgeCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum BridgeCommand {
-    /// Write the bridge with the address of this studio, and say where it is
+    /// Write the bridge with the address of this studio, and print its path
     Install {
+        /// Program to install it for
         #[arg(value_enum)]
         name: BridgeName,
-        /// Folder to put it into, instead of the usual one of the program
+        /// Target folder for live, instead of the Remote Scripts folder of the User Library
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
     },
@@ -156,47 +160,42 @@ pub enum BridgeCommand {
 pub enum BridgeName {
     /// A control surface for Ableton Live 11 and later
     Live,
-    /// A patch for Max 9; not yet run in a real Max
+    /// A patch for Max 9; never run in a real Max
     Max,
     /// A helper patch for a Pure Data that you start yourself
     Pd,
 }
 
-#[derive(Debug, ClapArgs)]
-pub struct Mcp {
-    #[command(subcommand)]
-    pub command: McpCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
-    /// Serve MCP to the program that started this one, or over HTTP; starts the daemon if none runs
+    /// Serve MCP over stdio or HTTP; starts the daemon if none runs
     Start(McpStart),
-    /// Write the AI client's configuration, so that it finds Conductor
+    /// Add Conductor to the configuration of an AI client
     Setup(McpSetup),
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct McpSetup {
-    /// claude-desktop, claude-code, cursor, windsurf, vscode, cline or generic
+    /// One of claude-desktop, claude-code, cursor, windsurf, vscode, cline, generic
     #[arg(long, default_value = "generic")]
     pub client: String,
-    /// Print what would be written, and write nothing
+    /// Print the configuration instead of writing it
     #[arg(long)]
     pub print: bool,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct McpStart {
+    /// stdio serves the program that started this command
     #[arg(long, value_enum, default_value_t = Transport::Stdio)]
     pub transport: Transport,
-    /// Port on 127.0.0.1; 0 picks a free one
+    /// Port on 127.0.0.1 for HTTP; 0 picks a free one
     #[arg(long, default_value_t = 3000)]
     pub port: u16,
-    /// Toolsets or tools to show, separated by commas
+    /// Toolsets or tools to list, separated by commas
     #[arg(long)]
     pub tools: Option<String>,
-    /// How names with a dot are listed
+    /// How tool names with a dot are listed
     #[arg(long, value_name = "safe|dotted", value_parser = ["safe", "dotted"])]
     pub tool_names: Option<String>,
 }
@@ -209,111 +208,108 @@ pub enum Transport {
 
 #[derive(Debug, ClapArgs)]
 pub struct CallArgs {
-    /// Such as conductor_switch_mode
+    /// Name of the tool, such as conductor_switch_mode
     pub tool: String,
     /// Arguments as JSON; `-` reads them from stdin
     pub arguments: Option<String>,
 }
 
-#[derive(Debug, ClapArgs)]
-pub struct Plans {
-    #[command(subcommand)]
-    pub command: PlansCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum PlansCommand {
-    /// Every plan, newest first
+    /// List all plans, newest first
     List,
-    /// One plan with its diff
-    Show { id: String },
-    /// Write the plan's change into config.toml
-    Apply { id: String },
-    /// End the plan without a change
-    Reject { id: String },
-    /// Take an applied plan back; shows the diff and asks
-    Undo { id: String },
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Approvals {
-    #[command(subcommand)]
-    pub command: ApprovalsCommand,
+    /// Show one plan with its diff
+    Show {
+        /// Id of the plan, as in the list
+        id: String,
+    },
+    /// Write the planned change into config.toml
+    Apply {
+        /// Id of the plan, as in the list
+        id: String,
+    },
+    /// End a plan without a change
+    Reject {
+        /// Id of the plan, as in the list
+        id: String,
+    },
+    /// Roll back an applied plan or a file edit; shows the change and asks
+    Undo {
+        /// Id of the plan or edit, as in the list
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ApprovalsCommand {
-    /// What waits for an answer
+    /// List the calls that wait for an answer
     List {
-        /// Stay, and ask as questions come
+        /// Keep running, and ask about each new request
         #[arg(long)]
         watch: bool,
     },
-    /// One question, with everything you should know
+    /// Show one request with all its facts
     Show {
+        /// Id of the request, as in the list
         id: String,
-        /// Every value whole, one screen after the other; long ones are otherwise shown with their
-        /// middle left out
+        /// Show every value in full, page by page, instead of shortening long ones
         #[arg(long)]
         full: bool,
     },
-    /// Allow a call: once and with exactly these arguments, unless you say more
+    /// Allow a call: by default once, and with exactly these arguments
     ///
     /// This needs a terminal, and is refused to programs that an AI client started. That stops an
     /// honest client, not a hostile one that runs as you.
     Allow {
+        /// Id of the request, as in the list
         id: String,
-        /// How often
+        /// How often the call may be made
         #[arg(long, default_value_t = 1)]
         uses: u32,
-        /// How long, such as 10m
+        /// How long the permission lasts, such as 90s, 10m or 2h
         #[arg(long = "for", value_name = "TIME")]
         duration: Option<String>,
-        /// Whatever the arguments
+        /// Allow the tool with any arguments
         #[arg(long)]
         any_args: bool,
     },
     /// Refuse a call
-    Deny { id: String },
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Audit {
-    #[command(subcommand)]
-    pub command: super::audit::AuditCommand,
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Secrets {
-    #[command(subcommand)]
-    pub command: SecretsCommand,
+    Deny {
+        /// Id of the request, as in the list
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
 pub enum SecretsCommand {
-    /// Store a value: typed without echo, or from stdin, never from the command line
+    /// Store a value, typed without echo or read from stdin
     Set {
+        /// Name of the secret
         name: String,
-        /// A host it may be sent to; may be repeated. Without one it is sent to no host
+        /// Host it may be sent to; can be repeated. Without one it is sent to no host
         #[arg(long = "host", value_name = "HOST")]
         hosts: Vec<String>,
-        /// With [secrets] key = "file": make the key file. Who can read your files can then read
-        /// your secrets
+        /// Create the key file, with [secrets] key = "file". Anyone who can read your files can
+        /// then read your secrets
         #[arg(long)]
         allow_key_file: bool,
     },
-    /// Names, versions and hosts; never a value
+    /// List names, versions and hosts, never values
     List,
-    /// Forget a value
-    Remove { name: String },
-    /// Who holds the key, or why nobody can be asked
+    /// Delete a value
+    Remove {
+        /// Name of the secret
+        name: String,
+    },
+    /// Show where the key is, or why it cannot be read
     Status,
-    /// Make a new key and seal every value again, all or none
+    /// Create a new key and encrypt every value again, all or none
     Rotate,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct Performance {
+    /// New state of the lock
     #[arg(value_enum)]
     pub state: Switch,
 }
@@ -324,28 +320,15 @@ pub enum Switch {
     Off,
 }
 
-impl Switch {
-    pub fn is_on(self) -> bool {
-        match self {
-            Switch::On => true,
-            Switch::Off => false,
-        }
-    }
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Circuit {
-    #[command(subcommand)]
-    pub command: CircuitCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum CircuitCommand {
-    /// Tools that have failed
+    /// List tools that have failed, with their targets
     List,
     /// Let a tool run again now
     Reset {
+        /// Name of the tool
         tool: Option<String>,
+        /// Reset every tool
         #[arg(long)]
         all: bool,
     },
@@ -353,27 +336,22 @@ pub enum CircuitCommand {
 
 #[derive(Debug, ClapArgs)]
 pub struct Up {
-    /// Start with two virtual controllers and a configuration to play with
+    /// Start with virtual controllers and a demo configuration
     #[arg(long)]
     pub demo: bool,
-    /// Serve HTTP clients at this address, instead of [http] bind; port 0 picks a free one
+    /// Serve HTTP at this address, instead of [http] bind; port 0 picks a free one
     #[arg(long, value_name = "ADDR")]
     pub http: Option<std::net::SocketAddr>,
 }
 
-#[derive(Debug, ClapArgs)]
-pub struct Mode {
-    #[command(subcommand)]
-    pub command: ModeCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum ModeCommand {
-    /// Switch to a mode, or let the window in front choose it again
+    /// Switch to a mode, or let the front window choose it again
     Set {
+        /// Name of the mode
         #[arg(required_unless_present = "auto")]
         name: Option<String>,
-        /// Let the rules of [per_app_modes] choose
+        /// Let the rules of [per_app_modes] choose the mode
         #[arg(long, conflicts_with = "name")]
         auto: bool,
     },
@@ -381,33 +359,33 @@ pub enum ModeCommand {
 
 #[derive(Debug, ClapArgs)]
 pub struct Monitor {
-    /// Show the bytes that leave at this port instead of the trace
+    /// Show the bytes sent to this port instead of the trace
     #[arg(long)]
     pub port: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct Learn {
-    /// How long to listen at most
+    /// Stop listening after this time
     #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=300))]
     pub seconds: u32,
-    /// Let what is played do what it always does
+    /// Fire mappings while learning
     #[arg(long)]
     pub let_through: bool,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct Send {
-    /// Device alias, or exact name of a port
+    /// Device alias or exact port name
     pub port: String,
-    /// Events such as "on:36@100 t:600 off:36"; notes still on at the end are released
+    /// Events, such as "on:36@100 t:600 off:36"; notes still on at the end are released
     #[arg(required = true, num_args = 1..)]
     pub events: Vec<String>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct Simulate {
-    /// Events such as "on:36@100 t:600 off:36"
+    /// Events, such as "on:36@100 t:600 off:36"
     #[arg(required_unless_present = "file")]
     pub events: Option<String>,
     /// Read the events from a file; `-` is stdin
@@ -420,58 +398,46 @@ pub struct Simulate {
 
 #[derive(Debug, ClapArgs)]
 pub struct Explain {
-    /// One event such as on:36@100
+    /// One event, such as on:36@100
     pub event: String,
-    /// As if in this mode
+    /// Explain it in this mode
     #[arg(long)]
     pub mode: Option<String>,
-    /// As if from this device
+    /// Explain it as an event of this device
     #[arg(long)]
     pub device: Option<String>,
 }
 
-#[derive(Debug, ClapArgs)]
-pub struct Config {
-    #[command(subcommand)]
-    pub command: ConfigCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// List every fault of the file, with its place
+    /// List every error of the file, with its line
     Check {
-        /// Another file than the one of this home
+        /// Check this file instead of the one in the home
         file: Option<PathBuf>,
     },
     /// Print the file
     Show,
-    /// Print where the file is
+    /// Print the path of the file
     Path,
-    /// Show what of the file is not in force, and put it in force after a yes
+    /// Show the parts of the file that are not in force, ask, and accept them
     Accept,
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Patch {
-    #[command(subcommand)]
-    pub command: PatchCommand,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum PatchCommand {
-    /// Read files and check that a save would not change a byte
+    /// Check that files can be read, and that saving them would not change a byte
     Check {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Tell what is in a file
+    /// Describe a file: format, objects, cords
     Info { file: PathBuf },
-    /// Compare two files; exit 1 when they differ
+    /// Compare two files; exit code 1 when they differ
     Diff { a: PathBuf, b: PathBuf },
-    /// Draw a file as PNG, or as SVG by the ending of OUT
+    /// Draw a file as PNG, or as SVG if OUT ends in .svg
     Render {
         file: PathBuf,
-        /// Where to; beside the file when left out
+        /// Output file; by default next to the patch
         #[arg(short, long, value_name = "OUT")]
         out: Option<PathBuf>,
     },

@@ -1,8 +1,8 @@
-//! `conductor audit`: list, tail, verify, export and hash, over the files alone. No daemon is
-//! needed, and none is disturbed.
+//! `conductor audit`: list, tail, verify, export and hash, on the files alone. It neither needs nor
+//! disturbs a daemon.
 //!
-//! Not here: asking a running daemon for its head and proving that a person is there; both come in
-//! through [`Around`].
+//! Not here: asking a running daemon for the head of its log, and the check for a person. Both are
+//! passed in through [`Context`].
 
 mod compare;
 mod export_plain;
@@ -36,42 +36,43 @@ pub use lines::Tail;
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
-/// How long a file system that tells of no change is trusted.
+/// How often to poll a file system that reports no changes.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum AuditCommand {
-    /// Show records, oldest first, the newest at the bottom.
+    /// Show records, oldest first.
     List(ListArgs),
-    /// Show the last records, and with --follow those to come.
+    /// Show the last records, and with --follow new ones as they are written.
     Tail(TailArgs),
     /// Check that no record was changed, removed or added.
     ///
-    /// Found, also after the daemon has started again: a changed, removed or added record; a log, a
-    /// segment or a checkpoint file that is missing or was shortened; a log that was put back to an
-    /// earlier state, as long as one place still remembers more: state/, the OS keychain, or the
-    /// second copy ([audit] copy_to).
+    /// Detected, also after a restart of the daemon: a changed, removed or added record; a missing
+    /// or shortened log, segment or checkpoint file; a log that was rolled back to an earlier
+    /// state, as long as state/, the OS keychain or the second copy ([audit] copy_to) still has a
+    /// later checkpoint.
     ///
-    /// Not found: records after the last checkpoint (at most 60 s or 256 records) that were cut
-    /// off; a rollback of audit/, state/, the keychain entry and the second copy together; and what
-    /// a program that can read the signing key (secrets/audit.key) rewrites, unless a second copy
-    /// has seen the records before. Keep that copy where this user cannot write, and compare it
-    /// with --against.
+    /// Not detected: the removal of records after the last checkpoint (at most 60 s or 256
+    /// records); a rollback of audit/, state/, the keychain entry and the second copy together; and
+    /// changes by a program that can read the signing key (secrets/audit.key), unless a second copy
+    /// already has the records. Keep that copy where this user cannot write, and compare it with
+    /// --against.
     ///
     /// Exit codes: 0 INTACT, 10 BROKEN, 11 TRUNCATED, 12 FORKED, 13 MISSING, 14 TORN, 1 could not
     /// read, 2 usage.
     Verify(VerifyArgs),
-    /// Go on after a log was found missing, shortened or changed.
+    /// Accept a log that is missing, shortened or changed, and continue it.
     ///
-    /// The daemon serves no tool until then. Look at the damage first (audit verify). The log goes
-    /// on in a new segment whose first record says what was accepted and by whom; nothing that is
-    /// there is changed, and what is gone stays gone. A person does this, at a terminal.
+    /// The daemon serves no tool until then. Look at the damage first (audit verify). The log
+    /// continues in a new segment whose first record says what was accepted and by whom. Existing
+    /// records are not changed, and lost ones are not restored. Only a person at a terminal can do
+    /// this.
     AcceptRollback,
-    /// Write records to a file or to the output.
+    /// Write records to a file or to stdout.
     Export(ExportArgs),
-    /// Print the input_hash that given arguments have in this log.
+    /// Print the input_hash that these arguments have in this log.
     Hash {
-        /// The arguments of a call, as JSON.
+        /// Arguments of a call, as JSON.
         json: String,
     },
 }
@@ -91,18 +92,20 @@ pub struct ListArgs {
     /// A day or UTC time, such as 2026-01-02 or 2026-01-02T03:04:05Z.
     #[arg(long)]
     pub since: Option<Timestamp>,
+    /// The same form as --since.
     #[arg(long)]
     pub until: Option<Timestamp>,
-    /// At most this many, the newest.
+    /// Show at most this many of the newest records.
     #[arg(short, long, default_value_t = 50)]
     pub number: usize,
 }
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct TailArgs {
+    /// Show this many records first.
     #[arg(short, long, default_value_t = 10)]
     pub number: usize,
-    /// Go on with new records until interrupted.
+    /// Show new records until interrupted.
     #[arg(short, long)]
     pub follow: bool,
 }
@@ -121,18 +124,20 @@ pub struct VerifyArgs {
 pub struct ExportArgs {
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     pub format: Format,
+    /// A day or UTC time, such as 2026-01-02 or 2026-01-02T03:04:05Z.
     #[arg(long)]
     pub since: Option<Timestamp>,
+    /// The same form as --since.
     #[arg(long)]
     pub until: Option<Timestamp>,
-    /// A new file; without it the records go to the output.
+    /// Write to this new file instead of stdout.
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// The lines as they are; their hashes still hold.
+    /// The lines as they are in the log, with valid hashes.
     Jsonl,
     /// One JSON array.
     Json,
@@ -141,29 +146,29 @@ pub enum Format {
     Seed,
 }
 
-/// Who writes down that a person accepts the damage.
+/// Who records that a person accepts the damage.
 #[derive(Clone, Copy)]
 pub enum Acceptor<'a> {
-    /// The running daemon, which looks itself whether a person asks. Gives who that is and where
-    /// the log goes on.
+    /// The running daemon, which checks for a person itself. Returns the person, and the seq at
+    /// which the log continues.
     Daemon(&'a dyn Fn() -> Result<(String, u64), String>),
-    /// This command, for the person at the terminal; no daemon runs. The line is the new
-    /// checkpoint, for the keychain.
+    /// This command, for the person at the terminal, when no daemon runs. The function stores the
+    /// new checkpoint line in the keychain.
     Here(&'a Principal, &'a dyn Fn(&str)),
-    /// Accepting is refused, for this reason.
+    /// Nobody: accepting is refused for this reason.
     Refused(&'a str),
 }
 
-/// What a command takes from outside.
+/// The inputs of a command that do not come from the files.
 #[derive(Clone, Copy)]
-pub struct Around<'a> {
+pub struct Context<'a> {
     pub home: &'a Path,
-    /// What the running daemon says is the end of its log; asked before the files are read.
+    /// The end of the log by the running daemon, asked before the files are read.
     pub head: Option<Head>,
-    /// What other places remember of the log; read before the files are.
+    /// Checkpoints remembered in other places, read before the files.
     pub remembered: &'a [Remembered],
-    /// Why the keychain does not remember, where the configuration names it.
-    pub silent: Option<&'a str>,
+    /// Why the keychain cannot be read, if the configuration uses it.
+    pub keychain_error: Option<&'a str>,
     pub copy_to: Option<&'a Path>,
     pub acceptor: Acceptor<'a>,
     pub clock: &'a dyn Clock,
@@ -172,20 +177,20 @@ pub struct Around<'a> {
     pub json: bool,
 }
 
-/// Runs a command; gives the exit code. `tail --follow` ends when its output is closed.
-pub fn run(command: &AuditCommand, around: &Around<'_>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+/// Runs a command and returns its exit code. `tail --follow` ends when its output is closed.
+pub fn run(command: &AuditCommand, context: &Context<'_>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let done = match command {
-        AuditCommand::List(args) => list(args, around, out),
-        AuditCommand::Tail(args) => tail(args, around, out),
-        AuditCommand::Verify(args) => verify(args, around, out),
-        AuditCommand::AcceptRollback => verify(&VerifyArgs { accept: true, ..VerifyArgs::default() }, around, out),
-        AuditCommand::Export(args) => export(args, around, out),
-        AuditCommand::Hash { json } => hash(json, around, out),
+        AuditCommand::List(args) => list(args, context, out),
+        AuditCommand::Tail(args) => tail(args, context, out),
+        AuditCommand::Verify(args) => verify(args, context, out),
+        AuditCommand::AcceptRollback => verify(&VerifyArgs { accept: true, ..VerifyArgs::default() }, context, out),
+        AuditCommand::Export(args) => export(args, context, out),
+        AuditCommand::Hash { json } => hash(json, context, out),
     };
     match done {
         Ok(code) => code,
         Err(Failure { code, message }) => {
-            // A closed output is no reason to fail differently.
+            // A closed stderr does not change the exit code.
             let _ = writeln!(err, "{}", escape(&message));
             code
         }
@@ -198,79 +203,83 @@ struct Failure {
 }
 
 impl Failure {
-    fn usage(message: impl Into<String>) -> Self {
-        Self { code: USAGE, message: message.into() }
+    fn new(message: impl ToString) -> Self {
+        Self { code: FAILED, message: message.to_string() }
+    }
+
+    fn usage(message: impl ToString) -> Self {
+        Self { code: USAGE, message: message.to_string() }
     }
 
     fn read(what: &Path, error: &io::Error) -> Self {
-        Self { code: FAILED, message: format!("{}: {error}", what.display()) }
+        Self::new(format_args!("{}: {error}", what.display()))
     }
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self { code: FAILED, message: error.to_string() }
+        Self::new(error)
     }
 }
 
 impl From<keys::KeyError> for Failure {
     fn from(error: keys::KeyError) -> Self {
-        Self { code: FAILED, message: error.to_string() }
+        Self::new(error)
     }
 }
 
 type Done = Result<u8, Failure>;
 
-fn own_lines(around: &Around<'_>) -> Result<Lines, Failure> {
-    let layout = Layout::of(around.home);
+fn own_lines(context: &Context<'_>) -> Result<Lines, Failure> {
+    let layout = Layout::of(context.home);
     let paths = segment_paths(&Disk, &layout.audit).map_err(|error| Failure::read(&layout.audit, &error))?;
     if paths.is_empty() {
-        return Err(Failure { code: FAILED, message: format!("there is no audit log in {}", layout.audit.display()) });
+        return Err(Failure::new(format_args!("there is no audit log in {}", layout.audit.display())));
     }
     Ok(Lines::over(paths))
 }
 
-fn list(args: &ListArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
-    for record in newest(args, around)? {
-        show(&record, around.json, out)?;
+fn list(args: &ListArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
+    for record in newest(args, context)? {
+        show(&record, context.json, out)?;
     }
     Ok(0)
 }
 
-/// The newest records that fit, oldest of them first.
-fn newest(args: &ListArgs, around: &Around<'_>) -> Result<VecDeque<Value>, Failure> {
-    own_lines(around)?;
+/// The newest records that pass the filter, oldest first.
+fn newest(args: &ListArgs, context: &Context<'_>) -> Result<VecDeque<Value>, Failure> {
+    own_lines(context)?;
     let ListArgs { tool, principal, result, since, until, number } = args.clone();
     let filter = Filter { tool, principal, result, since, until, after: None };
-    Ok(lines_of_log::newest(around.home, &filter, number)?)
+    Ok(lines_of_log::newest(context.home, &filter, number)?)
 }
 
-/// The last records, and with `--follow` those to come.
-fn tail(args: &TailArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
-    // Before the records are read: one that is written meanwhile is found by both, and shown once.
-    let following = args.follow.then(|| Follow::start(around.home)).transpose()?;
-    let records = newest(&ListArgs { number: args.number, ..ListArgs::default() }, around)?;
+fn tail(args: &TailArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
+    // Start to follow before the records are read, so that none is missed between the two. A record
+    // found by both is shown once.
+    let following = args.follow.then(|| Follow::start(context.home)).transpose()?;
+    let records = newest(&ListArgs { number: args.number, ..ListArgs::default() }, context)?;
     for record in &records {
-        show(record, around.json, out)?;
+        show(record, context.json, out)?;
     }
     let Some(mut follow) = following else { return Ok(0) };
     follow.tail.skip_through(records.back().and_then(|it| it["seq"].as_u64()));
     loop {
         out.flush()?;
         follow.wait();
-        match follow.tail.poll(around.json, out) {
-            // `conductor audit tail -f | head` is no failure.
+        match follow.tail.poll(context.json, out) {
+            // `conductor audit tail -f | head` succeeds.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
             shown => shown?,
         }
     }
 }
 
-/// The end of the log, and someone who says when it has moved.
+/// The end of the log, and a watcher that reports changes.
 struct Follow {
     tail: Tail,
     news: mpsc::Receiver<()>,
-    /// Dropping it ends the news.
+    /// Dropping it ends the notifications.
     _watcher: notify::RecommendedWatcher,
 }
 
@@ -278,26 +287,26 @@ impl Follow {
     fn start(home: &Path) -> Result<Self, Failure> {
         let layout = Layout::of(home);
         let (sender, news) = mpsc::channel();
-        let told = move |event: notify::Result<notify::Event>| {
-            // Our own reading is an access too, and must not cause another.
+        let notify_change = move |event: notify::Result<notify::Event>| {
+            // Our own reads are accesses too and must not cause another read.
             if event.is_ok_and(|event| !event.kind.is_access()) {
                 let _ = sender.send(());
             }
         };
-        let failed = |error: notify::Error| Failure { code: FAILED, message: error.to_string() };
-        let mut watcher = notify::recommended_watcher(told).map_err(failed)?;
+        let failed = |error: notify::Error| Failure::new(error);
+        let mut watcher = notify::recommended_watcher(notify_change).map_err(failed)?;
         watcher.watch(&layout.audit, RecursiveMode::NonRecursive).map_err(failed)?;
         Ok(Self { tail: Tail::at_end(home)?, news, _watcher: watcher })
     }
 
     fn wait(&self) {
-        // A file system that tells nothing is looked at now and then.
+        // Poll now and then, for file systems that report no changes.
         let _ = self.news.recv_timeout(LOOK_AGAIN);
         while self.news.try_recv().is_ok() {}
     }
 }
 
-/// One record as one line that nothing in it can break or colour.
+/// Writes one record as one line. Text in it is escaped, so it cannot break the line or color it.
 pub(crate) fn show(record: &Value, json: bool, out: &mut dyn Write) -> io::Result<()> {
     if json {
         return writeln!(out, "{record}");
@@ -326,15 +335,15 @@ pub(crate) fn show(record: &Value, json: bool, out: &mut dyn Write) -> io::Resul
     writeln!(out, "{line}")
 }
 
-fn verify(args: &VerifyArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
-    let layout = Layout::of(around.home);
+fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
+    let layout = Layout::of(context.home);
     let (key, held, key_fault) = verifying_key(&layout)?;
-    if key.is_none() && around.remembered.is_empty() && layout.segments(&Disk)?.is_empty() {
-        return Err(Failure { code: FAILED, message: format!("there is no audit log in {}", layout.home.display()) });
+    if key.is_none() && context.remembered.is_empty() && layout.segments(&Disk)?.is_empty() {
+        return Err(Failure::new(format_args!("there is no audit log in {}", layout.home.display())));
     }
-    let walk = || walk::verify(&Disk, &layout, key.as_ref(), around.head, around.remembered, &mut |_| {});
+    let walk = || walk::verify(&Disk, &layout, key.as_ref(), context.head, context.remembered, &mut |_| {});
     let mut report = walk()?;
-    // A line that a running daemon is just writing looks torn; a torn end stays as it is.
+    // A line that a running daemon is writing looks torn, so check again before reporting it.
     for _ in 0..2 {
         if report.verdict == Verdict::Torn {
             report = walk()?;
@@ -351,31 +360,31 @@ fn verify(args: &VerifyArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
             report.add(fault);
         }
     }
-    if around.json {
-        writeln!(out, "{}", to_json(&report, &held, around))?;
+    if context.json {
+        writeln!(out, "{}", to_json(&report, &held, context))?;
     } else {
         print_report(&report, &held, copy_note.as_deref(), out)?;
-        writeln!(out, "{}", memories(around))?;
+        writeln!(out, "{}", rollback_note(context))?;
     }
     if args.accept {
-        return accept_damage(&report, around, out);
+        return accept_damage(&report, context, out);
     }
     Ok(report.verdict.exit_code())
 }
 
-/// Which places would notice a rollback, and what none of them would.
-fn memories(around: &Around<'_>) -> String {
-    let places: Vec<String> = around.remembered.iter().map(|it| it.place.to_string()).collect();
+/// Says which places would reveal a rollback, and which rollback would not be detected.
+fn rollback_note(context: &Context<'_>) -> String {
+    let places: Vec<String> = context.remembered.iter().map(|it| it.place.to_string()).collect();
     let places = if places.is_empty() { "no other place".to_owned() } else { places.join(" and ") };
-    let silent = around.silent.map(|why| format!(" (not the keychain: {})", escape(why))).unwrap_or_default();
+    let silent = context.keychain_error.map(|why| format!(" (not the keychain: {})", escape(why))).unwrap_or_default();
     format!(
         "the last checkpoint is remembered by {places}{silent}; a rollback of the log, its checkpoints and {} together is not found",
-        if around.remembered.is_empty() { "the keys" } else { "these places" }
+        if context.remembered.is_empty() { "the keys" } else { "these places" }
     )
 }
 
-/// The public key, and who holds the secret one. Where the secret key can be read, the public one
-/// must be its half: whoever replaced both the checkpoints and the public key is found that way.
+/// The public key, and where the secret one is. If the secret key is readable, the public key must
+/// match it: this detects a replacement of both the checkpoints and the public key.
 fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Option<Fault>), Failure> {
     let public = keys::public_key(&Disk, layout)?;
     let secret: Option<[u8; 32]> =
@@ -409,7 +418,7 @@ fn print_report(report: &Report, held: &str, copy_note: Option<&str>, out: &mut 
         }
     }
     if let Some((segment, seq)) = report.begins_at {
-        writeln!(out, "the log begins at segment {segment}, seq {seq}; what came before was removed by retention")?;
+        writeln!(out, "the log begins at segment {segment}, seq {seq}; earlier records were removed by retention")?;
     }
     if let Some(note) = copy_note {
         writeln!(out, "{}", escape(note))?;
@@ -423,7 +432,7 @@ fn print_report(report: &Report, held: &str, copy_note: Option<&str>, out: &mut 
     writeln!(out, "anchored through {through} (key held by {held}); {later} on local storage only")
 }
 
-fn to_json(report: &Report, held: &str, around: &Around<'_>) -> Value {
+fn to_json(report: &Report, held: &str, context: &Context<'_>) -> Value {
     let fault = |fault: &Fault| json!({"verdict": fault.verdict.as_str(), "seq": fault.seq, "expected": fault.expected, "found": fault.found});
     json!({
         "verdict": report.verdict.as_str(),
@@ -439,15 +448,15 @@ fn to_json(report: &Report, held: &str, around: &Around<'_>) -> Value {
         "anchored_through": report.anchored_through,
         "unanchored": report.unanchored,
         "key_held_by": held,
-        "remembered_by": around.remembered.iter().map(|it| it.place.to_string()).collect::<Vec<_>>(),
-        "keychain_fault": around.silent,
+        "remembered_by": context.remembered.iter().map(|it| it.place.to_string()).collect::<Vec<_>>(),
+        "keychain_fault": context.keychain_error,
     })
 }
 
-fn accept_damage(report: &Report, around: &Around<'_>, out: &mut dyn Write) -> Done {
-    let layout = Layout::of(around.home);
-    // A log that is whole by itself is still refused when its key is gone.
-    let refused = || keys::load(&Disk, &layout, around.ids, false).is_err();
+fn accept_damage(report: &Report, context: &Context<'_>, out: &mut dyn Write) -> Done {
+    let layout = Layout::of(context.home);
+    // The daemon refuses an intact log too when its key is missing.
+    let refused = || keys::load(&Disk, &layout, context.ids, false).is_err();
     match report.verdict {
         Verdict::Intact if !refused() => {
             writeln!(out, "there is nothing to accept")?;
@@ -457,29 +466,27 @@ fn accept_damage(report: &Report, around: &Around<'_>, out: &mut dyn Write) -> D
             writeln!(out, "there is nothing to accept: the next start of the daemon sets the torn end aside")?;
             return Ok(report.verdict.exit_code());
         }
-        Verdict::Intact | Verdict::Torn => {}
-        Verdict::Missing | Verdict::Broken | Verdict::Forked | Verdict::Truncated => {}
+        Verdict::Intact | Verdict::Torn | Verdict::Missing | Verdict::Broken | Verdict::Forked | Verdict::Truncated => {
+        }
     }
-    let failed = |message: String| Failure { code: FAILED, message };
-    let (by, seq) = match around.acceptor {
+    let (by, seq) = match context.acceptor {
         Acceptor::Refused(why) => return Err(Failure::usage(format!("accepting this needs a person: {why}"))),
-        Acceptor::Daemon(accept) => accept().map_err(failed)?,
+        Acceptor::Daemon(accept) => accept().map_err(Failure::new)?,
         Acceptor::Here(person, remember) => {
-            let place = (around.home, around.copy_to);
-            let facts = (report, around.remembered);
-            let (head, line) = accept(place, &Disk, around.clock, around.ids, person, facts)
-                .map_err(|error| failed(error.to_string()))?;
+            let place = (context.home, context.copy_to);
+            let facts = (report, context.remembered);
+            let (head, line) = accept(place, &Disk, context.clock, context.ids, person, facts).map_err(Failure::new)?;
             remember(&line);
             (person.to_string(), head.seq)
         }
     };
-    writeln!(out, "accepted as {by}; the log goes on at seq {seq}")?;
+    writeln!(out, "accepted as {by}; the log continues at seq {seq}")?;
     Ok(0)
 }
 
-fn export(args: &ExportArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
+fn export(args: &ExportArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
     let Some(path) = &args.output else {
-        return export_to(args, around, out);
+        return export_to(args, context, out);
     };
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -487,23 +494,21 @@ fn export(args: &ExportArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path).map_err(|error| Failure::read(path, &error))?;
     let mut file = io::BufWriter::new(file);
-    let code = export_to(args, around, &mut file)?;
+    let code = export_to(args, context, &mut file)?;
     file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     Ok(code)
 }
 
-fn export_to(args: &ExportArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
-    let mut lines = own_lines(around)?;
+fn export_to(args: &ExportArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
+    let mut lines = own_lines(context)?;
     let mut chain = export_plain::Chain::default();
     let mut first = true;
     if args.format == Format::Json {
         write!(out, "[")?;
     }
     while let Some(line) = lines.next_line(&Disk)? {
-        let record: Value = serde_json::from_slice(&line).map_err(|error| Failure {
-            code: FAILED,
-            message: format!("a line is no record ({error}); see `audit verify`"),
-        })?;
+        let record: Value = serde_json::from_slice(&line)
+            .map_err(|error| Failure::new(format_args!("a line is not a record ({error}); see `audit verify`")))?;
         if !within(&record, args.since, args.until) {
             continue;
         }
@@ -530,14 +535,13 @@ fn export_to(args: &ExportArgs, around: &Around<'_>, out: &mut dyn Write) -> Don
     Ok(0)
 }
 
-fn hash(text: &str, around: &Around<'_>, out: &mut dyn Write) -> Done {
+fn hash(text: &str, context: &Context<'_>, out: &mut dyn Write) -> Done {
     let arguments: Value =
         serde_json::from_str(text).map_err(|error| Failure::usage(format!("the arguments are not JSON: {error}")))?;
-    let layout = Layout::of(around.home);
-    let salt = keys::salt(&Disk, &layout)?.ok_or_else(|| Failure {
-        code: FAILED,
-        message: format!("{} does not exist; the daemon makes it at its first start", layout.salt().display()),
-    })?;
+    let layout = Layout::of(context.home);
+    let missing =
+        |path: PathBuf| format!("{} does not exist; the first start of the daemon creates it", path.display());
+    let salt = keys::salt(&Disk, &layout)?.ok_or_else(|| Failure::new(missing(layout.salt())))?;
     writeln!(out, "{}", InputHasher::new(&salt).hash(&arguments))?;
     Ok(0)
 }

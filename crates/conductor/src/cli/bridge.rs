@@ -1,7 +1,7 @@
-//! `conductor bridge`: puts what runs inside other programs where they find it, with the address of
-//! this studio in it.
+//! `conductor bridge`: installs the scripts and patches that run inside other programs, with the
+//! address of this studio in them.
 
-use super::args::{Bridge, BridgeCommand, BridgeName};
+use super::args::{BridgeCommand, BridgeName};
 use super::{Failure, Verdict, out::Out};
 use crate::home::Home;
 use conductor_hosts::max;
@@ -11,61 +11,58 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The script as it lies in the User Library of Live.
+/// The control surface script, as installed in the User Library of Live.
 const SCRIPT: [(&str, &str); 7] = [
     ("__init__.py", include_str!("../../../../bridges/live/Conductor/__init__.py")),
     ("door.py", include_str!("../../../../bridges/live/Conductor/door.py")),
     ("edits.py", include_str!("../../../../bridges/live/Conductor/edits.py")),
+    ("path_ids.py", include_str!("../../../../bridges/live/Conductor/path_ids.py")),
     ("reads.py", include_str!("../../../../bridges/live/Conductor/reads.py")),
     ("surface.py", include_str!("../../../../bridges/live/Conductor/surface.py")),
     ("watch.py", include_str!("../../../../bridges/live/Conductor/watch.py")),
-    ("words.py", include_str!("../../../../bridges/live/Conductor/words.py")),
 ];
 
-pub fn run(args: &Bridge, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
-    let BridgeCommand::Install { name, to } = &args.command;
-    match name {
+pub fn run(command: &BridgeCommand, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    let BridgeCommand::Install { name, to } = command;
+    let (value, path, next) = match name {
         BridgeName::Live => {
             let folder = install_script(home, environment, to.as_deref())?;
-            out.show(&json!({ "bridge": "live", "folder": folder }), |out, _| {
-                out.line(format_args!("wrote {}", folder.display()))?;
-                out.line("In Live: Settings > Link, Tempo & MIDI > Control Surface > Conductor (start Live again if it is not listed).")?;
-                out.line("Then `conductor doctor` says whether it is found.")
-            })?;
+            (json!({ "bridge": "live", "folder": folder }), folder, LIVE_NEXT)
         }
         BridgeName::Max | BridgeName::Pd if to.is_some() => {
-            return Err(Failure::Text("the helper patch lies in the studio's own folder; --to is for live".into()));
+            return Err(Failure::Text("the helper patch goes into the studio's own folder; --to is for live".into()));
         }
         BridgeName::Max => {
             let file = max::install(home.root(), &RandomIds)?;
-            out.show(&json!({ "bridge": "max", "file": file }), |out, _| {
-                out.line(format_args!("wrote {}", file.display()))?;
-                out.line("Open it in Max and keep it open. In config.toml: [patch.max] enabled = true")?;
-                out.line("It was tested against a fake Max only: please report what does not work.")
-            })?;
+            (json!({ "bridge": "max", "file": file }), file, MAX_NEXT)
         }
         BridgeName::Pd => {
             let file = attach::install(home.root(), &RandomIds)?;
-            out.show(&json!({ "bridge": "pd", "file": file }), |out, _| {
-                out.line(format_args!("wrote {}", file.display()))?;
-                out.line("Open it in your Pd and keep it open. In config.toml: [patch.pd] mode = \"attach\"")
-            })?;
+            (json!({ "bridge": "pd", "file": file }), file, PD_NEXT)
         }
-    }
-    Ok(Verdict::Good)
+    };
+    out.show(&value, |out, _| out.line(format_args!("wrote {}\n{next}", path.display())))
 }
 
-/// Where Live looks for scripts, when it has been started once.
+const LIVE_NEXT: &str = "\
+In Live: Settings > Link, Tempo & MIDI > Control Surface > Conductor (restart Live if it is not listed).
+Then `conductor doctor` reports whether it is found.";
+const MAX_NEXT: &str = "\
+Open it in Max and keep it open. In config.toml: [patch.max] enabled = true
+It was tested against a fake Max only: please report any problem.";
+const PD_NEXT: &str = "Open it in your Pd and keep it open. In config.toml: [patch.pd] mode = \"attach\"";
+
+/// The folder in which Live looks for scripts; it exists once Live has been started.
 fn remote_scripts(environment: &Environment) -> Option<PathBuf> {
     let library = environment.user_home.as_ref()?.join("Music/Ableton/User Library");
     library.is_dir().then(|| library.join("Remote Scripts"))
 }
 
-/// The folder that Live then shows as a control surface.
+/// Writes the script; Live lists its folder as a control surface.
 fn install_script(home: &Home, environment: &Environment, to: Option<&Path>) -> Result<PathBuf, Failure> {
     let scripts = to.map(Path::to_owned).or_else(|| remote_scripts(environment)).ok_or_else(|| {
         Failure::Text(
-            "no User Library of Live was found under ~/Music/Ableton; say where with --to \"…/User Library/Remote Scripts\""
+            "no User Library of Live was found under ~/Music/Ableton; name the folder with --to \"…/User Library/Remote Scripts\""
                 .into(),
         )
     })?;
@@ -74,7 +71,7 @@ fn install_script(home: &Home, environment: &Environment, to: Option<&Path>) -> 
     for (name, text) in SCRIPT {
         fs::write(folder.join(name), text)?;
     }
-    // The script writes its token into this home and nowhere else.
+    // The script writes its token into this home only.
     fs::write(folder.join("home.txt"), format!("{}\n", home.root().display()))?;
     Ok(folder)
 }

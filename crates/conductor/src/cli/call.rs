@@ -1,5 +1,5 @@
-//! `conductor call TOOL [JSON]`: any tool, through the pipeline. A question it raises is answered
-//! right here, if somebody is here.
+//! `conductor call TOOL [JSON]`: calls any tool through the pipeline. At a terminal, an approval
+//! that the call needs is asked for here.
 
 use super::approvals::ask_yes;
 use super::args::CallArgs;
@@ -19,8 +19,8 @@ pub fn run(args: CallArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
         }
         Some(text) => text.to_owned(),
     };
-    let arguments: Value = serde_json::from_str(&text).map_err(|fault| {
-        Failure::Text(format!("the arguments are no JSON: {fault}; write them like '{{\"mode\":\"Mix\"}}'"))
+    let arguments: Value = serde_json::from_str(&text).map_err(|error| {
+        Failure::Text(format!("the arguments are not JSON: {error}; write them like '{{\"mode\":\"Mix\"}}'"))
     })?;
     let params = json!({ "tool": args.tool, "arguments": arguments });
     let result = match ask(home, "call", params.clone()) {
@@ -29,7 +29,7 @@ pub fn run(args: CallArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
         {
             let id = refused.data["approval_id"].as_str().unwrap_or_default().to_owned();
             let open = ask(home, "approvals.show", json!({ "id": id }))?;
-            out.text(&question::text(&question::record(&open)?, question::columns(io::stdout())))?;
+            out.text(&question::of_answer(&open)?)?;
             if ask_yes(out, "Allow this call once?")? {
                 ask(home, "approvals.allow", json!({ "id": id }))?;
                 ask(home, "call", params)?
@@ -41,6 +41,6 @@ pub fn run(args: CallArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
         other => other?,
     };
     out.data(&result)?;
-    // A plugin's own error result.
-    Ok(if result["isError"] == true { Verdict::Bad } else { Verdict::Good })
+    // A plugin may return an error as its result.
+    Ok(Verdict::good_if(result["isError"] != true))
 }

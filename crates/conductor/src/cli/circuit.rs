@@ -1,45 +1,35 @@
-//! `conductor circuit`: which tools are off after failures, and for which targets.
+//! `conductor circuit`: tools, and their targets, that are off after failures.
 
-use super::args::{Circuit, CircuitCommand};
-use super::{Failure, Verdict, ask, list, out::Out, text};
+use super::args::CircuitCommand;
+use super::{Failure, Verdict, ask_and_show, list, out::Out, text};
 use crate::home::Home;
 use serde_json::json;
 
-pub fn run(args: &Circuit, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    match &args.command {
-        CircuitCommand::List => {
-            let answer = ask(home, "circuit.list", json!({}))?;
-            out.show(&answer, |out, answer| {
-                if list(answer, "circuits").is_empty() {
-                    return out.line("no tool has failed");
+pub fn run(command: &CircuitCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    match command {
+        CircuitCommand::List => ask_and_show(home, out, ("circuit.list", json!({})), |out, answer| {
+            let circuits = list(answer, "circuits");
+            if circuits.is_empty() {
+                return out.line("no tool has failed");
+            }
+            for it in circuits {
+                let (state, failures) = (text(it, "state"), &it["failures"]);
+                out.line(format_args!("{:<32} {state:<8} {failures} failures", text(it, "tool")))?;
+                for it in list(it, "targets") {
+                    let (state, failures) = (text(it, "state"), &it["failures"]);
+                    out.line(format_args!("  {:<30} {state:<8} {failures} failures", text(it, "target")))?;
                 }
-                for circuit in list(answer, "circuits") {
-                    out.line(format_args!(
-                        "{:<32} {:<8} {} failures",
-                        text(circuit, "tool"),
-                        text(circuit, "state"),
-                        circuit["failures"]
-                    ))?;
-                    for target in list(circuit, "targets") {
-                        out.line(format_args!(
-                            "  {:<30} {:<8} {} failures",
-                            text(target, "target"),
-                            text(target, "state"),
-                            target["failures"]
-                        ))?;
-                    }
-                }
-                Ok(())
-            })?;
-        }
+            }
+            Ok(())
+        }),
         CircuitCommand::Reset { tool, all } => {
             super::approvals::at_a_terminal()?;
             if tool.is_none() && !all {
-                return Err(Failure::Text("name a tool, or say --all".into()));
+                return Err(Failure::Text("name a tool, or give --all".into()));
             }
-            let answer = ask(home, "circuit.reset", json!({ "tool": tool }))?;
-            out.show(&answer, |out, answer| out.line(format_args!("reset {}", text(answer, "reset"))))?;
+            ask_and_show(home, out, ("circuit.reset", json!({ "tool": tool })), |out, answer| {
+                out.line(format_args!("reset {}", text(answer, "reset")))
+            })
         }
     }
-    Ok(Verdict::Good)
 }

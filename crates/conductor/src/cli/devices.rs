@@ -1,6 +1,6 @@
 //! `conductor devices`.
 
-use super::{Failure, Verdict, list, out::Out, text};
+use super::{Failure, Verdict, list, out::Out, text, texts};
 use crate::doors::control::client::Client;
 use crate::home::Home;
 use serde_json::{Value, json};
@@ -13,8 +13,16 @@ pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     if let (Value::Object(found), Value::Object(bindings)) = (&mut found, bindings) {
         found.extend(bindings);
     }
-    out.show(&found, show)?;
-    Ok(Verdict::Good)
+    out.show(&found, show)
+}
+
+/// The state of one device binding.
+pub fn state(binding: &Value) -> &'static str {
+    match (binding["connected"] == true, binding["enabled"] == true) {
+        (true, true) => "connected",
+        (true, false) => "muted",
+        (false, _) => "absent",
+    }
 }
 
 fn show(out: &mut Out, found: &Value) -> io::Result<()> {
@@ -23,11 +31,7 @@ fn show(out: &mut Out, found: &Value) -> io::Result<()> {
         out.line("no devices")?;
     }
     for binding in bindings {
-        let state = match (binding["connected"] == true, binding["enabled"] == true) {
-            (true, true) => "connected",
-            (true, false) => "muted",
-            (false, _) => "absent",
-        };
+        let state = state(binding);
         let about = binding["description"].as_str().map(|it| format!("  {it}")).unwrap_or_default();
         let (device, port) = (text(binding, "device_id"), text(binding, "port_name"));
         out.line(format_args!("{device:<12} {state:<10} {port}{about}"))?;
@@ -35,7 +39,7 @@ fn show(out: &mut Out, found: &Value) -> io::Result<()> {
     for (key, label) in
         [("midi_inputs", "MIDI in"), ("midi_outputs", "MIDI out"), ("gamepads", "gamepads"), ("osc_listeners", "OSC")]
     {
-        let names: Vec<&str> = list(found, key).iter().filter_map(Value::as_str).collect();
+        let names = texts(found, key);
         if !names.is_empty() {
             out.line(format_args!("{label:<12} {}", names.join(", ")))?;
         }

@@ -1,7 +1,7 @@
-//! `conductor doctor`: what works on this machine, what does not, and the cure. Looks, changes
+//! `conductor doctor`: checks this machine, and says how to fix what does not work. It changes
 //! nothing.
 
-use super::{Failure, Verdict, out::Out};
+use super::{Failure, Verdict, block_on, list, out::Out, text, texts};
 use crate::config_check::Checked;
 use crate::doors::control::client::{Client, ClientError};
 use crate::home::Home;
@@ -72,7 +72,7 @@ pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verd
         }
         Ok(())
     })?;
-    Ok(if bad { Verdict::Bad } else { Verdict::Good })
+    Ok(Verdict::good_if(!bad))
 }
 
 fn wire(it: &Finding) -> Value {
@@ -84,11 +84,11 @@ fn folder(home: &Home) -> Finding {
     match root.metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Finding::new("home", Grade::Note, format!("{} does not exist yet", root.display()))
-                .cure("`conductor up` makes it")
+                .cure("`conductor up` creates it")
         }
         Err(error) => Finding::new("home", Grade::Bad, format!("{}: {error}", root.display())),
         Ok(found) if !found.is_dir() => Finding::new("home", Grade::Bad, format!("{} is not a folder", root.display()))
-            .cure("move it away, or choose another folder with --home"),
+            .cure("move the file away, or choose another folder with --home"),
         Ok(found) if found.permissions().mode() & 0o077 != 0 => {
             Finding::new("home", Grade::Bad, format!("{} is open to other users", root.display()))
                 .cure(format!("chmod 700 {}", root.display()))
@@ -103,11 +103,11 @@ fn config(home: &Home) -> Finding {
     let (errors, warnings) = (checked.errors(), checked.warnings());
     if !checked.exists() {
         return Finding::new("config", Grade::Note, "no config.toml; the built-in empty mode serves")
-            .cure("`conductor up` writes one with explanations");
+            .cure("`conductor up` writes one with comments");
     }
     match (errors.first(), warnings.len()) {
         (Some(first), _) => {
-            Finding::new("config", Grade::Bad, first.as_str()).cure("`conductor config check` lists every fault")
+            Finding::new("config", Grade::Bad, first.as_str()).cure("`conductor config check` lists every error")
         }
         (None, 0) => Finding::new("config", Grade::Good, path.display().to_string()),
         (None, warnings) => Finding::new("config", Grade::Note, format!("{warnings} warnings"))
@@ -125,17 +125,17 @@ fn daemon(home: &Home) -> Vec<Finding> {
         }
         Err(error) => return vec![Finding::new("daemon", Grade::Bad, error.to_string())],
     };
-    let state = super::text(&status, "lifecycle_state");
+    let state = text(&status, "lifecycle_state");
     let mut findings = vec![match status["config"]["error"].as_str() {
         Some(error) => Finding::new("daemon", Grade::Bad, format!("{state}, and keeps an old configuration: {error}"))
-            .cure("correct the file; it is read again when saved"),
+            .cure("correct the file; the daemon reads it again when it is saved"),
         None => Finding::new("daemon", Grade::Good, format!("{state}, pid {}", status["pid"])),
     }];
     findings.extend(waiting(&status["config"]));
     findings.push(audit(&status["audit"]));
-    findings.extend(hands(&status));
-    for backend in super::list(&status, "backends") {
-        let name = super::text(backend, "name");
+    findings.extend(realtime(&status));
+    for backend in list(&status, "backends") {
+        let name = text(backend, "name");
         findings.push(match backend["reason"].as_str() {
             None => Finding::new(name, Grade::Good, "ready"),
             Some(reason) => Finding::new(name, Grade::Note, reason),
@@ -145,36 +145,36 @@ fn daemon(home: &Home) -> Vec<Finding> {
     findings
 }
 
-/// What of the configuration is not in force until a person accepts it.
+/// The parts of the configuration that are not in force until a person accepts them.
 fn waiting(config: &Value) -> Option<Finding> {
     let cure = "read it and accept it with `conductor config accept`";
     if let Some(why) = config["closed"].as_str() {
         return Some(Finding::new("accepted", Grade::Bad, format!("closed defaults serve: {why}")).cure(cure));
     }
-    let held: Vec<&str> = super::list(config, "held").iter().filter_map(Value::as_str).collect();
-    let since = super::text(config, "held_since");
-    let detail = format!("{} changed in config.toml at {since} and are not in force", held.join(", "));
+    let held = texts(config, "held").join(", ");
+    let since = text(config, "held_since");
+    let detail = format!("{held} changed in config.toml at {since} and are not in force");
     (!held.is_empty()).then(|| Finding::new("accepted", Grade::Note, detail).cure(cure))
 }
 
-/// With a log that cannot be written no tool is served.
+/// No tool is served while the log cannot be written.
 fn audit(audit: &Value) -> Finding {
     match (audit["reason"].as_str(), audit["copy_fault"].as_str()) {
         (Some(reason), _) => Finding::new("audit", Grade::Bad, format!("no tool is served: {reason}"))
-            .cure("make room on the disk, or look with `conductor audit verify`"),
+            .cure("make room on the disk, or check the log with `conductor audit verify`"),
         (None, Some(fault)) => Finding::new("audit", Grade::Note, format!("the second copy is behind: {fault}")),
         (None, None) => Finding::new("audit", Grade::Good, "every call is written to the log"),
     }
 }
 
-/// Whether a busy machine can make a pad wait.
-fn hands(status: &Value) -> Option<Finding> {
+/// Whether the engine's thread runs ahead of ordinary programs.
+fn realtime(status: &Value) -> Option<Finding> {
     Some(match realtime_priority::is_urgent(status["pid"].as_u64()?, realtime_priority::OWNER)? {
-        true => Finding::new("hands", Grade::Good, "come before all ordinary work"),
+        true => Finding::new("realtime", Grade::Good, "the engine thread has real-time priority"),
         false => Finding::new(
-            "hands",
+            "realtime",
             Grade::Note,
-            "take turns with other programs, so a busy machine can make a pad wait",
+            "the engine thread has ordinary priority, so a busy machine can delay a pad",
         )
         .cure(
             "allow real-time priority; on Debian `sudo dpkg-reconfigure jackd2`, then `sudo usermod -aG audio $USER`",
@@ -191,53 +191,51 @@ fn sandbox() -> Finding {
     Finding::new("sandbox", grade, strength.sentence())
 }
 
-/// The truth about who holds the key. A home that has none and needs none is fine.
+/// Where the key of the secrets is. A home without secrets needs no key.
 fn secrets(home: &Home) -> Option<Finding> {
     let status = Client::connect(&home.control_socket()).and_then(|mut it| it.ask("secrets.status", json!({}))).ok()?;
-    let sentence = super::text(&status, "sentence").to_owned();
+    let sentence = text(&status, "sentence");
     Some(match (status["open"].as_bool(), status["count"].as_u64()) {
         (Some(true), _) => Finding::new("secrets", Grade::Good, sentence),
         (_, Some(0)) => Finding::new("secrets", Grade::Note, sentence),
-        _ => Finding::new("secrets", Grade::Bad, sentence).cure("`conductor secrets status` asks again"),
+        _ => Finding::new("secrets", Grade::Bad, sentence).cure("`conductor secrets status` checks again"),
     })
 }
 
-/// The daemon looks when it runs: it may hold the ports that a look needs.
+/// A running daemon does this check itself, since it may hold the ports that the check needs.
 fn live(home: &Home) -> Result<Vec<Finding>, Failure> {
-    let told = match super::ask(home, "live.examine", json!({})) {
-        Ok(told) => told,
+    let examined = match super::ask(home, "live.examine", json!({})) {
         Err(Failure::Client(ClientError::NoDaemon)) => {
             let Ok(serving) = super::offline(home) else { return Ok(Vec::new()) };
-            let settings = live::Settings::of_config(home.root(), &serving.config.live);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            json!({ "checks": runtime.block_on(Live::new(home.root(), settings).examine()) })
+            let user_home = Environment::read().user_home;
+            let settings = live::Settings::of_config(home.root(), user_home.as_deref(), &serving.config.live);
+            json!({ "checks": block_on(Live::new(home.root(), settings).examine())? })
         }
-        Err(failure) => return Err(failure),
+        answer => answer?,
     };
     let grade = |name: &str| [Grade::Good, Grade::Note, Grade::Bad].into_iter().find(|it| it.name() == name);
     let of = |it: &Value| Finding {
-        check: super::text(it, "check").to_owned(),
-        grade: grade(super::text(it, "grade")).unwrap_or(Grade::Note),
-        detail: super::text(it, "detail").to_owned(),
+        check: text(it, "check").to_owned(),
+        grade: grade(text(it, "grade")).unwrap_or(Grade::Note),
+        detail: text(it, "detail").to_owned(),
         cure: it["cure"].as_str().map(str::to_owned),
     };
-    Ok(super::list(&told, "checks").iter().map(of).collect())
+    Ok(list(&examined, "checks").iter().map(of).collect())
 }
 
-/// Needed only where the configuration asks for a running Pd: documents are edited without one.
+/// A missing Pd is bad only when the configuration starts one; patch files are edited without Pd.
 fn pure_data(home: &Home, environment: &Environment) -> Result<Option<Finding>, Failure> {
-    // A file with a fault is told of above.
+    // An unreadable file is reported by `config`.
     let Ok(serving) = super::offline(home) else { return Ok(None) };
     let section = &serving.config.patch.pd;
     let wanted = section.mode == PdMode::Spawn;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let found = runtime.block_on(examine(Path::new(&section.command), &environment.search_path));
+    let found = block_on(examine(Path::new(&section.command), &environment.search_path))?;
     let missing = if wanted { Grade::Bad } else { Grade::Note };
     let other =
         "install Pure Data 0.53 to 0.57 (Debian: puredata-core), or name its program in `command` of [patch.pd]";
     Ok(Some(match found {
         Found::Nothing => {
-            let detail = format!("{} was not found; patches are edited as documents all the same", section.command);
+            let detail = format!("{} was not found; patch files can still be edited", section.command);
             Finding::new("pd", missing, detail).cure(other)
         }
         Found::Dumb { program, why } => {
@@ -247,36 +245,28 @@ fn pure_data(home: &Home, environment: &Environment) -> Result<Option<Finding>, 
             let program = program.display();
             let used = match section.mode {
                 PdMode::Off => "; [patch.pd] mode is off, so no patch runs in it",
-                PdMode::Attach => "; patches run in the Pd that dials in through the helper patch",
+                PdMode::Attach => "; patches run in the Pd that connects through the helper patch",
                 PdMode::Spawn => "",
             };
-            match fit {
-                Fit::Tested => {
-                    let detail = format!("{program}, Pd {version}, the version Conductor is tested with{used}");
-                    Finding::new("pd", Grade::Good, detail)
-                }
-                Fit::Driven => {
-                    let detail =
-                        format!("{program}, Pd {version}; known to be driven alike, tested with {TESTED}{used}");
-                    Finding::new("pd", Grade::Note, detail)
-                }
-                Fit::Refused => {
-                    let detail = format!("{program}, Pd {version}, which Conductor does not know how to drive{used}");
-                    Finding::new("pd", missing, detail).cure(other)
-                }
-            }
+            let (grade, about) = match fit {
+                Fit::Tested => (Grade::Good, ", the version Conductor is tested with".to_owned()),
+                Fit::Driven => (Grade::Note, format!("; expected to work, tested with {TESTED}")),
+                Fit::Refused => (missing, ", which Conductor cannot drive".to_owned()),
+            };
+            let finding = Finding::new("pd", grade, format!("{program}, Pd {version}{about}{used}"));
+            if fit == Fit::Refused { finding.cure(other) } else { finding }
         }
     }))
 }
 
-/// What the system keeps of the limits of a Pd that the daemon starts.
+/// Which limits this system enforces for a Pd that the daemon starts.
 fn pd_sandbox(home: &Home) -> Option<Finding> {
     let serving = super::offline(home).ok()?;
     let section = &serving.config.patch.pd;
     if section.mode != PdMode::Spawn {
         return None;
     }
-    let kept = Kept::here(section.audio.into());
+    let kept = Kept::here(section.audio);
     let grade = if kept.is_whole() { Grade::Good } else { Grade::Note };
     Some(Finding::new("pd sandbox", grade, kept.sentence()))
 }

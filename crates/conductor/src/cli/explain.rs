@@ -1,22 +1,17 @@
-//! `conductor explain`: which mapping an event fires, and why the others do not. The daemon knows
-//! what is connected and muted now; without one the file alone is judged.
+//! `conductor explain`: which mapping an event fires, and why the others do not. A daemon answers
+//! with its connected and muted devices; without a daemon only the file counts.
 
 use super::args::Explain;
-use super::{Failure, Verdict, offline, out::Out};
-use crate::doors::control::client::{Client, ClientError};
+use super::{Failure, Verdict, ask_or_offline, out::Out, text};
 use crate::doors::control::methods;
 use crate::home::Home;
 use serde_json::json;
 
 pub fn run(args: &Explain, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     let Explain { event, mode, device } = args;
-    let result = match Client::connect(&home.control_socket()) {
-        Ok(mut client) => client.ask("explain", json!({ "event": event, "mode": mode, "device": device }))?,
-        Err(ClientError::NoDaemon) => {
-            methods::explain(&offline(home)?.config, event, mode.as_deref(), device.as_deref())?
-        }
-        Err(error) => return Err(error.into()),
-    };
-    out.show(&result, |out, result| out.line(super::text(result, "text").trim_end()))?;
-    Ok(Verdict::Good)
+    let params = json!({ "event": event, "mode": mode, "device": device });
+    let explained = ask_or_offline(home, "explain", params, |config| {
+        methods::explain(config, event, mode.as_deref(), device.as_deref())
+    })?;
+    out.show(&explained, |out, explained| out.line(text(explained, "text").trim_end()))
 }

@@ -1,38 +1,37 @@
-//! `conductor learn`: what a hand plays appears as it is heard; Enter ends it and gives the
-//! triggers that would fire on it.
+//! `conductor learn`: shows events as they are played; Enter ends it and prints the triggers that
+//! would fire on them.
 
 use super::args::Learn;
-use super::{Failure, Verdict, monitor, out::Out, text};
+use super::{Failure, Verdict, list, monitor, out::Out, text};
 use crate::doors::control::client::Client;
 use crate::home::Home;
 use serde_json::{Value, json};
 use std::io::{self, BufRead};
 
 pub fn run(args: &Learn, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    // One connection for both: learning ends with it, so Ctrl-C ends it too.
+    // Learning ends with the connection that started it, so Ctrl-C ends it too.
     let mut client = Client::connect(&home.control_socket())?;
     client.ask("learn.start", json!({ "timeout_ms": args.seconds * 1000, "let_through": args.let_through }))?;
     if !out.is_json() {
         out.line("Play the control a few times, slowly; for an encoder turn it both ways. Enter ends it.")?;
         out.finish()?;
-        show_what_is_heard(Client::connect(&home.control_socket())?)?;
+        show_events(Client::connect(&home.control_socket())?)?;
     }
-    // An input that ended ends it too.
+    // The end of stdin counts as Enter.
     io::stdin().lock().read_line(&mut String::new())?;
     let learned = client.ask("learn.stop", json!({}))?;
-    out.show(&learned, told)?;
-    let heard = learned["suggestions"].as_array().is_some_and(|it| !it.is_empty());
-    Ok(if heard { Verdict::Good } else { Verdict::Bad })
+    out.show(&learned, show)?;
+    Ok(Verdict::good_if(!list(&learned, "suggestions").is_empty()))
 }
 
-/// On a thread of its own, because both the daemon and the person may keep it waiting. It ends with
+/// Prints events on a thread of its own, since the command waits for Enter. The thread ends with
 /// the command.
-fn show_what_is_heard(mut client: Client) -> Result<(), Failure> {
+fn show_events(mut client: Client) -> Result<(), Failure> {
     client.ask("monitor", json!({}))?;
     std::thread::Builder::new().name("heard".into()).spawn(move || {
         let mut out = Out::new(false);
         while let Ok(Some(item)) = client.next_item() {
-            // Whoever closed our output does not want to see more.
+            // The output was closed.
             if out.line(monitor::line(&item)).and_then(|()| out.finish()).is_err() {
                 return;
             }
@@ -41,13 +40,11 @@ fn show_what_is_heard(mut client: Client) -> Result<(), Failure> {
     Ok(())
 }
 
-fn told(out: &mut Out, learned: &Value) -> io::Result<()> {
-    let none = Vec::new();
-    let list = |key: &str| learned[key].as_array().unwrap_or(&none);
-    let (suggestions, info) = (list("suggestions"), list("suggestion_info"));
-    out.line(format_args!("{} events heard", list("events").len()))?;
+fn show(out: &mut Out, learned: &Value) -> io::Result<()> {
+    let (suggestions, info) = (list(learned, "suggestions"), list(learned, "suggestion_info"));
+    out.line(format_args!("{} events heard", list(learned, "events").len()))?;
     if suggestions.is_empty() {
-        return out.line("nothing that a mapping could listen to; is the device muted, or its channel left out?");
+        return out.line("no event that a mapping could listen to; is the device muted, or its channel left out?");
     }
     for (at, trigger) in suggestions.iter().enumerate() {
         let info = info.get(at).unwrap_or(&Value::Null);
@@ -61,7 +58,7 @@ fn told(out: &mut Out, learned: &Value) -> io::Result<()> {
     Ok(())
 }
 
-/// As one line of `config.toml`. Numbers, texts and lists are written alike in both.
+/// A JSON value as one line of TOML. Numbers, texts and lists are the same in both.
 fn inline(value: &Value) -> String {
     match value {
         Value::Object(members) => {

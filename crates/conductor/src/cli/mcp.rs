@@ -1,9 +1,9 @@
-//! `conductor mcp`: the ways an AI client comes in.
+//! `conductor mcp`: connects AI clients.
 //!
-//! stdout of `mcp start` belongs to the protocol; everything for people goes to stderr.
+//! stdout of `mcp start` belongs to the protocol; messages for people go to stderr.
 
-use super::args::{Mcp, McpCommand, McpSetup, McpStart, Transport};
-use super::{Failure, Verdict, out::Out};
+use super::args::{McpCommand, McpSetup, McpStart, Transport};
+use super::{Failure, Verdict, block_on, out::Out, text};
 use crate::doors::control::client::{Client, ClientError};
 use crate::doors::mcp::setup;
 use crate::doors::mcp::stdio::{self, Exit, Hello};
@@ -12,15 +12,14 @@ use conductor_hosts::system::Environment;
 use serde_json::json;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 /// How long a daemon may take to answer after it was started.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
-pub fn run(args: Mcp, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
-    match args.command {
+pub fn run(command: McpCommand, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    match command {
         McpCommand::Start(start) => match start.transport {
             Transport::Stdio => over_stdio(&start, home),
             Transport::Http => over_http(&start, home, out),
@@ -32,7 +31,7 @@ pub fn run(args: Mcp, home: &Home, environment: &Environment, out: &mut Out) -> 
 fn set_up(args: &McpSetup, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
     let client = setup::Client::parse(&args.client).ok_or_else(|| {
         let known: Vec<&str> = setup::Client::ALL.iter().map(|it| it.as_str()).collect();
-        Failure::Text(format!("no client {:?} is known; there are: {}", args.client, known.join(", ")))
+        Failure::Text(format!("unknown client {:?}; there are: {}", args.client, known.join(", ")))
     })?;
     let program = std::env::current_exe()?;
     let places = setup::Places::of(environment.user_home.clone(), std::env::current_dir()?);
@@ -42,9 +41,11 @@ fn set_up(args: &McpSetup, environment: &Environment, out: &mut Out) -> Result<V
     }
     match setup::apply(client, &places, &program) {
         Ok(setup::Done::Written { file }) => {
-            out.line(format_args!("wrote {}; restart {} to see Conductor", file.display(), args.client))?
+            out.line(format_args!("wrote {}; restart {} to connect it to Conductor", file.display(), args.client))?
         }
-        Ok(setup::Done::Unchanged { file }) => out.line(format_args!("{} knows Conductor already", file.display()))?,
+        Ok(setup::Done::Unchanged { file }) => {
+            out.line(format_args!("{} has an entry for Conductor already", file.display()))?
+        }
         Ok(setup::Done::NoFile) => out.line(client.snippet(&program))?,
         Err(fault) => {
             out.line(client.snippet(&program))?;
@@ -66,7 +67,7 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
         let socket = home.root().join("mcp.sock");
         stdio::run(&socket, &hello, || start_daemon(home), signalled(), stdin.as_fd(), stdout.as_fd(), &say).await
     });
-    // A read of the client's pipe may be under way; it ends with the process.
+    // A blocking read of the client's pipe may still run; it ends with the process.
     runtime.shutdown_background();
     match exit {
         Exit::Done => Ok(Verdict::Good),
@@ -74,8 +75,8 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
     }
 }
 
-/// Listens from the moment it is called, not from the first time it is awaited: a signal between
-/// the two would end the process bluntly.
+/// Returns on SIGINT or SIGTERM. It listens from the call on, not from the first poll: a signal
+/// between the two would kill the process.
 fn signalled() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let listening = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
@@ -94,16 +95,13 @@ fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{}", super::out::plain(line));
 }
 
-/// A daemon of its own session, that stays when this process ends.
+/// Starts a daemon in its own session, so that it outlives this process.
 fn start_daemon(home: &Home) -> io::Result<()> {
     home.create().map_err(io::Error::other)?;
     let log = std::fs::OpenOptions::new().create(true).append(true).open(home.root().join("state/daemon.log"))?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--home").arg(home.root()).arg("up").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    // SAFETY: setsid is the only call between fork and exec, and it is safe there.
-    unsafe {
-        command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(io::Error::from));
-    }
+    conductor_hosts::system::children::detach(&mut command);
     command.spawn().map(|_| ())
 }
 
@@ -116,9 +114,8 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
         other => other?,
     };
     let opened = client.ask("http.open", json!({ "address": format!("127.0.0.1:{}", args.port) }))?;
-    let text = |key: &str| opened[key].as_str().unwrap_or_default().to_owned();
-    say(&format!("MCP over HTTP at {}", text("url")));
-    say(&format!("Bearer token in {}", text("token_file")));
+    say(&format!("MCP over HTTP at {}", text(&opened, "url")));
+    say(&format!("Bearer token in {}", text(&opened, "token_file")));
     if out.is_json() {
         out.value(&opened)?;
         out.finish()?;
@@ -133,27 +130,24 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
         }
     });
     if is_over {
-        return Err(Failure::Text("the daemon has ended, and with it this door".to_owned()));
+        return Err(Failure::Text("the daemon has ended, so MCP over HTTP is no longer served".to_owned()));
     }
-    // The daemon closes the port when this connection ends, and unless others opened it too.
+    // The daemon closes the port when the last connection that opened it ends.
     client.finish();
     runtime.shutdown_background();
     Ok(Verdict::Good)
 }
 
 fn wait_for_daemon(home: &Home) -> Result<Client, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let found = runtime.block_on(async {
-        let answered = async {
-            loop {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                if let Ok(client) = Client::connect(&home.control_socket()) {
-                    return client;
-                }
+    let connected = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if let Ok(client) = Client::connect(&home.control_socket()) {
+                return client;
             }
-        };
-        tokio::time::timeout(START_PATIENCE, answered).await
-    });
+        }
+    };
+    let found = block_on(async { tokio::time::timeout(START_PATIENCE, connected).await })?;
     found.map_err(|_| {
         Failure::Text(format!("the daemon did not start; see {}", home.root().join("state/daemon.log").display()))
     })

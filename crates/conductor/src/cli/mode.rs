@@ -1,17 +1,15 @@
 //! `conductor mode set`.
 
-use super::args::{Mode, ModeCommand};
-use super::{Failure, Verdict, ask, out::Out, text};
+use super::args::ModeCommand;
+use super::{Failure, Verdict, ask_and_show, out::Out, text};
 use crate::home::Home;
 use serde_json::json;
 
-pub fn run(args: Mode, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    let ModeCommand::Set { name, .. } = args.command;
-    // Without a name it is `--auto`.
-    let switched = match name {
-        Some(name) => ask(home, "mode.set", json!({ "mode": name }))?,
-        None => ask(home, "mode.auto", json!({}))?,
+pub fn run(command: ModeCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    // Without a name, `--auto` was given.
+    let request = match command {
+        ModeCommand::Set { name: Some(name), .. } => ("mode.set", json!({ "mode": name })),
+        ModeCommand::Set { name: None, .. } => ("mode.auto", json!({})),
     };
-    out.show(&switched, |out, switched| out.line(format_args!("mode {}", text(switched, "mode_name"))))?;
-    Ok(Verdict::Good)
+    ask_and_show(home, out, request, |out, switched| out.line(format_args!("mode {}", text(switched, "mode_name"))))
 }

@@ -1,9 +1,9 @@
-//! `conductor monitor`: who is there, what they play, what fires and why, how long it took and what
-//! was dropped. On a terminal a picture that keeps up; elsewhere a head and then one line per
-//! record, until interrupted. Or the bytes at a port.
+//! `conductor monitor`: shows devices, events, fired mappings with reasons, latency and drops. On a
+//! terminal it redraws one screen; elsewhere it prints a summary and then one line per record,
+//! until interrupted. With `--port` it prints the bytes at a port.
 
 use super::args::Monitor;
-use super::{Failure, Verdict, list, out::Out, text};
+use super::{Failure, Verdict, devices, list, out::Out, text};
 use crate::doors::control::client::{Client, ClientError};
 use crate::home::Home;
 use conductor_core::text::escape;
@@ -14,15 +14,15 @@ use std::io::{self, IsTerminal};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// A picture is at least this old before the next one: more often nobody reads.
-const PICTURE_US: u64 = 50_000;
-/// Devices come and go, and numbers move, without any record.
-const LOOK: Duration = Duration::from_millis(500);
-/// Latencies that the figures are made of.
+/// Time between two redraws.
+const REDRAW_US: u64 = 50_000;
+/// The screen is redrawn after this time even without a new record: devices and counters change.
+const REFRESH: Duration = Duration::from_millis(500);
+/// Number of latencies that the figures are computed from.
 const LATENCIES: usize = 500;
-/// Lines that are kept for a terminal that grows.
+/// Lines kept for a terminal that becomes larger.
 const LINES: usize = 500;
-/// What a terminal that does not say is taken for.
+/// Rows and columns of a terminal that does not report its size.
 const SCREEN: (usize, usize) = (24, 80);
 
 pub fn run(args: Monitor, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
@@ -32,7 +32,7 @@ pub fn run(args: Monitor, home: &Home, out: &mut Out) -> Result<Verdict, Failure
             return watch(client, home, out);
         }
         let (status, bindings) = now(&mut client)?;
-        for line in head(&status).into_iter().chain(devices(&bindings)).chain([String::new()]) {
+        for line in head(&status).into_iter().chain(device_lines(&bindings)).chain([String::new()]) {
             out.line(escape(&line))?;
         }
         out.finish()?;
@@ -52,13 +52,13 @@ fn now(client: &mut Client) -> Result<(Value, Value), ClientError> {
     Ok((client.ask("status", json!({}))?, client.ask("bindings", json!({}))?))
 }
 
-/// Draws until the daemon ends or the person interrupts it. It draws over itself and hides nothing,
-/// so that an interrupted one leaves an ordinary terminal with the last picture on it.
+/// Draws until the daemon ends or the person interrupts it. It changes no terminal mode, so an
+/// interrupt leaves an ordinary terminal with the last picture.
 fn watch(mut records: Client, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     let mut asking = Client::connect(&home.control_socket())?;
     records.ask("monitor", json!({}))?;
     let (sender, items) = sync_channel(LINES);
-    // The daemon and the next picture may both keep it waiting. It ends with the command.
+    // A thread of its own, since it waits for the daemon. It ends with the command.
     std::thread::Builder::new().name("records".into()).spawn(move || {
         while let Ok(Some(item)) = records.next_item() {
             if sender.send(item).is_err() {
@@ -77,14 +77,14 @@ fn watch(mut records: Client, home: &Home, out: &mut Out) -> Result<Verdict, Fai
         };
         draw(out, &view.picture(&status, &bindings, screen()))?;
         let drawn = clock.now();
-        let mut patience = LOOK;
+        let mut patience = REFRESH;
         loop {
             match view.take_next(&items, patience) {
                 Ok(()) => {}
                 Err(RecvTimeoutError::Timeout) => break,
                 Err(RecvTimeoutError::Disconnected) => return ended(out),
             }
-            patience = Duration::from_micros(drawn.plus_us(PICTURE_US).since(clock.now()));
+            patience = Duration::from_micros(drawn.plus_us(REDRAW_US).since(clock.now()));
         }
     }
 }
@@ -99,7 +99,7 @@ fn screen() -> (usize, usize) {
     size.map(|it| (it.ws_row.into(), it.ws_col.into())).filter(|it| it.0 > 0 && it.1 > 0).unwrap_or(SCREEN)
 }
 
-/// Line by line over what stood there; what is left below is wiped last, so that nothing flickers.
+/// Overwrites line by line and clears the rest of the screen last, so that nothing flickers.
 fn draw(out: &mut Out, lines: &[String]) -> io::Result<()> {
     out.control("\x1b[H")?;
     for line in lines {
@@ -110,13 +110,13 @@ fn draw(out: &mut Out, lines: &[String]) -> io::Result<()> {
     out.finish()
 }
 
-/// What was heard of the trace so far.
+/// The records received so far.
 #[derive(Default)]
 struct View {
     lines: VecDeque<String>,
     latencies: VecDeque<u64>,
     next_seq: Option<u64>,
-    /// Records that came faster than they were taken.
+    /// Records that arrived faster than they were read.
     missed: u64,
 }
 
@@ -138,19 +138,19 @@ impl View {
         }
     }
 
-    /// As many lines as fit; the newest record stands last.
+    /// As many lines as fit, with the newest record last.
     fn picture(&self, status: &Value, bindings: &Value, (rows, columns): (usize, usize)) -> Vec<String> {
         let mut lines: Vec<String> = head(status).into_iter().chain([self.latency()]).collect();
-        lines.extend(devices(bindings));
+        lines.extend(device_lines(bindings));
         lines.extend(list(status, "backends").iter().filter(|it| it["reason"].is_string()).map(|it| {
             let (name, reason) = (text(it, "name"), text(it, "reason"));
             format!("  {:<12} {:<10} {reason}", name, text(it, "state"))
         }));
         lines.push(match self.lines.is_empty() {
             true => "play something; Ctrl-C ends this".to_owned(),
-            false => "device, event, mapping, gesture, what became of it and why (how long it took)".to_owned(),
+            false => "device, event, mapping, gesture, outcome and reason (latency)".to_owned(),
         });
-        // The last row stays empty: a line end there would scroll.
+        // The last row stays empty: a line break there would scroll.
         let left = rows.saturating_sub(lines.len() + 1);
         lines.extend(self.lines.iter().skip(self.lines.len().saturating_sub(left)).map(|it| format!("  {it}")));
         lines.truncate(rows.saturating_sub(1));
@@ -166,7 +166,7 @@ impl View {
             (Some(p50), Some(p99), Some(most)) => {
                 format!("latency p50 {p50} us, p99 {p99} us, most {most} us of the last {}{missed}", sorted.len())
             }
-            (_, _, _) => format!("latency: nothing was timed yet{missed}"),
+            (_, _, _) => format!("latency: no measurement yet{missed}"),
         }
     }
 }
@@ -178,7 +178,7 @@ fn keep<T>(all: &mut VecDeque<T>, new: T, most: usize) {
     all.push_back(new);
 }
 
-/// How it is, before what happens.
+/// The summary above the records.
 fn head(status: &Value) -> Vec<String> {
     let count = |key: &str| status["statistics"][key].as_u64().unwrap_or(0);
     let mut lines = vec![format!(
@@ -199,16 +199,9 @@ fn head(status: &Value) -> Vec<String> {
     lines
 }
 
-/// Who is there.
-fn devices(bindings: &Value) -> Vec<String> {
+fn device_lines(bindings: &Value) -> Vec<String> {
     let row = |row: &Value| {
-        let is = |key: &str| row[key] == true;
-        let state = match (is("connected"), is("enabled")) {
-            (true, true) => "connected",
-            (true, false) => "muted",
-            (false, _) => "absent",
-        };
-        format!("  {:<12} {state:<10} {}", text(row, "device_id"), text(row, "port_name"))
+        format!("  {:<12} {:<10} {}", text(row, "device_id"), devices::state(row), text(row, "port_name"))
     };
     list(bindings, "device_bindings").iter().map(row).collect()
 }
@@ -260,7 +253,7 @@ mod tests {
         assert_eq!(picture[2], "latency p50 200 us, p99 400 us, most 400 us of the last 41, 3 records not shown");
         assert!(
             picture[3].contains("muted") && picture[3].contains("\\u{1b}[2J"),
-            "what deceives is written out: {whole}"
+            "control characters are escaped: {whole}"
         );
         assert!(picture[4].contains("absent") && picture[5].contains("no server"), "{whole}");
         assert_eq!(picture[10], "  pads on:44 fired (7 us)");

@@ -1,9 +1,9 @@
-//! Where results go. The one place of the command line that writes to stdout and stderr.
+//! Writes results and errors to stdout and stderr; the rest of the command line does not.
 //!
-//! Names of modes, tracks and files come from elsewhere, so every line is escaped here: no output
-//! moves the cursor or hides a part of itself. JSON stays JSON.
+//! Names of modes, tracks and files are untrusted, so every line is escaped here: no output can
+//! move the cursor or hide a part of itself. JSON stays JSON.
 
-use super::Failure;
+use super::{Failure, Verdict};
 use conductor_core::text::{escape, escape_json};
 use serde_json::Value;
 use std::fmt::Display;
@@ -28,12 +28,12 @@ impl Out {
         writeln!(self.stdout, "{}", plain(&text.to_string()))
     }
 
-    /// Whole lines that end themselves.
+    /// Complete lines, each with its line break.
     pub fn text(&mut self, lines: &str) -> io::Result<()> {
         self.stdout.write_all(plain(lines).as_bytes())
     }
 
-    /// A control sequence of our own, to draw on a terminal.
+    /// An unescaped control sequence, to draw on a terminal.
     pub fn control(&mut self, sequence: &'static str) -> io::Result<()> {
         self.stdout.write_all(sequence.as_bytes())
     }
@@ -43,7 +43,7 @@ impl Out {
         writeln!(self.stdout, "{}", escape_json(&value.to_string()))
     }
 
-    /// A tool's result: data, for people too.
+    /// A tool's result: JSON for programs and people.
     pub fn data(&mut self, value: &Value) -> io::Result<()> {
         if self.json {
             return self.value(value);
@@ -51,12 +51,21 @@ impl Out {
         writeln!(self.stdout, "{}", escape_json(&serde_json::to_string_pretty(value)?))
     }
 
-    /// Shows a result either way.
-    pub fn show(&mut self, value: &Value, text: impl FnOnce(&mut Self, &Value) -> io::Result<()>) -> io::Result<()> {
-        if self.json { self.value(value) } else { text(self, value) }
+    /// Shows a result: as JSON, or as `text` writes it. Always good, so that it can end a command.
+    pub fn show(
+        &mut self,
+        value: &Value,
+        text: impl FnOnce(&mut Self, &Value) -> io::Result<()>,
+    ) -> Result<Verdict, Failure> {
+        if self.json {
+            self.value(value)?
+        } else {
+            text(self, value)?
+        }
+        Ok(Verdict::Good)
     }
 
-    /// For results that are written as they are found.
+    /// For results that are written piece by piece.
     pub fn writer(&mut self) -> &mut dyn Write {
         &mut self.stdout
     }
@@ -65,9 +74,9 @@ impl Out {
         self.stdout.flush()
     }
 
-    /// Says why a command failed. What was written before stays.
+    /// Reports why a command failed.
     pub fn fail(&mut self, failure: &Failure) {
-        // Nowhere is left to report that these writes fail.
+        // Errors of these writes cannot be reported anywhere.
         if self.json {
             let _ = self.value(&failure.to_wire());
             let _ = self.finish();
@@ -82,7 +91,7 @@ impl Out {
     }
 }
 
-/// Lines without a character that deceives. Tabs and the line ends of other systems are harmless.
+/// Escapes every control character but tabs, line breaks and carriage returns before a line break.
 pub fn plain(lines: &str) -> String {
     let line = |line: &str| {
         let (line, end) = line.strip_suffix('\r').map_or((line, ""), |line| (line, "\r"));

@@ -1,12 +1,11 @@
 //! `conductor panic`.
 
-use super::{Failure, Verdict, ask, out::Out};
+use super::{Failure, Verdict, ask_and_show, out::Out};
 use crate::home::Home;
 use serde_json::json;
 
 pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    let report = ask(home, "panic", json!({}))?;
-    out.show(&report, |out, report| {
+    ask_and_show(home, out, ("panic", json!({})), |out, report| {
         let count = |key: &str| report[key].as_u64().unwrap_or(0);
         out.line(format_args!(
             "silenced {} ports; released {} notes and {} keys; cancelled {} actions",
@@ -15,6 +14,5 @@ pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
             count("keys_released"),
             count("actions_cancelled")
         ))
-    })?;
-    Ok(Verdict::Good)
+    })
 }

@@ -1,17 +1,15 @@
-//! `conductor patch check|info|diff|render`. Reads files itself, wherever the person says they are;
-//! no daemon is asked.
+//! `conductor patch check|info|diff|render`. Reads the files directly, without a daemon.
 
-use super::args::{Patch, PatchCommand};
-use super::{Failure, Verdict, list, out::Out, text};
-use conductor_hosts::paint;
-use conductor_patch::render::{Options, render};
+use super::args::PatchCommand;
+use super::{Failure, Verdict, file_error, list, out::Out, text, texts};
+use conductor_hosts::picture::patch;
 use conductor_patch::{Diagnostic, Document, Format, Limits, Severity, diff};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub fn run(args: &Patch, out: &mut Out) -> Result<Verdict, Failure> {
-    match &args.command {
+pub fn run(command: &PatchCommand, out: &mut Out) -> Result<Verdict, Failure> {
+    match command {
         PatchCommand::Check { files } => check(files, out),
         PatchCommand::Info { file } => info(file, out),
         PatchCommand::Diff { a, b } => compare(a, b, out),
@@ -20,19 +18,17 @@ pub fn run(args: &Patch, out: &mut Out) -> Result<Verdict, Failure> {
 }
 
 fn read(path: &Path) -> Result<(Vec<u8>, Document), Failure> {
-    let shown = path.display();
     let format = path
         .file_name()
         .and_then(|it| Format::of_name(&it.to_string_lossy()))
-        .ok_or_else(|| Failure::Text(format!("{shown}: the ending is none of .maxpat, .maxhelp, .amxd, .pd")))?;
+        .ok_or_else(|| file_error(path, "the file extension is none of .maxpat, .maxhelp, .amxd, .pd"))?;
     let limits = Limits::default();
-    let size = fs::metadata(path).map_err(|fault| Failure::Text(format!("{shown}: {fault}")))?.len();
+    let size = fs::metadata(path).map_err(|error| file_error(path, error))?.len();
     if size > limits.max_bytes as u64 {
-        return Err(Failure::Text(format!("{shown} has {size} bytes; at most {} are read", limits.max_bytes)));
+        return Err(file_error(path, format_args!("{size} bytes; the limit is {}", limits.max_bytes)));
     }
-    let bytes = fs::read(path).map_err(|fault| Failure::Text(format!("{shown}: {fault}")))?;
-    let document =
-        Document::open(bytes.clone(), format, &limits).map_err(|fault| Failure::Text(format!("{shown}: {fault}")))?;
+    let bytes = fs::read(path).map_err(|error| file_error(path, error))?;
+    let document = Document::open(bytes.clone(), format, &limits).map_err(|error| file_error(path, error))?;
     Ok((bytes, document))
 }
 
@@ -47,31 +43,25 @@ fn wire(diagnostic: &Diagnostic) -> Value {
 }
 
 fn check(files: &[PathBuf], out: &mut Out) -> Result<Verdict, Failure> {
-    let mut verdict = Verdict::Good;
-    let mut rows = Vec::new();
-    for path in files {
-        let row = match read(path) {
-            Ok((bytes, document)) => {
-                let same = document.to_bytes() == bytes;
-                let found: Vec<Value> = document.diagnostics().iter().map(wire).collect();
-                json!({ "file": path, "readable": true, "unchanged": same, "diagnostics": found })
-            }
-            Err(failure) => json!({
-                "file": path, "readable": false, "unchanged": false, "message": failure.to_string(), "diagnostics": [],
-            }),
-        };
-        if row["unchanged"] != json!(true) {
-            verdict = Verdict::Bad;
+    let check_one = |path: &PathBuf| match read(path) {
+        Ok((bytes, document)) => {
+            let same = document.to_bytes() == bytes;
+            let found: Vec<Value> = document.diagnostics().iter().map(wire).collect();
+            json!({ "file": path, "readable": true, "unchanged": same, "diagnostics": found })
         }
-        rows.push(row);
-    }
+        Err(failure) => json!({
+            "file": path, "readable": false, "unchanged": false, "message": failure.to_string(), "diagnostics": [],
+        }),
+    };
+    let rows: Vec<Value> = files.iter().map(check_one).collect();
+    let verdict = Verdict::good_if(rows.iter().all(|it| it["unchanged"] == true));
     out.show(&json!({ "files": rows }), |out, value| {
         for row in list(value, "files") {
-            if row["readable"] != json!(true) {
+            if row["readable"] != true {
                 out.line(text(row, "message"))?;
                 continue;
             }
-            let word = if row["unchanged"] == json!(true) { "ok" } else { "a save would change bytes" };
+            let word = if row["unchanged"] == true { "ok" } else { "a save would change bytes" };
             out.line(format_args!("{}: {word}", text(row, "file")))?;
             for it in list(row, "diagnostics") {
                 let place = it["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();
@@ -101,9 +91,9 @@ fn info(path: &Path, out: &mut Out) -> Result<Verdict, Failure> {
         let version = document.app_version().map(|it| format!(", written by Max {it}")).unwrap_or_default();
         out.line(format_args!("{}: {} ({}){version}", path.display(), text(value, "format"), text(value, "style")))?;
         out.line(format_args!("{objects} objects and {cords} cords in {patchers} patchers, {} bytes", bytes.len()))?;
-        let unknown: Vec<&str> = list(value, "unknown_classes").iter().filter_map(Value::as_str).collect();
+        let unknown = texts(value, "unknown_classes");
         if !unknown.is_empty() {
-            out.line(format_args!("not known here: {}", unknown.join(", ")))?;
+            out.line(format_args!("unknown classes: {}", unknown.join(", ")))?;
         }
         if let Some(reason) = document.read_only() {
             out.line(format_args!("cannot be edited: {reason}"))?;
@@ -112,14 +102,13 @@ fn info(path: &Path, out: &mut Out) -> Result<Verdict, Failure> {
             out.line(format_args!("{}: {}", text(it, "severity"), text(it, "message")))?;
         }
         Ok(())
-    })?;
-    Ok(Verdict::Good)
+    })
 }
 
 fn compare(a: &Path, b: &Path, out: &mut Out) -> Result<Verdict, Failure> {
     let ((_, before), (_, after)) = (read(a)?, read(b)?);
     if before.format().is_pd() != after.format().is_pd() {
-        return Err(Failure::Text("a patch of Max and one of Pure Data cannot be compared".to_owned()));
+        return Err(Failure::Text("a Max patch and a Pure Data patch cannot be compared".to_owned()));
     }
     let found = diff(&before, &after, 3);
     let changes: Vec<Value> = found
@@ -135,29 +124,27 @@ fn compare(a: &Path, b: &Path, out: &mut Out) -> Result<Verdict, Failure> {
             out.line(format_args!("{} {}:{from}{to}", it.kind.name(), it.subject))?;
         }
         if found.changes.is_empty() && !found.identical {
-            out.line("the same patch, spelled differently")?;
+            out.line("the same patch, written differently")?;
         }
         Ok(())
     })?;
-    Ok(if found.identical { Verdict::Good } else { Verdict::Bad })
+    Ok(Verdict::good_if(found.identical))
 }
 
 fn draw(path: &Path, to: Option<&Path>, out: &mut Out) -> Result<Verdict, Failure> {
     let (_, document) = read(path)?;
     let to = to.map_or_else(|| path.with_extension("png"), Path::to_owned);
-    let picture = render(&document.root(), &Options::default());
+    let drawn = patch::draw(&document.root(), &patch::Options::default());
+    let picture = &drawn.picture;
     let ending = to.extension().map(|it| it.to_string_lossy().to_lowercase());
     let bytes = match ending.as_deref() {
         Some("svg") => picture.to_svg().into_bytes(),
-        Some("png") => paint::png(&paint::Picture::from(&picture)).map_err(|fault| Failure::Text(fault.to_string()))?,
-        Some(_) | None => {
-            return Err(Failure::Text(format!("{}: give a name that ends in .png or .svg", to.display())));
-        }
+        Some("png") => picture.to_png().map_err(|error| file_error(&to, error))?,
+        Some(_) | None => return Err(file_error(&to, "give a name that ends in .png or .svg")),
     };
-    fs::write(&to, bytes).map_err(|fault| Failure::Text(format!("{}: {fault}", to.display())))?;
-    let value = json!({ "file": to, "width": picture.width, "height": picture.height, "omitted": picture.omitted });
-    out.show(&value, |out, _| out.line(to.display()))?;
-    Ok(Verdict::Good)
+    fs::write(&to, bytes).map_err(|error| file_error(&to, error))?;
+    let value = json!({ "file": to, "width": picture.width, "height": picture.height, "omitted": drawn.omitted });
+    out.show(&value, |out, _| out.line(to.display()))
 }
 
 #[cfg(test)]
@@ -175,7 +162,7 @@ mod tests {
     }
 
     fn verdict(command: PatchCommand) -> Option<Verdict> {
-        run(&Patch { command }, &mut Out::new(true)).ok()
+        run(&command, &mut Out::new(true)).ok()
     }
 
     #[test]

@@ -1,18 +1,16 @@
-//! `conductor performance on|off`: while it is on, only the person in the room changes what is on
-//! stage.
+//! `conductor performance on|off`: while the lock is on, only a person changes what is on stage.
 
 use super::approvals::at_a_terminal;
-use super::args::Performance;
-use super::{Failure, Verdict, ask, out::Out};
+use super::args::{Performance, Switch};
+use super::{Failure, Verdict, ask_and_show, out::Out};
 use crate::home::Home;
 use serde_json::json;
 
 pub fn run(args: &Performance, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     at_a_terminal()?;
-    let on = args.state.is_on();
-    let answer = ask(home, "performance.set", json!({ "on": on }))?;
-    out.show(&answer, |out, _| {
-        out.line(if on { "the performance lock is on" } else { "the performance lock is off" })
-    })?;
-    Ok(Verdict::Good)
+    let (on, text) = match args.state {
+        Switch::On => (true, "the performance lock is on"),
+        Switch::Off => (false, "the performance lock is off"),
+    };
+    ask_and_show(home, out, ("performance.set", json!({ "on": on })), |out, _| out.line(text))
 }

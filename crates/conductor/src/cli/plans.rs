@@ -1,53 +1,42 @@
-//! `conductor plans`: changes of the configuration that wait for a person.
+//! `conductor plans`: configuration changes that wait for a person, and their undo.
 
 use super::approvals::{ask_yes, at_a_terminal};
-use super::args::{Plans, PlansCommand};
-use super::{Failure, Verdict, ask, list, out::Out, question, text};
+use super::args::PlansCommand;
+use super::question::fact;
+use super::{Failure, Verdict, ask, ask_and_show, list, out::Out, question, text, texts};
 use crate::home::Home;
-use conductor_core::pending::Fact;
 use conductor_core::text::escape;
 use serde_json::{Value, json};
 use std::io;
 
-pub fn run(args: Plans, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    match args.command {
-        PlansCommand::List => {
-            let answer = ask(home, "plans.list", json!({}))?;
-            out.show(&answer, |out, answer| {
-                if list(answer, "plans").is_empty() && list(answer, "edits").is_empty() {
-                    return out.line("no plans");
-                }
-                let row = |short: &str, state: &str, what: &str| Fact {
-                    label: short.to_owned(),
-                    text: format!("{state}  {what}"),
-                };
-                let edits = list(answer, "edits").iter().map(|it| row(text(it, "short"), "done", text(it, "summary")));
-                let plans = list(answer, "plans").iter().map(|it| {
-                    let id = text(it, "plan_id");
-                    row(answer["shorts"][id].as_str().unwrap_or(id), text(it, "status"), text(it, "description"))
-                });
-                question::list(out, edits.chain(plans))
-            })?;
-        }
-        PlansCommand::Show { id } => {
-            let record = ask(home, "plans.show", json!({ "id": id }))?;
-            out.show(&record, show)?;
-        }
+pub fn run(command: PlansCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    match command {
+        PlansCommand::List => ask_and_show(home, out, ("plans.list", json!({})), |out, answer| {
+            let (edits, plans) = (list(answer, "edits"), list(answer, "plans"));
+            if plans.is_empty() && edits.is_empty() {
+                return out.line("no plans");
+            }
+            let edits = edits.iter().map(|it| fact(text(it, "short"), format!("done  {}", text(it, "summary"))));
+            let plans = plans.iter().map(|it| {
+                let id = text(it, "plan_id");
+                let short = answer["shorts"][id].as_str().unwrap_or(id);
+                fact(short, format!("{}  {}", text(it, "status"), text(it, "description")))
+            });
+            question::list(out, edits.chain(plans))
+        }),
+        PlansCommand::Show { id } => ask_and_show(home, out, ("plans.show", json!({ "id": id })), show),
         PlansCommand::Apply { id } => {
             at_a_terminal()?;
-            let applied = ask(home, "plans.apply", json!({ "id": id }))?;
-            out.show(&applied, |out, applied| {
+            ask_and_show(home, out, ("plans.apply", json!({ "id": id })), |out, applied| {
                 out.line(format_args!("applied: {}", escape(text(&applied["plan"], "description"))))?;
-                for fault in list(applied, "faults") {
-                    out.line(format_args!("  {}", fault.as_str().unwrap_or_default()))?;
-                }
-                Ok(())
-            })?;
+                texts(applied, "faults").iter().try_for_each(|it| out.line(format_args!("  {it}")))
+            })
         }
         PlansCommand::Reject { id } => {
             at_a_terminal()?;
-            let plan = ask(home, "plans.reject", json!({ "id": id }))?;
-            out.show(&plan, |out, plan| out.line(format_args!("rejected: {}", escape(text(plan, "description")))))?;
+            ask_and_show(home, out, ("plans.reject", json!({ "id": id })), |out, plan| {
+                out.line(format_args!("rejected: {}", escape(text(plan, "description"))))
+            })
         }
         PlansCommand::Undo { id } => {
             at_a_terminal()?;
@@ -57,59 +46,47 @@ pub fn run(args: Plans, home: &Home, out: &mut Out) -> Result<Verdict, Failure> 
             }
             let inverse = ask(home, "plans.undo", json!({ "id": id }))?;
             diff(out, text(&inverse, "diff_preview"))?;
-            let inverse_id = text(&inverse, "plan_id");
-            if ask_yes(out, "Undo it like this?")? {
-                let applied = ask(home, "plans.apply", json!({ "id": inverse_id }))?;
-                out.show(&applied, |out, _| out.line("undone"))?;
-            } else {
-                ask(home, "plans.reject", json!({ "id": inverse_id }))?;
+            let params = json!({ "id": text(&inverse, "plan_id") });
+            if !ask_yes(out, "Undo it like this?")? {
+                ask(home, "plans.reject", params)?;
                 out.line("left as it is")?;
                 return Ok(Verdict::Bad);
             }
+            ask_and_show(home, out, ("plans.apply", params), |out, _| out.line("undone"))
         }
     }
-    Ok(Verdict::Good)
 }
 
-/// A file is put back as it was.
+/// Restores the file as it was before the edit.
 fn undo_edit(record: &Value, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     out.line(escape(text(record, "summary")))?;
-    if !ask_yes(out, "Put back what was there before?")? {
+    if !ask_yes(out, "Restore the file as it was before?")? {
         out.line("left as it is")?;
         return Ok(Verdict::Bad);
     }
-    let undone = ask(home, "plans.undo", json!({ "id": record["id"] }))?;
-    out.show(&undone, |out, undone| out.line(format_args!("undone: {}", escape(text(undone, "path")))))?;
-    Ok(Verdict::Good)
+    ask_and_show(home, out, ("plans.undo", json!({ "id": record["id"] })), |out, undone| {
+        out.line(format_args!("undone: {}", escape(text(undone, "path"))))
+    })
 }
 
 fn show(out: &mut Out, record: &Value) -> io::Result<()> {
-    out.line(format_args!("Plan {} ({})", text(record, "short"), text(record, "state")))?;
-    let fact = |label: &str, text: &str| Fact { label: label.to_owned(), text: text.to_owned() };
+    let short = text(record, "short");
+    out.line(format_args!("Plan {short} ({})", text(record, "state")))?;
     let mut facts = vec![
         fact("what", text(record, "summary")),
         fact("who", text(record, "principal")),
         fact("until", text(record, "expires_at")),
     ];
-    facts.extend(list(record, "warnings").iter().map(|it| fact("warning", it.as_str().unwrap_or_default())));
-    let mut shown = String::new();
-    question::facts(&mut shown, &facts, question::columns(io::stdout()));
-    out.text(&shown)?;
+    facts.extend(texts(record, "warnings").into_iter().map(|it| fact("warning", it)));
+    question::list(out, facts.into_iter())?;
     diff(out, text(record, "diff_preview"))?;
     if record["state"] == "pending" {
-        out.line(format_args!(
-            "\nconductor plans apply {}   or   conductor plans reject {}",
-            text(record, "short"),
-            text(record, "short")
-        ))?;
+        out.line(format_args!("\nconductor plans apply {short}   or   conductor plans reject {short}"))?;
     }
     Ok(())
 }
 
-/// Every line behind the mark of a question: what a plan writes is a client's text.
+/// The diff as one fact, so that every line is behind the mark: its text comes from a client.
 fn diff(out: &mut Out, preview: &str) -> io::Result<()> {
-    let mut shown = String::new();
-    let fact = Fact { label: "change".to_owned(), text: preview.to_owned() };
-    question::facts(&mut shown, &[fact], question::columns(io::stdout()));
-    out.text(&shown)
+    question::list(out, [fact("change", preview)].into_iter())
 }

@@ -1,8 +1,8 @@
-//! `conductor plugins`: what lies in the folder of plugins, and what of it a person lets run.
+//! `conductor plugins`: lists, checks, creates, enables and disables plugins.
 
 use super::approvals::{ask_yes, at_a_terminal};
-use super::args::{PluginEnable, PluginHost, Plugins, PluginsCommand};
-use super::{Failure, Verdict, ask, list, out::Out, text};
+use super::args::{PluginEnable, PluginHost, PluginsCommand};
+use super::{Failure, Verdict, ask, ask_and_show, block_on, file_error, list, out::Out, text, texts};
 use crate::home::Home;
 use conductor_core::text::escape;
 use conductor_gateway::tools::plugins;
@@ -22,52 +22,43 @@ pub fn host(args: &PluginHost) -> ExitCode {
     child::run(&Limits { cpu_ms: args.cpu_ms, heap_mb: args.heap_mb, stack_kb: args.stack_kb })
 }
 
-pub fn run(args: Plugins, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    match args.command {
-        PluginsCommand::List => {
-            let answer = ask(home, "plugins.list", json!({}))?;
-            out.show(&answer, show_list)?;
-        }
-        PluginsCommand::Check { file } => return check(&file, home, out),
-        PluginsCommand::New { name } => write_new(&name, home, out)?,
-        PluginsCommand::Enable(args) => return enable(args, home, out),
+pub fn run(command: PluginsCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    match command {
+        PluginsCommand::List => ask_and_show(home, out, ("plugins.list", json!({})), show_list),
+        PluginsCommand::Check { file } => check(&file, home, out),
+        PluginsCommand::New { name } => write_new(&name, home, out),
+        PluginsCommand::Enable(args) => enable(args, home, out),
         PluginsCommand::Disable { name } => {
             at_a_terminal()?;
-            let report = ask(home, "plugins.disable", json!({ "name": name }))?;
-            out.show(&report, |out, report| out.line(format_args!("{} is disabled", text(report, "name"))))?;
+            ask_and_show(home, out, ("plugins.disable", json!({ "name": name })), |out, report| {
+                out.line(format_args!("{} is disabled", text(report, "name")))
+            })
         }
     }
-    Ok(Verdict::Good)
 }
 
 fn show_list(out: &mut Out, answer: &Value) -> io::Result<()> {
     let plugins = list(answer, "plugins");
     if plugins.is_empty() {
         out.line(format_args!("no plugins in {}", text(answer, "folder")))?;
-        return out.line("`conductor plugins new NAME` writes one to begin with");
+        return out.line("`conductor plugins new NAME` writes a first one");
     }
     for it in plugins {
-        out.line(format_args!(
-            "{:<20} {:<15} {}",
-            escape(text(it, "name")),
-            text(it, "status"),
-            escape(text(it, "file"))
-        ))?;
+        let (name, tools) = (escape(text(it, "name")), texts(it, "tools"));
+        out.line(format_args!("{name:<20} {:<15} {}", text(it, "status"), escape(text(it, "file"))))?;
         if let Some(reason) = it["reason"].as_str() {
             out.line(format_args!("{:<20} {}", "", escape(reason)))?;
         }
-        let tools: Vec<&str> = list(it, "tools").iter().filter_map(Value::as_str).collect();
         if !tools.is_empty() {
             out.line(format_args!("{:<20} {}", "", tools.join(", ")))?;
-        }
-        if it["status"] == "disabled" && it["tools"].as_array().is_none_or(Vec::is_empty) {
-            out.line(format_args!("{:<20} conductor plugins enable {}", "", escape(text(it, "name"))))?;
+        } else if it["status"] == "disabled" {
+            out.line(format_args!("{:<20} conductor plugins enable {name}", ""))?;
         }
     }
     Ok(())
 }
 
-/// A path as given, or a name in the folder of plugins, with or without its ending.
+/// Finds a plugin by path, or by name in the plugin folder, with or without the file extension.
 fn find(file: &Path, home: &Home) -> Result<PathBuf, Failure> {
     let folder = home.plugins();
     let name = file.to_string_lossy();
@@ -78,30 +69,20 @@ fn find(file: &Path, home: &Home) -> Result<PathBuf, Failure> {
     found.ok_or_else(|| Failure::Text(format!("there is no plugin {name} here or in {}", folder.display())))
 }
 
-fn look(path: &Path) -> Result<Result<conductor_hosts::plugin::manifest::Manifest, Vec<String>>, Failure> {
-    let source = std::fs::read(path)?;
-    let file = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-    let launch = Launch {
-        program: conductor_hosts::system::own_program(),
-        limits: Limits::default(),
-        file,
-        source: source.into(),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(plugins::look(&launch)))
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn check(file: &Path, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     let path = find(file, home)?;
-    match look(&path)? {
-        Ok(manifest) => {
-            let value = manifest.shown(None);
-            out.show(&value, |out, value| {
-                show_manifest(out, value)?;
-                out.line("sound; it is not enabled by this")
-            })?;
-            Ok(Verdict::Good)
-        }
+    let program = conductor_hosts::system::own_program();
+    let source = std::fs::read(&path)?.into();
+    let launch = Launch { program, limits: Limits::default(), file: file_name(&path), source };
+    match block_on(plugins::look(&launch))? {
+        Ok(manifest) => out.show(&manifest.shown(None), |out, value| {
+            show_manifest(out, value)?;
+            out.line("valid; not enabled by this command")
+        }),
         Err(faults) => {
             out.show(&json!({ "faults": faults }), |out, _| {
                 faults.iter().try_for_each(|it| out.line(format_args!("{}: {}", path.display(), escape(it))))
@@ -125,34 +106,31 @@ fn show_manifest(out: &mut Out, value: &Value) -> io::Result<()> {
     out.line(format_args!("  pin      {}", text(value, "pin")))
 }
 
-fn write_new(name: &str, home: &Home, out: &mut Out) -> Result<(), Failure> {
+fn write_new(name: &str, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     if !is_name(name) || OURS.contains(&name) {
         let ours = OURS.join(", ");
         return Err(Failure::Text(format!(
-            "{name:?} is no name for a plugin: it begins with a-z, holds a-z, 0-9, - and _, at most 32, and is none of {ours}"
+            "{name:?} is not a plugin name: use a-z first, then a-z, 0-9, - and _, at most 32 characters, and none of {ours}"
         )));
     }
     home.create()?;
     let folder = home.plugins();
     std::fs::create_dir_all(&folder)?;
     let path = folder.join(format!("{name}.js"));
-    let mut file =
-        std::fs::File::create_new(&path).map_err(|fault| Failure::Text(format!("{}: {fault}", path.display())))?;
+    let mut file = std::fs::File::create_new(&path).map_err(|error| file_error(&path, error))?;
     file.write_all(STARTER.replace("NAME", name).as_bytes())?;
     let types = folder.join("conductor-plugin.d.ts");
     std::fs::write(&types, TYPES)?;
     out.show(&json!({ "file": path, "types": types }), |out, _| {
         out.line(format_args!("wrote {}", path.display()))?;
-        out.line(format_args!("wrote {} (what your editor knows about plugins)", types.display()))?;
+        out.line(format_args!("wrote {} (type definitions for your editor)", types.display()))?;
         out.line(format_args!("next: conductor plugins check {name}, then conductor plugins enable {name}"))
-    })?;
-    Ok(())
+    })
 }
 
 fn enable(args: PluginEnable, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     at_a_terminal()?;
-    let file = find(Path::new(&args.name), home)?;
-    let file = file.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    let file = file_name(&find(Path::new(&args.name), home)?);
     let shown = ask(home, "plugins.check", json!({ "file": file }))?;
     let mut row = shown["row"].as_object().cloned().unwrap_or_default();
     let changes = granted(&args, &row)?;
@@ -167,15 +145,14 @@ fn enable(args: PluginEnable, home: &Home, out: &mut Out) -> Result<Verdict, Fai
     }
     let params = json!({ "name": shown["name"], "file": file, "pin": shown["pin"], "row": changes });
     let report = ask(home, "plugins.enable", params)?;
-    let ready = report["status"] == "ready";
     out.show(&report, |out, report| {
         out.line(format_args!("{} is {}", text(report, "name"), text(report, "status")))?;
         report["reason"].as_str().map_or(Ok(()), |reason| out.line(format_args!("  {}", escape(reason))))
     })?;
-    Ok(if ready { Verdict::Good } else { Verdict::Bad })
+    Ok(Verdict::good_if(report["status"] == "ready"))
 }
 
-/// What the command line says, as keys of the row.
+/// The options of the command line, as keys of the plugin's row.
 fn granted(args: &PluginEnable, row: &Map<String, Value>) -> Result<Map<String, Value>, Failure> {
     let mut changes = Map::new();
     let lists = [
@@ -193,7 +170,7 @@ fn granted(args: &PluginEnable, row: &Map<String, Value>) -> Result<Map<String, 
             let (key, value) = pair
                 .split_once('=')
                 .ok_or_else(|| Failure::Text(format!("{pair:?}: write --config KEY=VALUE, such as units=metric")))?;
-            // What is no JSON is a text: nobody wants to quote twice.
+            // A value that is not JSON is a text, so that texts need no second quotes.
             config.insert(key.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
         }
         changes.insert("config".into(), Value::Object(config));
@@ -202,19 +179,19 @@ fn granted(args: &PluginEnable, row: &Map<String, Value>) -> Result<Map<String, 
 }
 
 fn show_grants(out: &mut Out, row: &Map<String, Value>) -> io::Result<()> {
-    let words = [
+    let labels = [
         ("net", "fetches from"),
         ("files_read", "reads files under"),
         ("files_write", "writes files under"),
         ("secrets", "uses the secrets"),
     ];
     let mut any = false;
-    for (key, said) in words {
+    for (key, label) in labels {
         let named: Vec<&str> =
             row.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
         if !named.is_empty() {
             any = true;
-            out.line(format_args!("  may      {said}: {}", escape(&named.join(", "))))?;
+            out.line(format_args!("  may      {label}: {}", escape(&named.join(", "))))?;
         }
     }
     if !any {

@@ -1,8 +1,8 @@
-//! The question on the terminal of `conductor up`: shown on stderr, answered with `y` or `n` and
+//! Asks questions on the terminal of `conductor up`: shown on stderr, answered with `y` or `n` and
 //! Enter.
 //!
-//! What was typed before the question stood there counts for nothing, and a `y` that comes quicker
-//! than anyone can read is not an answer.
+//! Input typed before the question is discarded, and a `y` that comes quicker than a person can
+//! read does not count.
 
 use super::question::{self, Answer};
 use crate::gateway::Gateway;
@@ -12,26 +12,26 @@ use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
 use conductor_gateway::config_in_force::ConfigInForce;
 use conductor_gateway::owner_handle::OwnerHandle;
-use conductor_gateway::pipeline::approval::ApprovalEvent;
 use conductor_gateway::studio::Studio;
+use conductor_gateway::studio::events::Event;
 use serde_json::json;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc};
 
-/// Asks until the daemon stops. The desk is attended for as long as this runs.
+/// Asks until the daemon stops. While this runs, an approver counts as present.
 pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
     let studio = &gateway.studio;
-    let _someone_is_here = studio.desk.attend();
-    let mut news = studio.desk.listen();
+    let _present = studio.approvals.attend();
+    let mut events = studio.events.listen(Event::is_approval);
     let mut waiting = gateway.waiting();
     waiting.mark_changed();
     let mut lines = read_lines();
     loop {
-        // A call that waits comes before a file that waits.
+        // A waiting call has priority over a waiting file.
         let asked = tokio::select! {
             biased;
-            asked = news.recv() => asked,
+            asked = events.recv() => asked,
             changed = waiting.changed() => {
                 if changed.is_err() {
                     return;
@@ -43,8 +43,8 @@ pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
                 let serving = owner.serving();
                 let asked = tokio::select! {
                     biased;
-                    asked = news.recv() => asked,
-                    // The file changed again; the new difference is shown.
+                    asked = events.recv() => asked,
+                    // The file changed again: show the new difference.
                     changed = waiting.changed() => {
                         if changed.is_err() {
                             return;
@@ -65,8 +65,8 @@ pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
             }
         };
         let record = match asked {
-            Ok(ApprovalEvent::Asked(record)) => record,
-            Ok(ApprovalEvent::Decided(_)) | Err(broadcast::error::RecvError::Lagged(_)) => continue,
+            Ok(Event::ApprovalAsked(record)) => record,
+            Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => continue,
             Err(broadcast::error::RecvError::Closed) => return,
         };
         if answer(studio, &record, &mut lines).await.is_none() {
@@ -75,9 +75,10 @@ pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
     }
 }
 
-/// Parts of `config.toml` that are not in force. `None` when nobody can type any more.
+/// Asks whether to accept the parts of `config.toml` that are not in force. `None` when the
+/// terminal is closed.
 async fn ask_config(gateway: &Gateway, serving: &ConfigInForce, lines: &mut mpsc::Receiver<String>) -> Option<bool> {
-    question::forget_what_was_typed();
+    question::discard_input();
     while lines.try_recv().is_ok() {}
     let shown = json!({
         "held": serving.waiting.held.names(), "closed": serving.waiting.closed.as_deref(),
@@ -87,13 +88,22 @@ async fn ask_config(gateway: &Gateway, serving: &ConfigInForce, lines: &mut mpsc
     say(&format!("\nconfig.toml is not in force as a whole.\n{shown}Put it in force? y or n: "));
     let drawn = gateway.studio.clock.now();
     loop {
-        match question::judge(&lines.recv().await?, gateway.studio.clock.now().since(drawn)) {
-            Answer::Yes => return Some(true),
-            Answer::No => return Some(false),
-            Answer::TooQuick => say(question::TOO_QUICK),
-            Answer::Neither => say("y or n, please: "),
+        let line = lines.recv().await?;
+        if let Some(yes) = judge(&line, gateway.studio.clock.now().since(drawn)) {
+            return Some(yes);
         }
     }
+}
+
+/// The answer in a typed line; without one, asks again.
+fn judge(line: &str, after_us: u64) -> Option<bool> {
+    match question::judge(line, after_us) {
+        Answer::Yes => return Some(true),
+        Answer::No => return Some(false),
+        Answer::TooQuick => say(question::TOO_QUICK),
+        Answer::Neither => say("y or n, please: "),
+    }
+    None
 }
 
 async fn accept_config(gateway: &Gateway, owner: &OwnerHandle, hash: Digest, yes: bool) {
@@ -103,54 +113,51 @@ async fn accept_config(gateway: &Gateway, owner: &OwnerHandle, hash: Digest, yes
     let by = Principal::Person { uid: rustix::process::geteuid().as_raw() };
     match gateway.accept_config(owner, by, hash).await {
         Ok(_) => say("accepted\n"),
-        Err(fault) => say(&format!("not taken: {}\n", fault.message)),
+        Err(error) => say(&format!("not accepted: {}\n", error.message)),
     }
 }
 
-/// `None` when nobody can type any more.
+/// Asks about one call. `None` when the terminal is closed.
 async fn answer(studio: &Arc<Studio>, record: &Record, lines: &mut mpsc::Receiver<String>) -> Option<()> {
-    question::forget_what_was_typed();
+    question::discard_input();
     while lines.try_recv().is_ok() {}
     say(&format!("\n{}Allow this once? y or n: ", question::text(record, question::columns(io::stderr()))));
     let shown = studio.clock.now();
     let yes = loop {
         let line = tokio::select! {
             line = lines.recv() => line?,
-            // Somebody answered elsewhere, or time ran out.
+            // The request was answered elsewhere, or has expired.
             () = decided(studio, record) => {
                 say(&format!("{} is decided\n", record.short));
                 return Some(());
             }
         };
-        match question::judge(&line, studio.clock.now().since(shown)) {
-            Answer::Yes => break true,
-            Answer::No => break false,
-            Answer::TooQuick => say(question::TOO_QUICK),
-            Answer::Neither => say("y or n, please: "),
+        if let Some(yes) = judge(&line, studio.clock.now().since(shown)) {
+            break yes;
         }
     };
     let by = Principal::Person { uid: rustix::process::geteuid().as_raw() }.to_string();
     let done = if yes {
         let tool = studio.catalog().get(&record.tool).cloned();
         let grant_ms = tool.and_then(|it| it.grant_ms);
-        studio.desk.allow(studio, record.id, Yes { grant_ms, ..Yes::once(by, Channel::Terminal) }).await
+        studio.approvals.allow(studio, record.id, Yes { grant_ms, ..Yes::once(by, Channel::Terminal) }).await
     } else {
-        studio.desk.deny(studio, record.id, &by, Channel::Terminal).await
+        studio.approvals.deny(studio, record.id, &by, Channel::Terminal).await
     };
     match done {
         Ok(()) => say(if yes { "allowed\n" } else { "denied\n" }),
-        Err(fault) => say(&format!("not taken: {fault}\n")),
+        Err(error) => say(&format!("not accepted: {error}\n")),
     }
     Some(())
 }
 
 async fn decided(studio: &Arc<Studio>, record: &Record) {
-    let mut news = studio.desk.listen();
+    let mut events = studio.events.listen(Event::is_approval);
     loop {
-        if studio.desk.get(record.id).is_none_or(|it| it.state != State::Pending) {
+        if studio.approvals.get(record.id).is_none_or(|it| it.state != State::Pending) {
             return;
         }
-        match news.recv().await {
+        match events.recv().await {
             Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => return,
         }
@@ -158,14 +165,14 @@ async fn decided(studio: &Arc<Studio>, record: &Record) {
 }
 
 fn say(text: &str) {
-    // A terminal that is gone cannot be asked; the question waits elsewhere.
+    // If the terminal is gone, the question can still be answered elsewhere.
     let _ = io::stderr().write_all(text.as_bytes());
     let _ = io::stderr().flush();
 }
 
 fn read_lines() -> mpsc::Receiver<String> {
     let (lines, receiver) = mpsc::channel(16);
-    // Reading a terminal blocks; the thread ends with the process.
+    // Reading a terminal blocks, so it has its own thread, which ends with the process.
     let _ = std::thread::Builder::new().name("terminal".into()).spawn(move || {
         for line in io::stdin().lock().lines() {
             let Ok(line) = line else { return };

@@ -1,4 +1,4 @@
-//! A question to a person: how it looks on any terminal, and how fast an answer may come.
+//! Draws a question to a person on any terminal, and judges the typed answer.
 //!
 //! Not here: who may answer (`doors/control/person`), or what the answer does
 //! (`pipeline/approval`).
@@ -11,18 +11,18 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::io;
 
-/// Nobody reads a question faster.
+/// A yes that comes sooner cannot be an answer to this question.
 const TOO_QUICK_US: u64 = 300_000;
-/// What is said to a yes that does not count.
+/// The reply to a yes that came too quickly.
 pub const TOO_QUICK: &str = "that was quicker than reading; y or n: ";
 
-/// Room for labels, and the mark between them and text that is not ours. Such text is never printed
-/// left of the mark.
+/// Width of labels, and the mark between a label and its value. Values are untrusted, so they are
+/// never printed left of the mark.
 const LABEL: usize = 10;
 const MARK: &str = "| ";
-/// Below this many columns a label has a line of its own.
+/// On narrower terminals a label has its own line.
 const NARROW: usize = 32;
-/// Wider lines are hard to read, and more of them would break when the window is made narrower.
+/// Wider lines are hard to read, and would wrap when the window is made narrower.
 const WIDEST: usize = 100;
 
 /// The columns of the terminal behind a descriptor.
@@ -31,13 +31,13 @@ pub fn columns(terminal: impl std::os::fd::AsFd) -> usize {
     if found == 0 { 80 } else { found }
 }
 
-/// What is asked: every fact in its order, and the head of it (target, tool, tier) once more at the
-/// end, where the answer is typed.
+/// The question as text: every fact in order, and the most important ones (target, tool, tier)
+/// again at the end, where the answer is typed.
 pub fn text(record: &Record, columns: usize) -> String {
     let mut text = format!("Approval {}\n", record.short);
     facts(&mut text, &record.facts, columns);
-    let mut ours = vec![Fact { label: "state".into(), text: record.state.to_string() }];
-    ours.extend(record.expires_at.map(|end| Fact { label: "until".into(), text: end.to_string() }));
+    let mut ours = vec![fact("state", record.state.to_string())];
+    ours.extend(record.expires_at.map(|end| fact("until", end.to_string())));
     facts(&mut text, &ours, columns);
     let head = record.facts.iter().position(|it| it.label == "tier").map_or(0, |at| at + 1);
     text.push_str("In short:\n");
@@ -45,20 +45,30 @@ pub fn text(record: &Record, columns: usize) -> String {
     text
 }
 
-/// A list for a terminal; a row stays a row, whatever is in it.
+pub fn fact(label: &str, text: impl Into<String>) -> Fact {
+    Fact { label: label.to_owned(), text: text.into() }
+}
+
+/// The question in an answer of the daemon, for the terminal at stdout.
+pub fn of_answer(answer: &Value) -> Result<String, Failure> {
+    let bytes = serde_json::to_vec(answer).map_err(io::Error::other)?;
+    let record = Record::from_json(&bytes).map_err(|error| ClientError::Unreadable(error.to_string()))?;
+    Ok(text(&record, columns(io::stdout())))
+}
+
+/// Prints a list for a terminal. No value can break out of its row.
 pub fn list(out: &mut Out, rows: impl Iterator<Item = Fact>) -> io::Result<()> {
     let mut text = String::new();
     facts(&mut text, &rows.collect::<Vec<_>>(), columns(io::stdout()));
     out.text(&text)
 }
 
-/// Facts as lines of at most that many columns. Each line of a value begins with the mark, whatever
-/// the value holds.
+/// Writes facts as lines of at most that many columns. Each line of a value begins with the mark.
 pub fn facts(out: &mut String, facts: &[Fact], columns: usize) {
     let columns = columns.clamp(8, WIDEST);
     let narrow = columns < NARROW;
     let indent = if narrow { 0 } else { LABEL + 3 };
-    // A terminal breaks a line that fills its last column.
+    // Some terminals wrap a line that fills the last column.
     let room = columns - indent - MARK.len() - 1;
     for fact in facts {
         let label = escape(&fact.label);
@@ -79,8 +89,8 @@ pub fn facts(out: &mut String, facts: &[Fact], columns: usize) {
     }
 }
 
-/// Runs of more than two blanks as their number, so that a value cannot move its text under our
-/// own. Every other kind of blank is written out.
+/// Replaces runs of more than two blanks by their number, so that a value cannot align its text
+/// with our labels. Other kinds of blanks are written as escapes.
 fn fold_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut run = 0_usize;
@@ -109,8 +119,8 @@ fn fold_blanks(text: &str) -> String {
     out
 }
 
-/// Pieces that fit. What is not ASCII counts as two columns, which is the most that any character
-/// takes.
+/// Splits a line into pieces that fit. A character that is not ASCII counts as two columns, the
+/// maximum.
 fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let (mut piece, mut used) = (String::new(), 0);
@@ -127,24 +137,18 @@ fn wrap(text: &str, room: usize) -> Vec<String> {
     pieces
 }
 
-/// The record in an answer of the daemon.
-pub fn record(answer: &Value) -> Result<Record, Failure> {
-    let bytes = serde_json::to_vec(answer).map_err(io::Error::other)?;
-    Record::from_json(&bytes).map_err(|fault| ClientError::Nonsense(fault.to_string()).into())
-}
-
-/// What was typed before the question stood there is no answer to it.
-pub fn forget_what_was_typed() {
+/// Discards input that was typed before the question was shown.
+pub fn discard_input() {
     use rustix::termios::{QueueSelector, tcflush};
     let _ = tcflush(io::stdin(), QueueSelector::IFlush);
 }
 
-/// What a line typed under a question means.
+/// The meaning of a line typed as an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Yes,
     No,
-    /// A yes that came before anyone could have read.
+    /// A yes that came before a person could have read the question.
     TooQuick,
     Neither,
 }

@@ -1,11 +1,11 @@
-//! `conductor secrets`: values that tools need and nobody should see. A value is typed without echo
-//! or comes from stdin, never from the command line, which other programs can read.
+//! `conductor secrets`: stores the secrets that tools need. A value is typed without echo or read
+//! from stdin, never taken from the command line, which other programs can read.
 
-use super::args::{Secrets, SecretsCommand};
-use super::{Failure, Verdict, approvals::at_a_terminal, ask, list, out::Out, text};
+use super::args::SecretsCommand;
+use super::{Failure, Verdict, approvals::at_a_terminal, ask, ask_and_show, list, out::Out, text, texts};
 use crate::home::Home;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use zeroize::Zeroizing;
@@ -16,35 +16,32 @@ const CTRL_U: u8 = 0x15;
 const BACKSPACE: u8 = 0x08;
 const DELETE: u8 = 0x7f;
 
-pub fn run(args: Secrets, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    match args.command {
+pub fn run(command: SecretsCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    match command {
         SecretsCommand::Set { name, hosts, allow_key_file } => {
             let value = value(&format!("Value of {name} (not shown): "))?;
             let params = json!({ "name": name, "value": *value, "hosts": hosts, "allow_key_file": allow_key_file });
-            let stored = ask(home, "secrets.set", params)?;
-            out.show(&stored, |out, stored| {
+            ask_and_show(home, out, ("secrets.set", params), |out, stored| {
                 out.line(format_args!("stored {} (version {})", text(stored, "name"), stored["version"]))
-            })?;
+            })
         }
-        SecretsCommand::List => {
-            let answer = ask(home, "secrets.list", json!({}))?;
-            out.show(&answer, |out, answer| {
-                if list(answer, "secrets").is_empty() {
-                    return out.line("no secrets; `conductor secrets set NAME` stores one");
-                }
-                for it in list(answer, "secrets") {
-                    let hosts: Vec<&str> = list(it, "hosts").iter().filter_map(Value::as_str).collect();
-                    let fault = it["fault"].as_str().map(|it| format!("  {it}")).unwrap_or_default();
-                    let hosts = if hosts.is_empty() { "no host".to_owned() } else { hosts.join(", ") };
-                    out.line(format_args!("{:<24} version {:<4} {hosts}{fault}", text(it, "name"), it["version"]))?;
-                }
-                Ok(())
-            })?;
-        }
+        SecretsCommand::List => ask_and_show(home, out, ("secrets.list", json!({})), |out, answer| {
+            let secrets = list(answer, "secrets");
+            if secrets.is_empty() {
+                return out.line("no secrets; `conductor secrets set NAME` stores one");
+            }
+            secrets.iter().try_for_each(|it| {
+                let hosts = texts(it, "hosts").join(", ");
+                let hosts = if hosts.is_empty() { "no host" } else { &hosts };
+                let fault = it["fault"].as_str().map(|it| format!("  {it}")).unwrap_or_default();
+                out.line(format_args!("{:<24} version {:<4} {hosts}{fault}", text(it, "name"), it["version"]))
+            })
+        }),
         SecretsCommand::Remove { name } => {
             at_a_terminal()?;
-            let removed = ask(home, "secrets.remove", json!({ "name": name }))?;
-            out.show(&removed, |out, _| out.line(format_args!("removed {name}")))?;
+            ask_and_show(home, out, ("secrets.remove", json!({ "name": name })), |out, _| {
+                out.line(format_args!("removed {name}"))
+            })
         }
         SecretsCommand::Status => {
             let status = ask(home, "secrets.status", json!({}))?;
@@ -52,20 +49,18 @@ pub fn run(args: Secrets, home: &Home, out: &mut Out) -> Result<Verdict, Failure
                 out.line(format_args!("key      {} ({})", text(status, "key"), text(status, "sentence")))?;
                 out.line(format_args!("secrets  {}", status["count"]))
             })?;
-            if status["open"] == false {
-                return Ok(Verdict::Bad);
-            }
+            Ok(Verdict::good_if(status["open"] != false))
         }
         SecretsCommand::Rotate => {
             at_a_terminal()?;
-            let done = ask(home, "secrets.rotate", json!({}))?;
-            out.show(&done, |out, done| out.line(format_args!("a new key; {} secrets sealed again", done["sealed"])))?;
+            ask_and_show(home, out, ("secrets.rotate", json!({})), |out, done| {
+                out.line(format_args!("new key; {} secrets sealed again", done["sealed"]))
+            })
         }
     }
-    Ok(Verdict::Good)
 }
 
-/// From the terminal without echo, else all of stdin but its last line end.
+/// Reads a value: from the terminal without echo, else all of stdin without its last line break.
 pub fn value(question: &str) -> Result<Zeroizing<String>, Failure> {
     let mut value = Zeroizing::new(String::new());
     if io::stdin().is_terminal() {
@@ -77,14 +72,13 @@ pub fn value(question: &str) -> Result<Zeroizing<String>, Failure> {
         value.pop();
     }
     if value.is_empty() {
-        return Err(Failure::Text("nothing was given".into()));
+        return Err(Failure::Text("no value was given".into()));
     }
     Ok(value)
 }
 
-/// The terminal is silent before the question stands there: what is typed the moment it can be read
-/// must neither show nor be lost. Keys are read one by one, so that Ctrl-C ends the question with
-/// the terminal as it was.
+/// Switches the echo off before the question is shown, so that keys typed at once are neither shown
+/// nor lost. Keys are read one by one, so that Ctrl-C can restore the terminal.
 fn hidden_line(question: &str, line: &mut String) -> io::Result<()> {
     let stdin = io::stdin();
     let before = tcgetattr(&stdin)?;
@@ -97,11 +91,12 @@ fn hidden_line(question: &str, line: &mut String) -> io::Result<()> {
     tcsetattr(&stdin, OptionalActions::Now, &before)?;
     io::stderr().write_all(b"\n")?;
     let typed = typed?;
-    line.push_str(std::str::from_utf8(&typed).map_err(|_| io::Error::other("what was typed is not UTF-8"))?);
+    line.push_str(std::str::from_utf8(&typed).map_err(|_| io::Error::other("the input is not UTF-8"))?);
     Ok(())
 }
 
-/// The keys up to Enter. Not through the buffer of `Stdin`, which would keep a copy of the secret.
+/// Reads the keys up to Enter, without the buffer of `Stdin`, which would keep a copy of the
+/// secret.
 fn typed_line(from: impl AsFd) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(1 << 10));
     let mut key = [0];
@@ -123,7 +118,7 @@ mod tests {
     use std::io::Seek;
 
     #[test]
-    fn a_hidden_line_is_mended_with_the_keys_that_mend_any_line() {
+    fn a_hidden_line_is_edited_with_the_usual_keys() {
         let typed = |keys: &[u8]| {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(keys).unwrap();

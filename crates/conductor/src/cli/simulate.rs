@@ -1,9 +1,8 @@
-//! `conductor simulate`: what events would do. Asks the daemon for the configuration in force;
-//! without one it reads the file.
+//! `conductor simulate`: what events would do, by the configuration in force, or without a daemon
+//! by the file.
 
 use super::args::Simulate;
-use super::{Failure, Verdict, offline, out::Out, text};
-use crate::doors::control::client::{Client, ClientError};
+use super::{Failure, Verdict, ask_or_offline, file_error, out::Out, text};
 use crate::doors::control::methods;
 use crate::home::Home;
 use serde_json::json;
@@ -16,20 +15,17 @@ pub fn run(args: &Simulate, home: &Home, out: &mut Out) -> Result<Verdict, Failu
         (None, Some(file)) => read(file)?,
         (None, None) => String::new(),
     };
-    let result = match Client::connect(&home.control_socket()) {
-        Ok(mut client) => client.ask("simulate", json!({ "events": events, "mode": args.mode }))?,
-        Err(ClientError::NoDaemon) => methods::simulate(&offline(home)?.config, &events, args.mode.as_deref())?,
-        Err(error) => return Err(error.into()),
-    };
-    out.show(&result, |out, result| match text(result, "text").trim_end() {
+    let params = json!({ "events": events, "mode": args.mode });
+    let simulated =
+        ask_or_offline(home, "simulate", params, |config| methods::simulate(config, &events, args.mode.as_deref()))?;
+    out.show(&simulated, |out, simulated| match text(simulated, "text").trim_end() {
         "" => Ok(()),
         lines => out.line(lines),
-    })?;
-    Ok(Verdict::Good)
+    })
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
-    let failed = |error| Failure::Text(format!("{}: {error}", file.display()));
+    let failed = |error| file_error(file, error);
     if file == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).map_err(failed)?;

@@ -1,108 +1,100 @@
 //! `conductor status`.
 
-use super::{Failure, Verdict, ask, list, out::Out, text};
+use super::{Failure, Verdict, ask_and_show, list, out::Out, text, texts};
 use crate::home::Home;
 use conductor_core::text::escape;
 use serde_json::{Value, json};
+use std::fmt::Display;
 use std::io;
 
 pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    let status = ask(home, "status", json!({}))?;
-    out.show(&status, |out, status| show(out, home, status))?;
-    Ok(Verdict::Good)
+    ask_and_show(home, out, ("status", json!({})), |out, status| show(out, home, status))
+}
+
+fn row(out: &mut Out, label: &str, text: impl Display) -> io::Result<()> {
+    out.line(format_args!("{label:<9} {text}"))
 }
 
 fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
     let count = |key: &str| status["statistics"][key].as_u64().unwrap_or(0);
-    out.line(format_args!(
-        "{:<9} {} for {} s, pid {}, home {}",
-        "conductor",
-        text(status, "lifecycle_state").to_lowercase(),
-        status["uptime_secs"],
-        status["pid"],
-        home.root().display()
-    ))?;
+    let state = text(status, "lifecycle_state").to_lowercase();
+    let (uptime, pid, home) = (&status["uptime_secs"], &status["pid"], home.root().display());
+    row(out, "conductor", format_args!("{state} for {uptime} s, pid {pid}, home {home}"))?;
     let locked = if status["performance_lock"] == true { ", performance lock on" } else { "" };
-    out.line(format_args!("{:<9} {}{locked}", "mode", text(status, "current_mode")))?;
-    if let Some(until) = status["learning"]["until"].as_str() {
-        let rest = if status["learning"]["let_through"] == true { "" } else { "; mapped actions rest until it ends" };
-        let since = text(&status["learning"], "since");
-        out.line(format_args!("{:<9} since {since}, until {until} at the latest{rest}", "learning"))?;
+    row(out, "mode", format_args!("{}{locked}", text(status, "current_mode")))?;
+    let learning = &status["learning"];
+    if let Some(until) = learning["until"].as_str() {
+        let rest = if learning["let_through"] == true { "" } else { "; mapped actions pause until it ends" };
+        let since = text(learning, "since");
+        row(out, "learning", format_args!("since {since}, until {until} at the latest{rest}"))?;
     }
     match status["pending_plans"].as_u64() {
         None | Some(0) => {}
-        Some(1) => out.line(format_args!("{:<9} 1 waits for you (see `conductor plans list`)", "plans"))?,
-        Some(many) => out.line(format_args!("{:<9} {many} wait for you (see `conductor plans list`)", "plans"))?,
+        Some(1) => row(out, "plans", "1 waits for you (see `conductor plans list`)")?,
+        Some(many) => row(out, "plans", format_args!("{many} wait for you (see `conductor plans list`)"))?,
     }
     audit(out, &status["audit"])?;
     match status["device"]["name"].as_str() {
         Some(name) => {
             let alias = status["device"]["alias"].as_str().filter(|it| *it != name);
-            let alias = alias.map(|it| format!(", {it}")).unwrap_or_default();
-            out.line(format_args!("{:<9} {name}{alias}", "device"))?;
+            row(out, "device", format_args!("{name}{}", alias.map(|it| format!(", {it}")).unwrap_or_default()))?;
         }
-        None => out.line(format_args!("{:<9} none connected", "device"))?,
+        None => row(out, "device", "none connected")?,
     }
-    out.line(format_args!(
-        "{:<9} {} in, {} dropped; {} done, {} failed",
-        "events",
-        count("events_processed"),
-        count("events_dropped"),
-        count("actions_executed"),
-        count("actions_failed")
-    ))?;
-    let config = &status["config"];
-    match config["error"].as_str() {
-        Some(error) => out.line(format_args!("{:<9} kept the old one: {error}", "config"))?,
-        None => {
-            let hash = config["hash"].as_str().map_or("built in", |it| it.get(..15).unwrap_or(it));
-            let disabled = match config["disabled_mappings"].as_u64() {
-                None | Some(0) => String::new(),
-                Some(rows) => format!(", {rows} rows disabled (see `conductor config check`)"),
-            };
-            out.line(format_args!("{:<9} {hash}, loaded {}{disabled}", "config", text(config, "loaded_at")))?;
-        }
-    }
-    if let Some(why) = config["closed"].as_str() {
-        out.line(format_args!("{:<9} closed defaults serve: {why} (see `conductor config accept`)", "config"))?;
-    }
-    let held: Vec<&str> = list(config, "held").iter().filter_map(Value::as_str).collect();
-    if !held.is_empty() {
-        let since = text(config, "held_since");
-        let held = held.join(", ");
-        out.line(format_args!("{:<9} {} since {since} (see `conductor config accept`)", "waits", escape(&held)))?;
-    }
-    match config["faults"].as_u64() {
-        None | Some(0) => {}
-        Some(faults) => {
-            out.line(format_args!("{:<9} {faults} in config.toml (see `conductor config check`)", "faults"))?
-        }
-    }
-    for fault in list(config, "fault_lines") {
-        out.line(format_args!("{:<9} {}", "", escape(fault.as_str().unwrap_or_default())))?;
-    }
-    let typing: Vec<&str> = list(config, "unprotected").iter().filter_map(Value::as_str).collect();
-    if !typing.is_empty() {
-        let typing = typing.join(", ");
-        out.line(format_args!("{:<9} {} type keys or text and came without a plan", "mappings", escape(&typing)))?;
-    }
+    let (events, dropped) = (count("events_processed"), count("events_dropped"));
+    let (executed, failed) = (count("actions_executed"), count("actions_failed"));
+    row(out, "events", format_args!("{events} in, {dropped} dropped; {executed} done, {failed} failed"))?;
+    config(out, &status["config"])?;
     for backend in list(status, "backends") {
         let reason = backend["reason"].as_str().map(|it| format!(": {it}")).unwrap_or_default();
-        out.line(format_args!("{:<9} {} {}{reason}", "backend", text(backend, "name"), text(backend, "state")))?;
+        row(out, "backend", format_args!("{} {}{reason}", text(backend, "name"), text(backend, "state")))?;
     }
     Ok(())
 }
 
-/// Only when something is wrong: then no tool is served, or the second copy is behind.
+fn config(out: &mut Out, config: &Value) -> io::Result<()> {
+    if let Some(error) = config["error"].as_str() {
+        row(out, "config", format_args!("kept the old one: {error}"))?;
+    } else {
+        let hash = config["hash"].as_str().map_or("built in", |it| it.get(..15).unwrap_or(it));
+        let disabled = match config["disabled_mappings"].as_u64() {
+            None | Some(0) => String::new(),
+            Some(rows) => format!(", {rows} rows disabled (see `conductor config check`)"),
+        };
+        row(out, "config", format_args!("{hash}, loaded {}{disabled}", text(config, "loaded_at")))?;
+    }
+    if let Some(why) = config["closed"].as_str() {
+        row(out, "config", format_args!("closed defaults serve: {why} (see `conductor config accept`)"))?;
+    }
+    let held = texts(config, "held").join(", ");
+    if !held.is_empty() {
+        let since = text(config, "held_since");
+        row(out, "waits", format_args!("{} since {since} (see `conductor config accept`)", escape(&held)))?;
+    }
+    match config["faults"].as_u64() {
+        None | Some(0) => {}
+        Some(faults) => row(out, "faults", format_args!("{faults} in config.toml (see `conductor config check`)"))?,
+    }
+    for fault in texts(config, "fault_lines") {
+        row(out, "", escape(fault))?;
+    }
+    let typing = texts(config, "unprotected").join(", ");
+    if !typing.is_empty() {
+        row(out, "mappings", format_args!("{} type keys or text and came without a plan", escape(&typing)))?;
+    }
+    Ok(())
+}
+
+/// Shown only when something is wrong: no tool is served, or the second copy is behind.
 fn audit(out: &mut Out, audit: &Value) -> io::Result<()> {
     if let Some(reason) = audit["reason"].as_str() {
-        out.line(format_args!("{:<9} no tool is served: {reason}", "audit"))?;
+        row(out, "audit", format_args!("no tool is served: {reason}"))?;
     }
     if let Some(fault) = audit["copy_fault"].as_str() {
-        out.line(format_args!("{:<9} the second copy is behind: {fault}", "audit"))?;
+        row(out, "audit", format_args!("the second copy is behind: {fault}"))?;
     }
     match audit["waiting"].as_u64() {
         None | Some(0) => Ok(()),
-        Some(waiting) => out.line(format_args!("{:<9} {waiting} records wait in memory to be written", "audit")),
+        Some(waiting) => row(out, "audit", format_args!("{waiting} records wait in memory to be written")),
     }
 }

@@ -15,9 +15,9 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A crash must not write the vault's key to a disk. The filter is for systems that pipe dumps to a
-/// program, which do not heed the limit. The process stays dumpable otherwise: without that its own
-/// /proc would belong to the superuser.
+/// Disables core dumps, so that a crash does not write the key of the secrets to disk. The filter
+/// is for systems that pipe dumps to a program, which ignore the limit. The process itself stays
+/// dumpable, since otherwise root would own its /proc entries.
 fn forbid_core_dumps() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
@@ -29,7 +29,7 @@ fn forbid_core_dumps() {
 const FIRST_ROUND: Duration = Duration::from_secs(1);
 
 pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
-    conductor_hosts::descriptors::raise()?;
+    conductor_hosts::system::open_files::raise()?;
     forbid_core_dumps();
     let clock = Arc::new(RealClock::new());
     let has_config = home.config_file().exists();
@@ -68,18 +68,18 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
             out.line(format_args!("  http     {url} (token in {})", home.root().join("state/http.token").display()))?;
         }
         if args.demo {
-            tour(out, has_config, &called(environment))?;
+            tour(out, has_config, &command_name(environment))?;
         }
     }
     out.finish()?;
     if args.demo && !out.is_json() {
-        show_what_happens(&daemon)?;
+        show_trace(&daemon)?;
     }
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
         daemon.spawn(super::prompt::run(daemon.gateway().clone(), daemon.handle().clone()));
     }
     crate::release_memory::give_back();
-    // Every thread does its first round after this; what only that needed goes too.
+    // Again after every thread has run once: memory that only the start needed is free by then.
     daemon.spawn(async {
         tokio::time::sleep(FIRST_ROUND).await;
         crate::release_memory::give_back();
@@ -90,8 +90,8 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
     Ok(Verdict::Good)
 }
 
-/// With `[secrets] key = "passphrase"` the person at the terminal is asked once; without a terminal
-/// secrets stay locked, and say so.
+/// With `[secrets] key = "passphrase"`, asks for it once. Without a terminal the secrets stay
+/// locked, and tools that need one report that.
 fn ask_passphrase(daemon: &Daemon) -> Result<(), Failure> {
     let wanted = daemon.handle().serving().config.secrets == KeyRung::Passphrase;
     if wanted && io::stdin().is_terminal() {
@@ -132,24 +132,22 @@ fn greet(out: &mut Out, home: &Home, daemon: &Daemon, status: &Status) -> io::Re
     Ok(())
 }
 
-fn tour(out: &mut Out, has_config: bool, called: &str) -> io::Result<()> {
+fn tour(out: &mut Out, has_config: bool, program: &str) -> io::Result<()> {
     if has_config {
-        out.line(
-            "\nYour configuration stays as it is; the demo's controllers, pads and keys, are there for this run.",
-        )?;
+        out.line("\nYour configuration is unchanged; the demo's controllers, pads and keys, exist for this run only.")?;
     }
     out.line("\nTry these in a second terminal:\n")?;
     for (at, (command, what)) in demo::TOUR.iter().enumerate() {
-        let command = command.replacen("conductor", called, 1);
+        let command = command.replacen("conductor", program, 1);
         out.line(format_args!("  {}. {command}", at + 1))?;
         out.line(format_args!("     {what}\n"))?;
     }
-    out.line("What the pads do appears below.\n")
+    out.line("Events and actions appear below.\n")
 }
 
-/// What a person types to call this program: its name where the shell finds it, else the way to it
-/// from this folder.
-fn called(environment: &Environment) -> String {
+/// What a person types to run this program: its name if it is in the search path, else its path,
+/// relative to the working directory if possible.
+fn command_name(environment: &Environment) -> String {
     let name = "conductor";
     let Ok(own) = std::env::current_exe().and_then(|it| it.canonicalize()) else { return name.to_owned() };
     let found = program_of(std::path::Path::new(name), &environment.search_path);
@@ -158,24 +156,24 @@ fn called(environment: &Environment) -> String {
     }
     let here = std::env::current_dir().and_then(|it| it.canonicalize()).ok();
     let near = here.and_then(|here| own.strip_prefix(here).ok().map(|it| it.to_path_buf()));
-    let way = match near {
-        // Without a folder in it the shell would look elsewhere.
+    let path = match near {
+        // The shell searches for a bare name, so add the folder.
         Some(near) if near.components().count() == 1 => std::path::Path::new(".").join(near),
         Some(near) => near,
         None => own,
     };
-    let way = way.display().to_string();
-    if way.contains(' ') { format!("\"{way}\"") } else { way }
+    let path = path.display().to_string();
+    if path.contains(' ') { format!("\"{path}\"") } else { path }
 }
 
-/// The demo shows every record of the trace as it happens.
-fn show_what_happens(daemon: &Daemon) -> Result<(), Failure> {
+/// The demo prints every record of the trace.
+fn show_trace(daemon: &Daemon) -> Result<(), Failure> {
     let mut records = daemon.block_on(daemon.handle().monitor())?;
     daemon.spawn(async move {
         let mut out = Out::new(false);
         while let Some(record) = records.recv().await {
             let shown = out.line(super::monitor::line(&record.to_json())).and_then(|()| out.finish());
-            // Whoever closed our output does not want to see more; the studio plays on.
+            // The output was closed; the daemon keeps running.
             if shown.is_err() {
                 return;
             }

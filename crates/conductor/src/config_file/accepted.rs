@@ -3,20 +3,19 @@
 //!
 //! The key of the MAC is derived from the key of the secrets where there are secrets; otherwise it
 //! is `secrets/config.key`, made at the first start. Every change has a number, and the audit log
-//! records the last one with its hash: an older pair that is put back is found. A home with an
-//! audit log, an audit key or an entry in the keychain is never new: without a record whose MAC is
-//! right it gets closed defaults.
+//! records the last one with its hash, so that restoring an older pair is detected. A home with an
+//! audit log, an audit key or an entry in the keychain is never new: without a record with a valid
+//! MAC it gets closed defaults.
 //!
-//! Not here: what is held (`conductor_core::config::held`), and reading the file (`config_file`).
+//! Not here: held changes (`conductor_core::config::held`), and reading the file (`config_file`).
 
-use conductor_core::config::KeyRung;
 use conductor_core::config::held::Accepted;
 use conductor_core::digest::Digest;
 use conductor_gateway::audit_log::files::{Disk, Files};
 use conductor_gateway::audit_log::layout::{Layout, segment_name};
 use conductor_gateway::config_in_force::{Holder, Mark};
 use conductor_gateway::secrets::{self, MacKey, Secrets};
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::system::Ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -47,7 +46,7 @@ struct Record {
     tree: Value,
 }
 
-/// What a start finds.
+/// The accepted configuration found at a start.
 pub enum Found {
     /// Nothing was ever accepted or logged here.
     New,
@@ -57,7 +56,7 @@ pub enum Found {
     },
     Closed {
         why: String,
-        /// The key may come later; `[secrets]` then says where to ask for it.
+        /// The key may become available later; `[secrets]` then says where to ask for it.
         locked: Option<Value>,
     },
 }
@@ -105,10 +104,9 @@ impl Store {
         else {
             return damaged();
         };
-        // Where to ask for the key is not a secret, and a wrong place has no key that fits.
+        // The place of the key is not a secret, and a wrong place has no matching key.
         let rung = record.tree.pointer("/secrets/key").and_then(Value::as_str);
-        let rung = KeyRung::ALL.iter().find(|(name, _)| Some(*name) == rung).map(|(_, it)| *it);
-        self.secrets.configure(rung.unwrap_or_default());
+        self.secrets.configure(rung.and_then(|it| it.parse().ok()).unwrap_or_default());
         let key = match self.key(seal.key) {
             Ok(Some(key)) => key,
             Ok(None) => return closed("the key of state/accepted.jsonl is gone"),
@@ -131,9 +129,9 @@ impl Store {
         Found::Accepted { accepted, text: record.text }
     }
 
-    /// Makes this the configuration of the next start. On an error the old one stays.
+    /// Stores this as the configuration of the next start. On an error the old one stays.
     pub fn save(&mut self, accepted: &Accepted, text: Option<&str>) -> io::Result<()> {
-        // A number beyond every one that was logged, also after the record was lost.
+        // Above every logged number, also after the record was lost.
         let (id, generation) = match (&self.mark, last_mark(&self.home)) {
             (Some(mark), _) => (mark.id, mark.generation + 1),
             (None, Some(logged)) => (logged.id, logged.generation + 1),
@@ -155,7 +153,7 @@ impl Store {
         let mut bytes = serde_json::to_vec(&seal)?;
         bytes.push(b'\n');
         bytes.extend_from_slice(&body);
-        atomic_file::replace(&RealDisk, &self.path(), &bytes, 0o600, &self.ids.v4().to_string())?;
+        atomic_file::replace(&self.path(), &bytes, 0o600, &self.ids.v4().to_string())?;
         self.mark = Some(Mark { id, generation, hash: Digest::of(&body), key: holder });
         match holder {
             Holder::Vault => self.secrets.remember_home(),
@@ -164,7 +162,7 @@ impl Store {
         Ok(())
     }
 
-    /// `Err` when it may come later.
+    /// `Err` when the key may become available later.
     fn key(&self, holder: Holder) -> Result<Option<[u8; 32]>, String> {
         let own = match std::fs::read(self.home.join("secrets").join(KEY)) {
             Ok(bytes) => <[u8; 32]>::try_from(bytes).ok(),
@@ -205,7 +203,7 @@ impl Store {
     }
 }
 
-/// Why a record whose MAC is right is not the last one.
+/// Why a record with a valid MAC is not the last one.
 fn behind(record: &Mark, logged: &Mark) -> Option<&'static str> {
     const OLD: &str = "state/accepted.jsonl is older than the audit log says, or from another home";
     if record.id != logged.id || record.generation < logged.generation {
@@ -220,10 +218,10 @@ fn behind(record: &Mark, logged: &Mark) -> Option<&'static str> {
     }
 }
 
-/// Bytes of the log that are looked at together, from its end.
+/// Size of the pieces in which the log is read, from its end.
 const PIECE: u64 = 256 * 1024;
 
-/// The last word of the audit log about the accepted configuration.
+/// The last entry of the audit log about the accepted configuration.
 fn last_mark(home: &Path) -> Option<Mark> {
     let layout = Layout::of(home);
     let segments = layout.segments(&Disk).ok()?;
@@ -237,7 +235,7 @@ fn last_mark_in(path: &Path) -> Option<Mark> {
         let start = end.saturating_sub(PIECE);
         let mut bytes = Disk.read_at(path, start, usize::try_from(end - start).ok()?).ok()?;
         bytes.extend_from_slice(&tail);
-        // The first line of a piece may have begun before it; it is looked at with the next one.
+        // The first line of a piece may have begun before it; it is read with the next one.
         let whole =
             if start == 0 { 0 } else { bytes.iter().position(|it| *it == b'\n').map_or(bytes.len(), |at| at + 1) };
         let found = bytes.get(whole..).unwrap_or_default().rsplit(|it| *it == b'\n').find_map(mark_of);

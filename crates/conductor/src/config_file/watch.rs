@@ -1,6 +1,6 @@
-//! Noticing every change to `config.toml`, through links.
+//! Watches `config.toml` for changes, through links.
 //!
-//! Not here: what the file means and when it is read (`config_file`).
+//! Not here: the meaning of the file and when it is read (`config_file`).
 
 use crate::config_file::Order;
 use notify::event::ModifyKind;
@@ -11,10 +11,10 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
-/// A name in a folder; a change of it may change what the path leads to.
+/// A name in a folder whose change may change the target of the path.
 type Place = (PathBuf, OsString);
 
-/// Sends an order for every change to the file or to a link on the way to it. Watches folders, not
+/// Sends an order for every change to the file or to a link that leads to it. Watches folders, not
 /// the file: editors replace it by renaming. The watch ends with this value.
 pub struct Watch {
     orders: mpsc::Sender<Order>,
@@ -32,13 +32,13 @@ impl Watch {
         (watch, error)
     }
 
-    /// Watches where the path leads now. `true` when that is elsewhere than before.
+    /// Watches the current target of the path. `true` when the target changed.
     pub fn follow(&mut self, path: &Path) -> bool {
         let known = self.places.lock().clone();
         if self.watcher.is_some() && known == places(path) {
             return false;
         }
-        // What cannot be watched is read when asked, and tried again with it.
+        // A path that cannot be watched is read on request, and the watch is retried then.
         self.arm(path).is_ok()
     }
 
@@ -56,7 +56,7 @@ impl Watch {
         }
         let mut failed = None;
         for folder in &folders {
-            // Again also for those that are known: a folder of the same name may be another one.
+            // Known folders are watched again too: a folder of the same name may be another one.
             failed = watcher.watch(folder, RecursiveMode::NonRecursive).err().or(failed);
         }
         self.folders = folders;
@@ -73,31 +73,30 @@ impl Watch {
 fn watcher(places: Arc<Mutex<BTreeSet<Place>>>, orders: mpsc::Sender<Order>) -> notify::Result<RecommendedWatcher> {
     notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let touched = match event {
-            // Reading the file is an access; it must not cause another reading.
+            // Reading the file must not cause another reading.
             Ok(event) => {
                 let places = places.lock();
-                // A folder that goes takes its file along; everything else about it is no change of
-                // the file.
+                // A removed folder removes its file; other changes of the folder do not matter.
                 let goes = event.kind.is_remove() || matches!(event.kind, EventKind::Modify(ModifyKind::Name(_)));
                 let concerns = |path: &PathBuf| {
                     places.iter().any(|(folder, name)| path.file_name() == Some(name) || goes && path == folder)
                 };
                 !event.kind.is_access() && event.paths.iter().any(concerns)
             }
-            // Something was missed; looking once too often costs a hash.
+            // Events were lost; one extra reading only costs a hash.
             Err(_) => true,
         };
         if touched {
-            // The keeper ends before its watcher only at shutdown.
+            // The receiver ends before its watcher only at shutdown.
             let _ = orders.send(Order::Touched);
         }
     })
 }
 
-/// Links that are followed before a path counts as leading nowhere.
+/// The most links that are followed.
 const MOST_LINKS: usize = 40;
 
-/// Every link on the way to the file, and the file itself.
+/// Every link of the path, and the file itself.
 fn places(path: &Path) -> BTreeSet<Place> {
     let mut places = BTreeSet::new();
     let mut here = PathBuf::new();

@@ -1,8 +1,8 @@
-//! `control.sock`: the human door. JSON-RPC 2.0, one message per line, for the command line and the
-//! console.
+//! `control.sock`: the human door. It serves JSON-RPC 2.0, one message per line, to the command
+//! line.
 //!
-//! Not here: MCP and the direct dialect, which have doors of their own and can decide nothing. Who
-//! counts as a person is [`person`]'s.
+//! Not here: MCP and the direct dialect, whose doors have no request that decides anything, and the
+//! rule for who counts as a person ([`person`]).
 
 pub mod client;
 mod decisions;
@@ -15,12 +15,15 @@ mod secrets;
 use crate::doors::client_processes::ClientProcesses;
 use crate::gateway::Gateway;
 use crate::home::Home;
-use crate::socket::{Peer, Socket};
 use conductor_core::error::ToolError;
 use conductor_core::event::Micros;
+use conductor_core::principal::Principal;
 use conductor_gateway::owner_handle::OwnerHandle;
-use conductor_hosts::descriptors::{self, Callers, Spare, after_failed_accept};
-use methods::{Answer, Method};
+use conductor_hosts::connection_limits::{HumanConnection, HumanConnections, Spare};
+use conductor_hosts::system::listener::{Listener, Peer};
+use conductor_hosts::system::open_files::after_failed_accept;
+use conductor_hosts::system::processes;
+use methods::{Answer, Request};
 use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
@@ -32,41 +35,46 @@ use tokio_util::task::TaskTracker;
 /// Longest line either side accepts.
 pub const MAX_LINE: usize = 4 * 1024 * 1024;
 
-/// What the methods of this door may need. Built once by the daemon.
+/// The parts of the daemon that requests of this door use.
 pub struct Control {
     pub handle: OwnerHandle,
     pub home: Home,
     pub stop: CancellationToken,
-    /// Processes of AI clients; the doors of AI clients fill it.
+    /// Processes of AI clients, registered by the doors of AI clients.
     pub clients: Arc<ClientProcesses>,
     pub gateway: Arc<Gateway>,
 }
 
-/// Who asks, and on which connection.
+/// The peer of a request, and its connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     pub peer: Peer,
     pub connection: u64,
 }
 
-/// Numbers of this door's connections lie above those of every other door, so that two doors never
+/// Connection numbers of this door start above those of every other door, so that two doors never
 /// share one in the ledger.
 const FIRST_CONNECTION: u64 = 1 << 63;
 
 impl Control {
-    /// By the daemon's clock.
     pub fn now(&self) -> Micros {
         self.gateway.studio.clock.now()
     }
 
-    /// The hook every deciding method goes through.
+    /// Checks whether the peer counts as a person. Every request that decides something calls this.
     pub fn recognise(&self, peer: Peer) -> Result<person::Person, person::NotAPerson> {
         let approval = &self.gateway.studio.policy().policy.approval;
         let clients = if approval.refuse_descendants { self.clients.clients(approval.ttl_ms) } else { Vec::new() };
-        person::recognise(peer, &clients, person::look)
+        person::recognise(peer, &clients, processes::find)
     }
 
-    /// While the performance lock is on, only a recognised person changes what is on stage.
+    /// The person who asks, as principal; an error when the peer does not count as one.
+    pub fn person(&self, caller: Caller) -> Result<Principal, ToolError> {
+        let person = self.recognise(caller.peer).map_err(methods::refuse)?;
+        Ok(Principal::Person { uid: person.uid })
+    }
+
+    /// While the performance lock is on, only a recognised person may change the stage.
     pub async fn may_change_the_stage(&self, peer: Peer, what: &str) -> Result<(), ToolError> {
         if self.recognise(peer).is_ok() || !self.handle.status().await?.performance_lock {
             return Ok(());
@@ -75,11 +83,11 @@ impl Control {
     }
 }
 
-/// Accepts until the daemon stops; then waits for the answers that are under way.
-pub async fn serve(control: Arc<Control>, socket: Socket) {
+/// Accepts connections until the daemon stops, then waits for the running requests.
+pub async fn serve(control: Arc<Control>, socket: Listener) {
     let connections = TaskTracker::new();
     let mut connection = FIRST_CONNECTION;
-    let callers = Callers::new();
+    let open = HumanConnections::new();
     let mut spare = Spare::new();
     loop {
         let accepted = tokio::select! {
@@ -87,11 +95,12 @@ pub async fn serve(control: Arc<Control>, socket: Socket) {
             () = control.stop.cancelled() => break,
         };
         let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            // Whatever else holds all descriptors, this door has some of its own.
+            Ok(Some(accepted)) => accepted,
+            Ok(None) => continue,
+            // This door keeps spare descriptors, for when the process has used all others.
             Err(_) if spare.free_one() => continue,
-            Err(fault) => {
-                after_failed_accept(&fault).await;
+            Err(error) => {
+                after_failed_accept(&error).await;
                 spare.refill();
                 continue;
             }
@@ -100,18 +109,18 @@ pub async fn serve(control: Arc<Control>, socket: Socket) {
         let control = control.clone();
         connection += 1;
         let caller = Caller { peer, connection };
-        let place = callers.connect(connection);
+        let place = open.add(connection);
         connections.spawn(async move {
             let (input, mut output) = stream.into_split();
-            // A peer that hangs up in the middle of its answer is its own affair.
+            // A peer that hangs up in the middle of its answer is not an error of ours.
             let _ = converse(&control, input, &mut output, caller, &place).await;
             control.handle.tool_gone(caller.connection);
-            // Before the peer sees the end: it may bind the port again then.
+            // Free the port before the peer sees the end, since the peer may bind the port then.
             control.gateway.http.release(None, caller.connection).await;
             drop(output);
         });
     }
-    // The file goes first, so that nobody connects to a daemon that will not answer.
+    // Remove the socket file first, so that no client connects to a daemon that will not answer.
     drop(socket);
     connections.close();
     connections.wait().await;
@@ -122,21 +131,21 @@ async fn converse(
     input: OwnedReadHalf,
     output: &mut OwnedWriteHalf,
     caller: Caller,
-    place: &descriptors::Caller,
+    place: &HumanConnection,
 ) -> io::Result<()> {
     let mut input = BufReader::new(input);
     let mut line = Vec::new();
     loop {
         line.clear();
         let mut bounded = (&mut input).take(MAX_LINE as u64 + 1);
-        // One that holds a listener waits for its own end, and is not in the way.
-        place.is_silent(!control.gateway.http.holds(caller.connection));
+        // A connection that holds a listener is idle on purpose and must not be closed for it.
+        place.set_idle(!control.gateway.http.holds(caller.connection));
         let read = tokio::select! {
             read = bounded.read_until(b'\n', &mut line) => read?,
             () = place.end.cancelled() => return Ok(()),
             () = control.stop.cancelled() => return Ok(()),
         };
-        place.is_silent(false);
+        place.set_idle(false);
         if read == 0 {
             return Ok(());
         }
@@ -147,23 +156,22 @@ async fn converse(
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let (id, method, params) = match parse(&line) {
+        let (id, name, params) = match parse(&line) {
             Ok(request) => request,
             Err(refusal) => {
                 write_line(control, output, refusal).await?;
                 continue;
             }
         };
-        let answer = methods::answer(control, caller, method, params);
-        // Playing takes its time, and ends with the player.
-        let answer = if method == Method::Play {
-            tokio::select! {
-                answer = answer => answer,
+        let answer = match Request::read(&name, params) {
+            Err(error) => Err(error),
+            // Playing takes as long as the script, and stops when the peer hangs up.
+            Ok(request @ Request::Play { .. }) => tokio::select! {
+                answer = methods::answer(control, caller, request) => answer,
                 () = hung_up(&mut input) => return Ok(()),
                 () = control.stop.cancelled() => return Ok(()),
-            }
-        } else {
-            answer.await
+            },
+            Ok(request) => methods::answer(control, caller, request).await,
         };
         match answer {
             Ok(Answer::Value(result)) => write_line(control, output, result_line(&id, &result)).await?,
@@ -171,15 +179,15 @@ async fn converse(
                 write_line(control, output, result_line(&id, &json!({ "streaming": true }))).await?;
                 loop {
                     let item = tokio::select! {
-                        // What is there already is told before the end is.
+                        // Send items that are there before the end of the stream.
                         biased;
                         item = stream.next() => item,
-                        // Anything said now, or a closed connection, ends the stream.
+                        // Any byte from the peer, or a closed connection, ends the stream.
                         _ = input.read_u8() => return Ok(()),
                         () = control.stop.cancelled() => return Ok(()),
                     };
                     let Some(item) = item else { return Ok(()) };
-                    let note = json!({ "jsonrpc": "2.0", "method": method.name(), "params": item });
+                    let note = json!({ "jsonrpc": "2.0", "method": name, "params": item });
                     write_line(control, output, note).await?;
                 }
             }
@@ -188,7 +196,7 @@ async fn converse(
     }
 }
 
-/// Done when the peer has closed its end; what it says before that stays to be read.
+/// Returns when the peer has closed its end. Bytes that it sent before stay in the buffer.
 async fn hung_up(input: &mut (impl AsyncBufRead + Unpin)) {
     match input.fill_buf().await {
         Ok(said) if !said.is_empty() => std::future::pending().await,
@@ -196,8 +204,8 @@ async fn hung_up(input: &mut (impl AsyncBufRead + Unpin)) {
     }
 }
 
-/// A request, or the answer to what is not one.
-fn parse(line: &[u8]) -> Result<(Value, Method, Value), Value> {
+/// Id, name and parameters of a request, or the JSON-RPC error to answer with.
+fn parse(line: &[u8]) -> Result<(Value, String, Value), Value> {
     let request: Value = serde_json::from_slice(line)
         .map_err(|error| fault(Value::Null, -32700, format!("this line is not JSON: {error}")))?;
     let id = request.get("id").cloned().unwrap_or(Value::Null);
@@ -207,15 +215,14 @@ fn parse(line: &[u8]) -> Result<(Value, Method, Value), Value> {
         let id = if is_id { id } else { Value::Null };
         return Err(fault(id, -32600, "a request has an id (text or number) and a method".to_owned()));
     };
-    let Some(method) = Method::from_name(name) else {
-        let known: Vec<&str> = Method::ALL.iter().map(|it| it.name()).collect();
-        return Err(fault(id, -32601, format!("no method '{name}'; there are: {}", known.join(", "))));
-    };
+    if !Request::NAMES.contains(&name) {
+        return Err(fault(id, -32601, format!("no method '{name}'; there are: {}", Request::NAMES.join(", "))));
+    }
     let params = match request.get("params") {
         None | Some(Value::Null) => json!({}),
         Some(params) => params.clone(),
     };
-    Ok((id, method, params))
+    Ok((id, name.to_owned(), params))
 }
 
 fn fault(id: Value, number: i32, message: String) -> Value {
@@ -232,7 +239,7 @@ fn error_line(id: &Value, error: &ToolError) -> Value {
     } })
 }
 
-/// The one way out of this door, and so where secrets are kept in.
+/// Every answer of this door is written here, so this is where secrets are removed from it.
 async fn write_line(control: &Control, output: &mut (impl AsyncWriteExt + Unpin), mut value: Value) -> io::Result<()> {
     control.gateway.studio.scrubber.value(&mut value);
     let mut bytes = serde_json::to_vec(&value)?;
@@ -262,6 +269,6 @@ mod tests {
     #[test]
     fn absent_params_are_an_empty_object() {
         let (id, method, params) = parse(br#"{"jsonrpc":"2.0","id":1,"method":"status"}"#).unwrap();
-        assert_eq!((id, method, params), (json!(1), Method::Status, json!({})));
+        assert_eq!((id, method.as_str(), params), (json!(1), "status", json!({})));
     }
 }

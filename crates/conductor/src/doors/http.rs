@@ -1,8 +1,7 @@
-//! The HTTP door: one listener, one router, and the guards every route stands behind.
+//! The HTTP door: listener, router, and the checks in front of every route.
 //!
-//! Host and Origin are checked before routing, on every path: a page on another site that reaches
-//! this port by DNS rebinding gets 403 and learns nothing. There are no CORS headers. Not here:
-//! what a route does.
+//! Host and Origin are checked before routing, on every path, so a page that reaches this port by
+//! DNS rebinding gets only a 403. There are no CORS headers. Not here: the routes themselves.
 
 pub mod plain;
 
@@ -38,21 +37,24 @@ use tokio::sync::OnceCell;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::client_processes::{ClientProcesses, Seat, peer_of};
+use super::client_processes::{ClientProcess, ClientProcesses};
 use super::mcp::Shared;
 use super::mcp::http::McpHttp;
 use conductor_gateway::studio::Studio;
-use conductor_hosts::atomic_file::{self, RealDisk};
-use conductor_hosts::descriptors::{HttpConnection, HttpConnections, after_failed_accept};
+use conductor_hosts::atomic_file;
+use conductor_hosts::connection_limits::{HttpConnection, HttpConnections};
 use conductor_hosts::system::Ids;
+use conductor_hosts::system::open_files::after_failed_accept;
+use conductor_hosts::system::processes::tcp_peer;
 
+/// Bytes of a refused request that are read before the refusal is sent.
 const UNREAD: usize = 256 * 1024;
 const UNREAD_PATIENCE: Duration = Duration::from_secs(1);
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// One token: only its digest is kept.
+/// One token; only its digest is stored.
 #[derive(Debug, Clone)]
 pub struct Token {
     pub name: String,
@@ -83,12 +85,12 @@ impl Tokens {
         self.find(headers, |token| token.scopes.contains(scope))
     }
 
-    /// Whether `Authorization` has any token of ours.
+    /// Whether `Authorization` has any known token.
     pub fn knows(&self, headers: &HeaderMap) -> bool {
         self.find(headers, |_| true).is_some()
     }
 
-    /// Every known token is compared, each in constant time.
+    /// Compares with every known token, each in constant time.
     fn find(&self, headers: &HeaderMap, fits: impl Fn(&Token) -> bool) -> Option<String> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (given.next(), given.next()) else { return None };
@@ -108,7 +110,7 @@ impl Tokens {
         found
     }
 
-    /// At most one record a second: a guesser must not fill the log.
+    /// Records at most one failure per second, so that guessing cannot fill the log.
     pub async fn note_failure(&self, studio: &Studio) {
         let now = studio.now_ms() / 1000;
         if self.last_failure_s.swap(now, Ordering::Relaxed) != now {
@@ -120,8 +122,8 @@ impl Tokens {
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 32;
 
-/// The token every home has: made at the first start, in clear for its owner only. One that was cut
-/// short is replaced.
+/// The default token of a home: created at the first start, in a file that only its owner can read.
+/// A truncated one is replaced.
 pub fn default_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
     let secret = match std::fs::read_to_string(token_file(home)) {
         Ok(text) if is_whole(text.trim()) => text.trim().to_owned(),
@@ -133,14 +135,14 @@ pub fn default_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
     Ok(Token::new("default", &secret, &["call", "observe"]))
 }
 
-/// Makes a token in place of the one there is.
+/// Replaces the default token.
 pub fn new_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
     let path = token_file(home);
     std::fs::create_dir_all(home.join("state"))?;
     let mut bytes = [0; TOKEN_BYTES];
     ids.fill(&mut bytes);
     let secret = URL_SAFE_NO_PAD.encode(bytes);
-    atomic_file::replace(&RealDisk, &path, secret.as_bytes(), 0o600, &ids.v4().to_string())?;
+    atomic_file::replace(&path, secret.as_bytes(), 0o600, &ids.v4().to_string())?;
     Ok(Token::new("default", &secret, &["call", "observe"]))
 }
 
@@ -152,7 +154,7 @@ fn is_whole(secret: &str) -> bool {
     URL_SAFE_NO_PAD.decode(secret).is_ok_and(|it| it.len() == TOKEN_BYTES)
 }
 
-/// Which names this listener answers to.
+/// The host names and origins that this listener accepts.
 #[derive(Debug, Clone)]
 pub struct Authority {
     port: u16,
@@ -176,12 +178,12 @@ impl Authority {
         own.chain(self.origins.iter().cloned()).collect()
     }
 
-    /// Why the request must not go on.
+    /// Why the request is refused, if it is.
     fn fault(&self, headers: &HeaderMap, uri_authority: Option<&str>) -> Option<&'static str> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
             (Some(host), None) => host.to_str().ok(),
-            // An absolute target carries its host itself.
+            // An absolute request target contains its host.
             (None, None) => uri_authority,
             (Some(_) | None, Some(_)) => return Some("more than one Host"),
         };
@@ -205,7 +207,7 @@ impl Authority {
     }
 }
 
-/// A refusal as JSON, so that a client's log says why.
+/// A refusal with its reason as JSON, for the client's log.
 pub fn refuse(status: StatusCode, reason: &str) -> Response {
     let mut response = (status, axum::Json(json!({ "error": reason }))).into_response();
     if status == StatusCode::UNAUTHORIZED {
@@ -214,8 +216,8 @@ pub fn refuse(status: StatusCode, reason: &str) -> Response {
     response
 }
 
-/// Reads what the peer is still sending before it is refused: closing on unread bytes resets the
-/// connection, and the peer would see that instead of the reason. Bounded in size and time.
+/// Reads the rest of the request before refusing it: closing a connection with unread bytes resets
+/// it, and the peer would not see the reason. Bounded in size and time.
 pub async fn refuse_after(body: Body, status: StatusCode, reason: &str) -> Response {
     let rest = Limited::new(body, UNREAD).collect();
     let _ = tokio::time::timeout(UNREAD_PATIENCE, rest).await;
@@ -232,7 +234,7 @@ async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
     if let Some(connection) = request.extensions().get::<HttpConnection>()
         && tokens.knows(request.headers())
     {
-        connection.is_known();
+        connection.mark_known();
     }
     let uri_authority = request.uri().authority().map(|it| it.as_str());
     if let Some(reason) = authority.fault(request.headers(), uri_authority) {
@@ -248,8 +250,7 @@ async fn health(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// Everything this listener serves. `more` are routes of other modules; they stand behind the same
-/// guard.
+/// All routes of this listener. `more` are routes of other modules, behind the same checks.
 pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, more: Router) -> Router {
     let mcp = Arc::new(McpHttp::new(shared, tokens, &authority));
     Router::new()
@@ -261,42 +262,42 @@ pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, 
             refuse_after(request.into_body(), StatusCode::NOT_FOUND, "nothing is served at this path")
         })
         .method_not_allowed_fallback(|| async { refuse(StatusCode::METHOD_NOT_ALLOWED, "not with this method") })
-        .layer(middleware::from_fn_with_state(Arc::clone(&shared.clients), seat))
+        .layer(middleware::from_fn_with_state(Arc::clone(&shared.clients), register_client))
         .layer(middleware::from_fn_with_state(Arc::new(Guard { authority, tokens: Arc::clone(tokens) }), guard))
 }
 
-/// Both ends of a connection, and the process of a client that spoke on it.
+/// Both ends of a connection, and the process of the client that uses it.
 struct Ends {
     peer: SocketAddr,
     ours: SocketAddr,
-    seat: OnceCell<Option<Seat>>,
+    process: OnceCell<Option<ClientProcess>>,
 }
 
-/// A local process that shows a token is an AI client. It is looked up once per connection, before
-/// its first request is answered.
-async fn seat(State(seats): State<Arc<ClientProcesses>>, request: Request, next: Next) -> Response {
+/// Registers a local process that sends a token as an AI client: once per connection, before its
+/// first request is answered.
+async fn register_client(State(clients): State<Arc<ClientProcesses>>, request: Request, next: Next) -> Response {
     if request.headers().contains_key(header::AUTHORIZATION)
         && let Some(ends) = request.extensions().get::<Arc<Ends>>().cloned()
     {
         let (peer, ours) = (ends.peer, ends.ours);
-        ends.seat
+        ends.process
             .get_or_init(|| async move {
-                let found = tokio::task::spawn_blocking(move || peer_of(peer, ours)).await;
-                found.ok().flatten().and_then(|pid| seats.take(pid))
+                let found = tokio::task::spawn_blocking(move || tcp_peer(peer, ours)).await;
+                found.ok().flatten().and_then(|pid| clients.register(pid))
             })
             .await;
     }
     next.run(request).await
 }
 
-/// Opens the port; loopback is the caller's duty to check.
+/// Opens the port. The caller checks that the address is allowed.
 pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
     Ok((listener, bound))
 }
 
-/// Serves until told to stop; open streams end with it.
+/// Serves until `stop`, which also ends open streams.
 pub async fn serve(listener: TcpListener, router: Router, connections: Arc<HttpConnections>, stop: CancellationToken) {
     loop {
         let accepted = tokio::select! {
@@ -305,14 +306,14 @@ pub async fn serve(listener: TcpListener, router: Router, connections: Arc<HttpC
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
-            Err(fault) => {
-                after_failed_accept(&fault).await;
+            Err(error) => {
+                after_failed_accept(&error).await;
                 continue;
             }
         };
         let Some(connection) = connections.admit(peer.ip()) else { continue };
         let _ = stream.set_nodelay(true);
-        let ends = stream.local_addr().ok().map(|ours| Arc::new(Ends { peer, ours, seat: OnceCell::new() }));
+        let ends = stream.local_addr().ok().map(|ours| Arc::new(Ends { peer, ours, process: OnceCell::new() }));
         let router = router.clone().layer(Extension(connection.clone()));
         let router = match ends {
             Some(ends) => router.layer(Extension(ends)),
@@ -323,7 +324,7 @@ pub async fn serve(listener: TcpListener, router: Router, connections: Arc<HttpC
         tokio::spawn(async move {
             let mut builder = hyper::server::conn::http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
-            let served = builder.serve_connection(TokioIo::new(Patient::new(stream)), service);
+            let served = builder.serve_connection(TokioIo::new(WriteTimeout::new(stream)), service);
             tokio::select! {
                 _ = served => {}
                 () = connection.ended() => {}
@@ -337,7 +338,7 @@ pub async fn serve(listener: TcpListener, router: Router, connections: Arc<HttpC
 pub async fn read_body(body: Body, limit: usize) -> Result<Bytes, Response> {
     match tokio::time::timeout(BODY_PATIENCE, Limited::new(body, limit).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(fault)) if fault.is::<LengthLimitError>() => {
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
             Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "the message is too long"))
         }
         Ok(Err(_)) => Err(refuse(StatusCode::BAD_REQUEST, "the body did not arrive")),
@@ -345,16 +346,16 @@ pub async fn read_body(body: Body, limit: usize) -> Result<Bytes, Response> {
     }
 }
 
-/// A stream that fails when its peer takes nothing for [`WRITE_PATIENCE`]: unread answers are not
-/// kept for ever.
-struct Patient {
+/// A stream whose writes fail when the peer reads nothing for [`WRITE_PATIENCE`], so that unread
+/// answers are not kept for ever.
+struct WriteTimeout {
     stream: TcpStream,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
+impl WriteTimeout {
     fn new(stream: TcpStream) -> Self {
-        Patient { stream, waiting: None }
+        WriteTimeout { stream, waiting: None }
     }
 
     fn bounded<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -367,13 +368,13 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for WriteTimeout {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for WriteTimeout {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.bounded(context, polled)

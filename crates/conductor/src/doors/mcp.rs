@@ -50,15 +50,15 @@ the plan. When a call answers APPROVAL_REQUIRED, a person must allow it in the C
 identical call once. You cannot approve anything yourself. Every error carries a hint: follow it before you try something else. \
 Ids go stale when things are moved or deleted; on STALE_REFERENCE list again and use a fresh id.";
 
-/// What all connections of one daemon share.
+/// State shared by all connections of one daemon.
 pub struct Shared {
     pub studio: Arc<Studio>,
-    /// Seals what a modern client carries between question and answer. Made at start, kept in
-    /// memory.
+    /// Seals the state that a modern client carries between question and answer. Created at start
+    /// and kept in memory only.
     seal: RequestStateCodec,
     /// The daemon is stopping.
     pub stop: CancellationToken,
-    /// Processes of AI clients. What descends from one of them decides nothing.
+    /// Processes of AI clients. Their descendants cannot decide anything.
     pub clients: Arc<ClientProcesses>,
     pub descriptors: Arc<Budget>,
     pub http_connections: Arc<HttpConnections>,
@@ -131,7 +131,7 @@ impl McpDoor {
         Implementation::new("conductor", env!("CARGO_PKG_VERSION")).with_title("Conductor")
     }
 
-    /// On every modern result; legacy peers never see it.
+    /// Added to every modern result; legacy peers never see it.
     fn signed(&self, era: Era) -> Option<MetaObject> {
         match era {
             Era::Legacy => None,
@@ -164,7 +164,7 @@ impl McpDoor {
         let view = View::of(self.studio(), &names_of_tools, names)
             .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
         self.session.set_view(view);
-        self.session.seat_parent(&self.shared.clients);
+        self.session.register_starters(&self.shared.clients);
         Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": took }))
     }
 

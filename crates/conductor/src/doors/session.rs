@@ -1,4 +1,4 @@
-//! One connected peer: who it is, what it sees, and the calls it makes.
+//! One connected AI client: its identity, its view of the tools, and its calls.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -7,18 +7,19 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::client_processes::{ClientProcesses, Seat};
-use super::control::person::{look, starters};
+use super::client_processes::{ClientProcess, ClientProcesses};
+use super::control::person::starters;
 use conductor_gateway::pipeline::call::{Call, ConnId, LogLevel, Principal};
 use conductor_gateway::studio::Studio;
 use conductor_gateway::tools::names::{NameForm, Toolset, UnknownToolset};
+use conductor_hosts::system::processes;
 
-/// What the door has proven about its peer.
+/// The verified identity of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Who {
-    /// The kernel says so.
+    /// Reported by the kernel.
     Uid(u32),
-    /// The name of the token it showed.
+    /// The name of the token that the peer sent.
     Token(String),
 }
 
@@ -45,8 +46,8 @@ impl View {
         Ok(Self { toolset: Arc::new(toolset), names })
     }
 
-    /// As `[mcp]` says. Words that name nothing were reported when the file was loaded and show
-    /// nothing here.
+    /// The view of `[mcp]`. Unknown names were reported when the file was loaded and are skipped
+    /// here.
     pub fn configured(studio: &Studio) -> Self {
         let settings = studio.settings();
         let catalog = studio.catalog();
@@ -69,7 +70,7 @@ pub struct Session {
     pub conn: ConnId,
     pub who: Who,
     view: OnceLock<View>,
-    /// Nothing has been received yet: only then may a proxy say hello.
+    /// Nothing has been received yet; a proxy may send its hello only then.
     fresh: AtomicBool,
     running: AtomicUsize,
     refused_in_a_row: AtomicU32,
@@ -78,10 +79,10 @@ pub struct Session {
     log_level: AtomicU8,
     /// Cancelled when the peer is gone.
     pub gone: CancellationToken,
-    /// The process at the other end, where the kernel tells.
+    /// The process of the peer, where the kernel reports it.
     peer_pid: OnceLock<i32>,
-    /// The client's own process, and for a proxy its parent too.
-    seats: Mutex<Vec<Seat>>,
+    /// The peer's process and, for a proxy, the processes that started it.
+    processes: Mutex<Vec<ClientProcess>>,
 }
 
 /// Counts one running tool call of a connection.
@@ -114,32 +115,27 @@ impl Session {
             log_level: AtomicU8::new(0),
             gone: CancellationToken::new(),
             peer_pid: OnceLock::new(),
-            seats: Mutex::default(),
+            processes: Mutex::default(),
         })
     }
 
-    /// The process at the other end is an AI client until a proxy says otherwise.
-    pub fn seat_peer(&self, seats: &Arc<ClientProcesses>, pid: i32) {
+    /// Registers the peer's process as an AI client.
+    pub fn register_peer(&self, clients: &Arc<ClientProcesses>, pid: i32) {
         let _ = self.peer_pid.set(pid);
-        self.seat(seats, pid);
+        self.processes.lock().extend(clients.register(pid));
     }
 
-    /// The peer said it is a proxy: the process that started it is an AI client.
-    pub fn seat_parent(&self, seats: &Arc<ClientProcesses>) {
-        for pid in self.peer_pid.get().map(|pid| starters(*pid, look)).unwrap_or_default() {
-            self.seat(seats, pid);
-        }
-    }
-
-    fn seat(&self, seats: &Arc<ClientProcesses>, pid: i32) {
-        self.seats.lock().extend(seats.take(pid));
+    /// Registers the processes that started the peer, which is a proxy, as AI clients.
+    pub fn register_starters(&self, clients: &Arc<ClientProcesses>) {
+        let pids = self.peer_pid.get().map(|pid| starters(*pid, processes::find)).unwrap_or_default();
+        self.processes.lock().extend(pids.into_iter().filter_map(|pid| clients.register(pid)));
     }
 
     pub fn view(&self) -> &View {
         self.view.get_or_init(|| View::configured(&self.studio))
     }
 
-    /// From a proxy's hello; false when the view is already in use.
+    /// Sets the view from a proxy's hello; false when the view is already in use.
     pub fn set_view(&self, view: View) -> bool {
         self.view.set(view).is_ok()
     }
@@ -151,14 +147,14 @@ impl Session {
 
     pub fn principal(&self, client: &str) -> Principal {
         match &self.who {
-            // A name is a claim and goes into every record: a secret is no name.
+            // Client names are untrusted and are logged, so scrub secrets from them.
             Who::Uid(uid) => Principal::socket(*uid, &self.studio.scrubber.text(client)),
             Who::Token(token) => Principal::Http { token: token.clone() },
         }
     }
 
-    /// Takes one of the connection's own slots. Over the limit the call still goes to the pipeline,
-    /// which refuses and records it.
+    /// Takes one of the connection's slots; true when that is over the limit. The call then still
+    /// goes to the pipeline, which refuses and records it.
     pub fn start(&self) -> (Running<'_>, bool) {
         let running = self.running.fetch_add(1, Ordering::AcqRel);
         (Running(&self.running), running >= self.studio.settings().mcp.max_in_flight)

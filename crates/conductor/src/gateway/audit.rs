@@ -1,6 +1,6 @@
-//! The audit log of a running daemon: open, or refused until a person has looked. While it is
-//! refused the hands play on, no tool is served, and only the outcomes of panics are kept, to be
-//! written first when the log is there again.
+//! The audit log of a running daemon: open, or refused until a person accepts the damage. While it
+//! is refused, the engine runs, no tool is served, and only the outcomes of panics are kept, to be
+//! written first when the log is open again.
 //!
 //! Not here: the log itself (`audit_log`), and who counts as a person (`doors/control`).
 
@@ -16,21 +16,21 @@ use conductor_gateway::audit_log::layout::Layout;
 use conductor_gateway::audit_log::{self, AuditLog, Health, OpenError, Opened, Settings, keys, memory, walk};
 use conductor_gateway::pipeline::record::{AuditSink, Written};
 use conductor_gateway::secrets::KeychainNote;
-use conductor_gateway::studio::news::Newsroom;
+use conductor_gateway::studio::events::{Event, Events};
 use conductor_hosts::system::{Clock, Ids};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-/// Outcomes of panics that are kept while no log is open.
+/// Limit of panic outcomes kept while no log is open.
 const MAX_KEPT: usize = 64;
-/// How long a stop waits for a keychain that has answered before.
-const LAST_WORD: Duration = Duration::from_secs(1);
+/// How long a stop waits for the keychain, if it has answered before.
+const STOP_WAIT: Duration = Duration::from_secs(1);
 
 /// The name of the note in the keychain.
 pub const NOTE: &str = "audit";
@@ -43,13 +43,13 @@ enum State {
 pub struct DaemonLog {
     home: PathBuf,
     settings: Settings,
-    /// Where the configuration names the keychain.
+    /// Present when the configuration uses the keychain.
     note: Option<KeychainNote>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    news: Arc<OnceLock<Arc<Newsroom>>>,
+    events: Arc<OnceLock<Arc<Events>>>,
     state: ArcSwap<State>,
-    /// Of panics while no log is open, and how many more there were.
+    /// Panic outcomes kept while no log is open, and the number of dropped ones.
     kept: Mutex<(VecDeque<(Stamp, Entry)>, u64)>,
     no_salt: InputHasher,
     /// Held while the log is opened again.
@@ -72,7 +72,7 @@ impl DaemonLog {
             note,
             clock,
             ids,
-            news: Arc::default(),
+            events: Arc::default(),
             state: ArcSwap::from_pointee(closed),
             kept: Mutex::default(),
             no_salt: InputHasher::new(&[0; 32]),
@@ -85,9 +85,9 @@ impl DaemonLog {
         this
     }
 
-    /// Checkpoints are news.
-    pub fn tell(&self, news: &Arc<Newsroom>) {
-        let _ = self.news.set(Arc::clone(news));
+    /// Publishes checkpoints as news.
+    pub fn send_checkpoints_to(&self, events: &Arc<Events>) {
+        let _ = self.events.set(Arc::clone(events));
     }
 
     fn start(&self) -> Result<(), String> {
@@ -108,17 +108,17 @@ impl DaemonLog {
         };
         self.report(&opened);
         let keychain = self.note.clone().and_then(|note| Keychain::start(note, &log, &self.home, &self.log));
-        let (news, lines) = (Arc::clone(&self.news), keychain.as_ref().map(|it| it.messages.clone()));
+        let (events, lines) = (Arc::clone(&self.events), keychain.as_ref().map(|it| it.messages.clone()));
         log.on_checkpoint(move |head, line| {
-            if let Some(news) = news.get() {
-                news.tell("audit.checkpoint", || head_value(&head));
+            if let Some(events) = events.get() {
+                events.send(Event::AuditCheckpoint(head));
             }
             if let Some(lines) = &lines {
                 let _ = lines.send(Message::Remember(line.to_owned()));
             }
         });
         let (kept, lost) = std::mem::take(&mut *self.kept.lock());
-        log.owe(kept.into(), lost);
+        log.keep_for_retry(kept.into(), lost);
         self.state.store(Arc::new(State::Open { log, keychain }));
         Ok(())
     }
@@ -126,20 +126,20 @@ impl DaemonLog {
     fn report(&self, opened: &Opened) {
         for (call, tool) in &opened.unanswered {
             self.log.warn(format_args!(
-                "audit: {tool} (call {call}) was begun before the last stop; whether it took effect is unknown"
+                "audit: {tool} (call {call}) started before the last stop; whether it took effect is unknown"
             ));
         }
         if let Some(bytes) = opened.torn_bytes {
-            self.log.warn(format_args!("audit: a torn tail of {bytes} bytes was set aside"));
+            self.log.warn(format_args!("audit: a torn end of {bytes} bytes was set aside"));
         }
     }
 
-    /// A disk that refused at start may take the log now.
+    /// Whether the disk refused at the start, so that another attempt may succeed.
     pub fn wants_another_try(&self) -> bool {
         matches!(&**self.state.load(), State::Closed { try_again: true, .. })
     }
 
-    /// Waits for the disk.
+    /// Opens the log again. Waits for the disk.
     pub fn try_again(&self) {
         let _one = self.opening.lock();
         if self.wants_another_try() && self.start().is_ok() {
@@ -154,12 +154,12 @@ impl DaemonLog {
         }
     }
 
-    /// Whether `state/` remembers a checkpoint.
+    /// Whether `state/` contains a checkpoint.
     pub fn is_remembered(&self) -> bool {
         memory::recall(&Disk, &Layout::of(&self.home), None).is_ok_and(|found| !found.is_empty())
     }
 
-    /// Syncs and signs the end, and has it remembered. Blocks for the time of two syncs.
+    /// Syncs and signs the end of the log, and stores the checkpoint. Blocks for two syncs.
     pub fn stop(&self) {
         if let State::Open { log, keychain } = &**self.state.load() {
             log.stop();
@@ -169,7 +169,8 @@ impl DaemonLog {
         }
     }
 
-    /// Goes on after damage that a person has looked at. Waits for the disk and the keychain.
+    /// Continues the log after damage that a person has accepted. Waits for the disk and the
+    /// keychain.
     pub fn accept(&self, by: &Principal) -> Result<(Head, Report), String> {
         let _one = self.opening.lock();
         let (remembered, _) =
@@ -183,7 +184,7 @@ impl DaemonLog {
         }
         let mut owed = Vec::new();
         if let State::Open { log, .. } = &**self.state.load() {
-            owed = log.take_owed();
+            owed = log.take_unwritten();
             log.stop();
         }
         let copy_to = self.settings.copy_to.as_deref();
@@ -192,13 +193,13 @@ impl DaemonLog {
         let (head, line) = match accepted {
             Ok(accepted) => accepted,
             Err(fault) => {
-                // As it was before: refused, for the same reason.
+                // Restore the state before: refused, for the same reason.
                 let _ = self.start();
                 return Err(fault.to_string());
             }
         };
         if let Some(note) = &self.note {
-            // A keychain that does not answer now is asked again at the next start.
+            // If the keychain does not answer now, the next start writes the note.
             let _ = note.write(&line);
         }
         self.kept.lock().0.extend(owed);
@@ -223,14 +224,10 @@ pub fn settings(audit: &config::Audit) -> Settings {
 }
 
 fn refusal(fault: &dyn std::fmt::Display) -> String {
-    format!("{fault}; look with `conductor audit verify`, then go on with `conductor audit accept-rollback`")
+    format!("{fault}; check it with `conductor audit verify`, then continue with `conductor audit accept-rollback`")
 }
 
-pub fn head_value(head: &Head) -> Value {
-    json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash })
-}
-
-/// What every place remembers, and why the keychain does not when it should.
+/// The checkpoints of every place, and why the keychain cannot be read if it should be.
 pub fn recall(
     home: &std::path::Path,
     settings: &Settings,
@@ -253,25 +250,26 @@ enum Message {
     Stop(mpsc::SyncSender<()>),
 }
 
-/// The keychain as a place that remembers, on a thread of its own: it may take its time, and
-/// nothing but the first calls waits for it.
+/// The keychain as a store of checkpoints, on a thread of its own: it may be slow, and only the
+/// first calls wait for it.
 struct Keychain {
     messages: mpsc::Sender<Message>,
     answers: Arc<AtomicBool>,
 }
 
 impl Keychain {
-    fn start(note: KeychainNote, log: &AuditLog, home: &std::path::Path, told: &Log) -> Option<Self> {
+    fn start(note: KeychainNote, log: &AuditLog, home: &std::path::Path, daemon_log: &Log) -> Option<Self> {
         let (messages, inbox) = mpsc::channel();
         let answers = Arc::new(AtomicBool::new(false));
         let end = log.head();
         log.hold();
-        let (opened, home, told, noted) = (log.clone(), home.to_owned(), told.clone(), Arc::clone(&answers));
+        let (opened, home, daemon_log, noted) =
+            (log.clone(), home.to_owned(), daemon_log.clone(), Arc::clone(&answers));
         let thread = std::thread::Builder::new().name("audit memory".into()).spawn(move || {
             let found = note.read().map(|text| Remembered::new(Place::Keychain, &text));
             let agrees = match found {
-                // Locked, or none at all: the other places remember. It is not asked again in this
-                // run, since a thread that waits for a keychain cannot be ended.
+                // Locked or missing: the other places have the checkpoint. It is not asked again in
+                // this run, since a thread that waits for a keychain cannot be stopped.
                 Err(_) => false,
                 Ok(None) => true,
                 Ok(Some(memory)) => match walk::checkpoints(&Disk, &Layout::of(&home)) {
@@ -280,7 +278,7 @@ impl Keychain {
                         None => true,
                         Some(fault) => {
                             let reason = refusal(&format_args!("the audit log is {fault}"));
-                            told.error(format_args!("audit: {reason}; no tool is served"));
+                            daemon_log.error(format_args!("audit: {reason}; no tool is served"));
                             opened.refuse(&reason);
                             false
                         }
@@ -289,7 +287,7 @@ impl Keychain {
             };
             noted.store(agrees, Ordering::Release);
             opened.settle();
-            // The log must not live as long as this thread does.
+            // Do not keep the log alive for as long as this thread.
             drop(opened);
             if agrees {
                 remember(&note, &inbox, &noted);
@@ -304,17 +302,16 @@ impl Keychain {
         }
     }
 
-    /// Waits, for a moment, until the last checkpoint is remembered.
+    /// Waits briefly until the last checkpoint is stored.
     fn stop(&self) {
         let (done, heard) = mpsc::sync_channel(1);
         if self.answers.load(Ordering::Acquire) && self.messages.send(Message::Stop(done)).is_ok() {
-            let _ = heard.recv_timeout(LAST_WORD);
+            let _ = heard.recv_timeout(STOP_WAIT);
         }
     }
 }
 
-/// Remembers the newest of what has arrived. Ends when it is told to, or when the keychain fails
-/// once.
+/// Stores the newest checkpoint received. Ends on `Stop`, or after the first error of the keychain.
 fn remember(note: &KeychainNote, inbox: &mpsc::Receiver<Message>, answers: &AtomicBool) {
     while let Ok(first) = inbox.recv() {
         let (mut newest, mut stop) = (None, None);

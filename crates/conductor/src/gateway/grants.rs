@@ -1,13 +1,13 @@
-//! What a person grants to the tools that leave the studio: folders, commands, databases, web hosts
-//! and secrets.
+//! Holds what a person grants to tools that reach outside the studio: folders, commands, databases,
+//! web hosts and secrets.
 //!
-//! Not here: what the sections say (`conductor_core::config`), and the tools.
+//! Not here: the configuration sections (`conductor_core::config`), and the tools.
 
 use crate::log::Log;
 use conductor_core::config::{Config, KeyRung};
 use conductor_gateway::secrets::{Scrubber, Secrets, SystemKeys};
 use conductor_gateway::tools::catalog::{Catalog, CatalogError};
-use conductor_gateway::tools::database::Shelf;
+use conductor_gateway::tools::database::DatabaseAccess;
 use conductor_gateway::tools::{database, filesystem, shell, web};
 use conductor_hosts::database::Databases;
 use conductor_hosts::files::Files;
@@ -28,8 +28,7 @@ pub struct Grants {
     known: Mutex<Option<(conductor_core::config::Tools, conductor_core::config::KeyRung)>>,
 }
 
-/// The secrets as an unread configuration has them, for what a start must know before it has read
-/// it.
+/// The secrets with default settings, for the part of a start before the configuration is read.
 pub(crate) fn secrets_of(home: &Path, ids: &Arc<dyn Ids>) -> Arc<Secrets> {
     let keys = SystemKeys::new(Environment::read().credentials);
     Secrets::new(home, KeyRung::default(), Box::new(keys), Arc::clone(ids), Scrubber::new())
@@ -59,12 +58,12 @@ impl Grants {
     pub fn add_tools(&self, catalog: &mut Catalog) -> Result<(), CatalogError> {
         filesystem::add(catalog, &self.files)?;
         shell::add(catalog, &self.shell)?;
-        let shelf = Shelf { databases: Arc::clone(&self.databases), secrets: Arc::clone(&self.secrets) };
+        let shelf = DatabaseAccess { databases: Arc::clone(&self.databases), secrets: Arc::clone(&self.secrets) };
         database::add(catalog, &shelf)?;
         web::add(catalog, &self.web)
     }
 
-    /// A configuration that was accepted. Opens folders, which is quick, and nothing else.
+    /// Puts a configuration in force. Opens folders, which is quick, and waits for nothing else.
     pub fn put_in_force(&self, config: &Config, log: &Log) {
         let now = Some((config.tools.clone(), config.secrets));
         let mut known = self.known.lock();
@@ -82,16 +81,16 @@ impl Grants {
         self.open_secrets(log);
     }
 
-    /// On a thread of its own: the keychain may take its time, and nothing waits for it.
+    /// Opens the secrets on a thread of its own, because the keychain may be slow.
     pub fn open_secrets(&self, log: &Log) {
         let (secrets, log) = (Arc::clone(&self.secrets), log.clone());
         let opening = std::thread::Builder::new().name("secrets".into()).spawn(move || {
-            // A home without secrets needs no key, and hears nothing about one.
+            // A home without secrets needs no key and gets no warning about one.
             if let Err(fault) = secrets.open_if_any() {
                 log.warn(fault);
             }
         });
-        // Without a thread they are opened by whoever needs one first.
+        // Without a thread, the first tool that needs a secret opens them.
         drop(opening);
     }
 }

@@ -1,15 +1,15 @@
-//! The listeners for HTTP clients: the daemon's own at `[http] bind`, and those that were asked for
-//! over the human door.
+//! Opens and closes the listeners for HTTP clients: the daemon's own at `[http] bind`, and those
+//! requested over the human door.
 //!
-//! Not here: what is served (`doors::http`). A port that cannot be had is told, and no reason not
-//! to run.
+//! Not here: the routes (`doors::http`). A port that cannot be opened is reported, and the daemon
+//! runs without it.
 
 use crate::doors::http::{self, Authority, Tokens};
 use crate::doors::mcp::Shared;
 use crate::gateway::settings;
 use crate::log::Log;
 use conductor_core::config;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ pub struct Http {
     runtime: tokio::runtime::Handle,
     log: Log,
     state: Mutex<State>,
-    /// One opens or closes at a time, so that a port is free again before it is bound anew.
+    /// Only one task opens or closes at a time, so that a port is free before it is bound again.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -34,18 +34,17 @@ struct State {
     settings: config::Http,
     session_idle_s: u64,
     open: Vec<Listener>,
-    /// The daemon has been told to have a listener of its own, at this address or, without one, at
-    /// `bind`.
+    /// Whether the daemon has its own listener: at this address or, without one, at `bind`.
     own: Option<Option<SocketAddr>>,
-    /// Why the daemon's own listener is not there.
+    /// Why the daemon's own listener is missing.
     fault: Option<String>,
 }
 
 struct Listener {
     bound: SocketAddr,
-    /// The daemon's own; it stays open without a holder.
+    /// The daemon's own listener stays open without a holder.
     own: bool,
-    /// Connections of the human door that asked for it. It ends with the last of them.
+    /// Connections of the human door that requested it. It closes with the last of them.
     holders: BTreeSet<u64>,
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -69,28 +68,24 @@ impl Http {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Opens a listener that no connection holds: it stays until [`Http::close`].
     pub async fn open(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         self.open_for(address, NOBODY).await
     }
 
-    /// Opens a listener for a connection of the human door, or shares the one that is there. Port 0
-    /// is served by any.
+    /// Opens a listener for a connection of the human door, or shares an open one. Port 0 shares
+    /// any.
     pub async fn open_for(&self, address: SocketAddr, holder: u64) -> io::Result<SocketAddr> {
         let _turn = self.turn.lock().await;
         self.bind(address, false, BTreeSet::from([holder])).await
     }
 
-    /// The daemon's own listener, at `address` or as `[http]` says. Never fails: the fault is kept
-    /// for `status`.
+    /// Opens the daemon's own listener, at `address` or as `[http]` says. Never fails: the error is
+    /// kept for `status`.
     pub async fn open_own(&self, address: Option<SocketAddr>) -> Option<SocketAddr> {
         let _turn = self.turn.lock().await;
-        self.state().own = Some(address);
-        let address = address.unwrap_or(self.state().settings.bind);
+        self.state.lock().own = Some(address);
+        let address = address.unwrap_or(self.state.lock().settings.bind);
         self.bind_own(address).await
     }
 
@@ -98,12 +93,14 @@ impl Http {
         let bound = self.bind(address, true, BTreeSet::new()).await;
         let fault = bound.as_ref().err().map(|fault| {
             if fault.kind() == io::ErrorKind::AddrInUse {
-                let told = format!("{address} is taken by another program; choose another with --http or [http] bind");
-                // Clients that know this address may have shown the token to that program.
+                let taken = format!("{address} is used by another program; choose another with --http or [http] bind");
+                // Clients that know this address may have sent the token to that program.
                 let studio = &self.shared.studio;
                 match http::new_token(&studio.home, &*studio.ids) {
-                    Ok(_) => format!("{told}. The token in state/http.token is a new one: the old may be known to it"),
-                    Err(fault) => format!("{told}. state/http.token cannot be made new: {fault}"),
+                    Ok(_) => {
+                        format!("{taken}. state/http.token has a new token, since that program may know the old one")
+                    }
+                    Err(error) => format!("{taken}. state/http.token cannot be replaced: {error}"),
                 }
             } else {
                 format!("{address}: {fault}")
@@ -112,18 +109,18 @@ impl Http {
         if let Some(fault) = &fault {
             self.log.warn(format_args!("http: {fault}"));
         }
-        self.state().fault = fault;
+        self.state.lock().fault = fault;
         bound.ok()
     }
 
     async fn bind(&self, address: SocketAddr, own: bool, holders: BTreeSet<u64>) -> io::Result<SocketAddr> {
-        let settings = self.state().settings.clone();
+        let settings = self.state.lock().settings.clone();
         if !address.ip().is_loopback() && !settings.allow_remote {
             let text = format!("{address} is not a loopback address, and [http] allow_remote is false");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         if let Some(there) =
-            self.state().open.iter_mut().find(|it| it.bound == address || (address.port() == 0 && !own))
+            self.state.lock().open.iter_mut().find(|it| it.bound == address || (address.port() == 0 && !own))
         {
             there.own |= own;
             there.holders.extend(holders);
@@ -138,20 +135,20 @@ impl Http {
         let stop = self.shared.stop.child_token();
         let connections = Arc::clone(&self.shared.http_connections);
         let task = self.runtime.spawn(http::serve(listener, router, connections, stop.clone()));
-        self.state().open.push(Listener { bound, own, holders, stop, task });
+        self.state.lock().open.push(Listener { bound, own, holders, stop, task });
         Ok(bound)
     }
 
     pub fn is_held(&self, address: SocketAddr, holder: u64) -> bool {
-        self.state().open.iter().any(|it| it.bound == address && it.holders.contains(&holder))
+        self.state.lock().open.iter().any(|it| it.bound == address && it.holders.contains(&holder))
     }
 
     pub fn holds(&self, holder: u64) -> bool {
-        self.state().open.iter().any(|it| it.holders.contains(&holder))
+        self.state.lock().open.iter().any(|it| it.holders.contains(&holder))
     }
 
-    /// A connection of the human door lets go of one listener, or of all it holds. Returns when the
-    /// ports that this frees are free.
+    /// Releases one listener of a connection, or all of them. Returns when the freed ports can be
+    /// bound again.
     pub async fn release(&self, address: Option<SocketAddr>, holder: u64) {
         if self.holds(holder) {
             let is_meant = |it: &Listener| address.is_none_or(|address| it.bound == address);
@@ -159,45 +156,45 @@ impl Http {
         }
     }
 
-    /// Ends a listener that was asked for, whoever holds it. False when there is none.
+    /// Closes a requested listener, whoever holds it. False when there is none.
     pub async fn close_at(&self, address: SocketAddr) -> bool {
         self.end(|it| it.bound == address).await > 0
     }
 
-    /// Ends all that were asked for; the daemon's own listener ends with the daemon.
+    /// Closes all requested listeners; the daemon's own ends with the daemon.
     pub async fn close(&self) {
         self.end(|_| true).await;
     }
 
-    /// Ends those that are not the daemon's own, and returns when their ports are free.
+    /// Closes listeners, except the daemon's own, and returns when their ports are free.
     async fn end(&self, mut which: impl FnMut(&mut Listener) -> bool) -> usize {
         let _turn = self.turn.lock().await;
-        let ended: Vec<Listener> = self.state().open.extract_if(.., |it| which(it) && !it.own).collect();
+        let ended: Vec<Listener> = self.state.lock().open.extract_if(.., |it| which(it) && !it.own).collect();
         let count = ended.len();
         for listener in ended {
             listener.stop.cancel();
-            // One that panicked has dropped its port too.
+            // A task that panicked has released its port too.
             let _ = listener.task.await;
         }
         count
     }
 
-    /// Where clients are served, the daemon's own listener first.
+    /// The addresses that are served, the daemon's own first.
     pub fn served(&self) -> Vec<SocketAddr> {
-        let state = self.state();
+        let state = self.state.lock();
         let mut served: Vec<(bool, SocketAddr)> = state.open.iter().map(|it| (!it.own, it.bound)).collect();
         served.sort_unstable();
         served.into_iter().map(|(_, bound)| bound).collect()
     }
 
     pub fn fault(&self) -> Option<String> {
-        self.state().fault.clone()
+        self.state.lock().fault.clone()
     }
 
-    /// A changed section. What is open is opened anew: a token that was taken away must not live on
-    /// in an open stream. Does not wait.
+    /// Applies a changed section. Open listeners are reopened, so that a removed token loses its
+    /// open streams. Does not wait.
     pub(crate) fn configure(self: &Arc<Self>, settings: &config::Http, session_idle_s: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.settings == *settings && state.session_idle_s == session_idle_s {
             return;
         }
@@ -205,18 +202,17 @@ impl Http {
         state.session_idle_s = session_idle_s;
         drop(state);
         let http = Arc::clone(self);
-        self.runtime.spawn(async move { http.open_anew().await });
+        self.runtime.spawn(async move { http.reopen().await });
     }
 
-    async fn open_anew(&self) {
+    async fn reopen(&self) {
         let _turn = self.turn.lock().await;
-        let old = std::mem::take(&mut self.state().open);
+        let old = std::mem::take(&mut self.state.lock().open);
         let mut again = Vec::new();
         let mut own_bound = None;
         for listener in old {
             listener.stop.cancel();
-            // The port is free when the task has dropped it; a task that panicked has dropped it
-            // too.
+            // The port is free when its task has ended, also after a panic.
             let _ = listener.task.await;
             if listener.own {
                 own_bound = Some(listener.bound);
@@ -226,11 +222,11 @@ impl Http {
             }
         }
         let own = {
-            let state = self.state();
+            let state = self.state.lock();
             state.own.map(|flag| flag.unwrap_or(state.settings.bind))
         };
         if let Some(wanted) = own {
-            // A port that was picked is kept: whoever was told it goes on using it.
+            // Keep a port that was picked automatically, since clients use it.
             let kept = own_bound.filter(|it| wanted.port() == 0 && it.ip() == wanted.ip());
             self.bind_own(kept.unwrap_or(wanted)).await;
         }

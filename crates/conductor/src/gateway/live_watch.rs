@@ -1,5 +1,4 @@
-//! Watches the parameters of the Set that the configuration names, and reports their new values to
-//! the owner.
+//! Watches the Live parameters that the configuration uses, and reports new values to the owner.
 
 use super::Gateway;
 use crate::owner::wake::{Wake, Waker};
@@ -12,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Paths of the parameters that are looked at: those that controllers show, and those whose knobs
-/// must know where they stand.
+/// Paths of the parameters to watch: those shown on controllers, and those whose knobs need the
+/// present value.
 pub fn watched(config: &Config) -> BTreeSet<String> {
     let modes = config.modes.iter().map(|it| &it.rows);
     let bindings = modes.chain([&config.global]).flat_map(|it| &it.continuous).filter(|it| it.enabled);
@@ -34,13 +33,13 @@ pub fn watched(config: &Config) -> BTreeSet<String> {
     config.feedback.iter().filter_map(path).chain(turned).collect()
 }
 
-/// Between two looks at a running Live, whose peers answer ten times a second at most; at a file;
-/// and at nothing that answers.
+/// Poll intervals: of a running Live, whose peers answer at most ten times a second; of a file; and
+/// while no Set answers.
 const LIVE_LOOK_US: u64 = 50_000;
 const FILE_LOOK_US: u64 = 200_000;
 const ABSENT_LOOK_US: u64 = 1_000_000;
 
-/// Runs until the daemon stops. Rests while the configuration names no parameter.
+/// Runs until the daemon stops. Idle while the configuration uses no parameter.
 pub async fn run(gateway: Arc<Gateway>, owner: Waker) {
     let mut paths = gateway.watched_live.subscribe();
     let ended = gateway.shared.stop.clone();
@@ -87,7 +86,7 @@ async fn follow(gateway: &Gateway, paths: &mut watch::Receiver<BTreeSet<String>>
                     }
                     if look.is_file { FILE_LOOK_US } else { LIVE_LOOK_US }
                 }
-                // Lights keep what was last told; a Set that opens later is seen then.
+                // Lights keep the last value; a Set that opens later is found then.
                 Err(_) => ABSENT_LOOK_US,
             };
         }

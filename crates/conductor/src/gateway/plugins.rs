@@ -1,8 +1,9 @@
-//! The folder of plugins: what lies in it, what a person enabled, and which of it runs.
+//! Manages plugins: the files in the plugin folder, those that a person enabled, and their
+//! processes.
 //!
-//! Files are found at start and whenever the folder or the configuration changes. Nothing that is
-//! found runs by itself: a row of the configuration with the pin a person saw does. What is loaded
-//! is compared with that pin every time.
+//! Files are found at start and whenever the folder or the configuration changes. A file runs only
+//! if a row of the configuration has the pin that a person saw, and every load is compared with
+//! that pin.
 //!
 //! Not here: the processes (`hosts::plugin`), their tools (`tools::plugins`), and the writing of
 //! rows (`tools::daemon::plugin_set`).
@@ -14,11 +15,12 @@ use conductor_core::config::{self, Plugin};
 use conductor_core::digest::Digest;
 use conductor_core::text::escape;
 use conductor_gateway::studio::Studio;
+use conductor_gateway::studio::events::Event;
 use conductor_gateway::tools::catalog::Tool;
-use conductor_gateway::tools::plugins::reach::{Means, Reach, Say};
+use conductor_gateway::tools::plugins::reach::{ConsoleSink, PluginAccess, Reach};
 use conductor_gateway::tools::plugins::{self as tools};
 use conductor_gateway::tools::schema::Validator;
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::plugin::Limits;
 use conductor_hosts::plugin::manifest::{self, Manifest};
 use conductor_hosts::plugin::process::{Launch, LogLevel};
@@ -34,21 +36,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A longer file is no plugin.
+/// Longer files are not loaded.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
-/// How long a plugin may take to say goodbye.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a plugin may take to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Found, and not enabled by anybody.
+    /// Found, but not enabled.
     Disabled,
     Ready,
-    /// Its configuration does not fit; the reason says what is missing.
+    /// The configuration does not match its schema; the reason says what is missing.
     NotConfigured,
     InitFailed,
-    /// Not what a person enabled.
+    /// The file is not the one that a person enabled.
     PinMismatch,
 }
 
@@ -65,15 +67,15 @@ pub struct Report {
     pub restarts: u64,
 }
 
-/// What is known of one plugin.
+/// The state of one plugin.
 struct Known {
     file: String,
     status: Status,
     reason: Option<String>,
-    /// Of what is enabled; of a changed file, what it was when it was enabled.
+    /// The manifest in use; for a changed file, the manifest that was enabled.
     manifest: Option<Arc<Manifest>>,
     runner: Option<Arc<Runner>>,
-    /// What it was judged by. The same row and the same bytes are not judged again.
+    /// The row and code that were loaded. The same ones are not loaded again.
     row: Option<Plugin>,
     code: Option<Digest>,
 }
@@ -87,24 +89,23 @@ struct Found {
 
 pub struct Plugins {
     folder: PathBuf,
-    /// What was enabled, by name, so that a changed file can be refused tool by tool.
+    /// The enabled manifests by name, so that the tools of a changed file can be refused.
     kept: PathBuf,
     program: ArcSwap<PathBuf>,
     studio: Arc<Studio>,
-    means: Means,
+    means: PluginAccess,
     log: Log,
     rows: ArcSwap<config::Plugins>,
     known: Mutex<BTreeMap<String, Known>>,
-    /// One look at the folder at a time.
+    /// Only one scan at a time.
     looking: tokio::sync::Mutex<()>,
     touched: Arc<Notify>,
-    /// The last file that a person was shown. A yes to it names its pin, and it may have changed by
-    /// the time it is loaded.
+    /// The manifest that a person was shown last. The file may change before it is loaded.
     shown: Mutex<Option<Manifest>>,
 }
 
 impl Plugins {
-    pub fn new(studio: &Arc<Studio>, program: PathBuf, means: Means, log: &Log) -> Arc<Self> {
+    pub fn new(studio: &Arc<Studio>, program: PathBuf, means: PluginAccess, log: &Log) -> Arc<Self> {
         Arc::new(Plugins {
             folder: studio.home.join("plugins"),
             kept: studio.home.join("state/plugins"),
@@ -120,7 +121,7 @@ impl Plugins {
         })
     }
 
-    /// A person sees what this file says about itself.
+    /// Stores the manifest that a person is shown.
     pub fn show(&self, manifest: &Manifest) {
         *self.shown.lock() = Some(manifest.clone());
     }
@@ -129,8 +130,8 @@ impl Plugins {
         &self.folder
     }
 
-    /// The binary whose `plugin-host` is started. A daemon inside another program, such as a test,
-    /// names it.
+    /// Sets the binary whose `plugin-host` is started, for a daemon inside another program such as
+    /// a test.
     pub fn use_program(&self, program: PathBuf) {
         self.program.store(Arc::new(program));
     }
@@ -139,32 +140,31 @@ impl Plugins {
         self.program.load().to_path_buf()
     }
 
-    /// New rows; they are acted upon soon. Does not wait.
+    /// Sets new rows, which are applied soon. Does not wait.
     pub fn set_rows(&self, rows: &config::Plugins) {
         self.rows.store(Arc::new(rows.clone()));
         self.touched.notify_one();
     }
 
-    /// Something a plugin may have waited for has changed, such as a secret.
+    /// Loads plugins again soon, because something they need has changed, such as a secret.
     pub fn touch(&self) {
         self.touched.notify_one();
     }
 
-    /// Lets every plugin say goodbye, and ends their processes.
+    /// Stops every plugin and its process.
     pub async fn stop(&self) {
         let runners: Vec<Arc<Runner>> = {
             let known = self.known.lock();
             known.values().filter_map(|it| it.runner.clone()).collect()
         };
-        let _ = tokio::time::timeout(FAREWELL, join_all(runners.iter().map(|it| it.stop()))).await;
+        let _ = tokio::time::timeout(STOP_TIMEOUT, join_all(runners.iter().map(|it| it.stop()))).await;
     }
 
-    /// Watches the folder and acts on every change, until the future is dropped. The watcher ends
-    /// with it.
+    /// Watches the folder and applies every change, until the future is dropped.
     pub async fn watch(self: Arc<Self>, debounce_ms: u64) {
         let touched = Arc::clone(&self.touched);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Reading is an access; it must not cause another reading.
+            // Our own reads are accesses and must not cause another scan.
             if event.map_or(true, |it| !it.kind.is_access()) {
                 touched.notify_one();
             }
@@ -183,7 +183,7 @@ impl Plugins {
         }
     }
 
-    /// Brings what runs in line with the folder and the rows.
+    /// Loads, keeps and stops plugins according to the folder and the rows.
     pub async fn look(&self) {
         let _one = self.looking.lock().await;
         let (rows, found) = (self.rows.load_full(), self.scan());
@@ -194,8 +194,8 @@ impl Plugins {
             for (name, row) in rows.iter() {
                 let code = found.get(&row.file).map(|it| it.code);
                 match known.get(name) {
-                    // What is not configured may lack a secret, which stands neither in the row nor
-                    // in the file.
+                    // A plugin that is not configured may lack a secret, which is in neither the
+                    // row nor the file, so it is always loaded again.
                     Some(known)
                         if known.row.as_ref() == Some(row)
                             && known.code == code
@@ -220,23 +220,23 @@ impl Plugins {
             let name = if rows.contains_key(stem) || fresh.contains_key(stem) { file.as_str() } else { stem };
             let known = Known {
                 code: Some(it.code),
-                ..Known::of(file, Status::Disabled, Some("found; nobody has enabled it".into()))
+                ..Known::of(file, Status::Disabled, Some("found, but not enabled".into()))
             };
             fresh.insert(name.to_owned(), known);
         }
         self.put(&keep, fresh).await;
     }
 
-    /// Puts what was found in the place of what was known: tools, pins, reports.
+    /// Replaces the known plugins: tools, pins, reports.
     async fn put(&self, keep: &BTreeSet<String>, fresh: BTreeMap<String, Known>) {
-        let (gone, told) = {
+        let (gone, changed) = {
             let mut known = self.known.lock();
             let mut old = std::mem::take(&mut *known);
-            let mut told = Vec::new();
+            let mut changed = Vec::new();
             for (name, it) in fresh {
                 let same = old.get(&name).is_some_and(|old| old.status == it.status && old.reason == it.reason);
                 if !same {
-                    told.push((name.clone(), it.status, it.reason.clone()));
+                    changed.push((name.clone(), it.status, it.reason.clone()));
                 }
                 known.insert(name, it);
             }
@@ -244,22 +244,21 @@ impl Plugins {
                 known.extend(old.remove_entry(name));
             }
             self.offer(&old, &mut known);
-            (old.into_values().filter_map(|it| it.runner).collect::<Vec<_>>(), told)
+            (old.into_values().filter_map(|it| it.runner).collect::<Vec<_>>(), changed)
         };
-        for (name, status, reason) in told {
-            self.tell(&name, status, reason.as_deref()).await;
+        for (name, status, reason) in changed {
+            self.report_change(&name, status, reason.as_deref()).await;
         }
         for runner in gone {
             tokio::spawn(async move {
-                // A call that still runs is given time to end; then its process goes with the last
-                // owner.
-                let _ = tokio::time::timeout(FAREWELL, runner.stop()).await;
+                // A running call gets time to end; then its process ends with its last owner.
+                let _ = tokio::time::timeout(STOP_TIMEOUT, runner.stop()).await;
             });
         }
     }
 
-    /// Takes the tools of `old` out of the catalog and puts those of `known` in. A tool whose name
-    /// is taken takes its plugin down.
+    /// Removes the tools of `old` from the catalog and adds those of `known`. If a tool name is
+    /// taken, its plugin fails.
     fn offer(&self, old: &BTreeMap<String, Known>, known: &mut BTreeMap<String, Known>) {
         let mut pins = BTreeMap::new();
         self.studio.edit_catalog(|catalog| {
@@ -295,9 +294,9 @@ impl Plugins {
         self.studio.set_pin_faults(pins);
     }
 
-    async fn tell(&self, name: &str, status: Status, reason: Option<&str>) {
+    async fn report_change(&self, name: &str, status: Status, reason: Option<&str>) {
         let reason = escape(reason.unwrap_or_default()).into_owned();
-        self.studio.news.tell("plugin.changed", || json!({ "plugin": name, "status": status }));
+        self.studio.events.send(Event::PluginChanged { plugin: name.to_owned(), status: json!(status) });
         match status {
             Status::Disabled => self.log.debug(format_args!("plugin {name}: {reason}")),
             Status::Ready => self.log.info(format_args!("plugin {name} is ready")),
@@ -310,8 +309,8 @@ impl Plugins {
         }
     }
 
-    /// Every file of the folder that may be a plugin. A link is followed: the pin is over what it
-    /// leads to.
+    /// Every file of the folder that may be a plugin. Links are followed: the pin covers their
+    /// target.
     fn scan(&self) -> BTreeMap<String, Found> {
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -336,7 +335,7 @@ impl Plugins {
         Known { row: Some(row), code, ..known }
     }
 
-    /// Loads one enabled plugin and starts its process. The error is what it is known as instead.
+    /// Loads one enabled plugin and starts its process. The error is its state otherwise.
     async fn load(&self, name: &str, row: &Plugin, found: Option<Found>) -> Result<Known, Box<Known>> {
         let known = |status, reason: String| Box::new(Known::of(&row.file, status, Some(reason)));
         if !row.enabled {
@@ -357,8 +356,7 @@ impl Plugins {
         let looked = tokio::time::timeout(patience, tools::look(&launch)).await;
         let looked = looked.unwrap_or_else(|_| Err(vec![format!("did not load within {} ms", row.timeout_ms)]));
         let changed = |why: String| {
-            // The tools that were enabled stay in the list, and are refused: whoever calls them is
-            // told why.
+            // The enabled tools stay in the list and are refused, so that callers get the reason.
             let manifest = self.kept(name, pin).map(Arc::new);
             Box::new(Known { manifest, ..Known::of(&row.file, Status::PinMismatch, Some(why)) })
         };
@@ -374,8 +372,7 @@ impl Plugins {
                 ));
             }
             Ok(manifest) => manifest,
-            // A file that was enabled could be loaded then; if other bytes lie there now, that is
-            // what matters.
+            // An enabled file could be loaded then, so if its bytes changed, report that instead.
             Err(faults) => {
                 return Err(match self.kept(name, pin) {
                     Some(kept) if kept.code != code => changed(format!(
@@ -399,7 +396,7 @@ impl Plugins {
         let secrets: BTreeMap<String, String> =
             manifest.secret_fields().into_iter().map(|field| (field.clone(), format!("{name}.{field}"))).collect();
         let (means, names) = (self.means.clone(), secrets.clone());
-        // The holder of the key may take its time.
+        // The keychain may be slow.
         let missing = tokio::task::spawn_blocking(move || names.into_values().find(|it| !means.has_secret(it)));
         if let Ok(Some(missing)) = missing.await {
             return Err(known(Status::NotConfigured, format!("`conductor secrets set {missing}` is missing")));
@@ -414,7 +411,7 @@ impl Plugins {
         let warmed = tokio::time::timeout(patience, runner.warm()).await;
         match warmed {
             Ok(Ok(())) => {}
-            Ok(Err(conductor_hosts::plugin::process::Fault::Changed(why))) => return Err(changed(why)),
+            Ok(Err(conductor_hosts::plugin::process::PluginError::Changed(why))) => return Err(changed(why)),
             Ok(Err(fault)) => return Err(known(Status::InitFailed, format!("onLoad: {fault}"))),
             Err(_) => {
                 return Err(known(Status::InitFailed, format!("onLoad did not end within {} ms", row.timeout_ms)));
@@ -428,7 +425,7 @@ impl Plugins {
         })
     }
 
-    fn say(&self) -> Say {
+    fn say(&self) -> ConsoleSink {
         let log = self.log.clone();
         Arc::new(move |plugin, level, text| {
             let line = format!("plugin {plugin}: {}", escape(text));
@@ -446,14 +443,14 @@ impl Plugins {
         let bytes = manifest.to_json().to_string();
         let unique = self.studio.ids.v4().to_string();
         let kept = std::fs::create_dir_all(&self.kept)
-            .and_then(|()| atomic_file::replace(&RealDisk, &path, bytes.as_bytes(), 0o600, &unique));
+            .and_then(|()| atomic_file::replace(&path, bytes.as_bytes(), 0o600, &unique));
         if let Err(fault) = kept {
             self.log.warn(format_args!("plugin {}: {} cannot be written: {fault}", manifest.name, path.display()));
         }
     }
 
-    /// What was enabled under this pin. The pin is over all of it, so the file beside cannot say
-    /// anything else.
+    /// The manifest that was enabled with this pin. The pin covers all of it, so the stored file
+    /// cannot differ.
     fn kept(&self, name: &str, pin: Digest) -> Option<Manifest> {
         let read = || {
             let bytes = std::fs::read(self.kept.join(format!("{name}.json"))).ok()?;
@@ -482,7 +479,7 @@ impl Plugins {
         known.iter().map(report).collect()
     }
 
-    /// How often each plugin's process was started anew.
+    /// How often each plugin's process was restarted.
     pub fn restarts(&self) -> Vec<(String, u64)> {
         self.reports().into_iter().map(|it| (it.name, it.restarts)).collect()
     }

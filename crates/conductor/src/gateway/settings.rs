@@ -1,6 +1,7 @@
-//! The sections of the configuration that concern calls, in the form the parts of the studio take.
+//! Converts configuration sections into the settings of the gateway's parts.
 //!
-//! Not here: reading them (`conductor_core::config`), and when they come into force (`words`).
+//! Not here: reading the sections (`conductor_core::config`), and when they come into force
+//! (`gateway`).
 
 use crate::doors::http::Token;
 use conductor_core::config::{self, AuditDetail, Config, PdMode, ReadOnlySync, ToolNames};
@@ -41,12 +42,12 @@ fn mcp(mcp: &config::Mcp) -> McpSettings {
     }
 }
 
-/// The Pd that we start, when that is wanted.
+/// The settings of a Pd that the daemon starts, if the configuration wants one.
 pub(crate) fn pd(section: &config::Pd) -> Option<pd::Settings> {
     let spawned = pd::Settings {
         command: PathBuf::from(&section.command),
         sleepgrain_ms: section.sleepgrain_ms,
-        audio: section.audio.into(),
+        audio: section.audio,
         ..pd::Settings::default()
     };
     match section.mode {
@@ -55,8 +56,8 @@ pub(crate) fn pd(section: &config::Pd) -> Option<pd::Settings> {
     }
 }
 
-/// A changed `[tools]` or `[plugins]` makes every approval stale as a changed `[policy]` does: what
-/// was agreed to may mean something else now.
+/// The policy with its version. The version covers `[tools]` and `[plugins]`, so that a change
+/// there voids approvals as a change of `[policy]` does.
 pub(crate) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
     let tools = if config.tools.written.is_null() { json!({}) } else { config.tools.written.clone() };
     let plugins: Map<String, Value> = config.plugins.iter().map(|(name, row)| (name.clone(), row.to_json())).collect();
@@ -64,9 +65,8 @@ pub(crate) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
     PolicyInForce { policy, version }
 }
 
-/// What serves when a daemon starts on a faulty `[policy]`: there is no earlier one to keep, and a
-/// rule that cannot be read may have been a `deny`. So nothing with an effect runs without a person
-/// of this machine saying yes.
+/// The policy of a daemon that starts with an invalid `[policy]`. There is no earlier policy to
+/// keep, and an unreadable rule may have been a `deny`, so a person must approve every effect.
 pub(crate) fn cautious() -> Policy {
     let ask = |tier| Rule { tier: Some(tier), decision: Some(Decision::Ask), ..Rule::default() };
     let mut policy = Policy { rules: vec![ask(Tier::Stateful), ask(Tier::HardwareIo)], ..Policy::default() };
@@ -82,14 +82,14 @@ pub(crate) fn tokens(http: &config::Http) -> impl Iterator<Item = Token> {
     })
 }
 
-/// Words that name no tool there is, one line each. The file is read before there is a catalog, so
-/// they are found here.
+/// One line for each name of a tool that does not exist. The file is read before the catalog
+/// exists, so names are checked here.
 pub(crate) fn unknown_names(config: &Config, catalog: &Catalog) -> Vec<String> {
     let is_tool = |name: &str| catalog.get(name).is_some();
     let mut lines = Vec::new();
     for (index, rule) in config.policy.iter().flat_map(|it| &it.rules).enumerate() {
         match &rule.tool {
-            // A rule compares with the dotted name alone.
+            // A rule is compared with the dotted name only.
             Some(Pattern::Exact(name)) if catalog.get(name).is_none_or(|it| it.name != *name) => {
                 lines.push(format!("[policy] rule {index}: there is no tool \"{name}\""));
             }

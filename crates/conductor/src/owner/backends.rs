@@ -1,5 +1,5 @@
-//! The ways to devices that this build knows. Each is tried when the daemon runs; a missing one is
-//! a reason in `status`, never a failure to start.
+//! The device backends of this build. Each is tried when the daemon runs; a missing one is listed
+//! in `status` and never a failure to start.
 
 use crate::owner::ports::Source;
 use conductor_hosts::midi::{Announce, Stamp};
@@ -8,7 +8,7 @@ use conductor_hosts::midi::{Announce, Stamp};
 #[cfg_attr(not(any(feature = "jack", feature = "alsa", target_os = "macos")), allow(dead_code))]
 const CLIENT: &str = "conductor";
 
-/// Everything besides the loopback, in the order in which a virtual port is offered to them.
+/// All backends except the loopback, in the order in which a virtual port is offered to them.
 #[cfg_attr(
     not(any(feature = "jack", feature = "alsa", feature = "gamepad", target_os = "macos")),
     allow(unused_variables)
@@ -34,7 +34,7 @@ mod pads {
 
     const NAME: &str = "gamepad";
 
-    /// Gamepads are found and opened by the same steps as MIDI ports; they only have no outputs.
+    /// Gamepads are found and opened like MIDI ports, but have no outputs.
     pub struct Pads {
         stamp: Stamp,
         announce: Announce,

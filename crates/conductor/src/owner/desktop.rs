@@ -1,8 +1,7 @@
-//! What the daemon hears of the desktop: whether there is a display, which window is in front,
-//! which programs run.
+//! Watches the desktop: whether there is a display, which window is in front, which programs run.
 //!
-//! Two threads, because both look at things that may block. Not here: X itself (`hosts::focus`),
-//! what a window means (`conductor_core::focus`), and keys on their way out (`dispatch`).
+//! Two threads, because both may block. Not here: X itself (`conductor_hosts::focus`), rules for
+//! windows (`conductor_core::focus`), and sending keys (`dispatch`).
 
 use super::wake::{Wake, Waker};
 use conductor_hosts::apps;
@@ -13,24 +12,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// How often running programs are looked up, while a condition asks for them.
+/// How often running programs are listed while a condition needs them.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Ends its threads when dropped.
 pub(crate) struct Desktop {
     apps: (Arc<Apps>, JoinHandle<()>),
     #[cfg(feature = "desktop")]
-    focus: Option<focus::Eye>,
+    focus: Option<focus::FocusWatch>,
 }
 
-/// What the thread that looks for programs is told.
+/// State shared with the thread that lists programs.
 #[derive(Default)]
 struct Apps {
     wanted: AtomicBool,
     end: AtomicBool,
 }
 
-/// Says to the thread whether any condition asks for running programs. Cheap: the owner calls it.
+/// Switches the listing of programs on while a condition needs it. Cheap: the owner calls it.
 #[derive(Clone)]
 pub(crate) struct AppsWanted {
     apps: Arc<Apps>,
@@ -46,16 +45,16 @@ impl AppsWanted {
 }
 
 impl Desktop {
-    /// `display` absent: there is none, and nobody looks for one.
+    /// Without `display` no display is watched.
     #[cfg_attr(not(feature = "desktop"), expect(unused_variables, reason = "this build knows no display"))]
     pub fn start(display: Option<&str>, owner: &Waker) -> io::Result<Self> {
         let apps: Arc<Apps> = Arc::default();
-        let (asked, told) = (Arc::clone(&apps), owner.clone());
-        let thread = Builder::new().name("programs".into()).spawn(move || look_for_programs(&asked, &told))?;
+        let (shared, waker) = (Arc::clone(&apps), owner.clone());
+        let thread = Builder::new().name("programs".into()).spawn(move || look_for_programs(&shared, &waker))?;
         Ok(Desktop {
             apps: (apps, thread),
             #[cfg(feature = "desktop")]
-            focus: display.map(|display| focus::Eye::open(display.to_owned(), owner.clone())).transpose()?,
+            focus: display.map(|display| focus::FocusWatch::open(display.to_owned(), owner.clone())).transpose()?,
         })
     }
 
@@ -67,7 +66,7 @@ impl Desktop {
         let (apps, thread) = self.apps;
         apps.end.store(true, Ordering::Release);
         thread.thread().unpark();
-        // One that panicked has said so on stderr already.
+        // A thread that panicked has said so on stderr already.
         let _ = thread.join();
         #[cfg(feature = "desktop")]
         if let Some(focus) = self.focus {
@@ -77,15 +76,15 @@ impl Desktop {
 }
 
 fn look_for_programs(apps: &Apps, owner: &Waker) {
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     while !apps.end.load(Ordering::Acquire) {
         if !apps.wanted.load(Ordering::Acquire) {
             std::thread::park();
             continue;
         }
         let now = apps::running();
-        if now != told {
-            told.clone_from(&now);
+        if now != reported {
+            reported.clone_from(&now);
             owner.post(Wake::Programs(now));
         }
         std::thread::park_timeout(LOOK);
@@ -103,24 +102,24 @@ mod focus {
     use std::thread::{Builder, Thread};
     use std::time::Duration;
 
-    /// A display that is not there yet, or went away, is looked for this often.
+    /// How often a missing display is looked for.
     const RETRY: Duration = Duration::from_secs(2);
 
-    pub struct Eye {
+    pub struct FocusWatch {
         end: Arc<AtomicBool>,
         thread: Thread,
     }
 
-    impl Eye {
+    impl FocusWatch {
         pub fn open(display: String, owner: Waker) -> io::Result<Self> {
             let end: Arc<AtomicBool> = Arc::default();
             let ends = Arc::clone(&end);
             let thread = Builder::new().name("focus".into()).spawn(move || run(&display, &owner, &ends))?;
-            Ok(Eye { end, thread: thread.thread().clone() })
+            Ok(FocusWatch { end, thread: thread.thread().clone() })
         }
 
-        /// The thread may wait for an event of the X server, which no flag ends. It then ends at
-        /// the next one, and holds nothing but its connection till then; so nobody waits for it.
+        /// Does not wait for the thread: it may wait for an event of the X server, which no flag
+        /// ends. It ends at the next event and holds only its connection until then.
         pub fn close(self) {
             self.end.store(true, Ordering::Release);
             self.thread.unpark();

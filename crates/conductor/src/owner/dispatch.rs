@@ -1,39 +1,29 @@
-//! Carrying effects out. MIDI and OSC leave from here at once; keys, text, mouse and volume go to
-//! their lanes, calls to the pipeline. Nothing here waits.
+//! Carries out effects. MIDI and OSC are sent at once; keys, text, mouse and volume go to their
+//! workers, calls to the gateway. Nothing here waits.
 //!
 //! Not here: deciding what happens (`conductor_core::engine`).
 
 use super::wake::Waker;
 use crate::log::Log;
-use crate::owner::worker::{InboxFull, Worker};
+use crate::owner::events::OwnerEvents;
 use conductor_core::action::Volume;
-use conductor_core::engine::{Effect, MappingCall};
-use conductor_core::event::{Body, DeviceSlot, OscMessage, Taint, Trail, midi};
-use conductor_core::mapping::Target;
+use conductor_core::engine::Effect;
+use conductor_core::event::{Body, DeviceSlot, OscMessage, Trail, midi};
 use conductor_hosts::desktop::{Desktop, Job, Mixer};
 use conductor_hosts::midi::{Output, SendError};
 use conductor_hosts::osc;
+use conductor_hosts::worker::{Fifo, NotTaken, Worker};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Actions that take the pipeline. Each call is answered with [`Waker::call_done`], however it
-/// ends.
-pub trait Calls: Send + Sync {
-    fn start(&self, call: MappingCall, owner: &Waker);
-
-    /// A value for what only a host knows. Never waits; a value that does not arrive later is told
-    /// with [`Waker::worker_failed`].
-    fn turn(&self, target: &Target, value: f64, ranged: bool, taint: Taint) -> Result<(), String>;
-}
-
 /// Why an effect did not leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DispatchError {
-    /// The port is not open now. What must end there is kept by the ledger until it is.
+    /// The port is not open. The ledger keeps the ends that are due there until it is.
     NoOutput(DeviceSlot),
-    /// The port was open and is gone; the owner takes it out of its books.
+    /// The port was open and is gone; the owner closes it.
     Died(DeviceSlot),
     Refused(String),
 }
@@ -42,25 +32,27 @@ pub(crate) enum DispatchError {
 pub(crate) struct Hosts {
     pub desktop: Box<dyn Desktop>,
     pub mixer: Box<dyn Mixer>,
-    pub calls: Arc<dyn Calls>,
+    pub events: Arc<dyn OwnerEvents>,
 }
+
+/// An OSC message for a host that needs a resolver.
+type NamedOsc = (Arc<str>, u16, Arc<OscMessage>);
 
 pub(crate) struct Dispatch {
     outputs: BTreeMap<DeviceSlot, Box<dyn Output>>,
     listeners: Vec<(DeviceSlot, mpsc::Sender<Vec<u8>>)>,
     osc: osc::Sender,
-    named_osc: Worker<(Arc<str>, u16, Arc<OscMessage>)>,
-    desktop: Worker<Job>,
-    mixer: Worker<Volume>,
-    calls: Arc<dyn Calls>,
-    owner: Waker,
-    /// Grown once, to the largest message.
+    named_osc: Worker<Fifo<NamedOsc>>,
+    desktop: Worker<Fifo<Job>>,
+    mixer: Worker<Fifo<Volume>>,
+    events: Arc<dyn OwnerEvents>,
+    /// Reused for every message.
     bytes: Vec<u8>,
 }
 
 impl Dispatch {
     pub fn start(hosts: Hosts, owner: Waker, log: &Log) -> std::io::Result<Self> {
-        let Hosts { mut desktop, mut mixer, calls } = hosts;
+        let Hosts { mut desktop, mut mixer, events } = hosts;
         let (keys_log, volume_log, osc_log) = (log.clone(), log.clone(), log.clone());
         let (keys_owner, volume_owner, osc_owner) = (owner.clone(), owner.clone(), owner.clone());
         let mut resolved = osc::Sender::new();
@@ -68,7 +60,7 @@ impl Dispatch {
             outputs: BTreeMap::new(),
             listeners: Vec::new(),
             osc: osc::Sender::new(),
-            named_osc: Worker::start("osc names", move |(host, port, message): (Arc<str>, u16, Arc<OscMessage>)| {
+            named_osc: Worker::start("osc names", move |(host, port, message): NamedOsc| {
                 if let Err(error) = send_to_name(&mut resolved, &host, port, &message) {
                     osc_log.debug(format_args!("osc: {host}:{port}: {error}"));
                     osc_owner.worker_failed();
@@ -86,8 +78,7 @@ impl Dispatch {
                     volume_owner.worker_failed();
                 }
             })?,
-            calls,
-            owner,
+            events,
             bytes: Vec::with_capacity(64),
         })
     }
@@ -112,7 +103,7 @@ impl Dispatch {
         self.listeners.push((port, heard));
     }
 
-    /// Carries out one effect. `ModeChanged` is the owner's own business and passes through.
+    /// Carries out one effect.
     pub fn carry_out(&mut self, effect: Effect) -> Result<(), DispatchError> {
         match effect {
             Effect::Midi { port, message, taint, hops } => self.send_body(port, &message, Trail { taint, hops }),
@@ -127,12 +118,11 @@ impl Dispatch {
             Effect::Text(text) => taken(self.desktop.push(Job::Text(text)), "desktop"),
             Effect::Click { button, at } => taken(self.desktop.push(Job::Click { button, at }), "desktop"),
             Effect::Volume(volume) => taken(self.mixer.push(volume), "volume"),
-            Effect::ModeChanged { .. } => Ok(()),
             Effect::Parameter { target, value, ranged, taint } => {
-                self.calls.turn(&target, value, ranged, taint).map_err(DispatchError::Refused)
+                self.events.parameter_turned(&target, value, ranged, taint).map_err(DispatchError::Refused)
             }
             Effect::Call(call) => {
-                self.calls.start(*call, &self.owner);
+                self.events.call_fired(*call);
                 Ok(())
             }
         }
@@ -149,7 +139,7 @@ impl Dispatch {
         sent
     }
 
-    /// One whole message, already checked or made by us.
+    /// Sends one whole message, already checked or made by us.
     pub fn send(&mut self, port: DeviceSlot, bytes: &[u8], trail: Trail) -> Result<(), DispatchError> {
         let output = self.outputs.get_mut(&port).ok_or(DispatchError::NoOutput(port))?;
         match output.send(bytes, trail) {
@@ -162,7 +152,7 @@ impl Dispatch {
                 return Err(DispatchError::Refused(fault.to_string()));
             }
         }
-        // A listener that is full or gone must not hold up the port; a gone one is forgotten.
+        // A slow listener must not delay the port; a closed one is removed.
         self.listeners.retain(|(at, heard)| {
             *at != port || !matches!(heard.try_send(bytes.to_vec()), Err(mpsc::error::TrySendError::Closed(_)))
         });
@@ -170,23 +160,22 @@ impl Dispatch {
     }
 }
 
-fn taken(pushed: Result<(), InboxFull>, lane: &str) -> Result<(), DispatchError> {
+fn taken(pushed: Result<(), NotTaken>, lane: &str) -> Result<(), DispatchError> {
     pushed.map_err(|why| {
         DispatchError::Refused(match why {
-            InboxFull::Full => format!("{lane}: more is waiting than can be done"),
-            InboxFull::Gone => format!("{lane}: its worker ended"),
+            NotTaken::Full => format!("{lane}: more is waiting than can be done"),
+            NotTaken::Gone => format!("{lane}: its worker ended"),
         })
     })
 }
 
-/// On its lane: the resolver may block.
+/// Runs on its worker, because the resolver may block.
 fn send_to_name(out: &mut osc::Sender, host: &str, port: u16, message: &OscMessage) -> Result<(), String> {
     let to = (host, port).to_socket_addrs().map_err(|error| error.to_string())?.next();
     out.send(to.ok_or("the name has no address")?, message).map_err(|fault| fault.to_string())
 }
 
-/// The address of a host that can be told without asking anyone. Other names need a resolver, which
-/// may block for seconds.
+/// The address of a host that needs no resolver. A resolver may block for seconds.
 fn literal(host: &str) -> Option<IpAddr> {
     if host.eq_ignore_ascii_case("localhost") {
         return Some(Ipv4Addr::LOCALHOST.into());

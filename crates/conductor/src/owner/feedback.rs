@@ -1,11 +1,9 @@
-//! What the person sees and holds: lights and faders of controllers, the window in front, and the
-//! pad that answers questions.
+//! The owner's side of lights, faders, windows and the approval pad.
 //!
-//! Not here: the pictures (`conductor_core::feedback`), the rules for windows
-//! (`conductor_core::focus`), and when a held pad counts (`conductor_core::approval_pad`).
+//! Not here: LED pictures (`conductor_core::feedback`), the rules for windows
+//! (`conductor_core::focus`), and the rules for a held pad (`conductor_core::approval_pad`).
 
 use super::{By, Owner, ports};
-use crate::owner::approval_pad;
 use conductor_core::approval_pad::ApprovalPad;
 use conductor_core::config::Config;
 use conductor_core::event::{DeviceSlot, Event, Micros, Taint};
@@ -24,7 +22,7 @@ pub(crate) struct Surface {
     lights: Vec<Light>,
     pub focus: Focus,
     pub pad: ApprovalPad,
-    /// While the pad can be held, somebody is there to answer.
+    /// While the pad can be held, a person is present to answer.
     armed: Option<ApproverPresent>,
     waiting: Waiting,
     /// Why no display can be used.
@@ -53,20 +51,25 @@ impl Surface {
         [self.feedback.next_deadline(), self.pad.next_deadline()].into_iter().flatten().min()
     }
 
+    /// Whether events of a device also concern its lights, its motor faders or the approval pad.
+    pub fn watches(&self, device: DeviceSlot) -> bool {
+        self.feedback.uses(device) || self.pad.device() == Some(device)
+    }
+
     pub fn backend(&self) -> BackendNow {
         let state = if self.display_fault.is_none() { BackendState::Ready } else { BackendState::Missing };
         BackendNow { name: "desktop".to_owned(), state, reason: self.display_fault.clone() }
     }
 }
 
-/// A policy with a fault keeps the old one in force, but a pad is only armed by what can be read.
+/// A policy with an error keeps the old one in force, but arms no pad.
 fn pad_of(config: &Config) -> Option<&PadSettings> {
     config.policy.as_ref().and_then(|it| it.approval.pad.as_ref())
 }
 
 impl Owner {
-    /// Hears an event before the hands do. False: it is the motor of a fader that we moved, and no
-    /// input.
+    /// Takes an event before the engine does. False: it comes from the motor of a fader that we
+    /// moved.
     pub(crate) fn is_input(&mut self, event: &Event) -> bool {
         if !self.surface.feedback.hear(event) {
             self.engine.passed_over(event, "the motor of a fader that was just moved");
@@ -88,21 +91,20 @@ impl Owner {
         self.table.devices.iter().any(|it| it.slot == device && it.is_hardware)
     }
 
-    /// Sends to controllers what they should show by now, and gives the answer of a pad that was
-    /// held long enough.
+    /// Sends due lights to controllers, and the answer of a pad that was held long enough.
     pub(crate) fn show(&mut self) {
         let now = self.parts.clock.now();
         self.answer_by_pad(now);
-        self.surface.feedback.look(&mut self.engine, now);
+        self.surface.feedback.read_engine(&mut self.engine, now);
         let mut lights = std::mem::take(&mut self.surface.lights);
         self.surface.feedback.advance(now, &mut lights);
         for light in lights.drain(..) {
             self.surface.pad.lit(light.port, &light.message, now);
             self.engine.shown(light.port, &light.message, light.by, now);
-            // No hand made it: where the port leads back to us, it must not press anything.
-            if let Err(undone) = self.parts.dispatch.send_body(light.port, &light.message, Taint::Tool.into()) {
+            // Not caused by a hand: where the port leads back to us, it must not press anything.
+            if let Err(error) = self.parts.dispatch.send_body(light.port, &light.message, Taint::Tool.into()) {
                 self.surface.feedback.not_sent(&light);
-                self.not_done(undone);
+                self.not_done(error);
             }
         }
         self.surface.lights = lights;
@@ -112,28 +114,22 @@ impl Owner {
     fn answer_by_pad(&mut self, now: Micros) {
         let Some(id) = self.surface.pad.advance(now, self.surface.waiting.only) else { return };
         let Some(settings) = self.surface.pad.settings().cloned() else { return };
-        let (studio, log) = (self.parts.gateway.studio.clone(), self.parts.log.clone());
-        self.parts.runtime.spawn(async move {
-            match approval_pad::answer(&studio, &settings, id).await {
-                Ok(done) => log.info(format_args!("by the pad: {done}")),
-                Err(why) => log.warn(format_args!("the held pad answered nothing: {why}")),
-            }
-        });
+        self.parts.events.pad_held(settings, id);
     }
 
     pub(crate) fn waiting_changed(&mut self, waiting: Waiting) {
         self.surface.waiting = waiting;
-        self.tell(Fact::PendingApprovals(waiting.count), Taint::Tool);
+        self.report(Fact::PendingApprovals(waiting.count), Taint::Tool);
     }
 
-    /// `by` is the taint of what changed it.
-    pub(crate) fn tell(&mut self, fact: Fact<'_>, by: Taint) {
+    /// Reports a fact to feedback. `by` is the taint of the change.
+    pub(crate) fn report(&mut self, fact: Fact<'_>, by: Taint) {
         let now = self.parts.clock.now();
         self.surface.feedback.changed(fact, by, now);
     }
 
-    /// After the ports, the mutes or the configuration changed.
-    pub(crate) fn look_at_devices(&mut self) {
+    /// Updates feedback and the approval pad after a change of ports, mutes or configuration.
+    pub(crate) fn devices_changed(&mut self) {
         let now = self.parts.clock.now();
         for device in &self.table.devices {
             let fact = Fact::Connected { device: &device.device_id, connected: device.is_connected() };
@@ -144,7 +140,7 @@ impl Owner {
         if !armed {
             self.surface.armed = None;
         } else if self.surface.armed.is_none() {
-            self.surface.armed = Some(self.parts.gateway.studio.desk.attend());
+            self.surface.armed = Some(self.parts.events.pad_armed());
         }
     }
 
@@ -154,14 +150,14 @@ impl Owner {
         self.follow(wish);
     }
 
-    /// Goes where the rules for windows ask to go.
+    /// Switches to the mode that the rules for windows choose.
     pub(crate) fn follow(&mut self, wish: Option<Wish>) {
         let Some(wish) = wish else { return };
         if *wish.mode == **self.engine.mode().1 {
             return;
         }
         let now = self.parts.clock.now();
-        // A rule can only name a mode of its own configuration; one that is gone meanwhile changes
+        // A rule can only name a mode of its own configuration; a mode that is gone since changes
         // nothing.
         let _ = self.engine.switch_mode(&wish.mode, Taint::Clean, now, &mut self.effects);
         self.carry_out_by(By::Rule);

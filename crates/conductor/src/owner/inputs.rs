@@ -1,4 +1,4 @@
-//! The owner's end of the callback lanes: events of all devices in the order of their time stamps.
+//! The receivers of all inputs as one stream of events, in the order of their time stamps.
 
 use crate::owner::ports::SharedSlots;
 use crate::owner::ports::with_slots;
@@ -10,15 +10,15 @@ use conductor_hosts::midi::ring::{EventReceiver, RelativeControllers};
 #[derive(Default)]
 pub(crate) struct Inputs {
     open: Vec<Open>,
-    /// Counted by lanes that are closed now.
+    /// Dropped by inputs that are closed now.
     dropped_before: u64,
 }
 
 struct Open {
     lane: EventReceiver,
-    /// What every event of this port has at least.
+    /// The least taint of every event of this port.
     taint: Taint,
-    /// Taken out of the lane to compare its time with the others'.
+    /// Its next event, taken out to compare its time with the others.
     head: Option<Event>,
 }
 
@@ -34,7 +34,7 @@ impl Inputs {
         self.open.push(Open { lane, taint, head: None });
     }
 
-    /// The earliest event of all lanes.
+    /// The earliest event of all inputs.
     pub fn next(&mut self) -> Option<Event> {
         let mut earliest: Option<&mut Option<Event>> = None;
         for open in &mut self.open {
@@ -49,7 +49,7 @@ impl Inputs {
         earliest.and_then(Option::take)
     }
 
-    /// Closes the lane of a device and gives what it still held.
+    /// Closes the input of a device and returns its remaining events.
     pub fn remove(&mut self, device: DeviceSlot) -> Vec<Event> {
         let mut left = Vec::new();
         self.open.retain_mut(|open| {
@@ -64,7 +64,7 @@ impl Inputs {
         left
     }
 
-    /// The taint of every event of a device that is open.
+    /// The least taint of a device's events, if its input is open.
     pub fn taint(&self, device: DeviceSlot) -> Option<Taint> {
         self.open.iter().find(|it| it.lane.device() == device).map(|it| it.taint)
     }
@@ -73,12 +73,12 @@ impl Inputs {
         self.open.iter().any(|it| it.lane.device() == device)
     }
 
-    /// Events the lanes had no room for.
+    /// Events that the inputs had no room for.
     pub fn dropped(&self) -> u64 {
         self.dropped_before + self.open.iter().map(|it| dropped(&it.lane)).sum::<u64>()
     }
 
-    /// Tells every lane what the configuration says about its device.
+    /// Applies the configuration to every input.
     pub fn configure(&self, config: &Config, slots: &SharedSlots) {
         for open in &self.open {
             let name = with_slots(slots, |slots| slots.name(open.lane.device()).to_owned());
@@ -93,7 +93,7 @@ fn dropped(lane: &EventReceiver) -> u64 {
     counts.dropped + counts.sysex_dropped
 }
 
-/// Controllers of a device that send ticks and not positions, by any mapping that hears it.
+/// The controllers of a device that send ticks instead of positions, by all mappings for it.
 fn relative(config: &Config, alias: &str) -> RelativeControllers {
     let mut mask = RelativeControllers::default();
     let mut mark = |device: Option<&str>, channel: Option<u8>, cc: u8, mode: EncoderMode| {
@@ -125,7 +125,7 @@ fn relative(config: &Config, alias: &str) -> RelativeControllers {
 mod tests {
     use super::*;
     use conductor_core::event::{Body, Micros};
-    use conductor_hosts::midi::ring::{Bell, lane};
+    use conductor_hosts::midi::ring::{Bell, event_ring};
 
     fn cc(value: u8) -> Body {
         Body::Cc { channel: 0, controller: 1, value }
@@ -134,8 +134,8 @@ mod tests {
     #[test]
     fn events_of_several_devices_come_in_the_order_of_their_times() {
         let mut inputs = Inputs::default();
-        let (mut a, lane_a) = lane(DeviceSlot(0), 10_000, Bell::silent());
-        let (mut b, lane_b) = lane(DeviceSlot(1), 10_000, Bell::silent());
+        let (mut a, lane_a) = event_ring(DeviceSlot(0), 10_000, Bell::silent());
+        let (mut b, lane_b) = event_ring(DeviceSlot(1), 10_000, Bell::silent());
         inputs.add(lane_a, Taint::Clean);
         inputs.add(lane_b, Taint::Clean);
         for (at, sender) in [(1, 0), (4, 0), (2, 1), (3, 1)] {
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn a_closed_lane_gives_what_it_held_even_its_head() {
         let mut inputs = Inputs::default();
-        let (mut a, lane_a) = lane(DeviceSlot(0), 10_000, Bell::silent());
-        let (mut b, lane_b) = lane(DeviceSlot(1), 10_000, Bell::silent());
+        let (mut a, lane_a) = event_ring(DeviceSlot(0), 10_000, Bell::silent());
+        let (mut b, lane_b) = event_ring(DeviceSlot(1), 10_000, Bell::silent());
         inputs.add(lane_a, Taint::Virtual);
         inputs.add(lane_b, Taint::Clean);
         a.push(Micros(5), Taint::Clean, cc(1));

@@ -1,8 +1,9 @@
-//! Which ports are open. A thread of its own, because a backend may block for a moment while it
-//! opens a device; the owner is told what came and went, and given the two ends it works with: the
-//! lane of an input, the handle of an output.
+//! Opens and closes ports, on a thread of its own because a backend may block while it opens a
+//! device. The owner is notified of changes and gets the receiver of each input and the handle of
+//! each output.
 //!
-//! Not here: backends themselves (`hosts::midi`), and what events mean (`run`).
+//! Not here: backends (`conductor_hosts::midi`), and the meaning of events
+//! (`conductor_core::engine`).
 
 use crate::owner::wake::Wake;
 use conductor_core::config::{Config, Device, InputMode, ListenMode, Protocol};
@@ -12,7 +13,7 @@ use conductor_gateway::owner_handle::Reply;
 use conductor_gateway::report::{BackendNow, BackendState, Scanned};
 use conductor_hosts::midi::identity::{Backoff, Identity, Roster};
 use conductor_hosts::midi::loopback::Loopback;
-use conductor_hosts::midi::ring::{Bell, EventReceiver, lane};
+use conductor_hosts::midi::ring::{Bell, EventReceiver, event_ring};
 use conductor_hosts::midi::{Backend, Input, Output, PortError, PortInfo, Stamp, Way};
 use conductor_hosts::osc::Listener;
 use conductor_hosts::system::Clock;
@@ -24,22 +25,22 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Numbers for device aliases and port names. A lock, because two threads give them out: the owner
-/// when it compiles a configuration, this thread when it opens a port nobody named. Held for one
-/// lookup or one compilation, never while waiting.
+/// Numbers for device aliases and port names. Locked because two threads assign them: the owner
+/// when it compiles a configuration, this thread when it opens a port without an alias. Held for
+/// one lookup or one compilation.
 pub type SharedSlots = Arc<Mutex<Slots>>;
 
 pub fn with_slots<T>(slots: &SharedSlots, act: impl FnOnce(&mut Slots) -> T) -> T {
     act(&mut slots.lock())
 }
 
-/// What the thread is told.
+/// Orders to the thread.
 pub enum Order {
     /// Another configuration is in force.
     Config(Arc<Config>),
     Scan(Reply<Scanned>),
-    /// A device that the file disables is wanted in this run; the answer is for the asker once its
-    /// port was looked for.
+    /// Enables, for this run, a device that the file disables. The callback runs after its port was
+    /// looked for.
     Enable(String, Box<dyn FnOnce() + Send>),
     /// A message is waiting for this output.
     OpenOutput(String),
@@ -48,12 +49,12 @@ pub enum Order {
     End,
 }
 
-/// What the owner is told.
+/// News for the owner.
 pub enum News {
     Input {
         device: DeviceSlot,
         lane: EventReceiver,
-        /// What every event of this port has at least.
+        /// The least taint of every event of this port.
         taint: Taint,
     },
     InputLost {
@@ -66,7 +67,7 @@ pub enum News {
     OutputLost {
         port: DeviceSlot,
     },
-    /// A message waits for it in vain.
+    /// A message waits for this port, which could not be opened.
     NotOpened {
         port: DeviceSlot,
         why: String,
@@ -74,7 +75,7 @@ pub enum News {
     Table(Arc<Table>),
 }
 
-/// What there is, after the last scan.
+/// The result of the last scan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     pub inputs: Vec<String>,
@@ -96,7 +97,7 @@ pub struct Bound {
     pub output: Option<String>,
     pub is_configured: bool,
     pub wants_input: bool,
-    /// Its input is at the end of a cable, not of a program.
+    /// Its input is hardware, not a program.
     pub is_hardware: bool,
 }
 
@@ -110,23 +111,23 @@ impl Bound {
     }
 }
 
-/// Wakes the thread. Announcements of backends come through here, from places that may neither lock
-/// nor allocate.
+/// Wakes the thread. Backends announce changes here from callbacks that may neither lock nor
+/// allocate.
 #[derive(Default)]
 pub(crate) struct ScanSignal {
     changed: AtomicBool,
-    keeper: OnceLock<Thread>,
+    thread: OnceLock<Thread>,
 }
 
 impl ScanSignal {
-    pub fn knock(&self) {
+    pub fn ports_changed(&self) {
         self.changed.store(true, Ordering::Release);
         self.wake();
     }
 
     pub fn wake(&self) {
-        if let Some(keeper) = self.keeper.get() {
-            keeper.unpark();
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
         }
     }
 }
@@ -134,19 +135,20 @@ impl ScanSignal {
 /// The loopback is the first of all sources.
 const LOOPBACK: usize = 0;
 
-/// Where a port is: which backend, and how it is opened there.
+/// A port: its backend and how it is opened there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     source: usize,
-    /// The backend's id of a port that is there, or the name of one that we make.
+    /// The backend's id of an existing port, or the name of one that we create.
     id: String,
     name: String,
     is_made: bool,
     is_hardware: bool,
-    /// Of what is heard there: any program can feed a port that is neither hardware nor trusted.
+    /// The taint of its events: any program can write to a port that is neither hardware nor
+    /// trusted.
     taint: Taint,
-    /// As in [`PortInfo`]: a port that came back is another place.
-    born: u64,
+    /// As in [`PortInfo`]: a port that came back is another port.
+    generation: u64,
 }
 
 /// A device with the ports it should have.
@@ -161,7 +163,7 @@ struct OpenInput {
     handle: Box<dyn Input>,
 }
 
-/// A backend, and when to try it again while it is missing.
+/// A backend, and when to retry it while it is missing.
 pub(crate) struct Source {
     backend: Box<dyn Backend>,
     protocol: Protocol,
@@ -188,23 +190,23 @@ impl Source {
     }
 }
 
-/// An address we listen at for a device.
-struct Ear {
+/// An OSC address that a device listens at.
+struct OscInput {
     listen: String,
     allow_network: bool,
     heard_by: Result<Listener, String>,
 }
 
-/// What the thread is made of.
+/// The parts of the thread.
 pub(crate) struct Parts {
     pub loopback: Loopback,
-    /// Without the loopback, which is always there.
+    /// All sources except the loopback, which always exists.
     pub sources: Vec<Source>,
     pub stamp: Stamp,
     pub config: Arc<Config>,
     pub slots: SharedSlots,
     pub bell: Bell,
-    pub knock: Arc<ScanSignal>,
+    pub signal: Arc<ScanSignal>,
     pub clock: Arc<dyn Clock>,
 }
 
@@ -218,7 +220,7 @@ pub(crate) struct PortScanner {
     config: Arc<Config>,
     slots: SharedSlots,
     bell: Bell,
-    knock: Arc<ScanSignal>,
+    signal: Arc<ScanSignal>,
     clock: Arc<dyn Clock>,
     /// Aliases of the loopback devices that are plugged in.
     plugged: BTreeSet<String>,
@@ -226,13 +228,13 @@ pub(crate) struct PortScanner {
     enabled: BTreeSet<String>,
     inputs: BTreeMap<DeviceSlot, OpenInput>,
     outputs: BTreeMap<DeviceSlot, Place>,
-    ears: BTreeMap<DeviceSlot, Ear>,
+    osc_inputs: BTreeMap<DeviceSlot, OscInput>,
     table: Arc<Table>,
 }
 
 impl PortScanner {
     pub fn new(parts: Parts) -> Self {
-        let Parts { loopback, sources, stamp, config, slots, bell, knock, clock } = parts;
+        let Parts { loopback, sources, stamp, config, slots, bell, signal, clock } = parts;
         PortScanner {
             sources: std::iter::once(Source::midi(loopback.clone())).chain(sources).collect(),
             loopback,
@@ -242,21 +244,22 @@ impl PortScanner {
             config,
             slots,
             bell,
-            knock,
+            signal,
             clock,
             plugged: BTreeSet::new(),
             enabled: BTreeSet::new(),
             inputs: BTreeMap::new(),
             outputs: BTreeMap::new(),
-            ears: BTreeMap::new(),
+            osc_inputs: BTreeMap::new(),
             table: Arc::default(),
         }
     }
 
-    /// Scans once, then whenever something changes, somebody asks, or the interval has passed.
+    /// Scans once, then whenever something changes, a scan is requested, or the interval has
+    /// passed.
     pub fn run(mut self, orders: &mpsc::Receiver<Order>, post: impl Fn(Wake)) {
         // Before the first scan, so that nothing announced during it is missed.
-        let _ = self.knock.keeper.set(std::thread::current());
+        let _ = self.signal.thread.set(std::thread::current());
         let mut due = Due { scan: true, ..Due::default() };
         loop {
             if std::mem::take(&mut due.scan) {
@@ -265,8 +268,7 @@ impl PortScanner {
                 due.outputs.clear();
                 let seen = changes(&before, &self.table);
                 due.enabled.drain(..).for_each(|answer| answer());
-                // Everyone who asked before one scan gets its answer; whoever hung up does not
-                // mind.
+                // Every request before a scan gets its result; a client that hung up is ignored.
                 for reply in due.replies.drain(..) {
                     let _ = reply.send(seen.clone());
                 }
@@ -282,7 +284,7 @@ impl PortScanner {
                     Err(mpsc::TryRecvError::Disconnected) => return,
                 }
             }
-            due.scan |= self.knock.changed.swap(false, Ordering::AcqRel);
+            due.scan |= self.signal.changed.swap(false, Ordering::AcqRel);
             if !due.scan {
                 due.scan = self.wait();
             }
@@ -311,7 +313,7 @@ impl PortScanner {
         ControlFlow::Continue(())
     }
 
-    /// Gives whether the time for a scan has come; false when somebody knocked.
+    /// Waits. True when a scan is due; false when something woke the thread.
     fn wait(&self) -> bool {
         if self.sources.len() == 1 {
             // The loopback announces every change; there is nothing else to look for.
@@ -330,7 +332,7 @@ impl PortScanner {
         self.plug_loopback_devices();
         let now = self.clock.now();
         for source in &mut self.sources {
-            // Whoever asks for a scan wants one now, also of what was missing a moment ago.
+            // A requested scan also retries backends that were missing a moment ago.
             let is_due = source.retry.is_due(now);
             if due.replies.is_empty() && !is_due {
                 continue;
@@ -365,8 +367,9 @@ impl PortScanner {
             let all = places.iter().zip(&ports).filter(|(at, it)| self.protocol(**at) == protocol && it.way == way);
             all.map(|(_, it)| it.name.clone()).collect()
         };
-        let heard = self.ears.values().filter_map(|it| it.heard_by.as_ref().ok());
-        let backends = self.sources.iter().map(Source::report).chain(self.ears.values().filter_map(Ear::report));
+        let heard = self.osc_inputs.values().filter_map(|it| it.heard_by.as_ref().ok());
+        let backends =
+            self.sources.iter().map(Source::report).chain(self.osc_inputs.values().filter_map(OscInput::report));
         self.table = Arc::new(Table {
             inputs: names(Protocol::Midi, Way::Input),
             outputs: names(Protocol::Midi, Way::Output),
@@ -388,9 +391,8 @@ impl PortScanner {
             self.loopback.plug(alias);
         }
         self.plugged = wanted;
-        // The scan that follows sees these changes; announcing them to ourselves would cause
-        // another one.
-        self.knock.changed.store(false, Ordering::Release);
+        // The following scan sees these changes; announcing them would cause another one.
+        self.signal.changed.store(false, Ordering::Release);
     }
 
     fn protocol(&self, source: usize) -> Protocol {
@@ -425,7 +427,7 @@ impl PortScanner {
                 is_made: false,
                 is_hardware: port.is_hardware,
                 taint: taint(by_programs && port.way == Way::Input && !is_trusted(&config, &identity)),
-                born: port.born,
+                generation: port.generation,
             };
             let hears = hears(self.protocol(*source));
             let known = devices.iter_mut().find(|it| it.bound.device_id == identity.device_id());
@@ -434,7 +436,7 @@ impl PortScanner {
                     device.input = Some(place);
                 }
                 (Identity::Alias(_), Way::Output, Some(device)) => device.output = Some(place),
-                // A loopback port without an alias that hears it is only an instrument's.
+                // A loopback port without an alias that receives is only an instrument.
                 (Identity::Raw(name), Way::Input, None) if hears && raw_left > 0 && *source != LOOPBACK => {
                     raw_left -= 1;
                     devices.push(Wanted { input: Some(place), ..self.device(name, false, true) });
@@ -451,7 +453,7 @@ impl PortScanner {
             let Some(wanted) = devices.iter_mut().find(|it| it.bound.device_id == device.alias) else { continue };
             let place = |taint: Taint| {
                 let (id, name) = (name.clone(), name.clone());
-                Place { source, id, name, is_made: true, is_hardware: false, taint, born: 0 }
+                Place { source, id, name, is_made: true, is_hardware: false, taint, generation: 0 }
             };
             let hears = wanted.bound.wants_input && hears(Protocol::Midi);
             wanted.input = hears.then(|| place(taint(!device.trusted)));
@@ -460,7 +462,7 @@ impl PortScanner {
         devices
     }
 
-    /// What each port is, by the roster of its protocol.
+    /// Identifies each port by the roster of its protocol.
     fn identities(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Identity> {
         let of = |protocol: Protocol, sources: &[Source]| -> Vec<PortInfo> {
             let of = |at: &usize| sources.get(*at).is_some_and(|it| it.protocol == protocol);
@@ -489,37 +491,37 @@ impl PortScanner {
                 devices.push(wanted);
                 continue;
             };
-            let same = |it: &Ear| it.listen == *listen && it.allow_network == device.allow_network;
-            let is_open = |it: &Ear| it.heard_by.as_ref().is_ok_and(Listener::is_open);
-            let ear = match self.ears.remove(&slot) {
-                Some(ear) if same(&ear) && is_open(&ear) => ear,
+            let same = |it: &OscInput| it.listen == *listen && it.allow_network == device.allow_network;
+            let is_open = |it: &OscInput| it.heard_by.as_ref().is_ok_and(Listener::is_open);
+            let input = match self.osc_inputs.remove(&slot) {
+                Some(input) if same(&input) && is_open(&input) => input,
                 before => {
                     if before.is_some_and(|it| it.heard_by.is_ok()) {
                         post(Wake::Ports(News::InputLost { device: slot }));
                     }
-                    let (sender, receiver) = lane(slot, config.advanced.max_events_per_sec, self.bell.clone());
+                    let (sender, receiver) = event_ring(slot, config.advanced.max_events_per_sec, self.bell.clone());
                     let started = Listener::start(listen, device.allow_network, sender, self.stamp.clone());
                     let heard_by = started.map_err(|fault| fault.to_string());
                     if heard_by.is_ok() {
-                        // The listener itself says that it is the network.
+                        // The listener itself marks its events as coming from the network.
                         post(Wake::Ports(News::Input { device: slot, lane: receiver, taint: Taint::Network }));
                     }
-                    Ear { listen: listen.clone(), allow_network: device.allow_network, heard_by }
+                    OscInput { listen: listen.clone(), allow_network: device.allow_network, heard_by }
                 }
             };
-            wanted.bound.input = ear.heard_by.as_ref().ok().map(|it| it.address().to_string());
-            kept.insert(slot, ear);
+            wanted.bound.input = input.heard_by.as_ref().ok().map(|it| it.address().to_string());
+            kept.insert(slot, input);
             devices.push(wanted);
         }
-        for (device, ear) in std::mem::replace(&mut self.ears, kept) {
-            if ear.heard_by.is_ok() {
+        for (device, input) in std::mem::replace(&mut self.osc_inputs, kept) {
+            if input.heard_by.is_ok() {
                 post(Wake::Ports(News::InputLost { device }));
             }
         }
         devices
     }
 
-    /// Whether the file or this run wants to hear it.
+    /// Whether the file or this run enables its input.
     fn is_wanted(&self, device: &Device) -> bool {
         device.enabled || self.enabled.contains(&device.alias)
     }
@@ -558,12 +560,12 @@ impl PortScanner {
         if !self.inputs.contains_key(&slot)
             && let Some(source) = self.sources.get_mut(place.source)
         {
-            let (sender, receiver) = lane(slot, self.config.advanced.max_events_per_sec, self.bell.clone());
+            let (sender, receiver) = event_ring(slot, self.config.advanced.max_events_per_sec, self.bell.clone());
             let opened = match place.is_made {
                 true => source.backend.create_input(&place.id, sender),
                 false => source.backend.open_input(&place.id, sender),
             };
-            // A port that refuses is tried again with the next scan; until then the device shows as
+            // A port that cannot be opened is retried with the next scan; until then the device is
             // absent.
             if let Ok(handle) = opened {
                 self.inputs.insert(slot, OpenInput { place: place.clone(), handle });
@@ -591,8 +593,7 @@ impl PortScanner {
         Ok(())
     }
 
-    /// Outputs that go by the name of their port: those that mappings name, and those a message is
-    /// waiting for.
+    /// Outputs named by their port: those that mappings name, and those that messages wait for.
     fn open_named_outputs(&mut self, places: &[usize], ports: &[PortInfo], asked: &[String], post: &impl Fn(Wake)) {
         let is_device = |name: &str| self.config.devices.iter().any(|it| it.alias == name);
         let mut names = with_slots(&self.slots, |slots| {
@@ -605,9 +606,10 @@ impl PortScanner {
             let mut found = places.iter().zip(ports).filter(|(_, it)| it.way == Way::Output && it.name == name);
             match found.next() {
                 Some((source, port)) => {
-                    let (id, is_hardware, born) = (port.id.clone(), port.is_hardware, port.born);
+                    let (id, is_hardware, generation) = (port.id.clone(), port.is_hardware, port.generation);
                     let (taint, is_made) = (Taint::Clean, false);
-                    let place = Place { source: *source, id, name: name.clone(), is_made, is_hardware, taint, born };
+                    let place =
+                        Place { source: *source, id, name: name.clone(), is_made, is_hardware, taint, generation };
                     if let Err(why) = self.open_output(slot, &place, post) {
                         post(Wake::Ports(News::NotOpened { port: slot, why }));
                     }
@@ -629,7 +631,7 @@ impl PortScanner {
     }
 }
 
-/// What the next scan is for.
+/// The reasons of the next scan.
 #[derive(Default)]
 struct Due {
     scan: bool,
@@ -639,8 +641,8 @@ struct Due {
     outputs: Vec<String>,
 }
 
-impl Ear {
-    /// Only what is wrong with it; one that hears is told by its address.
+impl OscInput {
+    /// Only listeners with an error; a working one is listed by its address.
     fn report(&self) -> Option<BackendNow> {
         let reason = self.heard_by.as_ref().err()?;
         let (name, state) = (format!("osc {}", self.listen), BackendState::Missing);
@@ -652,7 +654,7 @@ impl Source {
     fn report(&self) -> BackendNow {
         let state = if self.ports.is_ok() { BackendState::Ready } else { BackendState::Missing };
         let name = self.backend.name();
-        // The name stands beside the reason; a fault repeats it for those who see it alone.
+        // The name is listed next to the reason, so it is removed from the error text.
         let reason = self.ports.as_ref().err().map(|it| it.strip_prefix(&format!("{name}: ")).unwrap_or(it).to_owned());
         BackendNow { name: name.to_owned(), state, reason }
     }
@@ -663,7 +665,7 @@ fn taint(is_open_to_programs: bool) -> Taint {
     if is_open_to_programs { Taint::Virtual } else { Taint::Clean }
 }
 
-/// A port without an alias has no row that could say so.
+/// A port without an alias has no row in the file that could trust it.
 fn is_trusted(config: &Config, identity: &Identity) -> bool {
     config.devices.iter().any(|it| it.trusted && it.alias == identity.device_id())
 }

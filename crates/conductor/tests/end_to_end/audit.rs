@@ -4,11 +4,10 @@
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use conductor_testkit::real::keyring::{self, Ring};
 use conductor_testkit::require;
-use conductor_testkit::stranger;
+use conductor_testkit::stranger::DirectClient;
 use conductor_testkit::terminal::at_a_terminal;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -25,12 +24,7 @@ fn worked(more: &str) -> Studio {
 }
 
 fn call(home: &Path, tool: &str, arguments: &Value) -> Value {
-    let mut stream = BufReader::new(stranger::connect(&home.join("mcp.sock")));
-    let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
-    writeln!(stream.get_mut(), "{line}").unwrap();
-    let mut answer = String::new();
-    stream.read_line(&mut answer).unwrap();
-    serde_json::from_str(&answer).unwrap()
+    DirectClient::connect(home).call(tool, arguments)
 }
 
 fn work(studio: &Studio) {
@@ -404,15 +398,14 @@ fn rotation_is_no_alarm() {
     let mut studio = Studio::start(&format!(
         "{DEVICES}{PAD}[audit]\nrotate_mb = 1\n[limits]\nread = {{ per_minute = 1000000, burst = 1000000 }}\n"
     ));
-    let mut stream = BufReader::new(stranger::connect(&studio.home().join("mcp.sock")));
+    let mut client = DirectClient::connect(studio.home());
     let mut calls = 0;
     while !studio.home().join("audit/000003.jsonl").exists() {
-        for id in 0..50 {
-            let line = json!({ "jsonrpc": "2.0", "id": id, "method": "conductor_get_status", "params": {} });
-            writeln!(stream.get_mut(), "{line}").unwrap();
+        for _ in 0..50 {
+            client.ask("conductor_get_status", &json!({}));
         }
         for _ in 0..50 {
-            stream.read_line(&mut String::new()).unwrap();
+            client.answer();
         }
         calls += 50;
         assert!(calls < 60_000, "1 MB never filled up");

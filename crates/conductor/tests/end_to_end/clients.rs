@@ -26,17 +26,17 @@ action = { type = "SendMidi", port = "synth", channel = 0, message_type = "CC", 
 /// Policy lets the client's own dialog answer for what leaves the daemon.
 const CLIENT_MAY_ANSWER: &str = "[policy.approval]\nclient_tiers = [\"HardwareIO\"]\n";
 
-struct House {
+struct HttpStudio {
     studio: Studio,
     url: String,
 }
 
-impl House {
+impl HttpStudio {
     fn open(more: &str) -> Self {
         let mut studio = Studio::empty();
         std::fs::write(studio.config_file(), format!("{DEVICES}{MODES}{more}")).unwrap();
         let url = studio.up(&[])["http"].as_str().unwrap().to_owned();
-        House { studio, url }
+        HttpStudio { studio, url }
     }
 
     fn token(&self) -> String {
@@ -133,18 +133,18 @@ impl Guest for Puppet {
 
 /// The inspector's command line: a new process, and a new connection, for every call.
 struct Inspector<'a> {
-    house: &'a House,
+    studio: &'a HttpStudio,
     door: Door,
     era: &'static str,
 }
 
 impl Inspector<'_> {
     fn run(&self, words: &[&str]) -> std::process::Output {
-        let token = format!("Authorization: Bearer {}", self.house.token());
-        let home = self.house.studio.home();
+        let token = format!("Authorization: Bearer {}", self.studio.token());
+        let home = self.studio.studio.home();
         let mut all = match self.door {
             Door::Stdio => vec![BINARY, "--home", home.to_str().unwrap(), "mcp", "start"],
-            Door::Http => vec![self.house.url.as_str(), "--transport", "http", "--header", token.as_str()],
+            Door::Http => vec![self.studio.url.as_str(), "--transport", "http", "--header", token.as_str()],
         };
         all.extend(["--protocol-era", self.era]);
         all.extend_from_slice(words);
@@ -173,9 +173,9 @@ impl Guest for Inspector<'_> {
 }
 
 /// List, one tool of each tier, a plan applied and an approval given by a person; then the mapped
-/// pad plays. `note` tells stories in one house apart.
-fn walk(house: &House, guest: &mut dyn Guest, note: u8) {
-    let synth = &mut house.studio.listen("synth");
+/// pad plays. `note` tells stories in one studio apart.
+fn walk(studio: &HttpStudio, guest: &mut dyn Guest, note: u8) {
+    let synth = &mut studio.studio.listen("synth");
     let tools = guest.tools();
     for tool in ["conductor_get_status", "conductor_switch_mode", "conductor_create_mapping", "conductor_send_sysex"] {
         assert!(tools.iter().any(|it| it == tool), "{tool} is not among {tools:?}");
@@ -186,11 +186,11 @@ fn walk(house: &House, guest: &mut dyn Guest, note: u8) {
     assert_eq!((failed, &switched["mode_name"]), (false, &json!("Mix")), "{switched}");
     let (failed, refused) = guest.call("conductor_switch_mode", &json!({ "mode": 5 }));
     assert_eq!((failed, &refused["code"]), (true, &json!("BAD_INPUT")), "{refused}");
-    plan_then_play(house, guest, note, synth);
-    ask_then_send(house, guest, note, synth);
+    plan_then_play(studio, guest, note, synth);
+    ask_then_send(studio, guest, note, synth);
 }
 
-fn plan_then_play(house: &House, guest: &mut dyn Guest, note: u8, synth: &mut Ear) {
+fn plan_then_play(studio: &HttpStudio, guest: &mut dyn Guest, note: u8, synth: &mut Ear) {
     let mapping = json!({
         "mode": "Mix", "description": "from a client",
         "trigger": { "type": "Note", "note": note, "device": "pads" },
@@ -200,7 +200,7 @@ fn plan_then_play(house: &House, guest: &mut dyn Guest, note: u8, synth: &mut Ea
     assert_eq!((failed, &plan["status"]), (false, &json!("pending")), "{plan}");
     let id = plan["plan_id"].as_str().unwrap();
 
-    let mut hand = house.studio.hand();
+    let mut hand = studio.studio.hand();
     let press = |hand: &mut crate::studio::Hand, note: u8| {
         hand.play(&[0x90, note, 100]);
         hand.play(&[0x80, note, 0]);
@@ -209,23 +209,23 @@ fn plan_then_play(house: &House, guest: &mut dyn Guest, note: u8, synth: &mut Ea
     press(&mut hand, 36);
     assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]), "a plan does nothing; only the old pad is heard");
 
-    let (code, said) = house.person(&["plans", "show", id]);
+    let (code, said) = studio.person(&["plans", "show", id]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("from a client") && said.contains("conductor plans apply"), "{said}");
-    let (code, said) = house.person(&["plans", "apply", id]);
+    let (code, said) = studio.person(&["plans", "apply", id]);
     assert_eq!(code, Some(0), "{said}");
     press(&mut hand, note);
     assert_eq!(synth.hear(), Some(vec![0xB0, note, 7]), "the pad that was planned, approved and applied");
 }
 
-fn ask_then_send(house: &House, guest: &mut dyn Guest, note: u8, synth: &mut Ear) {
+fn ask_then_send(studio: &HttpStudio, guest: &mut dyn Guest, note: u8, synth: &mut Ear) {
     let sysex = json!({ "port": "synth", "data": [0x7D, note] });
     let (failed, asked) = guest.call("conductor_send_sysex", &sysex);
     assert_eq!((failed, &asked["code"]), (true, &json!("APPROVAL_REQUIRED")), "{asked}");
     let short = asked["short"].as_str().unwrap();
-    let (code, said) = house.person(&["approvals", "list"]);
+    let (code, said) = studio.person(&["approvals", "list"]);
     assert!(code == Some(0) && said.contains(short), "{said}");
-    let (code, said) = house.person(&["approvals", "allow", short]);
+    let (code, said) = studio.person(&["approvals", "allow", short]);
     assert_eq!(code, Some(0), "{said}");
     let (failed, sent) = guest.call("conductor_send_sysex", &sysex);
     assert_eq!((failed, &sent["status"]), (false, &json!("confirmed")), "{sent}");
@@ -233,7 +233,7 @@ fn ask_then_send(house: &House, guest: &mut dyn Guest, note: u8, synth: &mut Ear
     let (failed, again) = guest.call("conductor_send_sysex", &sysex);
     assert_eq!((failed, &again["code"]), (true, &json!("APPROVAL_REQUIRED")), "one yes, one message: {again}");
     let short = again["short"].as_str().unwrap();
-    assert_eq!(house.person(&["approvals", "deny", short]).0, Some(0));
+    assert_eq!(studio.person(&["approvals", "deny", short]).0, Some(0));
     let (failed, denied) = guest.call("conductor_send_sysex", &sysex);
     assert_eq!((failed, &denied["code"], &denied["by"]), (true, &json!("DENIED"), &json!("person")), "{denied}");
 }
@@ -242,10 +242,10 @@ fn both_doors(client: Client) {
     if client.begin().is_none() {
         return;
     }
-    let house = House::open("");
+    let studio = HttpStudio::open("");
     for (door, note) in [(Door::Stdio, 40), (Door::Http, 41)] {
-        let mut guest = house.puppet(client, door, None).expect("asked above");
-        walk(&house, guest.as_mut(), note);
+        let mut guest = studio.puppet(client, door, None).expect("asked above");
+        walk(&studio, guest.as_mut(), note);
     }
 }
 
@@ -276,10 +276,10 @@ fn the_typescript_sdk_of_the_second_line_in_the_newer_era() {
 
 #[test]
 fn clients_that_find_out_by_themselves_speak_the_newer_era() {
-    let house = House::open("");
+    let studio = HttpStudio::open("");
     for client in [Client::Python { era: "auto" }, Client::TypeScript { sdk: "2", era: "auto" }] {
         for door in [Door::Stdio, Door::Http] {
-            let Some(mut guest) = house.puppet(client, door, None) else { continue };
+            let Some(mut guest) = studio.puppet(client, door, None) else { continue };
             assert!(guest.tools().contains(&"conductor_get_status".to_owned()), "{client:?} {door:?}");
         }
     }
@@ -311,12 +311,12 @@ fn one_command_opens_a_daemon_to_clients_over_http() {
     // The daemon that the command starts serves a port of its own besides.
     std::fs::write(studio.config_file(), format!("{DEVICES}{MODES}[http]\nbind = \"127.0.0.1:0\"\n")).unwrap();
     let (mut started, url, port) = open_a_door(&studio);
-    let house = House { studio, url };
-    let daemon = house.studio.status()["pid"].as_i64().unwrap();
-    let mut guest = house.puppet(client, Door::Http, None).expect("asked above");
-    walk(&house, guest.as_mut(), 42);
+    let studio = HttpStudio { studio, url };
+    let daemon = studio.studio.status()["pid"].as_i64().unwrap();
+    let mut guest = studio.puppet(client, Door::Http, None).expect("asked above");
+    walk(&studio, guest.as_mut(), 42);
     drop(guest);
-    let (mut second, second_url, second_port) = open_a_door(&house.studio);
+    let (mut second, second_url, second_port) = open_a_door(&studio.studio);
     assert_ne!(second_port, port);
 
     let signal = |id: i64, signal| {
@@ -326,8 +326,8 @@ fn one_command_opens_a_daemon_to_clients_over_http() {
     signal(started.id().into(), rustix::process::Signal::TERM);
     assert!(started.wait().unwrap().success());
     assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "the door is closed");
-    let house = House { url: second_url, ..house };
-    let mut guest = house.puppet(client, Door::Http, None).expect("asked above");
+    let studio = HttpStudio { url: second_url, ..studio };
+    let mut guest = studio.puppet(client, Door::Http, None).expect("asked above");
     assert!(
         Guest::tools(&mut *guest).contains(&"conductor_get_status".to_owned()),
         "the second command's door is open"
@@ -336,9 +336,9 @@ fn one_command_opens_a_daemon_to_clients_over_http() {
     signal(second.id().into(), rustix::process::Signal::TERM);
     assert!(second.wait().unwrap().success());
     assert!(std::net::TcpStream::connect(("127.0.0.1", second_port)).is_err(), "closed with its own command");
-    assert_eq!(house.studio.status()["pid"], daemon, "the daemon goes on");
+    assert_eq!(studio.studio.status()["pid"], daemon, "the daemon goes on");
     signal(daemon, rustix::process::Signal::TERM);
-    until("it is gone", || (!house.studio.home().join("control.sock").exists()).then_some(()));
+    until("it is gone", || (!studio.studio.home().join("control.sock").exists()).then_some(()));
 }
 
 #[test]
@@ -355,9 +355,9 @@ fn inspect(door: Door) {
     if node().is_none() {
         return;
     }
-    let house = House::open("");
+    let studio = HttpStudio::open("");
     for (era, note) in [("legacy", 40), ("modern", 41)] {
-        walk(&house, &mut Inspector { house: &house, door, era }, note);
+        walk(&studio, &mut Inspector { studio: &studio, door, era }, note);
     }
 }
 
@@ -366,23 +366,23 @@ fn the_client_answers(client: Client) {
     if client.begin().is_none() {
         return;
     }
-    let house = House::open(CLIENT_MAY_ANSWER);
-    let mut synth = house.studio.listen("synth");
+    let studio = HttpStudio::open(CLIENT_MAY_ANSWER);
+    let mut synth = studio.studio.listen("synth");
     for (door, note) in [(Door::Stdio, 1), (Door::Http, 2)] {
         let sysex = json!({ "port": "synth", "data": [0x7D, note] });
-        let mut willing = house.puppet(client, door, Some("accept")).expect("asked above");
+        let mut willing = studio.puppet(client, door, Some("accept")).expect("asked above");
         let (failed, sent) = willing.call("conductor_send_sysex", &sysex);
         assert_eq!((failed, &sent["status"]), (false, &json!("confirmed")), "{client:?} {door:?}: {sent}");
         assert_eq!(synth.hear(), Some(vec![0xF0, 0x7D, note, 0xF7]));
-        let mut unwilling = house.puppet(client, door, Some("decline")).expect("asked above");
+        let mut unwilling = studio.puppet(client, door, Some("decline")).expect("asked above");
         let (failed, refused) = unwilling.call("conductor_send_sysex", &json!({ "port": "synth", "data": [0x7D, 9] }));
         assert_eq!((failed, &refused["code"]), (true, &json!("DENIED")), "{client:?} {door:?}: {refused}");
         // One that shows no forms waits for the person at the terminal all the same.
-        let mut mute = house.puppet(client, door, None).expect("asked above");
+        let mut mute = studio.puppet(client, door, None).expect("asked above");
         let (_, parked) = mute.call("conductor_send_sysex", &json!({ "port": "synth", "data": [0x7D, 11] }));
         assert_eq!(parked["code"], "APPROVAL_REQUIRED", "{client:?} {door:?}");
     }
-    let ran: Vec<Value> = house
+    let ran: Vec<Value> = studio
         .audit()
         .into_iter()
         .filter(|it| it["phase"] == "outcome" && it["tool"] == "conductor_send_sysex" && it["result"] == "ok")
@@ -407,11 +407,11 @@ fn a_client_of_the_newer_era_is_asked_by_its_result() {
 /// to itself.
 #[test]
 fn a_client_that_would_say_yes_by_itself_is_not_asked() {
-    let house = House::open("");
+    let studio = HttpStudio::open("");
     for client in [Client::Python { era: "legacy" }, Client::Python { era: "modern" }] {
         let Some((program, mut words)) = client.begin() else { return };
         words.extend(["--answer".to_owned(), "accept".to_owned()]);
-        words.extend(house.way(Door::Stdio));
+        words.extend(studio.way(Door::Stdio));
         let mut puppet = Puppet::start(&program, &words);
         let (_, parked) = Guest::call(&mut puppet, "conductor_send_sysex", &json!({ "port": "synth", "data": [1] }));
         assert_eq!(parked["code"], "APPROVAL_REQUIRED", "{parked}");
@@ -426,14 +426,14 @@ fn what_a_client_started_decides_nothing() {
     let client = Client::Python { era: "legacy" };
     let Some((program, mut words)) = client.begin() else { return };
     for refuse in [true, false] {
-        let house = House::open(&format!("[policy.approval]\nrefuse_descendants = {refuse}\n"));
+        let studio = HttpStudio::open(&format!("[policy.approval]\nrefuse_descendants = {refuse}\n"));
         words.truncate(3);
-        words.extend(house.way(Door::Stdio));
+        words.extend(studio.way(Door::Stdio));
         let mut puppet = Puppet::start(&program, &words);
         let sysex = json!({ "port": "synth", "data": [0x7D, 5] });
         let (_, asked) = Guest::call(&mut puppet, "conductor_send_sysex", &sysex);
         let short = asked["short"].as_str().unwrap().to_owned();
-        let home = house.studio.home().to_str().unwrap().to_owned();
+        let home = studio.studio.home().to_str().unwrap().to_owned();
         let mut below = |verb: &[&str]| {
             let argv: Vec<&str> = [&[BINARY, "--home", &home], verb].concat();
             puppet.ask(&json!({ "do": "run", "argv": argv }))
@@ -457,8 +457,8 @@ fn what_a_client_started_decides_nothing() {
         };
         assert_eq!([below("apply"), below("reject")], [json!(1), json!(1)]);
         assert_eq!(below("show"), 0, "looking is free");
-        assert_eq!(house.person(&["plans", "apply", id]).0, Some(0), "the person next door is none of its children");
-        assert_eq!(house.person(&["approvals", "allow", &short]).0, Some(0));
+        assert_eq!(studio.person(&["plans", "apply", id]).0, Some(0), "the person next door is none of its children");
+        assert_eq!(studio.person(&["approvals", "allow", &short]).0, Some(0));
     }
 }
 
@@ -469,12 +469,12 @@ fn the_public_suite_without_fixtures() {
     if node().is_none() {
         return;
     }
-    let house = House::open("");
+    let studio = HttpStudio::open("");
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let door = house.url.trim_start_matches("http://").trim_end_matches("/mcp").parse().unwrap();
-    let open = runtime.block_on(conductor_testkit::auth_proxy::start(door, &house.token())).unwrap();
+    let door = studio.url.trim_start_matches("http://").trim_end_matches("/mcp").parse().unwrap();
+    let open = runtime.block_on(conductor_testkit::auth_proxy::start(door, &studio.token())).unwrap();
     let url = format!("http://{open}/mcp");
-    let suite = |scenario: &str| mcp_process::suite(&url, house.studio.home(), &["--scenario", scenario]);
+    let suite = |scenario: &str| mcp_process::suite(&url, studio.studio.home(), &["--scenario", scenario]);
     for scenario in [
         "server-initialize",
         "server-session-lifecycle",

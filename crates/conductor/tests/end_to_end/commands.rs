@@ -53,7 +53,7 @@ fn the_demo_in_the_foreground_shows_what_the_pads_do() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let greeting: Vec<String> = lines.by_ref().take_while(|it| !it.starts_with("What the pads do")).collect();
+    let greeting: Vec<String> = lines.by_ref().take_while(|it| !it.starts_with("Events and actions appear")).collect();
     let greeting = greeting.join("\n");
     for (command, what) in conductor::demo::TOUR {
         assert!(greeting.contains(command) && greeting.contains(what), "{greeting}");
@@ -89,7 +89,7 @@ fn the_tour_can_be_typed_where_the_program_is_not_on_the_path() {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let printed: Vec<String> = lines.take_while(|it| !it.starts_with("What the pads do")).collect();
+        let printed: Vec<String> = lines.take_while(|it| !it.starts_with("Events and actions appear")).collect();
         let numbered = |line: &str| line.trim().split_once(". ").filter(|it| it.0.len() == 1).map(|it| it.1.to_owned());
         let commands: Vec<String> = printed.iter().filter_map(|it| numbered(it)).collect();
         assert_eq!(commands.len(), conductor::demo::TOUR.len(), "{printed:?}");
@@ -177,18 +177,18 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
     for (mode, command, grade, word) in [
         ("spawn", tested.as_str(), "ok", "Pd 0.53.1, the version Conductor is tested with"),
         ("off", &tested, "ok", "mode is off"),
-        ("spawn", &near, "note", "Pd 0.56-2; known to be driven alike, tested with 0.53.1"),
-        ("spawn", &old, "bad", "Pd 0.47.1, which Conductor does not know how to drive"),
-        ("off", &old, "note", "does not know how to drive"),
+        ("spawn", &near, "note", "Pd 0.56-2; expected to work, tested with 0.53.1"),
+        ("spawn", &old, "bad", "Pd 0.47.1, which Conductor cannot drive"),
+        ("off", &old, "note", "cannot drive"),
         ("spawn", &dumb, "bad", "tells no version of Pd"),
         ("spawn", "no-such-pd", "bad", "no-such-pd was not found"),
-        ("off", "no-such-pd", "note", "edited as documents all the same"),
+        ("off", "no-such-pd", "note", "patch files can still be edited"),
     ] {
         let line = look(mode, command);
         assert_eq!(line["grade"], grade, "{mode} {command}: {line}");
         assert!(line["detail"].as_str().unwrap().contains(word), "{mode} {command}: {line}");
         let cured = line["cure"].as_str().is_some_and(|it| it.contains("[patch.pd]"));
-        let needs = ["not found", "does not know", "no version"]
+        let needs = ["not found", "cannot drive", "no version"]
             .iter()
             .any(|it| word.contains(it) || line["detail"].as_str().unwrap().contains(it));
         assert_eq!(cured, needs, "{line}");

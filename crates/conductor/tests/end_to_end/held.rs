@@ -2,10 +2,9 @@
 //! widens; a person accepts.
 
 use crate::studio::{Studio, text, until};
-use conductor_testkit::stranger;
+use conductor_testkit::stranger::DirectClient;
 use conductor_testkit::terminal::{Terminal, at_a_terminal};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 /// One root, one command, one pad that runs it, one that only plays.
@@ -67,12 +66,7 @@ impl Rig {
     }
 
     fn call(&self, tool: &str, arguments: &Value) -> Value {
-        let mut stream = BufReader::new(stranger::connect(&self.studio.home().join("mcp.sock")));
-        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
-        writeln!(stream.get_mut(), "{line}").unwrap();
-        let mut line = String::new();
-        stream.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
+        DirectClient::connect(self.studio.home()).call(tool, arguments)
     }
 
     fn held(&self) -> Vec<String> {

@@ -28,39 +28,20 @@ action = { type = "SendMidi", port = "daw", channel = 0, message_type = "CC", co
 
 #[test]
 fn a_server_that_starts_later_is_picked_up_and_hears_the_pad() {
-    require!(jack::probe());
-    let folder = tempfile::tempdir().unwrap();
-    let name = format!("ct-e2e-{}", std::process::id());
-    let mut studio = Studio::empty();
-    studio.set("JACK_DEFAULT_SERVER", &name);
-    studio.set("JACK_NO_START_SERVER", "1");
-    std::fs::write(studio.config_file(), VIRTUAL).unwrap();
-    studio.up(&[]);
-    let backend = || {
-        let status = studio.status();
-        status["backends"].as_array().unwrap().iter().find(|it| it["name"] == "jack").cloned().unwrap()
-    };
-    assert_eq!(backend()["state"], "missing", "it starts without a server");
-    assert!(backend()["reason"].as_str().unwrap().contains("no server"), "{}", backend());
-    let refusal = studio.refusal("send", json!({ "port": "daw", "messages": [[0xF8]] }));
+    let mut stage = require!(Stage::without_server("e2e", VIRTUAL));
+    let backend = stage.until_jack("missing");
+    assert!(backend["reason"].as_str().unwrap().contains("no server"), "{backend}");
+    let refusal = stage.studio.refusal("send", json!({ "port": "daw", "messages": [[0xF8]] }));
     assert_eq!(refusal["code"], "HOST_OFFLINE");
 
-    let _server = require!(jack::start(folder.path(), &name, 256));
-    until("the server is picked up", || (backend()["state"] == "ready").then_some(()));
-    let tool = |program: &str, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(arguments).env("JACK_DEFAULT_SERVER", &name).stderr(Stdio::null());
-        command
-    };
-    let port = until("our port is there", || {
-        let listed = String::from_utf8(tool("jack_lsp", &[]).output().ok()?.stdout).ok()?;
-        listed.lines().find(|it| it.ends_with("daw")).map(str::to_owned)
-    });
+    require!(stage.start_server());
+    stage.until_jack("ready");
+    let port = until("our port is there", || port(&stage, "daw"));
 
-    let mut dump = tool("jack_midi_dump", &["-a", "dump"]);
+    let mut dump = stage.tool("jack_midi_dump", &["-a", "dump"]);
     let mut dump = dump.stdout(Stdio::piped()).spawn().unwrap();
-    until("the cable is in", || tool("jack_connect", &[&port, "dump:input"]).status().ok()?.success().then_some(()));
-    let mut hand = studio.hand();
+    stage.until_cable(&port, "dump:input");
+    let mut hand = stage.studio.hand();
     hand.play(&[0x90, 0x24, 0x64]);
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(dump.stdout.take().unwrap()));
     let heard = lines.find_map(|it| it.ok().filter(|it| it.contains("b0") || it.contains("B0"))).unwrap();
@@ -79,17 +60,33 @@ pub struct Stage {
 
 impl Stage {
     pub fn open(test: &str, config: &str) -> Result<Self, Missing> {
-        let folder = tempfile::tempdir().unwrap();
+        let mut stage = Stage::prepare(test, config);
+        stage.start_server()?;
+        stage.studio.up(&[]);
+        stage.until_jack("ready");
+        Ok(stage)
+    }
+
+    /// The server is started later, by the test.
+    fn without_server(test: &str, config: &str) -> Result<Self, Missing> {
+        jack::probe()?;
+        let mut stage = Stage::prepare(test, config);
+        stage.studio.up(&[]);
+        Ok(stage)
+    }
+
+    fn prepare(test: &str, config: &str) -> Self {
         let name = format!("ct-{test}-{}", std::process::id());
-        let server = jack::start(folder.path(), &name, 256)?;
         let mut studio = Studio::empty();
         studio.set("JACK_DEFAULT_SERVER", &name);
         studio.set("JACK_NO_START_SERVER", "1");
         std::fs::write(studio.config_file(), config).unwrap();
-        studio.up(&[]);
-        let stage = Stage { studio, name, folder, server: Some(server) };
-        stage.until_jack("ready");
-        Ok(stage)
+        Stage { studio, name, folder: tempfile::tempdir().unwrap(), server: None }
+    }
+
+    fn start_server(&mut self) -> Result<(), Missing> {
+        self.server = Some(jack::start(self.folder.path(), &self.name, 256)?);
+        Ok(())
     }
 
     fn tool(&self, program: &str, arguments: &[&str]) -> Command {
@@ -124,7 +121,7 @@ impl Stage {
         Peer::start(&self.name, arguments)
     }
 
-    /// Another program of `tests/jack`.
+    /// Another program of `tests/end_to_end/jack`.
     pub fn script(&self, script: &str, arguments: &[&str]) -> Result<Peer, Missing> {
         Peer::run(&self.name, script, arguments)
     }
@@ -143,7 +140,7 @@ impl Peer {
 
     fn run(server: &str, script: &str, arguments: &[&str]) -> Result<Self, Missing> {
         let python = mido::python()?;
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jack").join(script);
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/jack").join(script);
         let mut command = Command::new(python);
         command.arg(script).args(arguments).env("JACK_DEFAULT_SERVER", server);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -361,7 +358,7 @@ action = { type = "SendMidi", port = "box", channel = 1, message_type = "NoteOn"
     stage.until_connected("box", false);
     // Let go while there is nowhere to send it.
     hand.play(&[0x80, 36, 0]);
-    stage.server = Some(require!(jack::start(stage.folder.path(), &stage.name, 256)));
+    require!(stage.start_server());
     stage.until_jack("ready");
     let mut listener = require!(stage.peer(&["each", "into-mido"]));
     assert!(listener.line().starts_with("813e"), "what ended meanwhile is said first");
@@ -454,19 +451,12 @@ action = { type = "MidiForward", target = "box" }
 
 #[test]
 fn a_scan_looks_now_also_for_a_server_that_was_missing_for_long() {
-    require!(jack::probe());
-    let folder = tempfile::tempdir().unwrap();
-    let name = format!("ct-scan-{}", std::process::id());
-    let mut studio = Studio::empty();
-    studio.set("JACK_DEFAULT_SERVER", &name);
-    studio.set("JACK_NO_START_SERVER", "1");
-    std::fs::write(studio.config_file(), VIRTUAL).unwrap();
-    studio.up(&[]);
+    let mut stage = require!(Stage::without_server("scan", VIRTUAL));
     // After tries at 1, 3 and 7 seconds the next one is eight seconds away.
-    until("it was tried a few times", || (studio.status()["uptime_secs"].as_u64()? >= 8).then_some(()));
-    let _server = require!(jack::start(folder.path(), &name, 256));
-    let _peer = require!(Peer::start(&name, &["each", "into-mido"]));
-    let scanned = studio.ask("call", json!({ "tool": "conductor_scan_ports", "arguments": {} }));
+    until("it was tried a few times", || (stage.studio.status()["uptime_secs"].as_u64()? >= 8).then_some(()));
+    require!(stage.start_server());
+    let _peer = require!(stage.peer(&["each", "into-mido"]));
+    let scanned = stage.studio.ask("call", json!({ "tool": "conductor_scan_ports", "arguments": {} }));
     assert_eq!(scanned["message"], "Port rescan triggered");
     let added = scanned["added"].as_array().unwrap();
     assert!(added.iter().any(|it| it.as_str().unwrap().contains("into-mido")), "one scan finds it: {scanned}");

@@ -2,12 +2,10 @@
 //! player.
 
 use crate::studio::{DEVICES, Studio, text, until};
-use conductor_testkit::stranger;
+use conductor_testkit::stranger::DirectClient;
 use conductor_testkit::terminal::Terminal;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 
 const PAD: &str = r#"
 [[modes]]
@@ -20,26 +18,12 @@ trigger = { type = "Note", note = 36, device = "pads" }
 action = { type = "SendMidi", port = "synth", channel = 0, message_type = "NoteOn", note = 60 }
 "#;
 
-struct Model {
-    stream: BufReader<UnixStream>,
+fn connect(studio: &Studio) -> DirectClient {
+    DirectClient::connect(studio.home())
 }
 
-impl Model {
-    fn connect(studio: &Studio) -> Self {
-        Model { stream: BufReader::new(stranger::connect(&studio.home().join("mcp.sock"))) }
-    }
-
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
-        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
-        writeln!(self.stream.get_mut(), "{line}").unwrap();
-        let mut answer = String::new();
-        self.stream.read_line(&mut answer).unwrap();
-        serde_json::from_str::<Value>(&answer).unwrap()["result"].clone()
-    }
-
-    fn learn(&mut self) -> Value {
-        self.call("conductor_start_midi_learn", &json!({ "timeout_ms": 300_000 }))
-    }
+fn learn(model: &mut DirectClient) -> Value {
+    model.result("conductor_start_midi_learn", &json!({ "timeout_ms": 300_000 }))
 }
 
 fn is_learning(studio: &Studio) -> bool {
@@ -60,13 +44,13 @@ fn pressed(studio: &Studio) -> String {
 #[test]
 fn learning_ends_with_the_client_that_began_it() {
     let studio = Studio::start(&format!("{DEVICES}{PAD}"));
-    let mut model = Model::connect(&studio);
-    let started = model.learn();
+    let mut model = connect(&studio);
+    let started = learn(&mut model);
     assert_eq!(pressed(&studio), "learning");
     let shown = &studio.status()["learning"];
     assert_eq!((&shown["until"], &shown["let_through"]), (&started["expires_at"], &json!(false)));
     assert!(shown["since"].as_str().unwrap() < shown["until"].as_str().unwrap(), "{shown}");
-    let told = model.call("conductor_get_status", &json!({}));
+    let told = model.result("conductor_get_status", &json!({}));
     assert_eq!(&told["learning"], shown, "both doors say the same");
     let printed = text(&studio.run(&["status"]).stdout);
     let line = printed.lines().find(|it| it.starts_with("learning ")).expect("the terminal says so too");
@@ -81,15 +65,15 @@ fn learning_ends_with_the_client_that_began_it() {
 #[test]
 fn learning_that_two_clients_asked_for_ends_with_the_second() {
     let studio = Studio::start(&format!("{DEVICES}{PAD}"));
-    let (mut first, mut second) = (Model::connect(&studio), Model::connect(&studio));
-    assert_eq!(first.learn()["was_already_active"], false);
-    assert_eq!(second.learn()["was_already_active"], true);
+    let (mut first, mut second) = (connect(&studio), connect(&studio));
+    assert_eq!(learn(&mut first)["was_already_active"], false);
+    assert_eq!(learn(&mut second)["was_already_active"], true);
     drop(first);
     // Asked on its own connection, so that the first one's end has been seen by then.
     studio.status();
     assert_eq!(pressed(&studio), "learning");
-    assert_eq!(second.call("conductor_stop_midi_learn", &json!({}))["events"].as_array().unwrap().len(), 2);
-    second.learn();
+    assert_eq!(second.result("conductor_stop_midi_learn", &json!({}))["events"].as_array().unwrap().len(), 2);
+    learn(&mut second);
     drop(second);
     until("it ended", || (!is_learning(&studio)).then_some(()));
 }
@@ -97,21 +81,21 @@ fn learning_that_two_clients_asked_for_ends_with_the_second() {
 #[test]
 fn learning_ends_with_panic_another_mode_and_the_performance_lock() {
     let studio = Studio::start(&format!("{DEVICES}{PAD}"));
-    let mut model = Model::connect(&studio);
+    let mut model = connect(&studio);
     let person = |words: &[&str]| {
         let mut command = studio.command();
         command.args(words);
         assert_eq!(conductor_testkit::terminal::at_a_terminal(command).0, Some(0), "{words:?}");
     };
-    let ends: [&dyn Fn(&mut Model); 5] = [
+    let ends: [&dyn Fn(&mut DirectClient); 5] = [
         &|_| person(&["panic"]),
-        &|model| drop(model.call("conductor_panic", &json!({}))),
+        &|model| drop(model.result("conductor_panic", &json!({}))),
         &|_| person(&["mode", "set", "Mix"]),
-        &|model| drop(model.call("conductor_switch_mode", &json!({ "mode": "Play" }))),
+        &|model| drop(model.result("conductor_switch_mode", &json!({ "mode": "Play" }))),
         &|_| person(&["performance", "on"]),
     ];
     for (at, end) in ends.iter().enumerate() {
-        model.learn();
+        learn(&mut model);
         assert_eq!(pressed(&studio), "learning", "{at}");
         end(&mut model);
         assert!(!is_learning(&studio), "{at}");

@@ -174,9 +174,9 @@ fn a_taken_port_is_told_in_status_and_doctor_and_a_free_one_is_printed() {
     assert_eq!(studio.up(&["--http", &address])["http"], serde_json::Value::Null);
     let backends = studio.status()["backends"].clone();
     let http = backends.as_array().unwrap().iter().find(|it| it["name"] == "http").unwrap();
-    assert!(http["reason"].as_str().unwrap().starts_with(&format!("{address} is taken")), "{http}");
+    assert!(http["reason"].as_str().unwrap().starts_with(&format!("{address} is used")), "{http}");
     let doctor = studio.run(&["doctor"]);
-    assert!(crate::studio::text(&doctor.stdout).contains("is taken by another program"));
+    assert!(crate::studio::text(&doctor.stdout).contains("is used by another program"));
 
     let mut other = Studio::empty();
     let url = other.up(&[])["http"].as_str().unwrap().to_owned();

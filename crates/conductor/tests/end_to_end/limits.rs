@@ -546,7 +546,7 @@ fn a_token_that_was_cut_short_or_shown_to_another_program_is_replaced() {
     assert!(ready["http"].is_null(), "{ready}");
     assert_ne!(std::fs::read_to_string(&file).unwrap(), kept, "the impostor may know it");
     let status = studio.run(&["status"]);
-    assert!(text(&status.stdout).contains("new one"), "{}", text(&status.stdout));
+    assert!(text(&status.stdout).contains("new token"), "{}", text(&status.stdout));
 }
 
 /// The system refuses the folder: that is what the caller hears, and where.

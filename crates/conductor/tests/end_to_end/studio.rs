@@ -164,8 +164,8 @@ impl Studio {
         let mut command = self.command();
         command.args(["config", "accept"]);
         let mut terminal = Terminal::start(command);
-        let mut shown = terminal.until_any(&["[y/N]", "nothing waits"]);
-        while !shown.contains("accepted:") && !shown.contains("nothing waits") {
+        let mut shown = terminal.until_any(&["[y/N]", "nothing to accept"]);
+        while !shown.contains("accepted:") && !shown.contains("nothing to accept") {
             terminal.type_in("y\n");
             shown.push_str(&terminal.until_any(&["accepted:", "quicker than reading; y or n: "]));
         }

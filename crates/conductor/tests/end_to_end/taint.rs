@@ -7,13 +7,11 @@
 use crate::jack::Stage;
 use crate::studio::{Studio, until};
 use conductor_testkit::require;
-use conductor_testkit::stranger;
+use conductor_testkit::stranger::DirectClient;
 use conductor_testkit::terminal::at_a_terminal;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::cell::Cell;
-use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -49,38 +47,17 @@ impl Mark {
     }
 }
 
-/// A model: the direct dialect on `mcp.sock`.
-struct Model {
-    stream: BufReader<UnixStream>,
+fn press(model: &mut DirectClient, port: &str, note: u8) {
+    let messages = json!([
+        { "type": "note_on", "channel": 1, "note": note, "velocity": 100 },
+        { "type": "note_off", "channel": 1, "note": note },
+    ]);
+    model.result("conductor_send_midi", &json!({ "port": port, "messages": messages }));
 }
 
-impl Model {
-    fn connect(studio: &Studio) -> Self {
-        Model { stream: BufReader::new(stranger::connect(&studio.home().join("mcp.sock"))) }
-    }
-
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
-        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
-        writeln!(self.stream.get_mut(), "{line}").unwrap();
-        let mut answer = String::new();
-        self.stream.read_line(&mut answer).unwrap();
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        assert!(answer["error"].is_null(), "{tool}: {answer}");
-        answer["result"].clone()
-    }
-
-    fn press(&mut self, port: &str, note: u8) {
-        let messages = json!([
-            { "type": "note_on", "channel": 1, "note": note, "velocity": 100 },
-            { "type": "note_off", "channel": 1, "note": note },
-        ]);
-        self.call("conductor_send_midi", &json!({ "port": port, "messages": messages }));
-    }
-
-    fn turn(&mut self, port: &str, controller: u8, value: u8) {
-        let messages = json!([{ "type": "cc", "channel": 1, "controller": controller, "value": value }]);
-        self.call("conductor_send_midi", &json!({ "port": port, "messages": messages }));
-    }
+fn turn(model: &mut DirectClient, port: &str, controller: u8, value: u8) {
+    let messages = json!([{ "type": "cc", "channel": 1, "controller": controller, "value": value }]);
+    model.result("conductor_send_midi", &json!({ "port": port, "messages": messages }));
 }
 
 /// A person plays at a terminal.
@@ -186,10 +163,10 @@ fn a_cable_makes_no_hand_of_what_a_tool_set_off() {
     let studio = &stage.studio;
     stage.until_cable("conductor:out", "conductor:back");
     runs(studio, &mark, "a hand", || by_hand(studio, "on:36@100 t:20 off:36"));
-    let mut model = Model::connect(studio);
-    is_held_back(studio, &mark, "straight to the output", || model.press("out", 40));
+    let mut model = DirectClient::connect(studio.home());
+    is_held_back(studio, &mark, "straight to the output", || press(&mut model, "out", 40));
     for (what, note) in [("a mapping", 36), ("a route", 37), ("a delay", 38), ("a repetition", 39)] {
-        is_held_back(studio, &mark, what, || model.press("pads hand", note));
+        is_held_back(studio, &mark, what, || press(&mut model, "pads hand", note));
     }
     runs(studio, &mark, "the hand again", || by_hand(studio, "on:36@100 t:20 off:36"));
 }
@@ -205,9 +182,9 @@ fn a_cable_that_delays_and_changes_what_it_carries_makes_no_hand_of_it() {
     stage.until_cable("conductor:out", &port("relay-in"));
     stage.until_cable(&port("relay-out"), "conductor:back");
     runs(studio, &mark, "a hand", || by_hand(studio, "on:36@100 t:20 off:36"));
-    let mut model = Model::connect(studio);
+    let mut model = DirectClient::connect(studio.home());
     for (what, at, note) in [("straight to the output", "out", 40), ("through a mapping", "pads hand", 36)] {
-        is_held_back(studio, &mark, what, || model.press(at, note));
+        is_held_back(studio, &mark, what, || press(&mut model, at, note));
     }
 }
 
@@ -223,7 +200,9 @@ fn a_value_that_a_tool_moves_stays_tainted_through_a_binding() {
         value.set(value.get() + 1);
         by_hand(studio, &format!("cc:20={}", value.get()));
     });
-    is_held_back(studio, &mark, "a binding", || Model::connect(studio).turn("pads hand", 20, 100));
+    is_held_back(studio, &mark, "a binding", || {
+        turn(&mut DirectClient::connect(studio.home()), "pads hand", 20, 100);
+    });
 }
 
 #[test]
@@ -233,7 +212,9 @@ fn a_panic_of_a_tool_presses_nothing() {
     let stage = require!(Stage::open("panic", &format!("{DEVICES}{command}{}", mark.rows())));
     let studio = &stage.studio;
     stage.until_cable("conductor:out", "conductor:back");
-    is_held_back(studio, &mark, "a tool's panic", || drop(Model::connect(studio).call("conductor_panic", &json!({}))));
+    is_held_back(studio, &mark, "a tool's panic", || {
+        drop(DirectClient::connect(studio.home()).call("conductor_panic", &json!({})))
+    });
 }
 
 /// A held note of a hand ends because a tool mutes its device: the end that comes back is the
@@ -259,7 +240,7 @@ fn a_note_that_a_tool_ends_presses_nothing_by_its_end() {
         });
         let mute = json!({ "device_id": "pads", "enabled": false });
         is_held_back(studio, &mark, "a mute", || {
-            drop(Model::connect(studio).call("conductor_set_device_enabled", &mute))
+            drop(DirectClient::connect(studio.home()).call("conductor_set_device_enabled", &mute))
         });
         held.join().unwrap();
     });
@@ -299,16 +280,13 @@ on = 64
     let stage = require!(Stage::open("light", &config));
     let studio = &stage.studio;
     stage.until_cable("conductor:out", "conductor:back");
-    let mut model = Model::connect(studio);
-    is_held_back(studio, &mark, "a mode", || drop(model.call("conductor_switch_mode", &json!({ "mode": "Mix" }))));
-    model.call("conductor_switch_mode", &json!({ "mode": "Play" }));
-    is_held_back(studio, &mark, "a pressed mapping", || model.press("pads hand", 36));
+    let mut model = DirectClient::connect(studio.home());
+    is_held_back(studio, &mark, "a mode", || drop(model.result("conductor_switch_mode", &json!({ "mode": "Mix" }))));
+    model.result("conductor_switch_mode", &json!({ "mode": "Play" }));
+    is_held_back(studio, &mark, "a pressed mapping", || press(&mut model, "pads hand", 36));
     is_held_back(studio, &mark, "a question", || {
-        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": "conductor_send_sysex",
-            "params": { "port": "out", "data": [0x7D, 1] } });
-        let mut asking = stranger::connect(&studio.home().join("mcp.sock"));
-        writeln!(asking, "{line}").unwrap();
-        BufReader::new(asking).read_line(&mut String::new()).unwrap();
+        let sysex = json!({ "port": "out", "data": [0x7D, 1] });
+        DirectClient::connect(studio.home()).call("conductor_send_sysex", &sysex);
     });
 }
 
@@ -461,15 +439,15 @@ targets = [{{ type = "OscFloat", host = "127.0.0.1", port = {open}, address = "/
         socket.send_to(&osc(address, 1.0), ("127.0.0.1", port)).unwrap();
     };
     runs(studio, &mark, "a surface", || surface(open, "/go"));
-    let mut model = Model::connect(studio);
-    is_held_back(studio, &mark, "a tool's press", || model.press("pads hand", 36));
-    is_held_back(studio, &mark, "a tool's turn", || model.turn("pads hand", 20, 99));
+    let mut model = DirectClient::connect(studio.home());
+    is_held_back(studio, &mark, "a tool's press", || press(&mut model, "pads hand", 36));
+    is_held_back(studio, &mark, "a tool's turn", || turn(&mut model, "pads hand", 20, 99));
     is_held_back(studio, &mark, "a listener that is not allowed to", || surface(closed, "/pass"));
 
     // A program that sends it on later, with another value.
     let relay = UdpSocket::bind(("127.0.0.1", relayed)).unwrap();
     is_held_back(studio, &mark, "a relay", || {
-        model.press("pads hand", 37);
+        press(&mut model, "pads hand", 37);
         relay.recv(&mut [0; 64]).unwrap();
         #[expect(clippy::disallowed_methods, reason = "the relay is slow on purpose; nothing is measured")]
         std::thread::sleep(Duration::from_millis(700));

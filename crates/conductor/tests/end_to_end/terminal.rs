@@ -3,11 +3,9 @@
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use conductor::doors::control::client::{Client, ClientError};
-use conductor_testkit::stranger;
+use conductor_testkit::stranger::DirectClient;
 use conductor_testkit::terminal::{Terminal, at_a_terminal};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -25,33 +23,6 @@ pub fn conductor(home: &Path, words: &[&str]) -> Command {
 
 fn sysex(byte: u8) -> Value {
     json!({ "port": "synth", "data": [0x7D, byte] })
-}
-
-/// A script at `mcp.sock`, in the direct dialect.
-pub struct Script {
-    stream: BufReader<UnixStream>,
-}
-
-impl Script {
-    pub fn connect(home: &Path) -> Self {
-        Script { stream: BufReader::new(stranger::connect(&home.join("mcp.sock"))) }
-    }
-
-    pub fn ask(&mut self, tool: &str, arguments: &Value) {
-        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
-        writeln!(self.stream.get_mut(), "{line}").unwrap();
-    }
-
-    fn answer(&mut self) -> Value {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
-    }
-
-    pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
-        self.ask(tool, arguments);
-        self.answer()
-    }
 }
 
 /// A considered yes, which `done` answers: one that comes too quickly is said again, as a person
@@ -73,7 +44,7 @@ fn the_daemon_on_a_terminal_asks_there() {
     terminal.until("Conductor is up");
     until("the terminal is attended", || home.path().join("mcp.sock").exists().then_some(()));
 
-    let mut script = Script::connect(home.path());
+    let mut script = DirectClient::connect(home.path());
     // What is typed before there is a question is no answer to it.
     terminal.type_in("y\ny\n");
     let nasty = json!({ "port": "synth\u{1b}[2J\u{202e}", "data": [0x7D, 1] });
@@ -160,7 +131,7 @@ fn a_terminal_where_nobody_answers_holds_a_call_as_long_as_the_file_says() {
     let mut terminal = Terminal::start(conductor(home.path(), &["up", "--http", "127.0.0.1:0"]));
     terminal.until("Conductor is up");
     until("the daemon listens", || home.path().join("mcp.sock").exists().then_some(()));
-    let mut script = Script::connect(home.path());
+    let mut script = DirectClient::connect(home.path());
     script.ask("conductor_send_sysex", &sysex(3));
     terminal.until("Allow this once? y or n: ");
     assert_eq!(script.answer()["error"]["data"]["code"], "APPROVAL_REQUIRED");
@@ -171,7 +142,7 @@ fn a_terminal_where_nobody_answers_holds_a_call_as_long_as_the_file_says() {
 #[test]
 fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     let studio = Studio::start(&format!("{DEVICES}{MODES}"));
-    let mut script = Script::connect(studio.home());
+    let mut script = DirectClient::connect(studio.home());
     let parked = script.call("conductor_send_sysex", &sysex(1));
     let data = &parked["error"]["data"];
     assert_eq!(data["code"], "APPROVAL_REQUIRED");
@@ -192,7 +163,7 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     ] {
         let output = studio.run(&words);
         assert_eq!(output.status.code(), Some(1), "{words:?}");
-        assert!(text(&output.stderr).contains("at a terminal"), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("need a terminal"), "{}", text(&output.stderr));
     }
     assert_eq!(studio.run(&["approvals", "list", "--watch"]).status.code(), Some(1));
     // And the daemon, where the command does not: this process has no terminal, or it would be a
@@ -243,8 +214,8 @@ fn session_without_terminal(home: &Path) -> impl FnMut(&str, Value) -> Value + u
 fn approvals_are_listed_shown_and_answered_at_a_terminal() {
     let studio = Studio::start(&format!("{DEVICES}{MODES}"));
     let person = |words: &[&str]| at_a_terminal(conductor(studio.home(), words));
-    assert_eq!(person(&["approvals", "list"]), (Some(0), "nothing waits\r\n".to_owned()));
-    let mut script = Script::connect(studio.home());
+    assert_eq!(person(&["approvals", "list"]), (Some(0), "no call waits for approval\r\n".to_owned()));
+    let mut script = DirectClient::connect(studio.home());
     let parked = script.call("conductor_send_sysex", &sysex(1));
     let short = parked["error"]["data"]["short"].as_str().unwrap().to_owned();
     let (code, said) = person(&["approvals", "show", &short]);
@@ -273,7 +244,7 @@ fn approvals_are_listed_shown_and_answered_at_a_terminal() {
 #[test]
 fn someone_who_watches_is_asked() {
     let studio = Studio::start(&format!("{DEVICES}{MODES}"));
-    let mut script = Script::connect(studio.home());
+    let mut script = DirectClient::connect(studio.home());
     let parked = script.call("conductor_send_sysex", &sysex(1));
     assert_eq!(parked["error"]["data"]["code"], "APPROVAL_REQUIRED");
     let mut watch = Terminal::start(conductor(studio.home(), &["approvals", "list", "--watch"]));
@@ -311,7 +282,7 @@ fn plans_are_listed_applied_undone_and_rejected_at_a_terminal() {
     let person = |words: &[&str]| at_a_terminal(conductor(studio.home(), words));
     let before = std::fs::read_to_string(studio.config_file()).unwrap();
     assert_eq!(studio.status()["pending_plans"], 0);
-    let mut script = Script::connect(studio.home());
+    let mut script = DirectClient::connect(studio.home());
     let mut plan = |mode: &str| {
         let made = script
             .call("conductor_plan_changes", &json!({ "changes": [{ "change_type": "CreateMode", "mode": mode }] }));

@@ -53,7 +53,7 @@ async fn parked_then_allowed_then_repeated_runs_exactly_once() {
     assert!(error(&first).hint.contains("`conductor approvals list") && !error(&first).hint.contains("console"));
     let id = approval(&first);
     assert_eq!(approval(&danger(&studio, "x").await), id, "the same question, not a second one");
-    studio.studio.desk.allow(&studio.studio, id, yes()).await.expect("allowed");
+    studio.studio.approvals.allow(&studio.studio, id, yes()).await.expect("allowed");
     let hundred = futures_util::future::join_all((0..20).map(|_| danger(&studio, "x"))).await;
     assert_eq!(hundred.iter().filter(|it| ran(it)).count(), 1);
     assert_eq!(studio.runs.of(tools::DANGER), 1);
@@ -68,7 +68,7 @@ async fn parked_then_allowed_then_repeated_runs_exactly_once() {
 async fn a_yes_fits_these_arguments_and_this_caller_only() {
     let studio = TestStudio::new();
     let id = approval(&danger(&studio, "x").await);
-    studio.studio.desk.allow(&studio.studio, id, yes()).await.expect("allowed");
+    studio.studio.approvals.allow(&studio.studio, id, yes()).await.expect("allowed");
     assert_eq!(error(&danger(&studio, "y").await).code, Code::ApprovalRequired);
     let other = Call::new(principal("other"), tools::DANGER, json!({ "text": "x" }));
     assert_eq!(error(&pipeline::run(&studio.studio, other).await).code, Code::ApprovalRequired);
@@ -79,7 +79,7 @@ async fn a_yes_fits_these_arguments_and_this_caller_only() {
 async fn a_no_is_remembered_for_a_while() {
     let studio = TestStudio::new();
     let id = approval(&danger(&studio, "x").await);
-    studio.studio.desk.deny(&studio.studio, id, "person:1000", Channel::Cli).await.expect("denied");
+    studio.studio.approvals.deny(&studio.studio, id, "person:1000", Channel::Cli).await.expect("denied");
     let again = danger(&studio, "x").await;
     assert_eq!((error(&again).code, error(&again).extras.by), (Code::Denied, Some(RefusedBy::Person)));
     studio.time.advance(Duration::from_secs(61));
@@ -91,7 +91,7 @@ async fn expiry_is_exact() {
     for (wait, runs) in [(299_999, true), (300_000, false)] {
         let studio = TestStudio::new();
         let id = approval(&danger(&studio, "x").await);
-        studio.studio.desk.allow(&studio.studio, id, yes()).await.expect("allowed");
+        studio.studio.approvals.allow(&studio.studio, id, yes()).await.expect("allowed");
         studio.time.advance(Duration::from_millis(wait));
         assert_eq!(ran(&danger(&studio, "x").await), runs, "{wait} ms");
     }
@@ -101,12 +101,12 @@ async fn expiry_is_exact() {
 async fn policy_or_tool_or_state_moved_after_the_yes() {
     let studio = TestStudio::new();
     let id = approval(&danger(&studio, "x").await);
-    studio.studio.desk.allow(&studio.studio, id, yes()).await.expect("allowed");
+    studio.studio.approvals.allow(&studio.studio, id, yes()).await.expect("allowed");
     studio.studio.set_policy(PolicyInForce { policy: Policy::default(), version: Digest::of(b"other") });
     assert_eq!(error(&danger(&studio, "x").await).code, Code::PlanStale);
     let studio = TestStudio::new();
     let id = approval(&danger(&studio, "x").await);
-    studio.studio.desk.allow(&studio.studio, id, yes()).await.expect("allowed");
+    studio.studio.approvals.allow(&studio.studio, id, yes()).await.expect("allowed");
     studio.studio.edit_catalog(|catalog| {
         let mut definition =
             tools::definitions(&studio.runs).into_iter().find(|it| it.name == tools::DANGER).expect("there");
@@ -129,11 +129,11 @@ async fn policy_or_tool_or_state_moved_after_the_yes() {
     }));
     studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(definition.clone()).expect("sound"))).expect("new");
     let id = approval(&studio.call("test.write", json!({})).await);
-    studio.studio.desk.allow(&studio.studio, id, yes()).await.expect("allowed");
+    studio.studio.approvals.allow(&studio.studio, id, yes()).await.expect("allowed");
     state.store(1, Ordering::SeqCst);
     assert_eq!(error(&studio.call("test.write", json!({})).await).code, Code::PlanStale);
     let id = approval(&studio.call("test.write", json!({})).await);
-    studio.studio.desk.allow(&studio.studio, id, yes()).await.expect("allowed");
+    studio.studio.approvals.allow(&studio.studio, id, yes()).await.expect("allowed");
     assert!(ran(&studio.call("test.write", json!({})).await));
 }
 
@@ -141,16 +141,16 @@ async fn policy_or_tool_or_state_moved_after_the_yes() {
 async fn someone_is_there_so_the_call_is_held() {
     for answer in ["yes", "no", "silence", "cancel"] {
         let studio = TestStudio::new();
-        let _here = studio.studio.desk.attend();
+        let _here = studio.studio.approvals.attend();
         let call = Call::new(principal("a"), tools::DANGER, json!({ "text": "x" }));
         let cancel = call.cancel.clone();
         let running = tokio::spawn({
             let studio = Arc::clone(&studio.studio);
             async move { pipeline::run(&studio, call).await }
         });
-        let mut news = studio.studio.desk.listen();
+        let mut news = studio.studio.events.listen(conductor_gateway::studio::events::Event::is_approval);
         let id = loop {
-            let open = studio.studio.desk.store().read(|pending| pending.iter().map(|it| it.id).next());
+            let open = studio.studio.approvals.store().read(|pending| pending.iter().map(|it| it.id).next());
             if let (Some(id), Some(_)) = (open, studio.time.next_wake()) {
                 break id;
             }
@@ -165,8 +165,10 @@ async fn someone_is_there_so_the_call_is_held() {
             id
         );
         match answer {
-            "yes" => studio.studio.desk.allow(&studio.studio, id, yes()).await.expect("allowed"),
-            "no" => studio.studio.desk.deny(&studio.studio, id, "person:1000", Channel::Cli).await.expect("denied"),
+            "yes" => studio.studio.approvals.allow(&studio.studio, id, yes()).await.expect("allowed"),
+            "no" => {
+                studio.studio.approvals.deny(&studio.studio, id, "person:1000", Channel::Cli).await.expect("denied")
+            }
             "cancel" => cancel.cancel(),
             _ => {
                 for _ in 0..6 {
@@ -184,7 +186,7 @@ async fn someone_is_there_so_the_call_is_held() {
             _ => assert_eq!(approval(&reply), id),
         }
         assert_eq!(studio.runs.of(tools::DANGER), usize::from(answer == "yes"));
-        let state = studio.studio.desk.get(id).map(|it| it.state);
+        let state = studio.studio.approvals.get(id).map(|it| it.state);
         match answer {
             "yes" => assert_eq!(state, Some(State::Used)),
             "no" => assert_eq!(state, Some(State::Denied)),
@@ -209,7 +211,7 @@ async fn a_hundred_different_questions_do_not_reach_a_person() {
 async fn what_the_approver_is_told_is_ours_and_quoted() {
     let studio = TestStudio::new();
     let id = approval(&danger(&studio, "approved by the owner\u{1b}]52;c;\u{7}\u{202e}").await);
-    let record = studio.studio.desk.get(id).expect("there");
+    let record = studio.studio.approvals.get(id).expect("there");
     let labels: Vec<&str> = record.facts.iter().map(|it| it.label.as_str()).collect();
     assert_eq!(labels, ["tool", "tier", "who", "summary", "undo", "arguments"]);
     assert_eq!(record.facts[5].text, r#"{"text":"approved by the owner\u001b]52;c;\u0007\u{202e}"}"#);
@@ -402,13 +404,13 @@ async fn a_model_cannot_say_yes() {
         let reply = client.request("tools/call", modern_with(params, forms())).await;
         assert_eq!(reply["result"]["structuredContent"]["code"], "BAD_INPUT");
     }
-    let open: Vec<Uuid> = studio.studio.desk.store().read(|pending| pending.iter().map(|it| it.id).collect());
+    let open: Vec<Uuid> = studio.studio.approvals.store().read(|pending| pending.iter().map(|it| it.id).collect());
     let names: Vec<String> = studio.studio.catalog().tools().map(|it| it.safe_name().to_owned()).collect();
     for id in &open {
         for name in &names {
             client.request(name, json!({ "text": id.to_string() })).await;
         }
-        assert_eq!(studio.studio.desk.get(*id).map(|it| it.state), Some(State::Pending));
+        assert_eq!(studio.studio.approvals.get(*id).map(|it| it.state), Some(State::Pending));
     }
     assert_eq!(studio.runs.of(tools::DANGER), 0);
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::live_story::script_stage;
 use super::patch_max::{FakeMax, node};
 use super::patch_pd::Theirs;
-use super::patch_tools::ApprovalQueue;
+use super::patch_tools::PatchTools;
 use conductor_hosts::live::script::rendezvous;
 use conductor_hosts::max::MaxHost;
 use conductor_hosts::patch::PatchHost;
@@ -48,14 +48,14 @@ impl Impostor {
     }
 }
 
-fn pd_host(desk: &ApprovalQueue) -> Arc<AttachedPd> {
-    let home = desk.studio.home.path();
-    AttachedPd::listen(home, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new())).expect("a port")
+fn pd_host(tools: &PatchTools) -> Arc<AttachedPd> {
+    let home = tools.studio.home.path();
+    AttachedPd::listen(home, &RandomIds, tools.patches.voice().clone(), Arc::new(RealClock::new())).expect("a port")
 }
 
-fn max_host(desk: &ApprovalQueue) -> Arc<MaxHost> {
-    let home = desk.studio.home.path();
-    MaxHost::listen(home, 0, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new())).expect("a port")
+fn max_host(tools: &PatchTools) -> Arc<MaxHost> {
+    let home = tools.studio.home.path();
+    MaxHost::listen(home, 0, &RandomIds, tools.patches.voice().clone(), Arc::new(RealClock::new())).expect("a port")
 }
 
 fn mode(path: &Path) -> u32 {
@@ -65,10 +65,10 @@ fn mode(path: &Path) -> u32 {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again() {
     require!(pd::probe());
-    let desk = ApprovalQueue::new();
-    let home = desk.studio.home.path().to_owned();
+    let tools = PatchTools::new();
+    let home = tools.studio.home.path().to_owned();
     let file = attach::address_file(&home);
-    let host = pd_host(&desk);
+    let host = pd_host(&tools);
     assert_eq!(mode(&file), 0o600);
     let helper = attach::install(&home, &RandomIds).expect("written");
     let first = fs::read_to_string(&file).expect("written");
@@ -99,7 +99,7 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
     }
     // The honest daemon, on another port and with other tokens; and once more.
     for _ in 0..2 {
-        let host = pd_host(&desk);
+        let host = pd_host(&tools);
         let now = fs::read_to_string(&file).expect("written");
         assert!(words.iter().all(|it| !now.contains(it)), "port and tokens are new");
         assert!(wait_for(PATIENCE, || host.is_attached().then_some(())).is_some(), "the helper did not dial in");
@@ -110,10 +110,10 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
 #[tokio::test(flavor = "multi_thread")]
 async fn the_bridge_of_max_gives_an_impostor_nothing_and_finds_the_daemon_again() {
     require!(node());
-    let desk = ApprovalQueue::new();
-    let home = desk.studio.home.path().to_owned();
+    let tools = PatchTools::new();
+    let home = tools.studio.home.path().to_owned();
     let file = home.join("state/max-bridge.json");
-    let host = max_host(&desk);
+    let host = max_host(&tools);
     assert_eq!(mode(&file), 0o600);
     let mut stale: Value = serde_json::from_slice(&fs::read(&file).expect("written")).expect("JSON");
     host.stop();
@@ -140,7 +140,7 @@ async fn the_bridge_of_max_gives_an_impostor_nothing_and_finds_the_daemon_again(
     assert!(!heard.contains(token) && !heard.contains(stale["secret"].as_str().expect("text")), "{heard}");
     assert!(!heard.contains("hello"), "{heard}");
     for _ in 0..2 {
-        let host = max_host(&desk);
+        let host = max_host(&tools);
         let now: Value = serde_json::from_slice(&fs::read(&file).expect("written")).expect("JSON");
         assert!(["port", "token", "secret"].iter().all(|it| now[it] != stale[it]), "all are new");
         assert!(wait_for(PATIENCE, || host.is_attached().then_some(())).is_some(), "the bridge did not dial in");

@@ -14,7 +14,7 @@ use conductor_gateway::pipeline::call::{Outcome, Principal};
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::secrets::{Secrets, SystemKeys};
 use conductor_gateway::studio::{PolicyInForce, Settings};
-use conductor_gateway::tools::database::Shelf;
+use conductor_gateway::tools::database::DatabaseAccess;
 use conductor_gateway::tools::{database, filesystem, shell, web};
 use conductor_hosts::database::Databases;
 use conductor_hosts::files::Files;
@@ -27,13 +27,13 @@ use conductor_testkit::studio::TestStudio;
 use serde_json::{Value, json};
 
 /// A studio with the tools that leave it, granted as a configuration says.
-pub struct Room {
+pub struct ExternalTools {
     pub studio: TestStudio,
     pub folder: tempfile::TempDir,
     pub secrets: Arc<Secrets>,
 }
 
-impl Room {
+impl ExternalTools {
     pub fn new(config: &str) -> Self {
         Self::with(config, Settings::default())
     }
@@ -61,14 +61,14 @@ impl Room {
         let keys = Box::new(SystemKeys::new(None));
         let scrubber = Arc::clone(&studio.studio.scrubber);
         let secrets = Secrets::new(studio.home.path(), KeyRung::File, keys, Arc::new(RandomIds), scrubber);
-        let shelf = Shelf { databases, secrets: Arc::clone(&secrets) };
+        let shelf = DatabaseAccess { databases, secrets: Arc::clone(&secrets) };
         studio.studio.edit_catalog(|catalog| {
             filesystem::add(catalog, &files).unwrap();
             shell::add(catalog, &shell).unwrap();
             database::add(catalog, &shelf).unwrap();
             web::add(catalog, &web).unwrap();
         });
-        Room { studio, folder, secrets }
+        ExternalTools { studio, folder, secrets }
     }
 
     pub fn path(&self, inside: &str) -> std::path::PathBuf {
@@ -95,7 +95,7 @@ impl Room {
         let asked = self.call(tool, arguments.clone()).await.unwrap_err();
         assert_eq!(asked.code, Code::ApprovalRequired, "{asked:?}");
         let id = asked.extras.question.unwrap().approval_id.parse().unwrap();
-        let desk = &self.studio.studio.desk;
+        let desk = &self.studio.studio.approvals;
         desk.allow(&self.studio.studio, id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
         self.call(tool, arguments).await
     }
@@ -112,17 +112,18 @@ const FILES: &str = "[tools.filesystem]\nroots = [{ name = \"studio\", path = \"
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_read_listed_and_searched_without_asking() {
-    let room = Room::new(FILES);
-    room.put("sets/one.txt", "first line\nkick on the one\n");
-    room.put("sets/two.txt", "nothing\n");
-    let read = room.call("filesystem.read", json!({ "path": "sets/one.txt" })).await.unwrap();
+    let fixture = ExternalTools::new(FILES);
+    fixture.put("sets/one.txt", "first line\nkick on the one\n");
+    fixture.put("sets/two.txt", "nothing\n");
+    let read = fixture.call("filesystem.read", json!({ "path": "sets/one.txt" })).await.unwrap();
     assert_eq!((read["content"].as_str(), read["size"].as_u64()), (Some("first line\nkick on the one\n"), Some(27)));
-    let part = room.call("filesystem_read", json!({ "path": "sets/one.txt", "offset": 6, "limit": 4 })).await.unwrap();
+    let part =
+        fixture.call("filesystem_read", json!({ "path": "sets/one.txt", "offset": 6, "limit": 4 })).await.unwrap();
     assert_eq!((part["content"].as_str(), part["truncated"].as_bool()), (Some("line"), Some(true)));
-    let listed = room.call("filesystem.list", json!({ "depth": 2 })).await.unwrap();
+    let listed = fixture.call("filesystem.list", json!({ "depth": 2 })).await.unwrap();
     let names: Vec<_> = listed["entries"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["sets", "sets/one.txt", "sets/two.txt"]);
-    let found = room
+    let found = fixture
         .call("filesystem.search", json!({ "pattern": "KICK|kick", "regex": true, "glob": "*.txt" }))
         .await
         .unwrap();
@@ -132,62 +133,65 @@ async fn files_are_read_listed_and_searched_without_asking() {
     );
     // A pattern is text unless it says otherwise, and a pattern that could run for ever does not
     // exist.
-    assert_eq!(room.call("filesystem.search", json!({ "pattern": "KICK|kick" })).await.unwrap()["matches"], json!([]));
-    let refused = room.call("filesystem.search", json!({ "pattern": "(?=x)", "regex": true })).await.unwrap_err();
+    assert_eq!(
+        fixture.call("filesystem.search", json!({ "pattern": "KICK|kick" })).await.unwrap()["matches"],
+        json!([])
+    );
+    let refused = fixture.call("filesystem.search", json!({ "pattern": "(?=x)", "regex": true })).await.unwrap_err();
     assert_eq!(refused.code, Code::BadInput);
-    let outside = room.call("filesystem.read", json!({ "path": "../../etc/passwd" })).await.unwrap_err();
+    let outside = fixture.call("filesystem.read", json!({ "path": "../../etc/passwd" })).await.unwrap_err();
     assert_eq!(outside.code, Code::Denied);
-    let none = Room::new("").call("filesystem.list", json!({})).await.unwrap_err();
+    let none = ExternalTools::new("").call("filesystem.list", json!({})).await.unwrap_err();
     assert!(none.code == Code::Denied && none.hint.contains("[tools.filesystem]"), "{none:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() {
-    let room = Room::new(FILES);
-    room.put("a.txt", "old");
+    let fixture = ExternalTools::new(FILES);
+    fixture.put("a.txt", "old");
     let write = json!({ "path": "a.txt", "content": "new" });
-    let done = room.agreed("filesystem.write", write.clone()).await.unwrap();
+    let done = fixture.agreed("filesystem.write", write.clone()).await.unwrap();
     assert_eq!(
-        (done["created"].as_bool(), std::fs::read_to_string(room.path("a.txt")).unwrap().as_str()),
+        (done["created"].as_bool(), std::fs::read_to_string(fixture.path("a.txt")).unwrap().as_str()),
         (Some(false), "new")
     );
     let undo = done["undo_id"].as_str().unwrap().to_owned();
     // The model cannot undo; the tool does not exist for it.
-    let refused = room.call("filesystem.undo", json!({ "undo_id": undo })).await.unwrap_err();
+    let refused = fixture.call("filesystem.undo", json!({ "undo_id": undo })).await.unwrap_err();
     assert_eq!(refused.code, Code::NotFound);
-    room.person("filesystem.undo", json!({ "undo_id": undo })).await.unwrap();
-    assert_eq!(std::fs::read_to_string(room.path("a.txt")).unwrap(), "old");
-    let again = room.person("filesystem.undo", json!({ "undo_id": undo })).await.unwrap_err();
+    fixture.person("filesystem.undo", json!({ "undo_id": undo })).await.unwrap();
+    assert_eq!(std::fs::read_to_string(fixture.path("a.txt")).unwrap(), "old");
+    let again = fixture.person("filesystem.undo", json!({ "undo_id": undo })).await.unwrap_err();
     assert_eq!(again.code, Code::BadInput, "{again:?}");
 
     // The yes was for the file as it was.
-    let asked = room.call("filesystem.write", write.clone()).await.unwrap_err();
+    let asked = fixture.call("filesystem.write", write.clone()).await.unwrap_err();
     let id = asked.extras.question.unwrap().approval_id.parse().unwrap();
-    let studio = &room.studio.studio;
-    studio.desk.allow(studio, id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
-    room.put("a.txt", "changed by another program");
-    assert_eq!(room.call("filesystem.write", write).await.unwrap_err().code, Code::PlanStale);
-    assert_eq!(std::fs::read_to_string(room.path("a.txt")).unwrap(), "changed by another program");
+    let studio = &fixture.studio.studio;
+    studio.approvals.allow(studio, id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
+    fixture.put("a.txt", "changed by another program");
+    assert_eq!(fixture.call("filesystem.write", write).await.unwrap_err().code, Code::PlanStale);
+    assert_eq!(std::fs::read_to_string(fixture.path("a.txt")).unwrap(), "changed by another program");
 
     // What was made is removed by its undo, and what was deleted comes back; a change in between is
     // not lost.
-    let made = room
+    let made = fixture
         .agreed("filesystem.write", json!({ "path": "x/new.txt", "content": "x", "create_dirs": true }))
         .await
         .unwrap();
     assert_eq!(made["created"], true);
-    let gone = room.agreed("filesystem.delete", json!({ "path": "a.txt" })).await.unwrap();
-    assert!(!room.path("a.txt").exists());
-    room.person("filesystem.undo", json!({ "undo_id": made["undo_id"] })).await.unwrap();
-    assert!(!room.path("x/new.txt").exists());
-    room.put("a.txt", "somebody was quicker");
-    let stale = room.person("filesystem.undo", json!({ "undo_id": gone["undo_id"] })).await.unwrap_err();
+    let gone = fixture.agreed("filesystem.delete", json!({ "path": "a.txt" })).await.unwrap();
+    assert!(!fixture.path("a.txt").exists());
+    fixture.person("filesystem.undo", json!({ "undo_id": made["undo_id"] })).await.unwrap();
+    assert!(!fixture.path("x/new.txt").exists());
+    fixture.put("a.txt", "somebody was quicker");
+    let stale = fixture.person("filesystem.undo", json!({ "undo_id": gone["undo_id"] })).await.unwrap_err();
     assert_eq!(stale.code, Code::PlanStale);
-    std::fs::remove_file(room.path("a.txt")).unwrap();
-    room.person("filesystem.undo", json!({ "undo_id": gone["undo_id"] })).await.unwrap();
-    assert_eq!(std::fs::read_to_string(room.path("a.txt")).unwrap(), "changed by another program");
+    std::fs::remove_file(fixture.path("a.txt")).unwrap();
+    fixture.person("filesystem.undo", json!({ "undo_id": gone["undo_id"] })).await.unwrap();
+    assert_eq!(std::fs::read_to_string(fixture.path("a.txt")).unwrap(), "changed by another program");
     let edits = studio
-        .desk
+        .approvals
         .store()
         .read(|pending| pending.iter().filter(|it| it.kind == Kind::Edit && it.state == State::Undone).count());
     assert_eq!(edits, 3);
@@ -195,14 +199,14 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_hash_changes_nothing_and_a_reading_root_is_never_written() {
-    let room = Room::new(FILES);
-    room.put("a.txt", "old");
+    let fixture = ExternalTools::new(FILES);
+    fixture.put("a.txt", "old");
     let wrong = json!({ "path": "a.txt", "content": "new", "expected_hash": "absent" });
-    assert_eq!(room.agreed("filesystem.write", wrong).await.unwrap_err().code, Code::StaleReference);
-    let read = room.call("filesystem.read", json!({ "path": "a.txt" })).await.unwrap();
+    assert_eq!(fixture.agreed("filesystem.write", wrong).await.unwrap_err().code, Code::StaleReference);
+    let read = fixture.call("filesystem.read", json!({ "path": "a.txt" })).await.unwrap();
     let right = json!({ "path": "a.txt", "content": "new", "expected_hash": read["hash"] });
-    room.agreed("filesystem.write", right).await.unwrap();
-    let reading = Room::new("[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\" }]\n");
+    fixture.agreed("filesystem.write", right).await.unwrap();
+    let reading = ExternalTools::new("[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\" }]\n");
     let refused = reading.agreed("filesystem.write", json!({ "path": "b", "content": "x" })).await.unwrap_err();
     assert_eq!(refused.code, Code::Denied);
     assert!(!reading.path("b").exists());
@@ -248,23 +252,23 @@ digest = "sha256:000000000000000000000000000000000000000000000000000000000000000
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_allowed_commands_run_and_only_those_that_change_something_ask() {
-    let room = Room::new(COMMANDS);
-    room.put("note.txt", "hello; $(id)\n");
-    let shown = room.call("shell.exec", json!({ "command": "show", "args": { "file": "note.txt" } })).await.unwrap();
+    let fixture = ExternalTools::new(COMMANDS);
+    fixture.put("note.txt", "hello; $(id)\n");
+    let shown = fixture.call("shell.exec", json!({ "command": "show", "args": { "file": "note.txt" } })).await.unwrap();
     assert_eq!((shown["stdout"].as_str(), shown["exit_code"].as_i64()), (Some("hello; $(id)\n"), Some(0)));
-    let argv = room.call("shell.exec", json!({ "argv": ["cat", "--", "note.txt"] })).await.unwrap();
+    let argv = fixture.call("shell.exec", json!({ "argv": ["cat", "--", "note.txt"] })).await.unwrap();
     assert_eq!(argv["stdout"], shown["stdout"]);
     let touched = json!({ "command": "touch", "args": { "file": "made.txt" } });
-    assert_eq!(room.call("shell.exec", touched.clone()).await.unwrap_err().code, Code::ApprovalRequired);
-    assert!(!room.path("made.txt").exists());
-    let studio = &room.studio.studio;
-    let asked = room.call("shell.exec", touched.clone()).await.unwrap_err().extras.question.unwrap();
-    let record = studio.desk.get(asked.approval_id.parse().unwrap()).unwrap();
+    assert_eq!(fixture.call("shell.exec", touched.clone()).await.unwrap_err().code, Code::ApprovalRequired);
+    assert!(!fixture.path("made.txt").exists());
+    let studio = &fixture.studio.studio;
+    let asked = fixture.call("shell.exec", touched.clone()).await.unwrap_err().extras.question.unwrap();
+    let record = studio.approvals.get(asked.approval_id.parse().unwrap()).unwrap();
     let runs = record.facts.iter().find(|it| it.label == "runs").unwrap();
     assert!(runs.text.starts_with("/usr/bin/touch /"), "the whole command line is shown: {}", runs.text);
-    studio.desk.allow(studio, record.id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
-    assert_eq!(room.call("shell.exec", touched).await.unwrap()["exit_code"], 0);
-    assert!(room.path("made.txt").exists());
+    studio.approvals.allow(studio, record.id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
+    assert_eq!(fixture.call("shell.exec", touched).await.unwrap()["exit_code"], 0);
+    assert!(fixture.path("made.txt").exists());
 
     for (arguments, code) in [
         (json!({ "command": "rm", "args": {} }), Code::Denied),
@@ -281,28 +285,28 @@ async fn only_allowed_commands_run_and_only_those_that_change_something_ask() {
         (json!({}), Code::BadInput),
         (json!({ "command": "pinned" }), Code::Denied),
     ] {
-        let refused = room.call("shell.exec", arguments.clone()).await.unwrap_err();
+        let refused = fixture.call("shell.exec", arguments.clone()).await.unwrap_err();
         assert_eq!(refused.code, code, "{arguments}: {refused:?}");
     }
-    std::os::unix::fs::symlink("/etc/passwd", room.path("link")).unwrap();
-    let link = room.call("shell.exec", json!({ "command": "show", "args": { "file": "link" } })).await.unwrap_err();
+    std::os::unix::fs::symlink("/etc/passwd", fixture.path("link")).unwrap();
+    let link = fixture.call("shell.exec", json!({ "command": "show", "args": { "file": "link" } })).await.unwrap_err();
     assert_eq!(link.code, Code::Denied, "a link out of the root is no path in it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_has_a_bare_environment_bounded_output_and_dies_with_all_it_started() {
-    let room = Room::new(COMMANDS);
-    let env = room.call("shell.exec", json!({ "command": "env" })).await.unwrap();
+    let fixture = ExternalTools::new(COMMANDS);
+    let env = fixture.call("shell.exec", json!({ "command": "env" })).await.unwrap();
     let mut lines: Vec<&str> =
         env["stdout"].as_str().unwrap().lines().map(|it| it.split('=').next().unwrap()).collect();
     lines.sort_unstable();
     assert_eq!(lines, ["HOME", "LANG", "MY_KEY"]);
-    let flood = room.call("shell.exec", json!({ "command": "flood" })).await.unwrap();
+    let flood = fixture.call("shell.exec", json!({ "command": "flood" })).await.unwrap();
     assert_eq!(flood["truncated"], true);
     assert!(flood.to_string().len() <= 1 << 20);
 
     // On the studio's clock: the command ends when it says so, and its child with it.
-    let (studio, time) = (Arc::clone(&room.studio.studio), Arc::clone(&room.studio.time));
+    let (studio, time) = (Arc::clone(&fixture.studio.studio), Arc::clone(&fixture.studio.time));
     let call = Call::new(conductor_testkit::studio::principal("demo"), "shell.exec", json!({ "command": "hang" }));
     let running = tokio::spawn(async move { ended(pipeline::run(&studio, call).await.into_outcome()) });
     let found = tokio::task::block_in_place(|| wait_for(PATIENCE, || grandchild("sleep")));
@@ -330,27 +334,31 @@ fn alive(pid: i32) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_studios_own_database_is_there_and_keeps_reads_and_changes_apart() {
-    let room = Room::new("");
+    let fixture = ExternalTools::new("");
     let made = json!({ "sql": "CREATE TABLE takes (name TEXT, bpm INTEGER)" });
-    room.agreed("database.execute", made).await.unwrap();
+    fixture.agreed("database.execute", made).await.unwrap();
     let put = json!({ "sql": "INSERT INTO takes VALUES (?1, ?2)", "params": ["one", 120] });
-    assert_eq!(room.agreed("database.execute", put).await.unwrap(), json!({ "rows_affected": 1, "last_insert_id": 1 }));
-    let rows = room
+    assert_eq!(
+        fixture.agreed("database.execute", put).await.unwrap(),
+        json!({ "rows_affected": 1, "last_insert_id": 1 })
+    );
+    let rows = fixture
         .call("database.query", json!({ "sql": "SELECT name, bpm FROM takes WHERE bpm > ?1", "params": [100] }))
         .await
         .unwrap();
     assert_eq!(rows["rows"], json!([["one", 120]]));
-    let schema = room.call("database.schema", json!({})).await.unwrap();
+    let schema = fixture.call("database.schema", json!({})).await.unwrap();
     assert_eq!(
         schema["tables"][0]["columns"],
         json!([{ "name": "name", "type": "TEXT" }, { "name": "bpm", "type": "INTEGER" }])
     );
-    let refused = room.call("database.query", json!({ "sql": "DELETE FROM takes" })).await.unwrap_err();
+    let refused = fixture.call("database.query", json!({ "sql": "DELETE FROM takes" })).await.unwrap_err();
     assert_eq!(refused.code, Code::Denied);
-    let unknown = room.call("database.query", json!({ "sql": "SELECT 1", "database": "nowhere" })).await.unwrap_err();
+    let unknown =
+        fixture.call("database.query", json!({ "sql": "SELECT 1", "database": "nowhere" })).await.unwrap_err();
     assert_eq!(unknown.code, Code::NotFound);
     use std::os::unix::fs::PermissionsExt;
-    let mode = std::fs::metadata(room.studio.home.path().join("state/studio.db")).unwrap().permissions().mode();
+    let mode = std::fs::metadata(fixture.studio.home.path().join("state/studio.db")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
@@ -363,14 +371,14 @@ async fn a_real_postgres_keeps_reads_reads() {
         server.url("studio"),
         server.url("boss"),
     );
-    let room = Room::new(&config);
-    let query = |sql: &str| room.call("database.query", json!({ "database": "sets", "sql": sql }));
+    let fixture = ExternalTools::new(&config);
+    let query = |sql: &str| fixture.call("database.query", json!({ "database": "sets", "sql": sql }));
     // Without its password the database is not there, and says what is missing.
     let locked = query("SELECT 1").await.unwrap_err();
     assert_eq!(locked.code, Code::HostOffline, "{locked:?}");
-    room.secrets.set("sets-db", "a-studio-password", vec![], true).unwrap();
-    room.secrets.set("boss", postgres::BOSS_PASSWORD, vec![], true).unwrap();
-    let rows = room
+    fixture.secrets.set("sets-db", "a-studio-password", vec![], true).unwrap();
+    fixture.secrets.set("boss", postgres::BOSS_PASSWORD, vec![], true).unwrap();
+    let rows = fixture
         .call(
             "database.query",
             json!({ "database": "sets", "sql": "SELECT * FROM sets WHERE id > $1 ORDER BY id DESC", "params": [1] }),
@@ -406,17 +414,17 @@ async fn a_real_postgres_keeps_reads_reads() {
     // transaction they change something.
     server.sql("WITH x AS (INSERT INTO sets (id) VALUES (7) RETURNING id) SELECT * FROM x");
     assert_eq!(server.sql("SELECT count(*) FROM sets"), "3");
-    let boss = room.call("database.query", json!({ "database": "boss", "sql": "SELECT 1" })).await.unwrap_err();
+    let boss = fixture.call("database.query", json!({ "database": "boss", "sql": "SELECT 1" })).await.unwrap_err();
     assert!(boss.code == Code::Denied && boss.message.contains("superuser"), "{boss:?}");
-    let many = room
+    let many = fixture
         .agreed("database.execute", json!({ "database": "sets", "sql": "UPDATE sets SET title = 'x'" }))
         .await
         .unwrap_err();
     assert!(many.code == Code::Denied && many.message.contains("nothing was changed"), "{many:?}");
     let one = json!({ "database": "sets", "sql": "UPDATE sets SET title = $1 WHERE id = $2", "params": ["Two", 2] });
-    assert_eq!(room.agreed("database.execute", one).await.unwrap()["rows_affected"], 1);
+    assert_eq!(fixture.agreed("database.execute", one).await.unwrap()["rows_affected"], 1);
     assert_eq!(server.sql("SELECT title FROM sets WHERE id = 2"), "Two");
-    let tables = room.call("database.schema", json!({ "database": "sets" })).await.unwrap();
+    let tables = fixture.call("database.schema", json!({ "database": "sets" })).await.unwrap();
     assert_eq!(tables["tables"][0]["name"], "public.sets");
     assert_eq!(tables["tables"][0]["indexes"], json!(["sets_pkey"]));
 }
@@ -429,17 +437,18 @@ async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() 
         .route("/page", axum::routing::get(|| async { "a page" }))
         .route("/echo", axum::routing::post(|body: String| async move { body }));
     tokio::spawn(async move { axum::serve(listener, pages).await });
-    let room = Room::new(&format!("[tools.web]\nallow_hosts = [\"{address}\"]\nhttp_hosts = [\"{address}\"]\n"));
-    let got = room.call("web.fetch", json!({ "url": format!("http://{address}/page") })).await.unwrap();
+    let fixture =
+        ExternalTools::new(&format!("[tools.web]\nallow_hosts = [\"{address}\"]\nhttp_hosts = [\"{address}\"]\n"));
+    let got = fixture.call("web.fetch", json!({ "url": format!("http://{address}/page") })).await.unwrap();
     assert_eq!((got["content"].as_str(), got["status"].as_u64()), (Some("a page"), Some(200)));
     let post = json!({ "url": format!("http://{address}/echo"), "method": "POST", "body": "hello" });
-    assert_eq!(room.agreed("web.fetch", post).await.unwrap()["content"], "hello", "a POST is always asked about");
-    let other = room.call("web.fetch", json!({ "url": "https://other.example/" })).await.unwrap_err();
+    assert_eq!(fixture.agreed("web.fetch", post).await.unwrap()["content"], "hello", "a POST is always asked about");
+    let other = fixture.call("web.fetch", json!({ "url": "https://other.example/" })).await.unwrap_err();
     assert_eq!(other.code, Code::ApprovalRequired);
-    let private = room.agreed("web.fetch", json!({ "url": "https://127.0.0.1:1/" })).await.unwrap_err();
+    let private = fixture.agreed("web.fetch", json!({ "url": "https://127.0.0.1:1/" })).await.unwrap_err();
     assert_eq!(private.code, Code::Denied);
     let secret = json!({ "url": format!("http://{address}/page"), "headers": { "Host": "evil.example" } });
-    assert_eq!(room.call("web.fetch", secret).await.unwrap_err().code, Code::BadInput);
+    assert_eq!(fixture.call("web.fetch", secret).await.unwrap_err().code, Code::BadInput);
 }
 
 // ---- what a rule meets and what a person sees
@@ -455,13 +464,13 @@ fn rule(tool: &str, pointer: &str, value: Value, decision: Decision) -> Rule {
     }
 }
 
-fn set_rules(room: &Room, rules: Vec<Rule>) {
+fn set_rules(fixture: &ExternalTools, rules: Vec<Rule>) {
     let policy = Policy { rules, ..Policy::default() };
-    room.studio.studio.set_policy(PolicyInForce { policy, version: Digest::of(b"rules") });
+    fixture.studio.studio.set_policy(PolicyInForce { policy, version: Digest::of(b"rules") });
 }
 
-async fn code(room: &Room, tool: &str, arguments: Value) -> String {
-    match room.call(tool, arguments).await {
+async fn code(fixture: &ExternalTools, tool: &str, arguments: Value) -> String {
+    match fixture.call(tool, arguments).await {
         Ok(_) => "ok".to_owned(),
         Err(error) => error.code.as_str().to_owned(),
     }
@@ -475,16 +484,16 @@ const NESTED: &str = "[tools.filesystem]\nroots = [{ name = \"studio\", path = \
 async fn a_rule_about_a_folder_meets_every_spelling_of_a_path() {
     let folder_first = |config: &str| {
         // The folder must be there before the roots are opened.
-        let room = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(room.path().join("private/deep")).unwrap();
-        std::fs::write(room.path().join("private/diary.txt"), "dear diary").unwrap();
-        std::fs::write(room.path().join("open.txt"), "hello").unwrap();
-        std::os::unix::fs::symlink("private", room.path().join("way")).unwrap();
-        std::os::unix::fs::symlink("private/diary.txt", room.path().join("note.txt")).unwrap();
-        (Room::new(&config.replace("STUDIO", &room.path().display().to_string())), room)
+        let fixture = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(fixture.path().join("private/deep")).unwrap();
+        std::fs::write(fixture.path().join("private/diary.txt"), "dear diary").unwrap();
+        std::fs::write(fixture.path().join("open.txt"), "hello").unwrap();
+        std::os::unix::fs::symlink("private", fixture.path().join("way")).unwrap();
+        std::os::unix::fs::symlink("private/diary.txt", fixture.path().join("note.txt")).unwrap();
+        (ExternalTools::new(&config.replace("STUDIO", &fixture.path().display().to_string())), fixture)
     };
-    let (room, folder) = folder_first(NESTED);
-    set_rules(&room, vec![rule("filesystem.*", "/root", json!("private"), Decision::Deny)]);
+    let (fixture, folder) = folder_first(NESTED);
+    set_rules(&fixture, vec![rule("filesystem.*", "/root", json!("private"), Decision::Deny)]);
     let absolute = |inside: &str| folder.path().join(inside).display().to_string();
     for arguments in [
         json!({ "root": "private", "path": "diary.txt" }),
@@ -496,24 +505,24 @@ async fn a_rule_about_a_folder_meets_every_spelling_of_a_path() {
         json!({ "path": "way/diary.txt" }),
         json!({ "path": "note.txt" }),
     ] {
-        assert_eq!(code(&room, "filesystem.read", arguments.clone()).await, "DENIED", "{arguments}");
+        assert_eq!(code(&fixture, "filesystem.read", arguments.clone()).await, "DENIED", "{arguments}");
     }
-    assert_eq!(code(&room, "filesystem.list", json!({ "path": "private" })).await, "DENIED");
-    assert_eq!(code(&room, "filesystem.list", json!({ "path": "private/deep" })).await, "DENIED");
+    assert_eq!(code(&fixture, "filesystem.list", json!({ "path": "private" })).await, "DENIED");
+    assert_eq!(code(&fixture, "filesystem.list", json!({ "path": "private/deep" })).await, "DENIED");
     // A search of the outer folder would go down into it.
-    assert_eq!(code(&room, "filesystem.search", json!({ "pattern": "dear" })).await, "DENIED");
-    assert_eq!(code(&room, "filesystem.read", json!({ "path": "open.txt" })).await, "ok");
+    assert_eq!(code(&fixture, "filesystem.search", json!({ "pattern": "dear" })).await, "DENIED");
+    assert_eq!(code(&fixture, "filesystem.read", json!({ "path": "open.txt" })).await, "ok");
 
     // A rule that allows is not widened by a folder that only lies inside.
     set_rules(
-        &room,
+        &fixture,
         vec![
             rule("filesystem.*", "/root", json!("private"), Decision::Allow),
             Rule { tool: Some(Pattern::parse("filesystem.*")), decision: Some(Decision::Deny), ..Rule::default() },
         ],
     );
-    assert_eq!(code(&room, "filesystem.search", json!({ "pattern": "dear" })).await, "DENIED");
-    assert_eq!(code(&room, "filesystem.read", json!({ "root": "private", "path": "diary.txt" })).await, "ok");
+    assert_eq!(code(&fixture, "filesystem.search", json!({ "pattern": "dear" })).await, "DENIED");
+    assert_eq!(code(&fixture, "filesystem.read", json!({ "root": "private", "path": "diary.txt" })).await, "ok");
 }
 
 const TWO_COMMANDS: &str = "[[tools.shell.commands]]\nname = \"who\"\nprogram = \"/usr/bin/id\"\nargs = []\neffect = \"read\"\n\
@@ -522,51 +531,55 @@ const TWO_COMMANDS: &str = "[[tools.shell.commands]]\nname = \"who\"\nprogram = 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_about_a_command_meets_every_way_to_name_it() {
-    let room = Room::new(TWO_COMMANDS);
-    set_rules(&room, vec![rule("shell.exec", "/command", json!("who"), Decision::Deny)]);
+    let fixture = ExternalTools::new(TWO_COMMANDS);
+    set_rules(&fixture, vec![rule("shell.exec", "/command", json!("who"), Decision::Deny)]);
     for arguments in [
         json!({ "command": "who" }),
         json!({ "argv": ["id"] }),
         json!({ "argv": ["/usr/bin/id"] }),
         json!({ "argv": ["who"] }),
     ] {
-        assert_eq!(code(&room, "shell.exec", arguments.clone()).await, "DENIED", "{arguments}");
+        assert_eq!(code(&fixture, "shell.exec", arguments.clone()).await, "DENIED", "{arguments}");
     }
-    assert_eq!(code(&room, "shell.exec", json!({ "argv": ["head", "-n", "3", "/dev/null"] })).await, "ok");
+    assert_eq!(code(&fixture, "shell.exec", json!({ "argv": ["head", "-n", "3", "/dev/null"] })).await, "ok");
     for (pointer, value) in [
         ("/argv", json!(["/usr/bin/head", "-n", "3", "/dev/null"])),
         ("/argv", json!(["head", "-n", "3", "/dev/null"])),
         ("/args/count", json!(3)),
         ("/args/count", json!("3")),
     ] {
-        set_rules(&room, vec![rule("shell.exec", pointer, value.clone(), Decision::Deny)]);
+        set_rules(&fixture, vec![rule("shell.exec", pointer, value.clone(), Decision::Deny)]);
         for arguments in [
             json!({ "command": "lines", "args": { "count": 3 } }),
             json!({ "command": "lines", "args": { "count": "3" } }),
             json!({ "argv": ["lines", "-n", "3", "/dev/null"] }),
             json!({ "argv": ["/usr/bin/head", "-n", "3", "/dev/null"] }),
         ] {
-            assert_eq!(code(&room, "shell.exec", arguments.clone()).await, "DENIED", "{pointer} {value}: {arguments}");
+            assert_eq!(
+                code(&fixture, "shell.exec", arguments.clone()).await,
+                "DENIED",
+                "{pointer} {value}: {arguments}"
+            );
         }
-        assert_eq!(code(&room, "shell.exec", json!({ "command": "lines", "args": { "count": 4 } })).await, "ok");
+        assert_eq!(code(&fixture, "shell.exec", json!({ "command": "lines", "args": { "count": 4 } })).await, "ok");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_about_a_database_or_a_host_meets_its_other_names() {
-    let room = Room::new("");
-    set_rules(&room, vec![rule("database.*", "/database", json!("studio"), Decision::Deny)]);
+    let fixture = ExternalTools::new("");
+    set_rules(&fixture, vec![rule("database.*", "/database", json!("studio"), Decision::Deny)]);
     for arguments in [json!({ "sql": "SELECT 1" }), json!({ "sql": "SELECT 1", "database": "studio" })] {
-        assert_eq!(code(&room, "database.query", arguments.clone()).await, "DENIED", "{arguments}");
+        assert_eq!(code(&fixture, "database.query", arguments.clone()).await, "DENIED", "{arguments}");
     }
     let twice =
         "[tools.database.songs]\nurl = \"sqlite:STUDIO/s.db\"\n[tools.database.other]\nurl = \"sqlite:STUDIO/s.db\"\n";
-    let room = Room::new(twice);
-    set_rules(&room, vec![rule("database.*", "/database", json!("songs"), Decision::Deny)]);
+    let fixture = ExternalTools::new(twice);
+    set_rules(&fixture, vec![rule("database.*", "/database", json!("songs"), Decision::Deny)]);
     for name in ["songs", "other"] {
-        assert_eq!(code(&room, "database.schema", json!({ "database": name })).await, "DENIED", "{name}");
+        assert_eq!(code(&fixture, "database.schema", json!({ "database": name })).await, "DENIED", "{name}");
     }
-    set_rules(&room, vec![rule("web.fetch", "/host", json!("example.test"), Decision::Deny)]);
+    set_rules(&fixture, vec![rule("web.fetch", "/host", json!("example.test"), Decision::Deny)]);
     for url in [
         "https://example.test/",
         "https://EXAMPLE.test:443/x",
@@ -575,14 +588,14 @@ async fn a_rule_about_a_database_or_a_host_meets_its_other_names() {
         "https:example.test",
         "https://ex%61mple.test/",
     ] {
-        let error = room.call("web.fetch", json!({ "url": url })).await.unwrap_err();
+        let error = fixture.call("web.fetch", json!({ "url": url })).await.unwrap_err();
         assert!(error.message.contains("refused by rule 1"), "{url}: {error:?}");
     }
 }
 
 /// The facts of the only open question.
-fn question(room: &Room) -> Vec<(String, String)> {
-    let open = room.studio.studio.desk.store().read(|pending| pending.waiting().cloned().collect::<Vec<_>>());
+fn question(fixture: &ExternalTools) -> Vec<(String, String)> {
+    let open = fixture.studio.studio.approvals.store().read(|pending| pending.waiting().cloned().collect::<Vec<_>>());
     let [record] = open.as_slice() else { panic!("{} questions are open", open.len()) };
     record.facts.iter().map(|it| (it.label.clone(), it.text.clone())).collect()
 }
@@ -598,47 +611,52 @@ async fn a_person_sees_the_path_and_the_difference_of_a_write() {
     let long = format!("{}run-at-login.sh", "./".repeat(120));
     let encoded = STANDARD.encode(&content);
     for (content, encoding) in [(content.as_str(), "utf-8"), (encoded.as_str(), "base64")] {
-        let room = Room::new(FILES);
+        let fixture = ExternalTools::new(FILES);
         let asked = json!({ "path": long, "content": content, "encoding": encoding });
-        assert_eq!(code(&room, "filesystem.write", asked).await, "APPROVAL_REQUIRED");
-        let facts = question(&room);
+        assert_eq!(code(&fixture, "filesystem.write", asked).await, "APPROVAL_REQUIRED");
+        let facts = question(&fixture);
         let labels: Vec<&str> = facts.iter().map(|it| it.0.as_str()).collect();
         assert_eq!(&labels[..3], ["file", "folder", "there now"], "the target comes first");
         assert_eq!(
             facts[0].1,
-            room.path("run-at-login.sh").canonicalize().unwrap_or(room.path("run-at-login.sh")).display().to_string()
+            fixture
+                .path("run-at-login.sh")
+                .canonicalize()
+                .unwrap_or(fixture.path("run-at-login.sh"))
+                .display()
+                .to_string()
         );
         assert_eq!(facts[2].1, "nothing");
         assert!(fact(&facts, "summary").contains("\"run-at-login.sh\""), "{facts:?}");
         assert!(fact(&facts, "difference").contains(payload), "decoded, and its end is seen: {facts:?}");
-        let record = room.studio.studio.desk.store().read(|pending| pending.waiting().next().cloned()).unwrap();
-        let full = room.studio.studio.desk.full(&record).await.unwrap();
+        let record = fixture.studio.studio.approvals.store().read(|pending| pending.waiting().next().cloned()).unwrap();
+        let full = fixture.studio.studio.approvals.full(&record).await.unwrap();
         let whole = full.iter().find(|it| it.label == "difference").unwrap();
         assert_eq!(whole.text.matches("nightly backup").count(), 70, "--full has all of it");
     }
     // Over what is there now.
-    let room = Room::new(FILES);
-    room.put("set.txt", "tempo 120\nkey c\n");
+    let fixture = ExternalTools::new(FILES);
+    fixture.put("set.txt", "tempo 120\nkey c\n");
     let asked = json!({ "path": "set.txt", "content": "tempo 90\nkey c\n" });
-    assert_eq!(code(&room, "filesystem.write", asked).await, "APPROVAL_REQUIRED");
-    let facts = question(&room);
+    assert_eq!(code(&fixture, "filesystem.write", asked).await, "APPROVAL_REQUIRED");
+    let facts = question(&fixture);
     assert_eq!(fact(&facts, "there now"), "a file of 16 bytes");
     assert!(fact(&facts, "now").starts_with("16 bytes, sha256:"), "{facts:?}");
     assert!(fact(&facts, "difference").contains("- tempo 120\n+ tempo 90"), "{facts:?}");
     assert_eq!(fact(&facts, "undo"), "Can be undone");
     // Bytes that are not text are shown as bytes.
-    let room = Room::new(FILES);
+    let fixture = ExternalTools::new(FILES);
     let asked =
         json!({ "path": "x.bin", "content": STANDARD.encode([0xff, 0x7f, b'E', b'L', b'F']), "encoding": "base64" });
-    assert_eq!(code(&room, "filesystem.write", asked).await, "APPROVAL_REQUIRED");
-    assert!(fact(&question(&room), "difference").contains("ff 7f 45 4c 46"), "{:?}", question(&room));
+    assert_eq!(code(&fixture, "filesystem.write", asked).await, "APPROVAL_REQUIRED");
+    assert!(fact(&question(&fixture), "difference").contains("ff 7f 45 4c 46"), "{:?}", question(&fixture));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_cannot_be_shown_is_not_asked_about() {
-    let room = Room::new(FILES);
+    let fixture = ExternalTools::new(FILES);
     let deep = vec!["folder-with-a-name"; 100].join("/");
-    let error = room
+    let error = fixture
         .call("filesystem.write", json!({ "path": format!("{deep}/x"), "content": "x", "create_dirs": true }))
         .await
         .unwrap_err();
@@ -646,46 +664,56 @@ async fn a_target_that_cannot_be_shown_is_not_asked_about() {
     assert!(error.hint.contains("shorter"), "{error:?}");
     // What would be refused anyway is refused without a question.
     for path in ["../x", "/etc/passwd"] {
-        assert_eq!(code(&room, "filesystem.write", json!({ "path": path, "content": "x" })).await, "DENIED");
+        assert_eq!(code(&fixture, "filesystem.write", json!({ "path": path, "content": "x" })).await, "DENIED");
     }
-    assert_eq!(room.studio.studio.desk.waiting(), 0);
+    assert_eq!(fixture.studio.studio.approvals.waiting(), 0);
 }
 
 /// A yes is for the place that was shown, also when a link leads elsewhere by the time it is used.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_that_turns_after_the_yes_ends_it() {
-    let room = Room::new(FILES);
-    room.put("a/x.txt", "same");
-    room.put("b/x.txt", "same");
-    std::os::unix::fs::symlink("a", room.path("way")).unwrap();
+    let fixture = ExternalTools::new(FILES);
+    fixture.put("a/x.txt", "same");
+    fixture.put("b/x.txt", "same");
+    std::os::unix::fs::symlink("a", fixture.path("way")).unwrap();
     let asked = json!({ "path": "way/x.txt", "content": "new" });
-    assert_eq!(code(&room, "filesystem.write", asked.clone()).await, "APPROVAL_REQUIRED");
-    assert!(question(&room)[0].1.ends_with("/studio/a/x.txt"));
-    let id = room.studio.studio.desk.store().read(|pending| pending.waiting().next().map(|it| it.id)).unwrap();
-    room.studio.studio.desk.allow(&room.studio.studio, id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
-    std::fs::remove_file(room.path("way")).unwrap();
-    std::os::unix::fs::symlink("b", room.path("way")).unwrap();
-    assert_eq!(code(&room, "filesystem.write", asked).await, "PLAN_STALE");
-    assert_eq!(std::fs::read_to_string(room.path("b/x.txt")).unwrap(), "same");
+    assert_eq!(code(&fixture, "filesystem.write", asked.clone()).await, "APPROVAL_REQUIRED");
+    assert!(question(&fixture)[0].1.ends_with("/studio/a/x.txt"));
+    let id = fixture.studio.studio.approvals.store().read(|pending| pending.waiting().next().map(|it| it.id)).unwrap();
+    fixture
+        .studio
+        .studio
+        .approvals
+        .allow(&fixture.studio.studio, id, Yes::once("person:1000", Channel::Cli))
+        .await
+        .unwrap();
+    std::fs::remove_file(fixture.path("way")).unwrap();
+    std::os::unix::fs::symlink("b", fixture.path("way")).unwrap();
+    assert_eq!(code(&fixture, "filesystem.write", asked).await, "PLAN_STALE");
+    assert_eq!(std::fs::read_to_string(fixture.path("b/x.txt")).unwrap(), "same");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_sees_what_a_statement_does_before_its_text() {
-    let room = Room::new("");
+    let fixture = ExternalTools::new("");
     for sql in [
         format!("/* {} */ DROP TABLE songs", "x".repeat(180)),
         format!("-- SELECT 1{}\nDROP TABLE songs", " ".repeat(400)),
         format!("DROP{}TABLE \"songs\"", " /**/ ".repeat(300)),
     ] {
         let params = vec!["p".repeat(2100)];
-        assert_eq!(code(&room, "database.execute", json!({ "sql": sql, "params": params })).await, "APPROVAL_REQUIRED");
-        let facts = question(&room);
+        assert_eq!(
+            code(&fixture, "database.execute", json!({ "sql": sql, "params": params })).await,
+            "APPROVAL_REQUIRED"
+        );
+        let facts = question(&fixture);
         let first: Vec<(&str, &str)> = facts.iter().take(3).map(|it| (it.0.as_str(), it.1.as_str())).collect();
         assert!(first[0].0 == "database" && first[0].1.starts_with("studio ("), "{first:?}");
         assert_eq!(first[1..], [("statement", "DROP TABLE"), ("tables", "songs")]);
         assert_eq!(fact(&facts, "sql").replace('"', ""), "DROP TABLE songs");
-        let id = room.studio.studio.desk.store().read(|pending| pending.waiting().next().map(|it| it.id)).unwrap();
-        room.studio.studio.desk.deny(&room.studio.studio, id, "person:1000", Channel::Cli).await.unwrap();
+        let id =
+            fixture.studio.studio.approvals.store().read(|pending| pending.waiting().next().map(|it| it.id)).unwrap();
+        fixture.studio.studio.approvals.deny(&fixture.studio.studio, id, "person:1000", Channel::Cli).await.unwrap();
     }
 }
 
@@ -693,15 +721,15 @@ async fn a_person_sees_what_a_statement_does_before_its_text() {
 async fn a_person_sees_the_whole_command_line_and_the_host() {
     let config = "[[tools.shell.commands]]\nname = \"copy\"\nprogram = \"/bin/cp\"\nargs = [\"{from}\", \"{to}\"]\n\
         slots = { from = { type = \"path\", root = \"studio\" }, to = { type = \"path\", root = \"studio\" } }\n";
-    let room = Room::new(&format!("{FILES}{config}"));
-    room.put("a file", "x");
+    let fixture = ExternalTools::new(&format!("{FILES}{config}"));
+    fixture.put("a file", "x");
     let asked = json!({ "command": "copy", "args": { "from": "./a file", "to": "././b" } });
-    assert_eq!(code(&room, "shell.exec", asked).await, "APPROVAL_REQUIRED");
-    let facts = question(&room);
-    let studio = room.path("").display().to_string();
+    assert_eq!(code(&fixture, "shell.exec", asked).await, "APPROVAL_REQUIRED");
+    let facts = question(&fixture);
+    let studio = fixture.path("").display().to_string();
     assert_eq!(facts[0], ("runs".into(), format!("/bin/cp '{studio}a file' {studio}b")));
-    let room = Room::new("");
+    let fixture = ExternalTools::new("");
     let long = format!("https://good.test@evil.test/{}", "x".repeat(3000));
-    assert_eq!(code(&room, "web.fetch", json!({ "url": long })).await, "APPROVAL_REQUIRED");
-    assert_eq!(question(&room)[0], ("host".into(), "https://evil.test:443".into()));
+    assert_eq!(code(&fixture, "web.fetch", json!({ "url": long })).await, "APPROVAL_REQUIRED");
+    assert_eq!(question(&fixture)[0], ("host".into(), "https://evil.test:443".into()));
 }

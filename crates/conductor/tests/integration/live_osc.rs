@@ -8,8 +8,8 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use conductor_hosts::live::Refusal;
-use conductor_hosts::live::abletonosc::wire::{Settings, Wire, get, get_with, tell};
+use conductor_hosts::live::LiveHostError;
+use conductor_hosts::live::abletonosc::wire::{Settings, Wire, command, get, get_with};
 use conductor_testkit::real::fakelive::{self, Faults};
 use conductor_testkit::require;
 use rosc::{OscMessage, OscPacket, OscType};
@@ -117,7 +117,7 @@ async fn a_track_or_clip_that_the_person_moved_is_not_written_to() {
 async fn what_the_person_does_reaches_subscribers() {
     let OscStage { stage, mut live, way: _way } = require!(osc_stage(SHORT).await);
     let mut client = attached(&stage, "abletonosc").await;
-    let mut heard = stage.studio.studio.hub.listen();
+    let mut heard = stage.studio.studio.events.listen(conductor_gateway::studio::events::Event::is_change);
     live.run("song.tempo = 99.5");
     assert!(crate::live::hears(&mut heard, "ableton://song").await);
     live.run("song.tracks[1].clip_slots[0].fire()");
@@ -173,7 +173,7 @@ async fn a_silent_peer_a_taken_port_and_nobody_at_all_are_told_apart() {
     way.faults().silent = true;
     let (wire, _) = Wire::open(settings).await.expect("a port");
     let tempo = || [get("/live/song/get/tempo", &[])];
-    assert!(matches!(wire.read(&tempo()).await, Err(Refusal::NoAnswer { .. })));
+    assert!(matches!(wire.read(&tempo()).await, Err(LiveHostError::NoAnswer { .. })));
     // Two fences of the silence are out; their answers never come, and the next batch is not
     // confused by waiting for them.
     way.faults().silent = false;
@@ -183,7 +183,7 @@ async fn a_silent_peer_a_taken_port_and_nobody_at_all_are_told_apart() {
     let port = taken.local_addr().expect("an address").port();
     let refused = Wire::open(Settings { reply_port: port, ..settings }).await.map(drop);
     assert!(
-        matches!(refused, Err(Refusal::Offline { reason, .. }) if reason.contains("one AbletonOSC client per machine"))
+        matches!(refused, Err(LiveHostError::Offline { reason, .. }) if reason.contains("one AbletonOSC client per machine"))
     );
     drop(taken);
     let stage =
@@ -261,7 +261,7 @@ fn ask_of(pair: &Value) -> (conductor_hosts::live::abletonosc::wire::Ask, usize,
         ints.min(answer.as_ref().map_or(0, Vec::len)).min(if address.contains("/notes") { 2 } else { 3 })
     };
     let question = answer.is_some() || came.iter().any(|it| it[0] == "/live/error");
-    let ask = if question { get_with(address, arguments, echo) } else { tell(address, arguments) };
+    let ask = if question { get_with(address, arguments, echo) } else { command(address, arguments) };
     (ask, echo, question)
 }
 

@@ -278,7 +278,7 @@ pub async fn agreed(stage: &Stage, client: &mut Client, tool: &str, arguments: V
     assert_eq!(error["code"], "APPROVAL_REQUIRED", "{tool} {arguments}: {error}");
     let id = Uuid::parse_str(error["approval_id"].as_str().unwrap_or_default()).expect("an id");
     let studio = &stage.studio.studio;
-    studio.desk.allow(studio, id, Yes::once("person:1000", Channel::Cli)).await.expect("allowed");
+    studio.approvals.allow(studio, id, Yes::once("person:1000", Channel::Cli)).await.expect("allowed");
     client.ok(tool, arguments).await
 }
 
@@ -315,7 +315,7 @@ async fn a_yes_for_a_deletion_is_for_the_set_as_it_was() {
     let error = client.refused("live_delete_track", delete.clone()).await;
     let id = Uuid::parse_str(error["approval_id"].as_str().unwrap_or_default()).expect("an id");
     let studio = &stage.studio.studio;
-    studio.desk.allow(studio, id, Yes::once("person:1000", Channel::Cli)).await.expect("allowed");
+    studio.approvals.allow(studio, id, Yes::once("person:1000", Channel::Cli)).await.expect("allowed");
     live.run("song.delete_track(0)");
     client.ok("live_get_song_overview", json!({})).await;
     assert_ne!(client.code("live_delete_track", delete).await, "", "another track is there now");

@@ -165,7 +165,7 @@ async fn every_field_of_a_note_and_every_undo_entry_is_told_truly() {
 async fn what_the_person_does_is_told_and_makes_ids_stale() {
     let (mut live, stage) = require!(script_stage("12.2.0"));
     let mut client = attached(&stage, "script").await;
-    let mut heard = stage.studio.studio.hub.listen();
+    let mut heard = stage.studio.studio.events.listen(conductor_gateway::studio::events::Event::is_change);
     live.run("song.tempo = 99.5");
     assert!(hears(&mut heard, "ableton://song").await);
     live.run("song.tracks[0].clip_slots[0].clip.name = 'Groove'");

@@ -1,4 +1,4 @@
-//! The twelve tools as one story, told to every host of the same Set: a document, a Live behind
+//! The twelve tools as one story, played on every host of the same Set: a document, a Live behind
 //! AbletonOSC, a Live with our script.
 //!
 //! What a host can is asserted alike; what it cannot must be refused with a reason, never answered
@@ -45,8 +45,8 @@ pub fn script_stage(version: &str) -> Result<(Running, Stage), Missing> {
     Ok((fakelive::script(stage.studio.home.path(), version)?, stage))
 }
 
-/// What differs between hosts on purpose.
-struct Told {
+/// The intended differences between hosts.
+struct HostFacts {
     host: &'static str,
     unknown: &'static [&'static str],
     /// What volume means: a document stores gain, a running Live shows its fader.
@@ -62,7 +62,7 @@ async fn delete(stage: &Stage, client: &mut Client, host: &str, tool: &str, argu
     if host == "document" { client.ok(tool, arguments).await } else { agreed(stage, client, tool, arguments).await }
 }
 
-async fn tell(stage: &Stage, client: &mut Client, told: &Told) {
+async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
     // 1
     let song = client.ok("live_get_song_overview", json!({})).await;
     assert_eq!(
@@ -70,9 +70,9 @@ async fn tell(stage: &Stage, client: &mut Client, told: &Told) {
         (&json!(124), &json!(0), &json!("Minor"), &json!("4/4"))
     );
     assert_eq!(song["scaleIntervals"], json!([0, 2, 3, 5, 7, 8, 10]));
-    assert_eq!((&song["trackCount"], &song["sceneCount"], &song["host"]), (&json!(3), &json!(2), &json!(told.host)));
+    assert_eq!((&song["trackCount"], &song["sceneCount"], &song["host"]), (&json!(3), &json!(2), &json!(facts.host)));
     let unknown: Vec<&str> = song["unknown"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    assert_eq!(unknown, told.unknown, "{song}");
+    assert_eq!(unknown, facts.unknown, "{song}");
     assert!(unknown.iter().all(|it| song[*it].is_null()), "what is not known is not made up: {song}");
     // 2
     let found = client.ok("live_find_track", json!({ "query": "DRU" })).await;
@@ -103,7 +103,7 @@ async fn tell(stage: &Stage, client: &mut Client, told: &Told) {
     let props = client.ok("live_set_track_props", props).await;
     assert_eq!(
         (&props["name"], &props["mute"], &props["solo"], &props["arm"], &props["undoSteps"]),
-        (&json!("Kit <1>"), &json!(true), &json!(false), &json!(false), &json!(told.rename_steps))
+        (&json!("Kit <1>"), &json!(true), &json!(false), &json!(false), &json!(facts.rename_steps))
     );
     // 7
     let notes = json!([
@@ -142,7 +142,7 @@ async fn tell(stage: &Stage, client: &mut Client, told: &Told) {
     assert_eq!(client.code("live_create_midi_clip", slot).await, "SDK_REJECTED", "the slot is taken");
     // 10
     let louder = client.ok("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 0.5 })).await;
-    assert_eq!((&louder["value"], &louder["unit"]), (&json!(0.5), &json!(told.unit)));
+    assert_eq!((&louder["value"], &louder["unit"]), (&json!(0.5), &json!(facts.unit)));
     assert_eq!(
         client.code("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 9 })).await,
         "BAD_INPUT"
@@ -154,13 +154,13 @@ async fn tell(stage: &Stage, client: &mut Client, told: &Told) {
     assert_eq!(devices["mixer"].as_array().map(Vec::len), Some(4), "volume, panning and two sends");
     // 11
     let insert = json!({ "trackId": "track:3", "deviceName": "Reverb", "index": 99 });
-    match told.inserts {
+    match facts.inserts {
         Ok(()) => assert_eq!(client.ok("live_insert_device", insert).await["device"]["id"], "track:3/device:0"),
         Err(code) => assert_eq!(client.code("live_insert_device", insert).await, code),
     }
     // 12
     let render = json!({ "trackId": "track:2", "startBeat": 0, "endBeat": 8 });
-    match told.renders {
+    match facts.renders {
         Ok(()) => assert_eq!(client.ok("live_render_track", render).await["track"], "Vocals"),
         Err(code) => assert_eq!(client.code("live_render_track", render).await, code),
     }
@@ -189,10 +189,10 @@ async fn tell(stage: &Stage, client: &mut Client, told: &Told) {
     );
     let drawn = client.call("live_render_clip", json!({ "clipId": BEAT, "format": "svg" })).await;
     assert_eq!((&drawn["isError"], &drawn["structuredContent"]["count"]), (&json!(false), &json!(3)), "{drawn}");
-    let gone = delete(stage, client, told.host, "live_delete_clip", json!({ "clipId": BEAT })).await;
+    let gone = delete(stage, client, facts.host, "live_delete_clip", json!({ "clipId": BEAT })).await;
     assert_eq!(gone["deleted"], json!([BEAT]));
     assert_eq!(client.code("live_get_notes", json!({ "clipId": BEAT })).await, "STALE_REFERENCE");
-    let gone = delete(stage, client, told.host, "live_delete_track", json!({ "trackId": "track:3" })).await;
+    let gone = delete(stage, client, facts.host, "live_delete_track", json!({ "trackId": "track:3" })).await;
     assert_eq!((&gone["deleted"], &gone["shifted"]), (&json!(["track:3"]), &json!(true)));
     // Codes are the same on every host.
     for (tool, arguments, code) in [
@@ -216,15 +216,16 @@ async fn the_story_on_a_document() {
     let stage = Stage::new();
     write_wav(&stage, "vox_take.wav");
     let mut client = stage.opened().await;
-    let told = Told { host: "document", unknown: &[], unit: "gain", rename_steps: 1, inserts: Ok(()), renders: Ok(()) };
-    tell(&stage, &mut client, &told).await;
+    let facts =
+        HostFacts { host: "document", unknown: &[], unit: "gain", rename_steps: 1, inserts: Ok(()), renders: Ok(()) };
+    play_story(&stage, &mut client, &facts).await;
 }
 
 #[tokio::test]
 async fn the_story_over_abletonosc() {
     let mut on = require!(osc_stage(Duration::from_secs(5)).await);
     let mut client = attached(&on.stage, "abletonosc").await;
-    let told = Told {
+    let facts = HostFacts {
         host: "abletonosc",
         unknown: &["scaleMode", "gridQuantization", "gridIsTriplet", "returnTrackCount"],
         unit: "live",
@@ -232,7 +233,7 @@ async fn the_story_over_abletonosc() {
         inserts: Err("UNSUPPORTED"),
         renders: Err("UNSUPPORTED"),
     };
-    tell(&on.stage, &mut client, &told).await;
+    play_story(&on.stage, &mut client, &facts).await;
     assert_eq!(on.live.look("[it.name for it in song.tracks]"), json!(["Kit <1>", "Bass", "Vocals"]));
     plays(&on.stage, &mut client, &mut on.live).await;
 }
@@ -241,7 +242,7 @@ async fn the_story_over_abletonosc() {
 async fn the_story_through_our_script() {
     let (mut live, stage) = require!(script_stage("12.3.0"));
     let mut client = attached(&stage, "script").await;
-    let told = Told {
+    let facts = HostFacts {
         host: "script",
         unknown: &["gridQuantization", "gridIsTriplet"],
         unit: "live",
@@ -249,7 +250,7 @@ async fn the_story_through_our_script() {
         inserts: Ok(()),
         renders: Err("UNSUPPORTED"),
     };
-    tell(&stage, &mut client, &told).await;
+    play_story(&stage, &mut client, &facts).await;
     assert_eq!(live.look("[it.name for it in song.tracks]"), json!(["Kit <1>", "Bass", "Vocals"]));
     plays(&stage, &mut client, &mut live).await;
 }

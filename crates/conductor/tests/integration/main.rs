@@ -1,10 +1,16 @@
 //! Pipeline, doors and tools, driven as a caller drives them.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
 mod approval;
+mod architecture;
 mod bridges;
 mod builtin;
 mod canary;
 mod catalog;
+#[cfg(feature = "desktop")]
+mod desktop;
+mod examples;
 mod http_door;
 mod http_plain;
 mod line_door;
@@ -14,6 +20,7 @@ mod live_osc;
 mod live_running;
 mod live_script;
 mod live_story;
+mod loopback;
 mod patch_box;
 mod patch_max;
 mod patch_pd;
@@ -21,5 +28,7 @@ mod patch_reach;
 mod patch_tools;
 mod pipeline;
 mod pipeline_property;
+mod plans;
 mod plugins;
+mod seeds;
 mod socket;

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::patch_tools::ApprovalQueue;
+use super::patch_tools::PatchTools;
 use conductor_hosts::patch::PatchHost;
 use conductor_hosts::patch::console::Question;
 use conductor_hosts::pd::sandbox::Walls;
@@ -23,34 +23,34 @@ const TOKEN: &str = "a-token-of-this-home";
 const CONFIG: &str = "schema = 1\n";
 
 /// A home with a Pd in it, and a folder that it has no right to.
-struct Room {
-    desk: ApprovalQueue,
+struct SandboxedPd {
+    tools: PatchTools,
     outside: tempfile::TempDir,
     pd: Arc<PdHost>,
 }
 
-impl Room {
-    fn new(settings: Settings) -> Room {
-        let desk = ApprovalQueue::new();
-        let home = desk.studio.home.path().to_owned();
+impl SandboxedPd {
+    fn new(settings: Settings) -> SandboxedPd {
+        let tools = PatchTools::new();
+        let home = tools.studio.home.path().to_owned();
         fs::create_dir_all(home.join("state")).expect("made");
         fs::create_dir_all(home.join("patches")).expect("made");
         fs::write(home.join("config.toml"), CONFIG).expect("written");
         fs::write(home.join("state/http.token"), TOKEN).expect("written");
         let clock = Arc::new(RealClock::new());
-        let pd = PdHost::new(&home, settings, desk.patches.voice().clone(), clock).expect("a folder");
-        pd.tell(&desk.patches);
-        desk.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
-        Room { desk, outside: tempfile::tempdir().expect("a folder"), pd }
+        let pd = PdHost::new(&home, settings, tools.patches.voice().clone(), clock).expect("a folder");
+        pd.notify(&tools.patches);
+        tools.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
+        SandboxedPd { tools, outside: tempfile::tempdir().expect("a folder"), pd }
     }
 
     fn home(&self) -> PathBuf {
-        self.desk.studio.home.path().to_owned()
+        self.tools.studio.home.path().to_owned()
     }
 
     fn console(&self) -> Vec<String> {
         let question = Question { principal: "test", patch_id: None, after: None, level: None, lines: 1000 };
-        self.desk.patches.console(&question, false).0.into_iter().map(|it| it.text).collect()
+        self.tools.patches.console(&question, false).0.into_iter().map(|it| it.text).collect()
     }
 
     /// Runs a patch whose loadbang sends each message to its box, and waits until Pd has done them
@@ -73,11 +73,11 @@ impl Room {
 
     async fn open(&self, name: &str, text: &str) {
         let file = format!("{name}.pd");
-        self.desk.write(&file, text);
+        self.tools.write(&file, text);
         // With a person's yes where one is needed: the walls hold also for what was allowed.
         let open = json!({ "path": file, "host": "pd", "alias": name });
-        if self.desk.output("open_patch", open.clone()).await.is_err() {
-            self.desk.yes("open_patch", open).await;
+        if self.tools.output("open_patch", open.clone()).await.is_err() {
+            self.tools.yes("open_patch", open).await;
         }
     }
 
@@ -103,79 +103,86 @@ fn boxes() -> Vec<Settings> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_writes_nothing_outside_the_patch_folder() {
     require!(pd::probe());
-    let room = Room::new(Settings::default());
-    let (home, out) = (room.home().display().to_string(), room.outside.path().display().to_string());
-    room.run(
-        "writes",
-        &[
-            ("clear \\, add [policy] \\, write ../config.toml cr", "textfile"),
-            (&format!("clear \\, add x \\, write {out}/textfile cr"), "textfile"),
-            ("write ../state/http.token", "text define t"),
-            (&format!("write {out}/text"), "text define u"),
-            (&format!("write {out}/array"), "array define a 9"),
-            ("write ../config.toml", "array define b 9"),
-            (&format!("write -wave {out}/sound.wav a"), "soundfiler"),
-            (&format!("clear \\, add x \\, write {out}/qlist cr"), "qlist"),
-            (&format!("symbol {out}/folder"), "file mkdir"),
-            (&format!("symbol {home}/config.toml"), "file delete"),
-            (&format!("list {home}/state/http.token {out}/copy"), "file copy"),
-            (&format!("list {home}/config.toml {out}/moved"), "file move"),
-            (&format!("\\; pd-writes.pd savetofile saved.pd {out}"), "bng"),
-            (&format!("\\; pd-writes.pd savetofile config.toml {}", room.home().display()), "bng"),
-        ],
-    )
-    .await;
-    room.unharmed().await;
+    let fixture = SandboxedPd::new(Settings::default());
+    let (home, out) = (fixture.home().display().to_string(), fixture.outside.path().display().to_string());
+    fixture
+        .run(
+            "writes",
+            &[
+                ("clear \\, add [policy] \\, write ../config.toml cr", "textfile"),
+                (&format!("clear \\, add x \\, write {out}/textfile cr"), "textfile"),
+                ("write ../state/http.token", "text define t"),
+                (&format!("write {out}/text"), "text define u"),
+                (&format!("write {out}/array"), "array define a 9"),
+                ("write ../config.toml", "array define b 9"),
+                (&format!("write -wave {out}/sound.wav a"), "soundfiler"),
+                (&format!("clear \\, add x \\, write {out}/qlist cr"), "qlist"),
+                (&format!("symbol {out}/folder"), "file mkdir"),
+                (&format!("symbol {home}/config.toml"), "file delete"),
+                (&format!("list {home}/state/http.token {out}/copy"), "file copy"),
+                (&format!("list {home}/config.toml {out}/moved"), "file move"),
+                (&format!("\\; pd-writes.pd savetofile saved.pd {out}"), "bng"),
+                (&format!("\\; pd-writes.pd savetofile config.toml {}", fixture.home().display()), "bng"),
+            ],
+        )
+        .await;
+    fixture.unharmed().await;
     // The patch folder itself is Pd's to write.
-    room.run(
-        "allowed",
-        &[
-            ("clear \\, add mine \\, write kept.txt cr", "textfile"),
-            (&format!("symbol {home}/patches/made"), "file mkdir"),
-        ],
-    )
-    .await;
-    assert_eq!(fs::read_to_string(room.desk.file("kept.txt")).expect("written").trim(), "mine");
-    assert!(room.desk.file("made").is_dir());
+    fixture
+        .run(
+            "allowed",
+            &[
+                ("clear \\, add mine \\, write kept.txt cr", "textfile"),
+                (&format!("symbol {home}/patches/made"), "file mkdir"),
+            ],
+        )
+        .await;
+    assert_eq!(fs::read_to_string(fixture.tools.file("kept.txt")).expect("written").trim(), "mine");
+    assert!(fixture.tools.file("made").is_dir());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_reads_nothing_of_the_home() {
     require!(pd::probe());
-    let room = Room::new(Settings::default());
-    let token = room.home().join("state/http.token");
-    fs::write(room.home().join("state/leak.pd"), "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 leaked;\n#X obj 1 80 print;\n#X connect 0 0 1 0;\n#X connect 1 0 2 0;\n")
+    let fixture = SandboxedPd::new(Settings::default());
+    let token = fixture.home().join("state/http.token");
+    fs::write(fixture.home().join("state/leak.pd"), "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 leaked;\n#X obj 1 80 print;\n#X connect 0 0 1 0;\n#X connect 1 0 2 0;\n")
         .expect("written");
-    std::os::unix::fs::symlink(&token, room.desk.file("link.txt")).expect("a link");
-    std::os::unix::fs::symlink(room.home().join("state"), room.desk.file("way")).expect("a link");
-    room.run(
-        "reads",
-        &[
-            ("read ../state/http.token cr \\, rewind \\, bang", "textfile"),
-            (&format!("read {} cr \\, rewind \\, bang", token.display()), "textfile"),
-            ("read link.txt cr \\, rewind \\, bang", "textfile"),
-            ("read way/http.token cr \\, rewind \\, bang", "textfile"),
-            ("read ../state/http.token cr \\, rewind \\, bang", "qlist"),
-            (&format!("list {} {}", token.display(), room.desk.file("copied.txt").display()), "file copy"),
-            (
-                &format!("list {} {}", room.desk.file("link.txt").display(), room.desk.file("copied.txt").display()),
-                "file copy",
-            ),
-            (&format!("symbol {}/state/*", room.home().display()), "file glob"),
-        ],
-    )
-    .await;
+    std::os::unix::fs::symlink(&token, fixture.tools.file("link.txt")).expect("a link");
+    std::os::unix::fs::symlink(fixture.home().join("state"), fixture.tools.file("way")).expect("a link");
+    fixture
+        .run(
+            "reads",
+            &[
+                ("read ../state/http.token cr \\, rewind \\, bang", "textfile"),
+                (&format!("read {} cr \\, rewind \\, bang", token.display()), "textfile"),
+                ("read link.txt cr \\, rewind \\, bang", "textfile"),
+                ("read way/http.token cr \\, rewind \\, bang", "textfile"),
+                ("read ../state/http.token cr \\, rewind \\, bang", "qlist"),
+                (&format!("list {} {}", token.display(), fixture.tools.file("copied.txt").display()), "file copy"),
+                (
+                    &format!(
+                        "list {} {}",
+                        fixture.tools.file("link.txt").display(),
+                        fixture.tools.file("copied.txt").display()
+                    ),
+                    "file copy",
+                ),
+                (&format!("symbol {}/state/*", fixture.home().display()), "file glob"),
+            ],
+        )
+        .await;
     // A patch that is opened while another loads makes Pd load that one again, so this one waits.
-    let state = room.home().join("state").display().to_string();
+    let state = fixture.home().join("state").display().to_string();
     let opens = format!(
         "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X obj 1 20 del 20;\n#X msg 1 40 \\; pd open leak.pd {state};\n#X connect 0 0 1 0;\n#X connect 1 0 2 0;\n"
     );
-    room.open("opens", &opens).await;
-    let tried = wait_for(PATIENCE, || room.console().iter().any(|it| it.contains("leak")).then_some(()));
-    assert!(tried.is_some(), "{:?}", room.console());
-    room.unharmed().await;
-    assert!(!room.desk.file("copied.txt").exists());
-    let told = room.console();
+    fixture.open("opens", &opens).await;
+    let tried = wait_for(PATIENCE, || fixture.console().iter().any(|it| it.contains("leak")).then_some(()));
+    assert!(tried.is_some(), "{:?}", fixture.console());
+    fixture.unharmed().await;
+    assert!(!fixture.tools.file("copied.txt").exists());
+    let told = fixture.console();
     assert!(!told.iter().any(|it| it.contains("leaked") || it.starts_with("print: symbol")), "{told:?}");
 }
 
@@ -183,23 +190,24 @@ async fn a_patch_reads_nothing_of_the_home() {
 async fn a_patch_reaches_no_network() {
     require!(pd::probe());
     for settings in boxes() {
-        let room = Room::new(settings);
+        let fixture = SandboxedPd::new(settings);
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("known").port();
         let [tcp_port, udp_port] = [tcp.local_addr(), udp.local_addr()].map(|it| it.expect("known").port());
-        room.run(
-            "dials",
-            &[
-                (&format!("connect 127.0.0.1 {tcp_port} \\, send stolen"), "netsend"),
-                (&format!("connect localhost {tcp_port} \\, send stolen"), "netsend -b"),
-                (&format!("connect 127.0.0.1 {udp_port} \\, send stolen"), "netsend -u"),
-                (&format!("connect 127.0.0.1 {udp_port} \\, send 1 2 3"), "netsend -u -b"),
-                (&format!("listen {free}"), "netreceive"),
-                (&format!("listen {free}"), "netreceive -u"),
-            ],
-        )
-        .await;
+        fixture
+            .run(
+                "dials",
+                &[
+                    (&format!("connect 127.0.0.1 {tcp_port} \\, send stolen"), "netsend"),
+                    (&format!("connect localhost {tcp_port} \\, send stolen"), "netsend -b"),
+                    (&format!("connect 127.0.0.1 {udp_port} \\, send stolen"), "netsend -u"),
+                    (&format!("connect 127.0.0.1 {udp_port} \\, send 1 2 3"), "netsend -u -b"),
+                    (&format!("listen {free}"), "netreceive"),
+                    (&format!("listen {free}"), "netreceive -u"),
+                ],
+            )
+            .await;
         tcp.set_nonblocking(true).expect("set");
         udp.set_read_timeout(Some(Duration::from_millis(200))).expect("set");
         let mut heard = [0; 64];
@@ -207,7 +215,7 @@ async fn a_patch_reaches_no_network() {
         assert!(tcp.accept().is_err(), "a connection arrived");
         assert!(TcpStream::connect(("127.0.0.1", free)).is_err(), "it listens");
         assert!(UdpSocket::bind(("127.0.0.1", free)).is_ok(), "it holds a UDP port");
-        room.unharmed().await;
+        fixture.unharmed().await;
     }
 }
 
@@ -220,14 +228,14 @@ async fn a_command_that_is_not_pd_is_said_to_be_offline() {
         let wrapper = script.path().join("pd");
         fs::write(&wrapper, "#!/bin/sh\nexec pd \"$@\"\n").expect("written");
         let command = if command == "script" { wrapper } else { command.into() };
-        let room = Room::new(Settings { command, ..Settings::default() });
-        let error = room.desk.no("create_patch", json!({ "host": "pd" })).await;
+        let fixture = SandboxedPd::new(Settings { command, ..Settings::default() });
+        let error = fixture.tools.no("create_patch", json!({ "host": "pd" })).await;
         assert_eq!(error.code, conductor_core::error::Code::HostOffline, "{error:?}");
         assert!(error.message.contains(word) && !error.hint.is_empty(), "{error:?}");
     }
     // What the sandbox keeps is said in words that a person can decide on.
-    let room = Room::new(Settings::default());
-    assert!(room.pd.confinement().contains("patch folders"), "{}", room.pd.confinement());
+    let fixture = SandboxedPd::new(Settings::default());
+    assert!(fixture.pd.confinement().contains("patch folders"), "{}", fixture.pd.confinement());
 }
 
 /// Code that a patch has Pd load, and that tries everything a patch cannot say.
@@ -304,15 +312,15 @@ fn compile(text: &str, to: &Path) {
 async fn code_that_a_patch_loads_is_in_the_box_too() {
     require!(pd::probe());
     for settings in boxes() {
-        let room = Room::new(settings);
+        let fixture = SandboxedPd::new(settings);
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
         let sockets = tempfile::tempdir().expect("a folder");
         let socket = sockets.path().join("socket");
         let _unix = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
-        let patches = room.home().join("patches");
+        let patches = fixture.home().join("patches");
         let text = EXTERNAL
-            .replace("@HOME@", &room.home().display().to_string())
-            .replace("@OUT@", &room.outside.path().display().to_string())
+            .replace("@HOME@", &fixture.home().display().to_string())
+            .replace("@OUT@", &fixture.outside.path().display().to_string())
             .replace("@PATCHES@", &patches.display().to_string())
             .replace("@SOCKET@", &socket.display().to_string())
             .replace("@TCP@", &tcp.local_addr().expect("known").port().to_string());
@@ -329,14 +337,14 @@ async fn code_that_a_patch_loads_is_in_the_box_too() {
             "#N canvas 0 0 9 9 12;\n#X declare -lib {}/evil;\n#X obj 1 1 declare -lib {0}/evil;\n",
             elsewhere.path().display()
         );
-        room.open("declares", &declared).await;
-        room.run("after", &[]).await;
+        fixture.open("declares", &declared).await;
+        fixture.run("after", &[]).await;
         assert!(!patches.join("report").exists(), "it ran");
         // One in the patch folder is code, and the box holds it.
         fs::rename(patches.join("evil.hidden"), &library).expect("moved");
-        let opened = room.desk.output("open_patch", json!({ "path": "after.pd", "host": "document" })).await;
+        let opened = fixture.tools.output("open_patch", json!({ "path": "after.pd", "host": "document" })).await;
         drop(opened);
-        room.open("loads", "#N canvas 0 0 9 9 12;\n#X declare -lib evil;\n#X obj 1 1 declare -lib evil;\n").await;
+        fixture.open("loads", "#N canvas 0 0 9 9 12;\n#X declare -lib evil;\n#X obj 1 1 declare -lib evil;\n").await;
         let report = wait_for(PATIENCE, || fs::read_to_string(patches.join("report")).ok()).expect("it ran");
         let done: Vec<&str> = report.lines().filter(|it| it.ends_with("=true")).collect();
         assert_eq!(done, ["loaded=true"], "{report}");
@@ -344,6 +352,6 @@ async fn code_that_a_patch_loads_is_in_the_box_too() {
         assert!(tcp.accept().map(|(mut it, _)| it.read(&mut [0; 9]).ok()).is_err(), "a connection arrived");
         assert!(fs::symlink_metadata(patches.join("made-link")).is_err());
         assert!(!patches.join("made-hard").exists());
-        room.unharmed().await;
+        fixture.unharmed().await;
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use super::patch_tools::ApprovalQueue;
+use super::patch_tools::PatchTools;
 use conductor_core::error::Code;
 use conductor_hosts::max::MaxHost;
 use conductor_hosts::patch::PatchHost;
@@ -43,6 +43,13 @@ impl FakeMax {
         let mut child = command.spawn().expect("node starts");
         let (orders, answers) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
         FakeMax { child, orders, answers: BufReader::new(answers) }
+    }
+
+    /// Starts it and waits until the bridge has dialled in.
+    fn attach(tools: &PatchTools, max: &MaxHost) -> FakeMax {
+        let fake = FakeMax::start(tools.studio.home.path());
+        assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
+        fake
     }
 
     /// The value of an expression about `world`.
@@ -97,72 +104,78 @@ fn named(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     named
 }
 
+/// The patch tools, with a host that waits for a Max.
+fn listening() -> (PatchTools, Arc<MaxHost>) {
+    let tools = PatchTools::new();
+    let (home, voice) = (tools.studio.home.path(), tools.patches.voice().clone());
+    let max = MaxHost::listen(home, 0, &RandomIds, voice, Arc::new(RealClock::new())).expect("a port");
+    tools.patches.drive(Arc::clone(&max) as Arc<dyn PatchHost>);
+    (tools, max)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     require!(node());
-    let desk = ApprovalQueue::new();
-    let home = desk.studio.home.path().to_owned();
-    let max = MaxHost::listen(&home, 0, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new()))
-        .expect("a port");
-    desk.patches.drive(Arc::clone(&max) as Arc<dyn PatchHost>);
-    assert_eq!(desk.no("create_patch", json!({ "host": "max" })).await.code, Code::HostOffline);
-    let mut fake = FakeMax::start(&home);
-    assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
+    let (tools, max) = listening();
+    assert_eq!(tools.no("create_patch", json!({ "host": "max" })).await.code, Code::HostOffline);
+    let mut fake = FakeMax::attach(&tools, &max);
 
-    let made = desk.ok("create_patch", json!({ "host": "max", "path": "m.maxpat", "alias": "m" })).await;
+    let made = tools.ok("create_patch", json!({ "host": "max", "path": "m.maxpat", "alias": "m" })).await;
     assert!(made["capabilities"]["edit"].as_str().is_some_and(|it| it.contains("untested in real Max")), "{made}");
-    desk.ok(
-        "edit_patch",
-        json!({ "patch_id": "m", "edits": [
+    tools
+        .ok(
+            "edit_patch",
+            json!({ "patch_id": "m", "edits": [
         { "op": "add", "obj_type": "cycle~", "position": [10, 10], "arguments": [440], "varname": "osc" },
         { "op": "add", "obj_type": "*~", "position": [10, 60], "arguments": [0.1], "varname": "gain" },
         { "op": "add", "obj_type": "number", "position": [200, 10], "varname": "num" },
         { "op": "connect", "src_varname": "osc", "outlet": 0, "dst_varname": "gain", "inlet": 0 },
     ] }),
-    )
-    .await;
+        )
+        .await;
     assert_eq!(fake.names(0), named(&[("osc", "cycle~ 440"), ("gain", "*~ 0.1"), ("num", "")]));
     assert_eq!(fake.picture(0)["cords"], json!([[0, 0, 1, 0]]));
     fake.look("world.patchers[0].boxes[2].value = 7");
-    let value = desk.ok("get_object_value", json!({ "patch_id": "m", "varname": "num" })).await;
+    let value = tools.ok("get_object_value", json!({ "patch_id": "m", "varname": "num" })).await;
     assert_eq!((&value["value"], &value["basis"]), (&json!(7), &json!("live")));
-    desk.ok("replace_object_text", json!({ "patch_id": "m", "varname": "osc", "new_text": "cycle~ 880" })).await;
+    tools.ok("replace_object_text", json!({ "patch_id": "m", "varname": "osc", "new_text": "cycle~ 880" })).await;
     assert_eq!(fake.names(0), named(&[("osc", "cycle~ 880"), ("gain", "*~ 0.1"), ("num", "")]));
     // A new attribute, its undo and its redo all reach Max.
     let size = json!({ "patch_id": "m", "varname": "osc", "attribute": "fontsize", "value": 20 });
-    desk.ok("set_object_attribute", size).await;
+    tools.ok("set_object_attribute", size).await;
     assert_eq!(fake.attribute(0, "osc", "fontsize"), 20);
-    desk.ok("undo_patch", json!({ "patch_id": "m" })).await;
+    tools.ok("undo_patch", json!({ "patch_id": "m" })).await;
     assert_eq!(fake.attribute(0, "osc", "fontsize"), 12, "as Max had it before");
-    desk.ok("redo_patch", json!({ "patch_id": "m" })).await;
+    tools.ok("redo_patch", json!({ "patch_id": "m" })).await;
     assert_eq!(fake.attribute(0, "osc", "fontsize"), 20);
-    desk.ok("encapsulate_objects", json!({ "patch_id": "m", "varnames": ["gain"], "name": "amp", "varname": "amp" }))
+    tools
+        .ok("encapsulate_objects", json!({ "patch_id": "m", "varnames": ["gain"], "name": "amp", "varname": "amp" }))
         .await;
     let inside =
         fake.look("world.patchers[0].boxes.find((it) => it.varname === 'amp').inside.boxes.map((it) => it.text)");
     assert!(inside.as_array().is_some_and(|it| it.contains(&json!("*~ 0.1"))), "{inside}");
-    desk.ok("undo_patch", json!({ "patch_id": "m", "steps": 3 })).await;
+    tools.ok("undo_patch", json!({ "patch_id": "m", "steps": 3 })).await;
     assert_eq!(fake.names(0), named(&[("osc", "cycle~ 440"), ("gain", "*~ 0.1"), ("num", "")]));
     assert_eq!(fake.attribute(0, "osc", "fontsize"), 12);
-    desk.ok("redo_patch", json!({ "patch_id": "m", "steps": 2 })).await;
+    tools.ok("redo_patch", json!({ "patch_id": "m", "steps": 2 })).await;
     assert_eq!(fake.attribute(0, "osc", "fontsize"), 20);
     // What Max cannot do is refused, alone and inside a batch, and changes nothing.
     let cord = json!({ "patch_id": "m", "src_varname": "osc", "outlet": 0, "dst_varname": "gain", "inlet": 0 });
     let mut folded = cord.clone();
     folded["midpoints"] = json!([{ "x": 20, "y": 30 }, { "x": 40, "y": 50 }]);
-    let before = desk.ok("get_patch_info", json!({ "patch_id": "m" })).await;
+    let before = tools.ok("get_patch_info", json!({ "patch_id": "m" })).await;
     let shown = fake.picture(0);
-    let error = desk.no("set_patchline_midpoints", folded).await;
+    let error = tools.no("set_patchline_midpoints", folded).await;
     assert_eq!(error.code, Code::Unsupported, "{error:?}");
     // A class that the document lets pass and Max does not know: the whole batch is refused.
     let batch = json!({ "patch_id": "m", "edits": [
         { "op": "remove", "varname": "osc" },
         { "op": "add", "obj_type": "nosuch", "position": [1, 1], "allow_unknown": true },
     ] });
-    desk.allow("edit_patch", batch.clone()).await;
-    let error = desk.no("edit_patch", batch).await;
+    tools.allow("edit_patch", batch.clone()).await;
+    let error = tools.no("edit_patch", batch).await;
     assert_eq!(error.code, Code::SdkRejected, "{error:?}");
-    let after = desk.ok("get_patch_info", json!({ "patch_id": "m" })).await;
+    let after = tools.ok("get_patch_info", json!({ "patch_id": "m" })).await;
     assert_eq!((&before["revision"], &before["object_count"]), (&after["revision"], &after["object_count"]));
     let same = |it: &Value| {
         let mut texts: Vec<String> =
@@ -171,47 +184,43 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
         (texts, it["cords"].as_array().map(Vec::len))
     };
     assert_eq!(same(&fake.picture(0)).0, same(&shown).0);
-    desk.ok("remove_max_object", json!({ "patch_id": "m", "varname": "gain" })).await;
+    tools.ok("remove_max_object", json!({ "patch_id": "m", "varname": "gain" })).await;
     assert_eq!(fake.names(0), named(&[("osc", "cycle~ 880"), ("num", "")]));
     assert_eq!(fake.picture(0)["cords"], json!([]));
-    desk.ok("save_patch", json!({ "patch_id": "m" })).await;
-    desk.ok("close_patch", json!({ "patch_id": "m" })).await;
-    assert_eq!(desk.no("redraw_object", json!({ "patch_id": "m", "varname": "osc" })).await.code, Code::NotFound);
+    tools.ok("save_patch", json!({ "patch_id": "m" })).await;
+    tools.ok("close_patch", json!({ "patch_id": "m" })).await;
+    assert_eq!(tools.no("redraw_object", json!({ "patch_id": "m", "varname": "osc" })).await.code, Code::NotFound);
     // A file that Max opens is the file we know.
-    let opened = desk.ok("open_patch", json!({ "path": "m.maxpat", "host": "max", "alias": "again" })).await;
+    let opened = tools.ok("open_patch", json!({ "path": "m.maxpat", "host": "max", "alias": "again" })).await;
     assert_eq!(opened["object_count"], 2);
-    desk.ok(
-        "edit_patch",
-        json!({ "patch_id": "again", "edits": [{ "op": "move", "varname": "osc", "position": [50, 50] }] }),
-    )
-    .await;
+    tools
+        .ok(
+            "edit_patch",
+            json!({ "patch_id": "again", "edits": [{ "op": "move", "varname": "osc", "position": [50, 50] }] }),
+        )
+        .await;
     let moved = fake.look("world.patchers[1].boxes.find((it) => it.varname === 'osc').rect.slice(0, 2)");
     assert_eq!(moved, json!([50, 50]));
     drop(fake);
     let error =
-        desk.no("edit_patch", json!({ "patch_id": "again", "edits": [{ "op": "remove", "varname": "osc" }] })).await;
+        tools.no("edit_patch", json!({ "patch_id": "again", "edits": [{ "op": "remove", "varname": "osc" }] })).await;
     assert_eq!(error.code, Code::HostOffline, "{error:?}");
-    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "again" })).await["object_count"], 2);
+    assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "again" })).await["object_count"], 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
     require!(node());
-    let desk = ApprovalQueue::new();
-    let home = desk.studio.home.path().to_owned();
-    let max = MaxHost::listen(&home, 0, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new()))
-        .expect("a port");
-    desk.patches.drive(Arc::clone(&max) as Arc<dyn PatchHost>);
-    let _fake = FakeMax::start(&home);
-    assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
-    desk.ok("create_patch", json!({ "host": "max", "path": "m.maxpat", "alias": "m" })).await;
+    let (tools, max) = listening();
+    let _fake = FakeMax::attach(&tools, &max);
+    tools.ok("create_patch", json!({ "host": "max", "path": "m.maxpat", "alias": "m" })).await;
     let pure = json!([
         { "op": "add", "obj_type": "metro 500", "position": [10, 10], "varname": "m" },
         { "op": "add", "obj_type": "button", "position": [10, 60], "varname": "b" },
         { "op": "add", "obj_type": "message", "arguments": ["set 3"], "position": [10, 90], "varname": "msg" },
         { "op": "connect", "src_varname": "m", "outlet": 0, "dst_varname": "b", "inlet": 0 },
     ]);
-    desk.ok("edit_patch", json!({ "patch_id": "m", "edits": pure })).await;
+    tools.ok("edit_patch", json!({ "patch_id": "m", "edits": pure })).await;
     let mut ways: Vec<(&str, serde_json::Value)> = [
         "js a.js",
         "node.script a.js",
@@ -237,56 +246,56 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
         ),
     ]);
     for (tool, arguments) in ways {
-        let question = desk.asked(tool, arguments.clone()).await;
+        let question = tools.asked(tool, arguments.clone()).await;
         assert!(question.facts.iter().any(|it| it.text.contains("a running Max")), "{question:?}");
         let limits = question.facts.iter().find(|it| it.label == "limits").expect("what limits the program");
         assert!(limits.text.contains("nothing limits it"), "{limits:?}");
-        let studio = &desk.studio.studio;
-        studio.desk.deny(studio, question.id, "person:1000", conductor_core::policy::Channel::Cli).await.expect("a no");
-        desk.studio.time.advance(std::time::Duration::from_secs(60));
+        let studio = &tools.studio.studio;
+        studio
+            .approvals
+            .deny(studio, question.id, "person:1000", conductor_core::policy::Channel::Cli)
+            .await
+            .expect("a no");
+        tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
-    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "m" })).await["revision"], 2);
+    assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "m" })).await["revision"], 2);
     // After the yes, what drives the box is asked about, and what does not is not.
     let order =
         json!({ "patch_id": "m", "obj_type": "message", "arguments": [";a $1"], "position": [200, 1], "varname": "c" });
-    desk.yes("add_max_object", order).await;
+    tools.yes("add_max_object", order).await;
     let ends = json!({ "patch_id": "m", "src_varname": "msg", "outlet": 0, "dst_varname": "c", "inlet": 0 });
-    desk.yes("connect_max_objects", ends).await;
-    desk.asked("replace_object_text", json!({ "patch_id": "m", "varname": "msg", "new_text": "write x.txt" })).await;
-    desk.ok("replace_object_text", json!({ "patch_id": "m", "varname": "m", "new_text": "metro 100" })).await;
+    tools.yes("connect_max_objects", ends).await;
+    tools.asked("replace_object_text", json!({ "patch_id": "m", "varname": "msg", "new_text": "write x.txt" })).await;
+    tools.ok("replace_object_text", json!({ "patch_id": "m", "varname": "m", "new_text": "metro 100" })).await;
     // A file that Max would take for one of its own objects.
-    desk.ok("create_patch", json!({ "path": "metro.maxpat", "alias": "fake" })).await;
-    desk.ok("save_patch", json!({ "patch_id": "fake" })).await;
-    desk.asked(
-        "edit_patch",
-        json!({ "patch_id": "m", "edits": [{ "op": "add", "obj_type": "button", "position": [1, 1] }] }),
-    )
-    .await;
+    tools.ok("create_patch", json!({ "path": "metro.maxpat", "alias": "fake" })).await;
+    tools.ok("save_patch", json!({ "patch_id": "fake" })).await;
+    tools
+        .asked(
+            "edit_patch",
+            json!({ "patch_id": "m", "edits": [{ "op": "add", "obj_type": "button", "position": [1, 1] }] }),
+        )
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lock_state_windows_and_the_front_are_what_max_says() {
     require!(node());
-    let desk = ApprovalQueue::new();
-    let home = desk.studio.home.path().to_owned();
-    let max = MaxHost::listen(&home, 0, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new()))
-        .expect("a port");
-    desk.patches.drive(Arc::clone(&max) as Arc<dyn PatchHost>);
-    let mut fake = FakeMax::start(&home);
-    assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
-    desk.ok("create_patch", json!({ "host": "max", "path": "a.maxpat", "alias": "a" })).await;
-    desk.ok("create_patch", json!({ "host": "max", "path": "b.maxpat", "alias": "b" })).await;
-    let state = || desk.ok("get_patch_lock_state", json!({ "patch_id": "a" }));
+    let (tools, max) = listening();
+    let mut fake = FakeMax::attach(&tools, &max);
+    tools.ok("create_patch", json!({ "host": "max", "path": "a.maxpat", "alias": "a" })).await;
+    tools.ok("create_patch", json!({ "host": "max", "path": "b.maxpat", "alias": "b" })).await;
+    let state = || tools.ok("get_patch_lock_state", json!({ "patch_id": "a" }));
     let told = state().await;
     assert_eq!((&told["locked"], &told["state_verified"]), (&json!(false), &json!(true)));
-    desk.ok("set_patch_lock_state", json!({ "patch_id": "a", "locked": true })).await;
+    tools.ok("set_patch_lock_state", json!({ "patch_id": "a", "locked": true })).await;
     assert_eq!(fake.look("world.patchers[0].locked"), 1);
     // The person unlocks it in Max.
     fake.look("world.patchers[0].locked = 0");
     let told = state().await;
     assert_eq!((&told["locked"], &told["state_verified"]), (&json!(false), &json!(true)));
     // The window in front is Max's, whatever was used last here.
-    let front = || desk.ok("get_frontmost_patch", json!({}));
+    let front = || tools.ok("get_frontmost_patch", json!({}));
     let told = front().await;
     assert_eq!((&told["patch_id"], &told["basis"]), (&json!("b"), &json!("host_window")));
     fake.look("world.windows.reverse().length");
@@ -294,7 +303,7 @@ async fn lock_state_windows_and_the_front_are_what_max_says() {
     assert_eq!((&told["patch_id"], &told["basis"]), (&json!("a"), &json!("host_window")));
     // A patch of the person's own is listed as such, and named when it is in front.
     fake.look("world.make('/music/mine.maxpat').name");
-    let listed = desk.ok("list_active_patches", json!({})).await;
+    let listed = tools.ok("list_active_patches", json!({})).await;
     let own = json!([{ "host": "max", "patcher_name": "mine.maxpat", "file_path": "/music/mine.maxpat" }]);
     assert_eq!((&listed["count"], &listed["host_windows"]), (&json!(2), &own));
     let told = front().await;
@@ -302,5 +311,5 @@ async fn lock_state_windows_and_the_front_are_what_max_says() {
     // Max is gone: nothing is claimed, and nothing waits.
     drop(fake);
     assert_eq!(front().await["basis"], "last_used");
-    assert_eq!(desk.no("get_patch_lock_state", json!({ "patch_id": "a" })).await.code, Code::HostOffline);
+    assert_eq!(tools.no("get_patch_lock_state", json!({ "patch_id": "a" })).await.code, Code::HostOffline);
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::patch_tools::{ApprovalQueue, CORPUS, NAMES, PD_CANNOT, gaps, places, story};
+use super::patch_tools::{CORPUS, NAMES, PD_CANNOT, PatchTools, gaps, places, story};
 use conductor_core::error::Code;
 use conductor_hosts::patch::console::{Level, Question, Source};
 use conductor_hosts::patch::{HostKind, PatchHost};
@@ -20,50 +20,50 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-pub struct Stage {
-    pub desk: ApprovalQueue,
+pub struct PdStage {
+    pub tools: PatchTools,
     pub pd: Arc<PdHost>,
 }
 
-impl Stage {
+impl PdStage {
     pub fn new() -> Self {
-        Self::on(ApprovalQueue::new())
+        Self::on(PatchTools::new())
     }
 
-    pub fn on(desk: ApprovalQueue) -> Self {
+    pub fn on(tools: PatchTools) -> Self {
         let clock = Arc::new(RealClock::new());
-        let pd = PdHost::new(desk.studio.home.path(), Settings::default(), desk.patches.voice().clone(), clock)
+        let pd = PdHost::new(tools.studio.home.path(), Settings::default(), tools.patches.voice().clone(), clock)
             .expect("a folder");
-        pd.tell(&desk.patches);
-        desk.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
-        Stage { desk, pd }
+        pd.notify(&tools.patches);
+        tools.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
+        PdStage { tools, pd }
     }
 
     pub async fn create(&self) -> String {
-        let made = self.desk.ok("create_patch", json!({ "host": "pd", "format": "pd" })).await;
+        let made = self.tools.ok("create_patch", json!({ "host": "pd", "format": "pd" })).await;
         made["patch_id"].as_str().expect("an id").to_owned()
     }
 
     pub async fn edit(&self, id: &str, edits: Value) -> Value {
-        self.desk.ok("edit_patch", json!({ "patch_id": id, "edits": edits })).await
+        self.tools.ok("edit_patch", json!({ "patch_id": id, "edits": edits })).await
     }
 
     /// What Pd writes is what the document holds, and nothing had to be taken over.
     async fn same(&self, id: &str) {
         let root = id.split('/').next().expect("a root");
-        let revision = self.desk.ok("get_patch_info", json!({ "patch_id": root })).await["revision"].clone();
+        let revision = self.tools.ok("get_patch_info", json!({ "patch_id": root })).await["revision"].clone();
         let written = self.pd.written(root).expect("Pd writes the patch");
-        let ours = self.desk.patches.look(root, |scene| Ok(picture(&scene.patch.document().root()))).expect("open");
+        let ours = self.tools.patches.look(root, |scene| Ok(picture(&scene.patch.document().root()))).expect("open");
         assert_eq!(picture(&written.root()), ours);
-        self.desk.patches.reconcile(root).expect("Pd answers");
-        let after = self.desk.ok("get_patch_info", json!({ "patch_id": root })).await["revision"].clone();
+        self.tools.patches.reconcile(root).expect("Pd answers");
+        let after = self.tools.ok("get_patch_info", json!({ "patch_id": root })).await["revision"].clone();
         assert_eq!(revision, after, "we believe something else than Pd shows");
     }
 
     fn errors(&self) -> Vec<String> {
         let question =
             Question { principal: "test", patch_id: None, after: None, level: Some(Level::Error), lines: 100 };
-        self.desk.patches.console(&question, false).0.into_iter().map(|it| it.text).collect()
+        self.tools.patches.console(&question, false).0.into_iter().map(|it| it.text).collect()
     }
 }
 
@@ -110,14 +110,14 @@ fn plain(told: &[(String, Value)], home: &str) -> Vec<(String, Value)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_whole_set_on_a_running_pd_answers_as_on_a_document() {
     require!(pd::probe());
-    let document = ApprovalQueue::new();
+    let document = PatchTools::new();
     story(&document, "pd", "document").await;
-    let stage = Stage::new();
-    story(&stage.desk, "pd", "pd").await;
-    assert_eq!(gaps(&stage.desk.told.lock().expect("whole"), &PD_CANNOT), Vec::<String>::new());
+    let stage = PdStage::new();
+    story(&stage.tools, "pd", "pd").await;
+    assert_eq!(gaps(&stage.tools.told.lock().expect("whole"), &PD_CANNOT), Vec::<String>::new());
     let told =
-        |desk: &ApprovalQueue| plain(&desk.told.lock().expect("whole"), &desk.studio.home.path().display().to_string());
-    let (on_file, on_pd) = (told(&document), told(&stage.desk));
+        |tools: &PatchTools| plain(&tools.told.lock().expect("whole"), &tools.studio.home.path().display().to_string());
+    let (on_file, on_pd) = (told(&document), told(&stage.tools));
     assert_eq!(on_file.len(), on_pd.len());
     for (a, b) in on_file.iter().zip(&on_pd) {
         // Values are what the story itself tells apart: each of the two hosts knows some that the
@@ -136,7 +136,7 @@ async fn the_whole_set_on_a_running_pd_answers_as_on_a_document() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_row_of_the_recipe() {
     require!(pd::probe());
-    let stage = Stage::new();
+    let stage = PdStage::new();
     let id = stage.create().await;
     // Two equal boxes: one of them is removed by its key, and it is the right one.
     stage
@@ -154,34 +154,36 @@ async fn every_row_of_the_recipe() {
         )
         .await;
     stage.same(&id).await;
-    stage.desk.ok("remove_max_object", json!({ "patch_id": id, "varname": "a" })).await;
+    stage.tools.ok("remove_max_object", json!({ "patch_id": id, "varname": "a" })).await;
     stage.same(&id).await;
-    assert_eq!(stage.desk.ok("get_patchlines", json!({ "patch_id": id })).await["count"], 3);
+    assert_eq!(stage.tools.ok("get_patchlines", json!({ "patch_id": id })).await["count"], 3);
     // Replaced with its cords kept, in their order; then with fewer outlets.
-    let replaced =
-        stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "gain", "new_text": "*~ 0.25" })).await;
+    let replaced = stage
+        .tools
+        .ok("replace_object_text", json!({ "patch_id": id, "varname": "gain", "new_text": "*~ 0.25" }))
+        .await;
     assert_eq!(replaced["reconnected"], 2);
     stage.same(&id).await;
     let replaced =
-        stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "gain", "new_text": "print~" })).await;
+        stage.tools.ok("replace_object_text", json!({ "patch_id": id, "varname": "gain", "new_text": "print~" })).await;
     assert_eq!((&replaced["reconnected"], replaced["dropped"].as_array().map(Vec::len)), (&json!(1), Some(1)));
     stage.same(&id).await;
     for _ in 0..3 {
-        stage.desk.ok("undo_patch", json!({ "patch_id": id })).await;
+        stage.tools.ok("undo_patch", json!({ "patch_id": id })).await;
         stage.same(&id).await;
     }
-    stage.desk.ok("redo_patch", json!({ "patch_id": id, "steps": 3 })).await;
+    stage.tools.ok("redo_patch", json!({ "patch_id": id, "steps": 3 })).await;
     stage.same(&id).await;
-    stage.desk.ok("undo_patch", json!({ "patch_id": id, "steps": 2 })).await;
+    stage.tools.ok("undo_patch", json!({ "patch_id": id, "steps": 2 })).await;
     // Moved, near and far, and given a width.
     stage.edit(&id, json!([{ "op": "move", "varname": "gain", "position": [83, 41] }, { "op": "move", "varname": "out", "position": [9000, 20] }])).await;
     stage.same(&id).await;
     stage.edit(&id, json!([{ "op": "set_attribute", "varname": "b", "attribute": "width", "value": 20 }])).await;
     stage.same(&id).await;
-    stage.desk.ok("undo_patch", json!({ "patch_id": id })).await;
+    stage.tools.ok("undo_patch", json!({ "patch_id": id })).await;
     stage.same(&id).await;
     // User interface objects, numbers, messages, comments.
-    let made = stage.desk.yes("edit_patch", json!({ "patch_id": id, "edits": [
+    let made = stage.tools.yes("edit_patch", json!({ "patch_id": id, "edits": [
         { "op": "add", "obj_type": "hsl", "position": [300, 10], "varname": "fader" },
         { "op": "add", "obj_type": "number", "position": [300, 40], "varname": "num" },
         { "op": "add", "obj_type": "message", "position": [300, 70], "arguments": ["set $1, bang; foo 3"], "varname": "msg" },
@@ -191,15 +193,15 @@ async fn every_row_of_the_recipe() {
     assert_eq!(made["warnings"], json!([]));
     stage.same(&id).await;
     stage
-        .desk
+        .tools
         .ok("set_object_attribute", json!({ "patch_id": id, "varname": "fader", "attribute": "maximum", "value": 1 }))
         .await;
     stage.same(&id).await;
-    stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "msg", "new_text": "1 2\\, 3" })).await;
+    stage.tools.ok("replace_object_text", json!({ "patch_id": id, "varname": "msg", "new_text": "1 2\\, 3" })).await;
     stage.same(&id).await;
-    let value = stage.desk.ok("get_object_value", json!({ "patch_id": id, "varname": "num" })).await;
+    let value = stage.tools.ok("get_object_value", json!({ "patch_id": id, "varname": "num" })).await;
     assert_eq!((&value["value"], &value["basis"]), (&json!(0), &json!("live")));
-    let io = stage.desk.ok("get_object_io_info", json!({ "patch_id": id, "varname": "out" })).await;
+    let io = stage.tools.ok("get_object_io_info", json!({ "patch_id": id, "varname": "out" })).await;
     assert_eq!((&io["inlet_count"], &io["outlet_count"], &io["basis"]), (&json!(2), &json!(0), &json!("host")));
     // Subpatches: made, filled, addressed by their own canvas though two have one name; gates that
     // shift the cords outside.
@@ -224,7 +226,7 @@ async fn every_row_of_the_recipe() {
         )
         .await;
     stage
-        .desk
+        .tools
         .ok(
             "connect_max_objects",
             json!({ "patch_id": id, "src_varname": "num", "outlet": 0, "dst_varname": "two", "inlet": 0 }),
@@ -233,7 +235,7 @@ async fn every_row_of_the_recipe() {
     stage.same(&id).await;
     stage.edit(&two, json!([{ "op": "add", "obj_type": "inlet", "position": [10, 10], "varname": "left" }])).await;
     stage.same(&id).await;
-    let cords = stage.desk.ok("get_patchlines", json!({ "patch_id": id })).await;
+    let cords = stage.tools.ok("get_patchlines", json!({ "patch_id": id })).await;
     assert!(
         cords["patchlines"].as_array().expect("cords").iter().any(|it| it["inlet"] == 1 && it["dst_varname"] == "two"),
         "{cords}"
@@ -242,15 +244,15 @@ async fn every_row_of_the_recipe() {
     stage.same(&id).await;
     stage.edit(&two, json!([{ "op": "set_text", "varname": "right", "new_text": "inlet~" }])).await;
     stage.same(&id).await;
-    stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "two", "new_text": "pd other" })).await;
+    stage.tools.ok("replace_object_text", json!({ "patch_id": id, "varname": "two", "new_text": "pd other" })).await;
     stage.same(&id).await;
-    stage.desk.ok("encapsulate_objects", json!({ "patch_id": id, "varnames": ["num", "msg"], "name": "boxed" })).await;
+    stage.tools.ok("encapsulate_objects", json!({ "patch_id": id, "varnames": ["num", "msg"], "name": "boxed" })).await;
     stage.same(&id).await;
-    stage.desk.ok("remove_max_object", json!({ "patch_id": id, "varname": "two" })).await;
+    stage.tools.ok("remove_max_object", json!({ "patch_id": id, "varname": "two" })).await;
     stage.same(&id).await;
-    stage.desk.ok("undo_patch", json!({ "patch_id": id, "steps": 200 })).await;
+    stage.tools.ok("undo_patch", json!({ "patch_id": id, "steps": 200 })).await;
     stage.same(&id).await;
-    stage.desk.ok("redo_patch", json!({ "patch_id": id, "steps": 200 })).await;
+    stage.tools.ok("redo_patch", json!({ "patch_id": id, "steps": 200 })).await;
     stage.same(&id).await;
     assert_eq!(stage.errors(), Vec::<String>::new());
 }
@@ -258,12 +260,12 @@ async fn every_row_of_the_recipe() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_pd_refuses_is_taken_back_and_said() {
     require!(pd::probe());
-    let stage = Stage::new();
+    let stage = PdStage::new();
     let id = stage.create().await;
     stage.edit(&id, json!([{ "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" }])).await;
     let unknown = json!({ "patch_id": id, "obj_type": "nosuchclass", "position": [9, 9], "allow_unknown": true });
-    stage.desk.allow("add_max_object", unknown.clone()).await;
-    let error = stage.desk.no("add_max_object", unknown).await;
+    stage.tools.allow("add_max_object", unknown.clone()).await;
+    let error = stage.tools.no("add_max_object", unknown).await;
     assert_eq!(error.code, Code::SdkRejected, "{error:?}");
     assert!(error.message.contains("nosuchclass"), "{}", error.message);
     stage.same(&id).await;
@@ -272,14 +274,14 @@ async fn what_pd_refuses_is_taken_back_and_said() {
         { "op": "add", "obj_type": "f", "position": [90, 90] },
         { "op": "set_text", "varname": "a", "new_text": "nosuchclass 3", "allow_unknown": true },
     ] });
-    stage.desk.allow("edit_patch", batch.clone()).await;
-    let error = stage.desk.no("edit_patch", batch).await;
+    stage.tools.allow("edit_patch", batch.clone()).await;
+    let error = stage.tools.no("edit_patch", batch).await;
     assert_eq!(error.code, Code::SdkRejected);
     stage.same(&id).await;
-    let info = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await;
+    let info = stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await;
     assert_eq!((&info["object_count"], &info["revision"]), (&json!(1), &json!(2)));
     // The console says so, with its level and where it comes from.
-    let log = stage.desk.ok("get_console_log", json!({ "level": "error" })).await;
+    let log = stage.tools.ok("get_console_log", json!({ "level": "error" })).await;
     let entries = log["entries"].as_array().expect("entries");
     assert!(
         entries
@@ -287,29 +289,29 @@ async fn what_pd_refuses_is_taken_back_and_said() {
             .any(|it| it["source"] == "pd" && it["text"].as_str().is_some_and(|it| it.contains("couldn't create"))),
         "{log}"
     );
-    assert_eq!(stage.desk.no("open_patch", json!({ "path": "x.maxpat", "host": "pd" })).await.code, Code::NotFound);
-    let error = stage.desk.no("create_patch", json!({ "format": "maxpat", "host": "pd" })).await;
+    assert_eq!(stage.tools.no("open_patch", json!({ "path": "x.maxpat", "host": "pd" })).await.code, Code::NotFound);
+    let error = stage.tools.no("create_patch", json!({ "format": "maxpat", "host": "pd" })).await;
     assert_eq!(error.code, Code::BadInput);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
     require!(pd::probe());
-    let stage = Stage::new();
+    let stage = PdStage::new();
     let file = "#N canvas 0 50 450 300 12;\n#X declare -path lib;\n#X obj 50 50 osc~ 440.0;\n#N canvas 0 50 450 300 sub 0;\n#X obj 10 10 inlet;\n\
                 #N canvas 0 50 450 300 deep 0;\n#X obj 20 20 f 3;\n#X restore 30 60 pd deep;\n#X restore 50 100 pd sub;\n\
                 #N canvas 0 0 450 278 (subpatch) 0;\n#X array array1 4 float 3;\n#A 0 0.5 0 0 0;\n#X coords 0 1 4 -1 200 140 1 0 0;\n\
                 #X restore 200 200 graph;\n#X obj 300 110 nonexist 3;\n#X obj 300 150 helper 7;\n#X connect 0 0 1 0;\n#X connect 0 7 4 0;\n";
-    stage.desk.write("big.pd", file);
+    stage.tools.write("big.pd", file);
     stage
-        .desk
+        .tools
         .write("helper.pd", "#N canvas 0 0 9 9 12;\n#X obj 10 10 inlet;\n#X obj 60 10 inlet;\n#X obj 10 60 outlet;\n");
-    let opened = stage.desk.yes("open_patch", json!({ "path": "big.pd", "host": "pd", "alias": "big" })).await;
+    let opened = stage.tools.yes("open_patch", json!({ "path": "big.pd", "host": "pd", "alias": "big" })).await;
     assert_eq!((&opened["object_count"], &opened["host"]), (&json!(5), &json!("pd")));
-    stage.desk.patches.reconcile("big").expect("Pd answers");
-    assert_eq!(stage.desk.ok("get_patch_info", json!({ "patch_id": "big" })).await["revision"], 1);
+    stage.tools.patches.reconcile("big").expect("Pd answers");
+    assert_eq!(stage.tools.ok("get_patch_info", json!({ "patch_id": "big" })).await["revision"], 1);
     // The abstraction beside the file was found, and Pd tells its ports.
-    let io = stage.desk.ok("get_object_io_info", json!({ "patch_id": "big", "varname": "~5" })).await;
+    let io = stage.tools.ok("get_object_io_info", json!({ "patch_id": "big", "varname": "~5" })).await;
     assert_eq!((&io["inlet_count"], &io["outlet_count"], &io["basis"]), (&json!(2), &json!(1), &json!("host")));
     stage
         .edit(
@@ -318,40 +320,41 @@ async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
         { "op": "connect", "src_varname": "~1", "outlet": 0, "dst_varname": "$p", "inlet": 0 }]),
         )
         .await;
-    stage.desk.patches.reconcile("big").expect("Pd answers");
-    let saved = stage.desk.ok("save_patch", json!({ "patch_id": "big" })).await;
+    stage.tools.patches.reconcile("big").expect("Pd answers");
+    let saved = stage.tools.ok("save_patch", json!({ "patch_id": "big" })).await;
     assert_eq!((&saved["changed_lines"], &saved["warnings"]), (&json!(2), &json!([])));
-    let now = std::fs::read_to_string(stage.desk.file("big.pd")).expect("saved");
+    let now = std::fs::read_to_string(stage.tools.file("big.pd")).expect("saved");
     assert!(now.contains("osc~ 440.0;") && now.contains("#X declare -path lib;"), "{now}");
     // A graph with its data is removed and comes back; only loading can bring data, and the answer
     // says that it did.
-    stage.desk.yes("remove_max_object", json!({ "patch_id": "big", "varname": "~3" })).await;
-    let undone = stage.desk.ok("undo_patch", json!({ "patch_id": "big" })).await;
+    stage.tools.yes("remove_max_object", json!({ "patch_id": "big", "varname": "~3" })).await;
+    let undone = stage.tools.ok("undo_patch", json!({ "patch_id": "big" })).await;
     assert_eq!(undone["warnings"][0]["code"], "host_degraded");
-    stage.desk.patches.reconcile("big").expect("Pd answers");
-    assert_eq!(stage.desk.ok("get_patch_dirty", json!({ "patch_id": "big" })).await["dirty"], false);
+    stage.tools.patches.reconcile("big").expect("Pd answers");
+    assert_eq!(stage.tools.ok("get_patch_dirty", json!({ "patch_id": "big" })).await["dirty"], false);
     // Nothing is left in the folder.
     let left: Vec<_> =
-        std::fs::read_dir(stage.desk.file("")).expect("a folder").flatten().map(|it| it.file_name()).collect();
+        std::fs::read_dir(stage.tools.file("")).expect("a folder").flatten().map(|it| it.file_name()).collect();
     assert!(left.iter().all(|it| !it.to_string_lossy().contains("conductor-pd")), "{left:?}");
-    let again = stage.desk.no("open_patch", json!({ "path": "big.pd" })).await;
+    let again = stage.tools.no("open_patch", json!({ "path": "big.pd" })).await;
     assert!(again.message.contains("host \"pd\""), "{}", again.message);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_that_changes_itself_is_noticed() {
     require!(pd::probe());
-    let stage = Stage::new();
+    let stage = PdStage::new();
     // On loading, the patch makes an object in itself.
-    stage.desk.write("self.pd", "#N canvas 0 50 450 300 12;\n#X obj 10 10 loadbang;\n#X obj 10 90 delay 100;\n#X msg 10 40 \\; pd-self.pd obj 200 200 print mine;\n#X connect 0 0 1 0;\n#X connect 1 0 2 0;\n");
-    stage.desk.yes("open_patch", json!({ "path": "self.pd", "host": "pd", "alias": "s" })).await;
+    stage.tools.write("self.pd", "#N canvas 0 50 450 300 12;\n#X obj 10 10 loadbang;\n#X obj 10 90 delay 100;\n#X msg 10 40 \\; pd-self.pd obj 200 200 print mine;\n#X connect 0 0 1 0;\n#X connect 1 0 2 0;\n");
+    stage.tools.yes("open_patch", json!({ "path": "self.pd", "host": "pd", "alias": "s" })).await;
     let found = wait_for(PATIENCE, || {
-        stage.desk.patches.reconcile("s").expect("Pd answers");
-        let count = stage.desk.patches.look("s", |scene| Ok((scene.view.box_count(), scene.revision()))).expect("open");
+        stage.tools.patches.reconcile("s").expect("Pd answers");
+        let count =
+            stage.tools.patches.look("s", |scene| Ok((scene.view.box_count(), scene.revision()))).expect("open");
         (count == (4, 2)).then_some(())
     });
     assert!(found.is_some(), "the new object was not noticed");
-    let log = stage.desk.ok("get_console_log", json!({ "patch_id": "s" })).await;
+    let log = stage.tools.ok("get_console_log", json!({ "patch_id": "s" })).await;
     assert!(log.to_string().contains("was changed in its program"), "{log}");
     stage.edit("s", json!([{ "op": "add", "obj_type": "f", "position": [1, 1] }])).await;
     stage.same("s").await;
@@ -363,13 +366,13 @@ fn edits() -> impl Strategy<Value = Vec<(u8, u16, u16, u16)>> {
 }
 
 /// One call for a number, on whatever is there now.
-fn call(desk: &ApprovalQueue, root: &str, step: usize, (kind, a, b, c): (u8, u16, u16, u16)) -> (&'static str, Value) {
+fn call(tools: &PatchTools, root: &str, step: usize, (kind, a, b, c): (u8, u16, u16, u16)) -> (&'static str, Value) {
     const TEXTS: [&str; 12] = [
         "osc~ 440", "*~ 0.5", "f", "t b f b", "print x", "+ 1", "inlet", "outlet", "message", "pd inner", "number",
         "hsl",
     ];
     let pick = |from: &[String], n: u16| from.get(usize::from(n) % from.len().max(1)).cloned().unwrap_or_default();
-    let canvases: Vec<String> = desk
+    let canvases: Vec<String> = tools
         .patches
         .look(root, |scene| {
             let subs = scene.view.subpatchers(true);
@@ -379,7 +382,7 @@ fn call(desk: &ApprovalQueue, root: &str, step: usize, (kind, a, b, c): (u8, u16
         })
         .expect("open");
     let patch = pick(&canvases, c / 7);
-    let keys: Vec<String> = desk
+    let keys: Vec<String> = tools
         .patches
         .look(&patch, |scene| Ok(scene.view.boxes().map(|it| it.key().to_owned()).collect()))
         .expect("open");
@@ -410,20 +413,20 @@ fn call(desk: &ApprovalQueue, root: &str, step: usize, (kind, a, b, c): (u8, u16
 fn random_edits_end_in_the_same_patch_on_a_document_and_on_a_running_pd() {
     require!(pd::probe());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let (document, stage) = (ApprovalQueue::new(), Stage::new());
+    let (document, stage) = (PatchTools::new(), PdStage::new());
     let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&edits(), |list| {
         runtime.block_on(async {
-            for desk in [&document, &stage.desk] {
-                let host = if std::ptr::eq(desk, &document) { "document" } else { "pd" };
+            for tools in [&document, &stage.tools] {
+                let host = if std::ptr::eq(tools, &document) { "document" } else { "pd" };
                 // Left open by a run that failed, and is being made smaller.
-                let _ = desk.output("close_patch", json!({ "patch_id": "p", "discard": true })).await;
-                desk.ok("create_patch", json!({ "format": "pd", "host": host, "alias": "p" })).await;
+                let _ = tools.output("close_patch", json!({ "patch_id": "p", "discard": true })).await;
+                tools.ok("create_patch", json!({ "format": "pd", "host": host, "alias": "p" })).await;
             }
             for (step, number) in list.iter().enumerate() {
                 let (tool, arguments) = call(&document, "p", step, *number);
                 let (on_file, on_pd) =
-                    (document.output(tool, arguments.clone()).await, stage.desk.output(tool, arguments.clone()).await);
+                    (document.output(tool, arguments.clone()).await, stage.tools.output(tool, arguments.clone()).await);
                 let told =
                     |it: &Result<conductor_gateway::pipeline::call::Output, conductor_core::error::ToolError>| match it
                     {
@@ -431,12 +434,13 @@ fn random_edits_end_in_the_same_patch_on_a_document_and_on_a_running_pd() {
                         Err(it) => json!([it.code.as_str(), it.message]),
                     };
                 prop_assert_eq!(told(&on_file), told(&on_pd), "{} {}", tool, arguments);
-                let bytes = |desk: &ApprovalQueue| {
-                    desk.patches
+                let bytes = |tools: &PatchTools| {
+                    tools
+                        .patches
                         .look("p", |scene| Ok(String::from_utf8_lossy(&scene.patch.document().to_bytes()).into_owned()))
                         .expect("open")
                 };
-                prop_assert_eq!(bytes(&document), bytes(&stage.desk));
+                prop_assert_eq!(bytes(&document), bytes(&stage.tools));
             }
             let written = stage.pd.written("p").expect("Pd writes");
             let ours = document.patches.look("p", |scene| Ok(picture(&scene.patch.document().root()))).expect("open");
@@ -477,7 +481,7 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
 #[tokio::test(flavor = "multi_thread")]
 async fn pd_killed_in_the_middle_of_a_batch_leaves_nothing_half_done() {
     require!(pd::probe());
-    let stage = Arc::new(Stage::new());
+    let stage = Arc::new(PdStage::new());
     let id = stage.create().await;
     stage.edit(&id, json!([{ "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" }])).await;
     let first = stage.pd.pid().expect("Pd runs");
@@ -488,7 +492,7 @@ async fn pd_killed_in_the_middle_of_a_batch_leaves_nothing_half_done() {
         let edits: Vec<Value> = (0..500)
             .map(|n| json!({ "op": "add", "obj_type": "f", "position": [n % 50 * 20, n / 50 * 30 + 100] }))
             .collect();
-        busy.desk.no("edit_patch", json!({ "patch_id": patch, "edits": edits })).await
+        busy.tools.no("edit_patch", json!({ "patch_id": patch, "edits": edits })).await
     });
     let begun = wait_for(PATIENCE, || {
         // The call holds the patch while it waits for Pd.
@@ -498,7 +502,7 @@ async fn pd_killed_in_the_middle_of_a_batch_leaves_nothing_half_done() {
     signal(first, rustix::process::Signal::KILL);
     let error = batch.await.expect("the call ends");
     assert_eq!(error.code, Code::HostOffline, "{error:?}");
-    let info = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await;
+    let info = stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await;
     assert_eq!((&info["object_count"], &info["revision"]), (&json!(1), &json!(2)));
     // The next call works, on another process that shows the patch as it was.
     stage.edit(&id, json!([{ "op": "add", "obj_type": "dac~", "position": [50, 90], "varname": "out" }])).await;
@@ -514,14 +518,14 @@ async fn pd_killed_in_the_middle_of_a_batch_leaves_nothing_half_done() {
     signal(third.expect("a process"), rustix::process::Signal::KILL);
     let dead = wait_for(PATIENCE, || stage.pd.pid().is_none().then_some(()));
     assert!(dead.is_some());
-    let error = stage.desk.no("remove_max_object", json!({ "patch_id": id, "varname": "a" })).await;
+    let error = stage.tools.no("remove_max_object", json!({ "patch_id": id, "varname": "a" })).await;
     assert_eq!(error.code, Code::HostOffline);
     assert!(error.message.contains("3 times"), "{}", error.message);
     // The document is still there, whole.
-    assert_eq!(stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await["object_count"], 2);
+    assert_eq!(stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await["object_count"], 2);
 }
 
-impl Stage {
+impl PdStage {
     /// Whether a call is waiting for Pd.
     fn pd_is_busy(&self) -> bool {
         self.pd.is_busy()
@@ -532,7 +536,7 @@ impl Stage {
 /// prints what reaches it.
 const ALARM: &str = "conductor-was-injected";
 
-impl Stage {
+impl PdStage {
     async fn attacked(&self) -> String {
         let id = self.create().await;
         self.edit(
@@ -552,7 +556,7 @@ impl Stage {
     /// Everything Pd said that only a command could have made it say.
     async fn alarms(&self) -> Vec<String> {
         let question = Question { principal: "alarm", patch_id: None, after: None, level: None, lines: 1000 };
-        let (entries, ..) = self.desk.patches.console(&question, false);
+        let (entries, ..) = self.tools.patches.console(&question, false);
         let said = entries.into_iter().filter(|it| it.source == Source::Pd).map(|it| it.text);
         // With its colon: an object that Pd could not create is repeated as it was written, in
         // lines of their own.
@@ -569,13 +573,13 @@ impl Stage {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_alarm_hears_a_command_that_reaches_pd() {
     require!(pd::probe());
-    let stage = Stage::new();
+    let stage = PdStage::new();
     stage.attacked().await;
     assert_eq!(stage.alarms().await, Vec::<String>::new());
     let loaded =
         format!("#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 \\; {ALARM} 7;\n#X connect 0 0 1 0;\n");
-    stage.desk.write("rings.pd", &loaded);
-    stage.desk.yes("open_patch", json!({ "path": "rings.pd", "host": "pd", "alias": "rings" })).await;
+    stage.tools.write("rings.pd", &loaded);
+    stage.tools.yes("open_patch", json!({ "path": "rings.pd", "host": "pd", "alias": "rings" })).await;
     stage.same("rings").await;
     assert_eq!(stage.alarms().await, [format!("{ALARM}: 7")]);
 }
@@ -583,7 +587,7 @@ async fn the_alarm_hears_a_command_that_reaches_pd() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
     require!(pd::probe());
-    let stage = Stage::new();
+    let stage = PdStage::new();
     let id = stage.attacked().await;
     let first = stage.pd.pid();
     let (many, long) = ("x ".repeat(10_000), "x".repeat(5000));
@@ -611,7 +615,7 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
     let (mut asked, mut revision) = (0, json!(2));
     for (tool, _) in NAMES {
         for text in &texts {
-            for (place, mut arguments) in places(&stage.desk, tool, &id, text) {
+            for (place, mut arguments) in places(&stage.tools, tool, &id, text) {
                 if ["open_patch", "create_patch"].contains(&tool) && place != "/host" {
                     arguments["host"] = json!("pd");
                     if tool == "create_patch" && place != "/format" {
@@ -626,10 +630,10 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
                 asked += 1;
                 // The person says yes to everything here: no text becomes a command by the way it
                 // is passed on.
-                let mut answer = stage.desk.output(tool, arguments.clone()).await;
+                let mut answer = stage.tools.output(tool, arguments.clone()).await;
                 if answer.as_ref().is_err_and(|it| it.code == Code::ApprovalRequired) {
-                    stage.desk.allow(tool, arguments.clone()).await;
-                    answer = stage.desk.output(tool, arguments.clone()).await;
+                    stage.tools.allow(tool, arguments.clone()).await;
+                    answer = stage.tools.output(tool, arguments.clone()).await;
                 }
                 if let Err(error) = answer {
                     assert!(
@@ -637,14 +641,14 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
                         "{tool} {place} {arguments}: {error:?}"
                     );
                 }
-                for other in stage.desk.patches.ids().into_iter().filter(|it| *it != id) {
-                    let _ = stage.desk.output("close_patch", json!({ "patch_id": other, "discard": true })).await;
+                for other in stage.tools.patches.ids().into_iter().filter(|it| *it != id) {
+                    let _ = stage.tools.output("close_patch", json!({ "patch_id": other, "discard": true })).await;
                 }
-                let now = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await["revision"].clone();
+                let now = stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await["revision"].clone();
                 if now != revision {
-                    let _ = stage.desk.output("undo_patch", json!({ "patch_id": id, "steps": 200 })).await;
-                    let _ = stage.desk.output("redo_patch", json!({ "patch_id": id, "steps": 1 })).await;
-                    revision = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await["revision"].clone();
+                    let _ = stage.tools.output("undo_patch", json!({ "patch_id": id, "steps": 200 })).await;
+                    let _ = stage.tools.output("redo_patch", json!({ "patch_id": id, "steps": 1 })).await;
+                    revision = stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await["revision"].clone();
                 }
             }
         }
@@ -652,7 +656,7 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
         assert_eq!(stage.alarms().await, Vec::<String>::new(), "{tool}");
     }
     assert!(asked > 4000, "only {asked} calls");
-    let info = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await;
+    let info = stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await;
     assert_eq!((&info["object_count"], &info["host"]), (&json!(4), &json!(HostKind::Pd.as_str())));
     stage.same(&id).await;
     assert_eq!(stage.alarms().await, Vec::<String>::new());
@@ -661,8 +665,8 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_files_do_not_take_the_daemon_with_them() {
     require!(pd::probe());
-    let stage = Stage::new();
-    stage.desk.ok("create_patch", json!({ "host": "pd", "alias": "mine" })).await;
+    let stage = PdStage::new();
+    stage.tools.ok("create_patch", json!({ "host": "pd", "alias": "mine" })).await;
     let deep = format!(
         "#N canvas 0 0 1 1 12;\n{}{}",
         "#N canvas 0 0 1 1 x 0;\n".repeat(70),
@@ -681,27 +685,27 @@ async fn hostile_files_do_not_take_the_daemon_with_them() {
         ("crlf.pd", "#N canvas 0 0 9 9 12;\r\n#X obj 1 1 osc~ 1;\r\n#X text 1 40 a b;\r\n".to_owned(), None),
     ];
     for (name, text, wanted) in files {
-        stage.desk.write(name, &text);
-        let opened = stage.desk.output("open_patch", json!({ "path": name, "host": "pd", "alias": "h" })).await;
+        stage.tools.write(name, &text);
+        let opened = stage.tools.output("open_patch", json!({ "path": name, "host": "pd", "alias": "h" })).await;
         assert_eq!(opened.as_ref().err().map(|it| it.code), wanted, "{name}: {opened:?}");
         if opened.is_ok() {
             stage.edit("h", json!([{ "op": "add", "obj_type": "f", "position": [100, 100] }])).await;
-            stage.desk.patches.reconcile("h").expect("Pd answers");
-            assert_eq!(stage.desk.ok("get_patch_info", json!({ "patch_id": "h" })).await["revision"], 2, "{name}");
-            stage.desk.ok("close_patch", json!({ "patch_id": "h", "discard": true })).await;
+            stage.tools.patches.reconcile("h").expect("Pd answers");
+            assert_eq!(stage.tools.ok("get_patch_info", json!({ "patch_id": "h" })).await["revision"], 2, "{name}");
+            stage.tools.ok("close_patch", json!({ "patch_id": "h", "discard": true })).await;
         }
     }
     // A patch that ends Pd as soon as it is loaded: it is said, others come back, and in the end it
     // is closed.
-    stage.desk.write(
+    stage.tools.write(
         "quit.pd",
         "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 \\; pd quit;\n#X connect 0 0 1 0;\n",
     );
     let quit = json!({ "path": "quit.pd", "host": "pd", "alias": "q" });
-    stage.desk.allow("open_patch", quit.clone()).await;
-    let opened = stage.desk.output("open_patch", quit).await;
+    stage.tools.allow("open_patch", quit.clone()).await;
+    let opened = stage.tools.output("open_patch", quit).await;
     assert_eq!(opened.err().map(|it| it.code), Some(Code::HostOffline));
-    assert_eq!(stage.desk.no("get_patch_info", json!({ "patch_id": "q" })).await.code, Code::NotFound);
+    assert_eq!(stage.tools.no("get_patch_info", json!({ "patch_id": "q" })).await.code, Code::NotFound);
     stage.edit("mine", json!([{ "op": "add", "obj_type": "f", "position": [1, 1] }])).await;
     stage.same("mine").await;
 }
@@ -754,8 +758,8 @@ fn the_table_of_classes_is_what_the_installed_pd_draws() {
 async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() {
     require!(pd::probe());
     const MB: u64 = 1 << 20;
-    let stage = Stage::new();
-    stage.desk.ok("create_patch", json!({ "host": "pd", "format": "pd", "alias": "mine" })).await;
+    let stage = PdStage::new();
+    stage.tools.ok("create_patch", json!({ "host": "pd", "format": "pd", "alias": "mine" })).await;
     stage.edit("mine", json!([{ "op": "add", "obj_type": "osc~", "position": [1, 1] }])).await;
     let pid = stage.pd.pid();
     let fill = |line: &str| format!("#N canvas 0 0 450 300 12;\n{}", line.repeat(50 * MB as usize / line.len()));
@@ -772,12 +776,12 @@ async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() 
         ("many.pd", format!("#N canvas 0 0 450 300 12;\n{}", "#X obj 1 1 f;\n".repeat(60_000))),
     ];
     for (name, text) in files {
-        stage.desk.write(name, &text);
+        stage.tools.write(name, &text);
         drop(text);
-        let error = stage.desk.no("open_patch", json!({ "path": name, "host": "pd" })).await;
+        let error = stage.tools.no("open_patch", json!({ "path": name, "host": "pd" })).await;
         assert!(matches!(error.code, Code::BadInput | Code::Unsupported), "{name}: {error:?}");
         assert!(error.message.len() < 500 && !error.hint.is_empty(), "{name}: {error:?}");
-        std::fs::remove_file(stage.desk.file(name)).expect("there");
+        std::fs::remove_file(stage.tools.file(name)).expect("there");
     }
     // Pd never saw them, and shows what it had.
     assert_eq!(stage.pd.pid(), pid);
@@ -788,8 +792,8 @@ async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() 
     stage.edit("mine", json!([{ "op": "add", "obj_type": "f", "position": [1, 90] }])).await;
     stage.same("mine").await;
     // Up to the bound it is shown.
-    stage.desk.write("full.pd", &format!("#N canvas 0 0 450 300 12;\n{}", "#X obj 1 1 f;\n".repeat(5000)));
-    stage.desk.ok("open_patch", json!({ "path": "full.pd", "host": "pd", "alias": "full" })).await;
+    stage.tools.write("full.pd", &format!("#N canvas 0 0 450 300 12;\n{}", "#X obj 1 1 f;\n".repeat(5000)));
+    stage.tools.ok("open_patch", json!({ "path": "full.pd", "host": "pd", "alias": "full" })).await;
     stage.same("full").await;
 }
 
@@ -797,7 +801,7 @@ async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_pd_is_a_timeout_that_changed_nothing() {
     require!(pd::probe());
-    let stage = Stage::new();
+    let stage = PdStage::new();
     let id = stage.create().await;
     stage.edit(&id, json!([{ "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" }])).await;
     let pid = stage.pd.pid().and_then(|it| rustix::process::Pid::from_raw(it as i32)).expect("Pd runs");
@@ -806,17 +810,17 @@ async fn a_stopped_pd_is_a_timeout_that_changed_nothing() {
         ("add_max_object", json!({ "patch_id": id, "obj_type": "f", "position": [9, 9] })),
         ("set_patch_lock_state", json!({ "patch_id": id, "locked": true })),
     ] {
-        let error = stage.desk.no(tool, arguments).await;
+        let error = stage.tools.no(tool, arguments).await;
         assert_eq!(error.code, Code::Timeout, "{tool}: {error:?}");
     }
-    let info = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await;
+    let info = stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await;
     assert_eq!((&info["object_count"], &info["revision"]), (&json!(1), &json!(2)));
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("continued");
     // What was sent to it meanwhile may end it; then the call is repeated, as its hint says.
     let again = json!({ "patch_id": id, "edits": [{ "op": "add", "obj_type": "f", "position": [1, 1] }] });
-    if let Err(error) = stage.desk.output("edit_patch", again.clone()).await {
+    if let Err(error) = stage.tools.output("edit_patch", again.clone()).await {
         assert_eq!(error.code, Code::HostOffline, "{error:?}");
-        stage.desk.ok("edit_patch", again).await;
+        stage.tools.ok("edit_patch", again).await;
     }
     stage.same(&id).await;
 }
@@ -850,15 +854,15 @@ impl Drop for Theirs {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     require!(pd::probe());
-    let desk = ApprovalQueue::new();
-    let home = desk.studio.home.path().to_owned();
+    let tools = PatchTools::new();
+    let home = tools.studio.home.path().to_owned();
     let clock = Arc::new(RealClock::new());
-    let pd = AttachedPd::listen(&home, &RandomIds, desk.patches.voice().clone(), clock).expect("a port");
-    desk.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
-    desk.write("mine.pd", "#N canvas 0 0 450 300 12;\n#X obj 50 50 osc~ 440;\n#X obj 50 120 dac~;\n#X msg 50 20 220;\n#N canvas 0 0 450 300 fx 0;\n#X obj 10 10 inlet~;\n#X restore 200 50 pd fx;\n#X connect 0 0 1 0;\n#X connect 2 0 0 0;\n");
+    let pd = AttachedPd::listen(&home, &RandomIds, tools.patches.voice().clone(), clock).expect("a port");
+    tools.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
+    tools.write("mine.pd", "#N canvas 0 0 450 300 12;\n#X obj 50 50 osc~ 440;\n#X obj 50 120 dac~;\n#X msg 50 20 220;\n#N canvas 0 0 450 300 fx 0;\n#X obj 10 10 inlet~;\n#X restore 200 50 pd fx;\n#X connect 0 0 1 0;\n#X connect 2 0 0 0;\n");
     // Nobody is there yet, and somebody without the token stays nobody.
     let open = json!({ "path": "mine.pd", "host": "pd", "alias": "m" });
-    assert_eq!(desk.no("open_patch", open.clone()).await.code, Code::HostOffline);
+    assert_eq!(tools.no("open_patch", open.clone()).await.code, Code::HostOffline);
     let address = std::fs::read_to_string(attach::address_file(&home)).expect("written");
     let words: Vec<&str> = address.trim_end().trim_end_matches(';').split(' ').collect();
     let port: u16 = words[0].parse().expect("a port");
@@ -869,54 +873,56 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     // The first token is not the answer.
     std::io::Write::write_all(&mut stranger, format!("conductor-hello {};\n", words[1]).as_bytes()).expect("sent");
     assert_eq!(std::io::Read::read(&mut stranger, &mut [0; 9]).ok(), Some(0), "refused");
-    assert_eq!(desk.no("open_patch", open.clone()).await.code, Code::HostOffline);
+    assert_eq!(tools.no("open_patch", open.clone()).await.code, Code::HostOffline);
     drop(stranger);
 
     let helper = attach::install(&home, &RandomIds).expect("written");
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&helper).expect("there").permissions());
     assert_eq!(mode & 0o777, 0o600);
-    let file = desk.file("mine.pd");
+    let file = tools.file("mine.pd");
     let _theirs = Theirs::start(&[&helper, &file]);
     assert!(wait_for(PATIENCE, || pd.is_attached().then_some(())).is_some(), "the helper did not dial in");
-    let opened = desk.ok("open_patch", open).await;
+    let opened = tools.ok("open_patch", open).await;
     assert_eq!((&opened["host"], &opened["object_count"]), (&json!("pd"), &json!(4)));
     let edit = |edits: Value| json!({ "patch_id": "m", "edits": edits });
-    desk.ok(
-        "edit_patch",
-        edit(json!([
-            { "op": "add", "obj_type": "*~ 0.1", "position": [50, 85], "varname": "gain" },
-            { "op": "disconnect", "src_varname": "~1", "outlet": 0, "dst_varname": "~2", "inlet": 0 },
-            { "op": "connect", "src_varname": "~1", "outlet": 0, "dst_varname": "gain", "inlet": 0 },
-            { "op": "connect", "src_varname": "gain", "outlet": 0, "dst_varname": "~2", "inlet": 0 },
-            { "op": "set_text", "varname": "~1", "new_text": "osc~ 880" },
-            { "op": "move", "varname": "~3", "position": [61, 23] },
-            { "op": "remove", "varname": "~2" },
-        ])),
-    )
-    .await;
-    desk.ok(
-        "edit_patch",
-        json!({ "patch_id": "m/fx", "edits": [{ "op": "add", "obj_type": "outlet~", "position": [10, 90] }] }),
-    )
-    .await;
-    desk.ok("undo_patch", json!({ "patch_id": "m", "steps": 2 })).await;
-    desk.ok("redo_patch", json!({ "patch_id": "m", "steps": 1 })).await;
-    desk.patches.reconcile("m").expect("Pd answers");
-    let info = desk.ok("get_patch_info", json!({ "patch_id": "m" })).await;
+    tools
+        .ok(
+            "edit_patch",
+            edit(json!([
+                { "op": "add", "obj_type": "*~ 0.1", "position": [50, 85], "varname": "gain" },
+                { "op": "disconnect", "src_varname": "~1", "outlet": 0, "dst_varname": "~2", "inlet": 0 },
+                { "op": "connect", "src_varname": "~1", "outlet": 0, "dst_varname": "gain", "inlet": 0 },
+                { "op": "connect", "src_varname": "gain", "outlet": 0, "dst_varname": "~2", "inlet": 0 },
+                { "op": "set_text", "varname": "~1", "new_text": "osc~ 880" },
+                { "op": "move", "varname": "~3", "position": [61, 23] },
+                { "op": "remove", "varname": "~2" },
+            ])),
+        )
+        .await;
+    tools
+        .ok(
+            "edit_patch",
+            json!({ "patch_id": "m/fx", "edits": [{ "op": "add", "obj_type": "outlet~", "position": [10, 90] }] }),
+        )
+        .await;
+    tools.ok("undo_patch", json!({ "patch_id": "m", "steps": 2 })).await;
+    tools.ok("redo_patch", json!({ "patch_id": "m", "steps": 1 })).await;
+    tools.patches.reconcile("m").expect("Pd answers");
+    let info = tools.ok("get_patch_info", json!({ "patch_id": "m" })).await;
     assert_eq!((&info["object_count"], &info["revision"]), (&json!(4), &json!(6)), "Pd shows what we believe");
     // What Pd cannot make is seen by looking, and taken back.
-    let error = desk.no("edit_patch", edit(json!([{ "op": "add", "obj_type": "osc~ 1", "position": [1, 1], "as": "$a" }, { "op": "connect", "src_varname": "$a", "outlet": 0, "dst_varname": "~3", "inlet": 5 }]))).await;
+    let error = tools.no("edit_patch", edit(json!([{ "op": "add", "obj_type": "osc~ 1", "position": [1, 1], "as": "$a" }, { "op": "connect", "src_varname": "$a", "outlet": 0, "dst_varname": "~3", "inlet": 5 }]))).await;
     assert_eq!(error.code, Code::BadInput);
     for (tool, arguments) in [
         ("set_patch_lock_state", json!({ "patch_id": "m", "locked": true })),
         ("get_object_value", json!({ "patch_id": "m", "varname": "~3" })),
         ("redraw_object", json!({ "patch_id": "m", "varname": "~3" })),
     ] {
-        assert_eq!(desk.no(tool, arguments).await.code, Code::Unsupported, "{tool}");
+        assert_eq!(tools.no(tool, arguments).await.code, Code::Unsupported, "{tool}");
     }
     // Nothing says whether the person's Pd is in edit mode, so nothing is claimed.
-    assert_eq!(desk.ok("get_patch_lock_state", json!({ "patch_id": "m" })).await["state_verified"], false);
-    let saved = desk.ok("save_patch", json!({ "patch_id": "m" })).await;
+    assert_eq!(tools.ok("get_patch_lock_state", json!({ "patch_id": "m" })).await["state_verified"], false);
+    let saved = tools.ok("save_patch", json!({ "patch_id": "m" })).await;
     assert_eq!(saved["warnings"], json!([]));
     assert!(std::fs::read_to_string(&file).expect("saved").contains("osc~ 880"));
 }

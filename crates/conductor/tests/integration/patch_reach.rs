@@ -1,14 +1,14 @@
 //! What a running Pure Data may be given without a person, and what not. Every test looks at
 //! effects: files, connections, questions.
 
-use super::patch_pd::Stage;
-use super::patch_tools::ApprovalQueue;
+use super::patch_pd::PdStage;
+use super::patch_tools::PatchTools;
+use conductor_core::config::PdAudio;
 use conductor_core::error::Code;
 use conductor_core::pending::{State, Yes};
 use conductor_core::policy::{ApprovalSettings, Channel, Decision, Floor, Policy, Rule, Tier};
 use conductor_hosts::patch::Settings;
 use conductor_hosts::patch::knobs::Knob;
-use conductor_hosts::pd::Audio;
 use conductor_hosts::pd::sandbox::Kept;
 use conductor_testkit::real::{PATIENCE, pd, wait_for};
 use conductor_testkit::require;
@@ -27,8 +27,8 @@ fn careless() -> Policy {
     }
 }
 
-fn stage() -> Stage {
-    Stage::on(ApprovalQueue::under(careless(), Settings::default()))
+fn stage() -> PdStage {
+    PdStage::on(PatchTools::under(careless(), Settings::default()))
 }
 
 fn add(class: &str, y: u32, name: &str) -> Value {
@@ -70,9 +70,9 @@ impl Port {
 async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes() {
     require!(pd::probe());
     let stage = stage();
-    let desk = &stage.desk;
+    let tools = &stage.tools;
     // Made as a document, where nothing runs and nobody is asked.
-    desk.ok("create_patch", json!({ "format": "pd", "path": "x.pd", "alias": "x" })).await;
+    tools.ok("create_patch", json!({ "format": "pd", "path": "x.pd", "alias": "x" })).await;
     let order = "clear, add [[policy.rules]], add decision = allow, write out.txt cr";
     let edits = json!([
         add("loadbang", 10, "go"),
@@ -81,13 +81,13 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
         cord("go", "order"),
         cord("order", "file"),
     ]);
-    desk.ok("edit_patch", json!({ "patch_id": "x", "edits": edits })).await;
-    desk.ok("save_patch", json!({ "patch_id": "x" })).await;
-    desk.ok("close_patch", json!({ "patch_id": "x" })).await;
+    tools.ok("edit_patch", json!({ "patch_id": "x", "edits": edits })).await;
+    tools.ok("save_patch", json!({ "patch_id": "x" })).await;
+    tools.ok("close_patch", json!({ "patch_id": "x" })).await;
 
     let arguments = json!({ "path": "x.pd", "host": "pd", "alias": "run" });
-    let question = desk.asked("open_patch", arguments.clone()).await;
-    assert!(stage.pd.pid().is_none() && !desk.file("out.txt").exists(), "something ran before the yes");
+    let question = tools.asked("open_patch", arguments.clone()).await;
+    assert!(stage.pd.pid().is_none() && !tools.file("out.txt").exists(), "something ran before the yes");
     assert_eq!(question.channel_floor, Floor::Local);
     let boxes = fact(&question, "reaches");
     assert!(boxes.contains("[textfile]: writes files, reads files"), "{boxes}");
@@ -98,31 +98,31 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
     );
     // What the kernel of this machine enforces, and never more.
     let limits = fact(&question, "limits");
-    assert_eq!(limits, Kept::here(Audio::Off).sentence());
-    assert_eq!(limits.contains("no other file, and start no program"), Kept::here(Audio::Off).paths, "{limits}");
+    assert_eq!(limits, Kept::here(PdAudio::Off).sentence());
+    assert_eq!(limits.contains("no other file, and start no program"), Kept::here(PdAudio::Off).paths, "{limits}");
     // The client's own dialog does not count.
-    let studio = &desk.studio.studio;
+    let studio = &tools.studio.studio;
     let client = Yes::once("socket:1000/demo", Channel::Client);
-    assert!(studio.desk.allow(studio, question.id, client).await.is_err());
+    assert!(studio.approvals.allow(studio, question.id, client).await.is_err());
     // A yes for one content is no yes for another.
-    studio.desk.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
-    let file = std::fs::read_to_string(desk.file("x.pd")).expect("saved");
-    desk.write("x.pd", &file.replace("out.txt", "other.txt"));
-    assert_eq!(desk.no("open_patch", arguments.clone()).await.code, Code::PlanStale);
-    desk.write("x.pd", &file);
-    assert!(stage.pd.pid().is_none() && !desk.file("other.txt").exists());
-    desk.yes("open_patch", arguments).await;
-    assert!(wait_for(PATIENCE, || desk.file("out.txt").exists().then_some(())).is_some(), "the yes was for this");
+    studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
+    let file = std::fs::read_to_string(tools.file("x.pd")).expect("saved");
+    tools.write("x.pd", &file.replace("out.txt", "other.txt"));
+    assert_eq!(tools.no("open_patch", arguments.clone()).await.code, Code::PlanStale);
+    tools.write("x.pd", &file);
+    assert!(stage.pd.pid().is_none() && !tools.file("other.txt").exists());
+    tools.yes("open_patch", arguments).await;
+    assert!(wait_for(PATIENCE, || tools.file("out.txt").exists().then_some(())).is_some(), "the yes was for this");
     // The same patch again is what the yes was for.
-    desk.ok("close_patch", json!({ "patch_id": "run" })).await;
-    desk.ok("open_patch", json!({ "path": "x.pd", "host": "pd", "alias": "again" })).await;
+    tools.ok("close_patch", json!({ "patch_id": "run" })).await;
+    tools.ok("open_patch", json!({ "path": "x.pd", "host": "pd", "alias": "again" })).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pure_edits_ask_nobody() {
     require!(pd::probe());
     // Whatever asks here is an error: the policy is the usual one.
-    let stage = Stage::new();
+    let stage = PdStage::new();
     let id = stage.create().await;
     let edits = json!([
         add("metro 500", 10, "m"),
@@ -143,27 +143,28 @@ async fn pure_edits_ask_nobody() {
         cord("h", "s"),
     ]);
     stage.edit(&id, edits).await;
-    let desk = &stage.desk;
-    desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "o", "new_text": "osc~ 330" })).await;
-    desk.ok("set_object_attribute", json!({ "patch_id": id, "varname": "h", "attribute": "maximum", "value": 1 }))
+    let tools = &stage.tools;
+    tools.ok("replace_object_text", json!({ "patch_id": id, "varname": "o", "new_text": "osc~ 330" })).await;
+    tools
+        .ok("set_object_attribute", json!({ "patch_id": id, "varname": "h", "attribute": "maximum", "value": 1 }))
         .await;
-    desk.ok("encapsulate_objects", json!({ "patch_id": id, "varnames": ["o", "m"], "name": "boxed" })).await;
-    desk.ok("undo_patch", json!({ "patch_id": id, "steps": 3 })).await;
-    desk.ok("redo_patch", json!({ "patch_id": id, "steps": 3 })).await;
-    desk.ok("save_patch", json!({ "patch_id": id, "path": "pure.pd" })).await;
-    desk.ok("close_patch", json!({ "patch_id": id })).await;
-    desk.ok("open_patch", json!({ "path": "pure.pd", "host": "pd" })).await;
-    assert_eq!(desk.studio.studio.desk.store().read(|it| it.iter().count()), 0, "somebody was asked");
+    tools.ok("encapsulate_objects", json!({ "patch_id": id, "varnames": ["o", "m"], "name": "boxed" })).await;
+    tools.ok("undo_patch", json!({ "patch_id": id, "steps": 3 })).await;
+    tools.ok("redo_patch", json!({ "patch_id": id, "steps": 3 })).await;
+    tools.ok("save_patch", json!({ "patch_id": id, "path": "pure.pd" })).await;
+    tools.ok("close_patch", json!({ "patch_id": id })).await;
+    tools.ok("open_patch", json!({ "path": "pure.pd", "host": "pd" })).await;
+    assert_eq!(tools.studio.studio.approvals.store().read(|it| it.iter().count()), 0, "somebody was asked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_way_to_a_box_that_reaches_asks() {
     require!(pd::probe());
     let stage = stage();
-    let desk = &stage.desk;
+    let tools = &stage.tools;
     let port = Port::new();
-    desk.write("voice.pd", &format!("{HEAD}#X obj 10 10 inlet;\n"));
-    desk.ok("create_patch", json!({ "host": "pd", "format": "pd", "path": "p.pd", "alias": "p" })).await;
+    tools.write("voice.pd", &format!("{HEAD}#X obj 10 10 inlet;\n"));
+    tools.ok("create_patch", json!({ "host": "pd", "format": "pd", "path": "p.pd", "alias": "p" })).await;
     let pure = json!([
         add("loadbang", 10, "go"),
         add("bng", 30, "b"),
@@ -175,7 +176,7 @@ async fn every_way_to_a_box_that_reaches_asks() {
         add("pd sub", 140, "sub"),
         add("list trim", 160, "trim"),
     ]);
-    desk.ok("edit_patch", json!({ "patch_id": "p", "edits": pure })).await;
+    tools.ok("edit_patch", json!({ "patch_id": "p", "edits": pure })).await;
     let dial = format!("connect 127.0.0.1 {}", port.number());
     let batch =
         json!([add("netsend", 200, "net"), message(&dial, 170, "dial"), cord("dial", "net"), cord("go", "dial")]);
@@ -216,18 +217,18 @@ async fn every_way_to_a_box_that_reaches_asks() {
     ];
     for (tool, mut arguments) in ways {
         arguments["patch_id"] = json!("p");
-        let question = desk.asked(tool, arguments.clone()).await;
+        let question = tools.asked(tool, arguments.clone()).await;
         assert!(fact(&question, "reaches").contains("new or changed"), "{tool} {arguments}: {question:?}");
-        let studio = &desk.studio.studio;
+        let studio = &tools.studio.studio;
         // Room for the next question.
-        studio.desk.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
-        desk.studio.time.advance(std::time::Duration::from_secs(60));
+        studio.approvals.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
+        tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
     // The same in a subpatch.
     let inner = json!({ "patch_id": "p/sub", "edits": [add("netsend", 10, "n")] });
-    desk.asked("edit_patch", inner).await;
-    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"], 2, "something was changed");
-    desk.patches.reconcile("p").expect("Pd answers");
+    tools.asked("edit_patch", inner).await;
+    assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"], 2, "something was changed");
+    tools.patches.reconcile("p").expect("Pd answers");
     assert!(!port.is_dialled(), "something was dialled");
 }
 
@@ -235,8 +236,8 @@ async fn every_way_to_a_box_that_reaches_asks() {
 async fn what_is_upstream_of_a_box_that_reaches_is_part_of_it() {
     require!(pd::probe());
     let stage = stage();
-    let desk = &stage.desk;
-    desk.ok("create_patch", json!({ "host": "pd", "format": "pd", "path": "p.pd", "alias": "p" })).await;
+    let tools = &stage.tools;
+    tools.ok("create_patch", json!({ "host": "pd", "format": "pd", "path": "p.pd", "alias": "p" })).await;
     let edits = json!([
         add("bng", 10, "b"),
         message("clear", 40, "m"),
@@ -249,20 +250,21 @@ async fn what_is_upstream_of_a_box_that_reaches_is_part_of_it() {
         add("osc~ 440", 400, "o"),
         message("bang", 420, "free"),
     ]);
-    desk.yes("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
+    tools.yes("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
     // What cannot send into it stays free, also after the yes.
-    desk.ok("replace_object_text", json!({ "patch_id": "p", "varname": "o", "new_text": "osc~ 220" })).await;
-    desk.ok(
-        "edit_patch",
-        json!({ "patch_id": "p", "edits": [{ "op": "move", "varname": "file", "position": [9, 9] }] }),
-    )
-    .await;
-    desk.ok(
+    tools.ok("replace_object_text", json!({ "patch_id": "p", "varname": "o", "new_text": "osc~ 220" })).await;
+    tools
+        .ok(
+            "edit_patch",
+            json!({ "patch_id": "p", "edits": [{ "op": "move", "varname": "file", "position": [9, 9] }] }),
+        )
+        .await;
+    tools.ok(
         "edit_patch",
         json!({ "patch_id": "p/sub", "edits": [add("metro", 10, "x"), add("outlet", 90, "out"), cord("x", "out")] }),
     )
     .await;
-    let out = desk.file("stolen.txt");
+    let out = tools.file("stolen.txt");
     let write = format!("write {} cr, bang", out.display());
     let upstream: Vec<(&str, Value)> = vec![
         ("replace_object_text", json!({ "patch_id": "p", "varname": "m", "new_text": write })),
@@ -284,17 +286,17 @@ async fn what_is_upstream_of_a_box_that_reaches_is_part_of_it() {
         ("set_object_attribute", json!({ "patch_id": "p", "varname": "b", "attribute": "hold", "value": 99 })),
     ];
     for (tool, arguments) in upstream {
-        let question = desk.asked(tool, arguments).await;
-        let studio = &desk.studio.studio;
-        studio.desk.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
-        desk.studio.time.advance(std::time::Duration::from_secs(60));
+        let question = tools.asked(tool, arguments).await;
+        let studio = &tools.studio.studio;
+        studio.approvals.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
+        tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
     // A knob that a tool or the network turns is no exception; a hand is.
     let knob = |by_hand| Knob { patch: "p".into(), object: "b".into(), attribute: "hold".into(), by_hand };
-    assert_eq!(desk.patches.turn(&knob(false), 99.0).map_err(|it| it.code), Err(Code::PlanStale));
-    desk.patches.turn(&knob(true), 99.0).expect("a hand");
-    desk.ok("replace_object_text", json!({ "patch_id": "p", "varname": "o", "new_text": "osc~ 110" })).await;
-    desk.patches.reconcile("p").expect("Pd answers");
+    assert_eq!(tools.patches.turn(&knob(false), 99.0).map_err(|it| it.code), Err(Code::PlanStale));
+    tools.patches.turn(&knob(true), 99.0).expect("a hand");
+    tools.ok("replace_object_text", json!({ "patch_id": "p", "varname": "o", "new_text": "osc~ 110" })).await;
+    tools.patches.reconcile("p").expect("Pd answers");
     assert!(!out.exists());
 }
 
@@ -302,64 +304,67 @@ async fn what_is_upstream_of_a_box_that_reaches_is_part_of_it() {
 async fn undo_and_redo_lead_only_to_what_a_person_saw() {
     require!(pd::probe());
     let stage = stage();
-    let desk = &stage.desk;
+    let tools = &stage.tools;
     // The state with the two together was never seen: one yes was for each alone.
-    desk.write("n.pd", &format!("{HEAD}#X obj 10 10 netsend;\n#X obj 10 60 osc~;\n"));
-    desk.yes("open_patch", json!({ "path": "n.pd", "host": "pd", "alias": "n" })).await;
-    desk.ok("remove_max_object", json!({ "patch_id": "n", "varname": "~1" })).await;
+    tools.write("n.pd", &format!("{HEAD}#X obj 10 10 netsend;\n#X obj 10 60 osc~;\n"));
+    tools.yes("open_patch", json!({ "path": "n.pd", "host": "pd", "alias": "n" })).await;
+    tools.ok("remove_max_object", json!({ "patch_id": "n", "varname": "~1" })).await;
     // Back to what the yes was for.
-    desk.ok("undo_patch", json!({ "patch_id": "n" })).await;
-    desk.ok("redo_patch", json!({ "patch_id": "n" })).await;
+    tools.ok("undo_patch", json!({ "patch_id": "n" })).await;
+    tools.ok("redo_patch", json!({ "patch_id": "n" })).await;
     // A person's own no ends it: a new daemon knows nothing of the yes.
-    let again = Stage::on(ApprovalQueue::under(careless(), Settings::default()));
-    again.desk.write("n.pd", &format!("{HEAD}#X obj 10 60 osc~;\n"));
-    again.desk.ok("open_patch", json!({ "path": "n.pd", "host": "pd", "alias": "n" })).await;
+    let again = PdStage::on(PatchTools::under(careless(), Settings::default()));
+    again.tools.write("n.pd", &format!("{HEAD}#X obj 10 60 osc~;\n"));
+    again.tools.ok("open_patch", json!({ "path": "n.pd", "host": "pd", "alias": "n" })).await;
     again
-        .desk
+        .tools
         .yes("add_max_object", json!({ "patch_id": "n", "obj_type": "netsend", "position": [1, 1], "varname": "net" }))
         .await;
-    again.desk.yes("replace_object_text", json!({ "patch_id": "n", "varname": "net", "new_text": "netsend -u" })).await;
-    again.desk.ok("undo_patch", json!({ "patch_id": "n", "steps": 2 })).await;
-    again.desk.ok("redo_patch", json!({ "patch_id": "n", "steps": 2 })).await;
+    again
+        .tools
+        .yes("replace_object_text", json!({ "patch_id": "n", "varname": "net", "new_text": "netsend -u" }))
+        .await;
+    again.tools.ok("undo_patch", json!({ "patch_id": "n", "steps": 2 })).await;
+    again.tools.ok("redo_patch", json!({ "patch_id": "n", "steps": 2 })).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn saving_a_file_that_a_running_patch_loads_is_an_edit_of_it() {
     require!(pd::probe());
     let stage = stage();
-    let desk = &stage.desk;
+    let tools = &stage.tools;
     let helper = format!("{HEAD}#X obj 10 10 inlet;\n#X obj 10 60 outlet;\n#X connect 0 0 1 0;\n");
-    desk.write("helper.pd", &helper);
-    desk.write("lib/deep.pd", &helper);
-    desk.write("user.pd", &format!("{HEAD}#X declare -path lib;\n#X obj 10 10 helper 7;\n#X obj 10 60 deep;\n"));
-    desk.yes("open_patch", json!({ "path": "user.pd", "host": "pd", "alias": "user" })).await;
+    tools.write("helper.pd", &helper);
+    tools.write("lib/deep.pd", &helper);
+    tools.write("user.pd", &format!("{HEAD}#X declare -path lib;\n#X obj 10 10 helper 7;\n#X obj 10 60 deep;\n"));
+    tools.yes("open_patch", json!({ "path": "user.pd", "host": "pd", "alias": "user" })).await;
     for (file, name) in [("helper.pd", "h"), ("lib/deep.pd", "d")] {
-        desk.ok("open_patch", json!({ "path": file, "alias": name })).await;
+        tools.ok("open_patch", json!({ "path": file, "alias": name })).await;
         let edits = json!([add("netsend", 200, "n")]);
-        desk.ok("edit_patch", json!({ "patch_id": name, "edits": edits })).await;
-        let question = desk.asked("save_patch", json!({ "patch_id": name })).await;
+        tools.ok("edit_patch", json!({ "patch_id": name, "edits": edits })).await;
+        let question = tools.asked("save_patch", json!({ "patch_id": name })).await;
         assert!(fact(&question, "reaches").contains("netsend"), "{question:?}");
-        assert_eq!(std::fs::read_to_string(desk.file(file)).expect("there"), helper, "{file} was written");
+        assert_eq!(std::fs::read_to_string(tools.file(file)).expect("there"), helper, "{file} was written");
     }
     // Under another name nobody loads it; under a name that a running patch misses, one would.
-    desk.ok("save_patch", json!({ "patch_id": "h", "path": "free.pd" })).await;
-    desk.ok("close_patch", json!({ "patch_id": "h" })).await;
-    desk.ok("open_patch", json!({ "path": "free.pd", "alias": "f" })).await;
-    desk.asked("save_patch", json!({ "patch_id": "f", "path": "helper.pd", "overwrite": true })).await;
+    tools.ok("save_patch", json!({ "patch_id": "h", "path": "free.pd" })).await;
+    tools.ok("close_patch", json!({ "patch_id": "h" })).await;
+    tools.ok("open_patch", json!({ "path": "free.pd", "alias": "f" })).await;
+    tools.asked("save_patch", json!({ "patch_id": "f", "path": "helper.pd", "overwrite": true })).await;
     // Changed by another program, the content is asked about at the next change of the patch.
-    desk.write("helper.pd", &helper.replace("outlet;", "outlet;\n#X obj 90 90 textfile;"));
-    desk.asked("add_max_object", json!({ "patch_id": "user", "obj_type": "helper", "position": [200, 1] })).await;
+    tools.write("helper.pd", &helper.replace("outlet;", "outlet;\n#X obj 90 90 textfile;"));
+    tools.asked("add_max_object", json!({ "patch_id": "user", "obj_type": "helper", "position": [200, 1] })).await;
     // And what a person says yes to is written.
-    desk.yes("save_patch", json!({ "patch_id": "d" })).await;
-    assert!(std::fs::read_to_string(desk.file("lib/deep.pd")).expect("there").contains("netsend"));
+    tools.yes("save_patch", json!({ "patch_id": "d" })).await;
+    assert!(std::fs::read_to_string(tools.file("lib/deep.pd")).expect("there").contains("netsend"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_that_pd_carries_out_on_opening_ask() {
     require!(pd::probe());
     let stage = stage();
-    let desk = &stage.desk;
-    let out = desk.file("loaded.txt");
+    let tools = &stage.tools;
+    let out = tools.file("loaded.txt");
     let files = [
         "#X obj 10 10 f;\npd quit;\n".to_owned(),
         format!("#X savetofile loaded.txt {};\n", out.parent().expect("a folder").display()),
@@ -372,13 +377,13 @@ async fn statements_that_pd_carries_out_on_opening_ask() {
     ];
     for (n, text) in files.iter().enumerate() {
         let name = format!("s{n}.pd");
-        desk.write(&name, &format!("{HEAD}{text}"));
-        let question = desk.asked("open_patch", json!({ "path": name, "host": "pd" })).await;
+        tools.write(&name, &format!("{HEAD}{text}"));
+        let question = tools.asked("open_patch", json!({ "path": name, "host": "pd" })).await;
         assert_eq!(question.state, State::Pending, "{text}");
-        let studio = &desk.studio.studio;
-        studio.desk.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
-        desk.studio.time.advance(std::time::Duration::from_secs(60));
-        desk.ok("open_patch", json!({ "path": name, "alias": format!("d{n}") })).await;
+        let studio = &tools.studio.studio;
+        studio.approvals.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
+        tools.studio.time.advance(std::time::Duration::from_secs(60));
+        tools.ok("open_patch", json!({ "path": name, "alias": format!("d{n}") })).await;
     }
     assert!(stage.pd.pid().is_none() && !out.exists());
 }
@@ -387,49 +392,52 @@ async fn statements_that_pd_carries_out_on_opening_ask() {
 async fn a_second_patch_does_not_get_into_the_first_by_a_name() {
     require!(pd::probe());
     let stage = stage();
-    let desk = &stage.desk;
-    desk.write("a.pd", &format!("{HEAD}#X obj 10 10 r order;\n#X obj 10 60 textfile;\n#X connect 0 0 1 0;\n"));
-    desk.yes("open_patch", json!({ "path": "a.pd", "host": "pd", "alias": "a" })).await;
-    desk.ok("create_patch", json!({ "host": "pd", "format": "pd", "alias": "b" })).await;
-    desk.ok("add_max_object", json!({ "patch_id": "b", "obj_type": "r order", "position": [1, 1] })).await;
+    let tools = &stage.tools;
+    tools.write("a.pd", &format!("{HEAD}#X obj 10 10 r order;\n#X obj 10 60 textfile;\n#X connect 0 0 1 0;\n"));
+    tools.yes("open_patch", json!({ "path": "a.pd", "host": "pd", "alias": "a" })).await;
+    tools.ok("create_patch", json!({ "host": "pd", "format": "pd", "alias": "b" })).await;
+    tools.ok("add_max_object", json!({ "patch_id": "b", "obj_type": "r order", "position": [1, 1] })).await;
     // It has a receiver of its own, and the other patch has one as well.
-    desk.asked("add_max_object", json!({ "patch_id": "b", "obj_type": "s order", "position": [1, 9] })).await;
+    tools.asked("add_max_object", json!({ "patch_id": "b", "obj_type": "s order", "position": [1, 9] })).await;
 }
 
 #[tokio::test]
 async fn closing_with_discard_asks_when_something_would_be_lost() {
-    let desk = ApprovalQueue::under(Policy::default(), Settings::default());
-    desk.ok("create_patch", json!({ "format": "pd", "alias": "p" })).await;
-    desk.ok("close_patch", json!({ "patch_id": "p", "discard": true })).await;
-    desk.ok("create_patch", json!({ "format": "pd", "alias": "p" })).await;
-    desk.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "f", "position": [1, 1] })).await;
-    assert_eq!(desk.no("close_patch", json!({ "patch_id": "p" })).await.code, Code::BadInput);
-    let question = desk.asked("close_patch", json!({ "patch_id": "p", "discard": true })).await;
+    let tools = PatchTools::under(Policy::default(), Settings::default());
+    tools.ok("create_patch", json!({ "format": "pd", "alias": "p" })).await;
+    tools.ok("close_patch", json!({ "patch_id": "p", "discard": true })).await;
+    tools.ok("create_patch", json!({ "format": "pd", "alias": "p" })).await;
+    tools.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "f", "position": [1, 1] })).await;
+    assert_eq!(tools.no("close_patch", json!({ "patch_id": "p" })).await.code, Code::BadInput);
+    let question = tools.asked("close_patch", json!({ "patch_id": "p", "discard": true })).await;
     assert!(fact(&question, "loses").contains("1 unsaved step"), "{question:?}");
-    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "p" })).await["object_count"], 1);
+    assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["object_count"], 1);
     // More is lost by now than the yes was for.
-    let studio = &desk.studio.studio;
-    studio.desk.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
-    desk.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "f", "position": [1, 50] })).await;
-    assert_eq!(desk.no("close_patch", json!({ "patch_id": "p", "discard": true })).await.code, Code::PlanStale);
-    desk.yes("close_patch", json!({ "patch_id": "p", "discard": true })).await;
+    let studio = &tools.studio.studio;
+    studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
+    tools.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "f", "position": [1, 50] })).await;
+    assert_eq!(tools.no("close_patch", json!({ "patch_id": "p", "discard": true })).await.code, Code::PlanStale);
+    tools.yes("close_patch", json!({ "patch_id": "p", "discard": true })).await;
 }
 
 #[tokio::test]
 async fn the_console_says_what_was_made_where() {
-    let desk = ApprovalQueue::new();
-    desk.ok("create_patch", json!({ "alias": "p" })).await;
-    desk.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "cycle~", "position": [100, 100], "varname": "a" }))
+    let tools = PatchTools::new();
+    tools.ok("create_patch", json!({ "alias": "p" })).await;
+    tools
+        .ok("add_max_object", json!({ "patch_id": "p", "obj_type": "cycle~", "position": [100, 100], "varname": "a" }))
         .await;
-    desk.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "ezdac~", "position": [100, 200], "varname": "b" }))
+    tools
+        .ok("add_max_object", json!({ "patch_id": "p", "obj_type": "ezdac~", "position": [100, 200], "varname": "b" }))
         .await;
-    desk.ok(
-        "connect_max_objects",
-        json!({ "patch_id": "p", "src_varname": "a", "outlet": 0, "dst_varname": "b", "inlet": 0 }),
-    )
-    .await;
-    desk.ok("remove_max_object", json!({ "patch_id": "p", "varname": "b" })).await;
-    let log = desk.ok("get_console_log", json!({ "patch_id": "p" })).await.to_string();
+    tools
+        .ok(
+            "connect_max_objects",
+            json!({ "patch_id": "p", "src_varname": "a", "outlet": 0, "dst_varname": "b", "inlet": 0 }),
+        )
+        .await;
+    tools.ok("remove_max_object", json!({ "patch_id": "p", "varname": "b" })).await;
+    let log = tools.ok("get_console_log", json!({ "patch_id": "p" })).await.to_string();
     for line in ["Created cycle~ at [100, 100]", "Created ezdac~ at [100, 200]", "Connected a 0 to b 0", "Removed b"] {
         assert!(log.contains(line), "{line} is missing: {log}");
     }
@@ -439,8 +447,8 @@ async fn the_console_says_what_was_made_where() {
 async fn a_root_is_never_the_home_nor_around_it_and_the_bridges_are_out_of_reach() {
     let outer = tempfile::tempdir().expect("a folder");
     let settings = |roots: Vec<std::path::PathBuf>| Settings { roots, ..Settings::default() };
-    let desk = ApprovalQueue::with(settings(vec![outer.path().to_owned(), "/".into(), std::env::temp_dir()]));
-    let home = desk.studio.home.path();
+    let tools = PatchTools::with(settings(vec![outer.path().to_owned(), "/".into(), std::env::temp_dir()]));
+    let home = tools.studio.home.path();
     std::fs::create_dir_all(home.join("state")).expect("made");
     let bridge = format!("{HEAD}#X msg 10 10 conductor-hello SECRET;\n");
     for place in [
@@ -450,32 +458,33 @@ async fn a_root_is_never_the_home_nor_around_it_and_the_bridges_are_out_of_reach
         outer.path().join("Conductor.PD"),
     ] {
         std::fs::write(&place, &bridge).expect("written");
-        let error = desk.no("open_patch", json!({ "path": place })).await;
+        let error = tools.no("open_patch", json!({ "path": place })).await;
         assert_eq!(error.code, Code::Denied, "{place:?}: {error:?}");
     }
     std::fs::write(outer.path().join("mine.pd"), &bridge).expect("written");
-    desk.ok("open_patch", json!({ "path": outer.path().join("mine.pd") })).await;
+    tools.ok("open_patch", json!({ "path": outer.path().join("mine.pd") })).await;
     // A root that comes to lead into the home later is one no more.
     let link = outer.path().join("later");
-    let desk = ApprovalQueue::with(settings(vec![link.clone()]));
-    std::fs::create_dir_all(desk.studio.home.path().join("state")).expect("made");
-    std::fs::write(desk.studio.home.path().join("state/y.pd"), &bridge).expect("written");
-    std::os::unix::fs::symlink(desk.studio.home.path(), &link).expect("a link");
-    assert_eq!(desk.no("open_patch", json!({ "path": link.join("state/y.pd") })).await.code, Code::Denied);
+    let tools = PatchTools::with(settings(vec![link.clone()]));
+    std::fs::create_dir_all(tools.studio.home.path().join("state")).expect("made");
+    std::fs::write(tools.studio.home.path().join("state/y.pd"), &bridge).expect("written");
+    std::os::unix::fs::symlink(tools.studio.home.path(), &link).expect("a link");
+    assert_eq!(tools.no("open_patch", json!({ "path": link.join("state/y.pd") })).await.code, Code::Denied);
 }
 
 #[tokio::test]
 async fn patches_are_never_nested_deeper_than_a_file_may_be() {
     for (format, sub) in [("pd", "pd deep"), ("maxpat", "p deep")] {
-        let desk = ApprovalQueue::new();
-        desk.ok("create_patch", json!({ "format": format, "path": format!("deep.{format}"), "alias": "p" })).await;
-        desk.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "metro", "position": [1, 1], "varname": "x" }))
+        let tools = PatchTools::new();
+        tools.ok("create_patch", json!({ "format": format, "path": format!("deep.{format}"), "alias": "p" })).await;
+        tools
+            .ok("add_max_object", json!({ "patch_id": "p", "obj_type": "metro", "position": [1, 1], "varname": "x" }))
             .await;
         let mut at = "p".to_owned();
         let mut refused = None;
         for level in 0..80 {
             let asked = json!({ "patch_id": "p", "varnames": ["x"], "name": "n", "varname": "x" });
-            match desk.output("encapsulate_objects", asked).await {
+            match tools.output("encapsulate_objects", asked).await {
                 Ok(_) => at = format!("{at}/x"),
                 Err(error) => {
                     refused = Some((level, error));
@@ -487,65 +496,68 @@ async fn patches_are_never_nested_deeper_than_a_file_may_be() {
         assert_eq!((level, error.code), (64, Code::BadInput), "{error:?}");
         assert!(error.message.contains("64 levels"), "{error:?}");
         // Nor by a new subpatcher in the innermost one.
-        let error = desk.no("add_max_object", json!({ "patch_id": at, "obj_type": sub, "position": [1, 90] })).await;
+        let error = tools.no("add_max_object", json!({ "patch_id": at, "obj_type": sub, "position": [1, 90] })).await;
         assert!(error.message.contains("64 levels"), "{error:?}");
         let error =
-            desk.no("edit_patch", json!({ "patch_id": at, "edits": [add("f", 1, "f"), add(sub, 2, "g")] })).await;
+            tools.no("edit_patch", json!({ "patch_id": at, "edits": [add("f", 1, "f"), add(sub, 2, "g")] })).await;
         assert!(error.message.contains("64 levels"), "{error:?}");
         if format == "maxpat" {
-            desk.ok("add_max_object", json!({ "patch_id": at, "obj_type": "f", "position": [1, 90], "varname": "f" }))
+            tools
+                .ok("add_max_object", json!({ "patch_id": at, "obj_type": "f", "position": [1, 90], "varname": "f" }))
                 .await;
-            let error =
-                desk.no("replace_object_text", json!({ "patch_id": at, "varname": "f", "new_text": "p deeper" })).await;
+            let error = tools
+                .no("replace_object_text", json!({ "patch_id": at, "varname": "f", "new_text": "p deeper" }))
+                .await;
             assert!(error.message.contains("64 levels"), "{error:?}");
         }
-        let found = desk.ok("find_objects", json!({ "patch_id": "p", "text": "metro", "recursive": true })).await;
+        let found = tools.ok("find_objects", json!({ "patch_id": "p", "text": "metro", "recursive": true })).await;
         assert_eq!(found["count"], 1);
         // What was made can be opened again.
-        desk.ok("save_patch", json!({ "patch_id": "p" })).await;
-        desk.ok("close_patch", json!({ "patch_id": "p" })).await;
-        desk.ok("open_patch", json!({ "path": format!("deep.{format}") })).await;
+        tools.ok("save_patch", json!({ "patch_id": "p" })).await;
+        tools.ok("close_patch", json!({ "patch_id": "p" })).await;
+        tools.ok("open_patch", json!({ "path": format!("deep.{format}") })).await;
     }
 }
 
 #[tokio::test]
 async fn a_cord_that_is_there_is_said_to_be_there_in_a_batch_too() {
-    let desk = ApprovalQueue::new();
-    desk.ok("create_patch", json!({ "alias": "p" })).await;
+    let tools = PatchTools::new();
+    tools.ok("create_patch", json!({ "alias": "p" })).await;
     let cord = json!({ "op": "connect", "src_varname": "a", "outlet": 0, "dst_varname": "b", "inlet": 0 });
     let edits = json!([
         { "op": "add", "obj_type": "button", "position": [1, 1], "varname": "a" },
         { "op": "add", "obj_type": "button", "position": [1, 50], "varname": "b" },
         cord, cord,
     ]);
-    let made = desk.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
+    let made = tools.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
     let already: Vec<_> = made["applied"].as_array().expect("rows").iter().map(|it| it["already"].clone()).collect();
     assert_eq!(already, [json!(null), json!(null), json!(null), json!(true)]);
-    let again = desk.ok("edit_patch", json!({ "patch_id": "p", "edits": [cord] })).await;
+    let again = tools.ok("edit_patch", json!({ "patch_id": "p", "edits": [cord] })).await;
     assert_eq!((&again["applied"][0]["already"], &again["diff"]), (&json!(true), &json!("")));
 }
 
 #[tokio::test]
 async fn attributes_are_set_when_an_object_is_added() {
-    let desk = ApprovalQueue::new();
-    desk.ok("create_patch", json!({ "alias": "p" })).await;
+    let tools = PatchTools::new();
+    tools.ok("create_patch", json!({ "alias": "p" })).await;
     for (name, attributes) in
         [("a", json!({ "fontsize": 20, "bgcolor": [0.1, 0.2, 0.3, 1.0] })), ("b", json!("{\"fontsize\": 20}"))]
     {
         let new = json!({ "patch_id": "p", "obj_type": "number", "position": [1, 1], "varname": name, "attributes": attributes });
-        desk.ok("add_max_object", new).await;
-        let read =
-            desk.ok("get_object_attribute", json!({ "patch_id": "p", "varname": name, "attribute": "fontsize" })).await;
+        tools.ok("add_max_object", new).await;
+        let read = tools
+            .ok("get_object_attribute", json!({ "patch_id": "p", "varname": name, "attribute": "fontsize" }))
+            .await;
         assert_eq!(read["value"].as_f64(), Some(20.0), "{read}");
     }
     let bad = json!({ "patch_id": "p", "obj_type": "number", "position": [1, 1], "attributes": { "nosuch": 1 } });
-    assert_eq!(desk.no("add_max_object", bad).await.code, Code::BadInput);
-    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "p" })).await["object_count"], 2);
+    assert_eq!(tools.no("add_max_object", bad).await.code, Code::BadInput);
+    assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["object_count"], 2);
 }
 
 #[tokio::test]
 async fn hidden_and_coloured_cords_are_told() {
-    let desk = ApprovalQueue::new();
+    let tools = PatchTools::new();
     let line = |more: &str| format!("{{\"patchline\":{{\"source\":[\"a\",0],\"destination\":[\"b\",0]{more}}}}}");
     let object =
         |id: &str| format!("{{\"box\":{{\"id\":\"{id}\",\"maxclass\":\"button\",\"patching_rect\":[1,1,24,24]}}}}");
@@ -556,9 +568,9 @@ async fn hidden_and_coloured_cords_are_told() {
         line(",\"hidden\":1,\"color\":[0.25,0.5,0.75,0.5]"),
         line("")
     );
-    desk.write("c.maxpat", &file);
-    desk.ok("open_patch", json!({ "path": "c.maxpat", "alias": "c" })).await;
-    let lines = desk.ok("get_patchlines", json!({ "patch_id": "c" })).await;
+    tools.write("c.maxpat", &file);
+    tools.ok("open_patch", json!({ "path": "c.maxpat", "alias": "c" })).await;
+    let lines = tools.ok("get_patchlines", json!({ "patch_id": "c" })).await;
     assert_eq!(lines["patchlines"][0]["hidden"], true);
     assert_eq!(lines["patchlines"][0]["color"], json!({ "r": 0.25, "g": 0.5, "b": 0.75, "a": 0.5 }));
     assert_eq!(lines["patchlines"][1]["hidden"], false);

@@ -16,7 +16,7 @@ use conductor_core::policy::{Channel, Decision, Pattern, Policy, Rule, Tier};
 use conductor_gateway::pipeline::call::{Content, Outcome, Output};
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::studio::Settings as StudioSettings;
-use conductor_gateway::studio::hub::Change;
+use conductor_gateway::studio::events::{Change, Event};
 use conductor_gateway::tools::catalog::Catalog;
 use conductor_gateway::tools::lint::lint_catalog;
 use conductor_gateway::tools::names::Toolset;
@@ -25,14 +25,14 @@ use conductor_hosts::patch::{Patches, Settings};
 use conductor_testkit::studio::{TestStudio, principal};
 use serde_json::{Value, json};
 
-pub struct ApprovalQueue {
+pub struct PatchTools {
     pub studio: TestStudio,
     pub patches: Arc<Patches>,
     /// What was asked and answered, in order.
     pub told: Mutex<Vec<(String, Value)>>,
 }
 
-impl ApprovalQueue {
+impl PatchTools {
     pub fn new() -> Self {
         Self::with(Settings::default())
     }
@@ -53,7 +53,7 @@ impl ApprovalQueue {
         let (clock, ids) = (Arc::clone(&studio.studio.clock), Arc::clone(&studio.studio.ids));
         let patches = Patches::new(studio.home.path(), settings, clock, ids);
         studio.studio.edit_catalog(|catalog| patch::add(catalog, &patches)).expect("sound tools");
-        ApprovalQueue { studio, patches, told: Mutex::default() }
+        PatchTools { studio, patches, told: Mutex::default() }
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -91,14 +91,14 @@ impl ApprovalQueue {
         let error = self.no(tool, arguments.clone()).await;
         assert_eq!(error.code, Code::ApprovalRequired, "{tool} {arguments}: {error:?}");
         let id = error.extras.question.expect("a question").approval_id.parse().expect("an id");
-        self.studio.studio.desk.get(id).expect("a record")
+        self.studio.studio.approvals.get(id).expect("a record")
     }
 
     /// A person is asked about a call and says yes; the call is not repeated.
     pub async fn allow(&self, tool: &str, arguments: Value) {
         let question = self.asked(tool, arguments).await;
         let studio = &self.studio.studio;
-        studio.desk.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
+        studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
     }
 
     /// A call that a person is asked about and says yes to.
@@ -164,9 +164,9 @@ pub const NAMES: [(&str, bool); 43] = [
 
 #[tokio::test]
 async fn the_catalog_has_these_tools_and_no_client_loses_one() {
-    let desk = ApprovalQueue::new();
+    let tools = PatchTools::new();
     let mut catalog = Catalog::default();
-    patch::add(&mut catalog, &desk.patches).expect("sound tools");
+    patch::add(&mut catalog, &tools.patches).expect("sound tools");
     let found: Vec<(String, bool)> =
         catalog.list(&Toolset::All).map(|it| (it.name.to_string(), it.tier == Tier::ReadOnly)).collect();
     let wanted: Vec<(String, bool)> = NAMES.iter().map(|(name, reads)| ((*name).to_owned(), *reads)).collect();
@@ -186,21 +186,21 @@ async fn the_catalog_has_these_tools_and_no_client_loses_one() {
 
 #[tokio::test]
 async fn every_tool_has_a_file() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/tools/patch");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../conductor-gateway/src/tools/patch");
     for (name, _) in NAMES {
         assert!(folder.join(format!("{name}.rs")).is_file(), "{name}");
     }
 }
 
 /// From an empty patch to a saved one and back, with every tool on the way.
-pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
+pub async fn story(tools: &PatchTools, format: &str, host: &str) {
     let max = format == "maxpat";
     let class = |max_word: &'static str, pd_word: &'static str| if max { max_word } else { pd_word };
     macro_rules! ok {
-        ($tool:literal, $($arguments:tt)+) => { desk.ok($tool, json!($($arguments)+)).await };
+        ($tool:literal, $($arguments:tt)+) => { tools.ok($tool, json!($($arguments)+)).await };
     }
     macro_rules! no {
-        ($tool:literal, $($arguments:tt)+) => { desk.no($tool, json!($($arguments)+)).await };
+        ($tool:literal, $($arguments:tt)+) => { tools.no($tool, json!($($arguments)+)).await };
     }
     assert_eq!(no!("get_frontmost_patch", {}).message, "No active patches");
     let file = format!("synth.{format}");
@@ -208,7 +208,7 @@ pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
     let id = made["patch_id"].as_str().expect("an id").to_owned();
     assert!(id.starts_with("synth_") && id.len() == 10, "{id}");
     assert_eq!((&made["revision"], &made["dirty"], &made["group"]), (&json!(1), &json!(false), &json!("instruments")));
-    assert!(!desk.file(&file).exists(), "nothing is written before a save");
+    assert!(!tools.file(&file).exists(), "nothing is written before a save");
     assert_eq!(ok!("list_active_patches", { "group": "instruments" })["count"], 1);
     assert_eq!(ok!("list_active_patches", { "group": "Instruments" })["count"], 0);
     assert_eq!(ok!("get_frontmost_patch", {})["display_name"], "synth");
@@ -302,19 +302,19 @@ pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
     let mut fold = ends.clone();
     fold["midpoints"] = json!([{ "x": 120, "y": 130 }]);
     if max {
-        assert_eq!(desk.ok("set_patchline_midpoints", fold).await["num_midpoints"], 1);
+        assert_eq!(tools.ok("set_patchline_midpoints", fold).await["num_midpoints"], 1);
     } else {
-        assert_eq!(desk.no("set_patchline_midpoints", fold).await.code, Code::Unsupported);
+        assert_eq!(tools.no("set_patchline_midpoints", fold).await.code, Code::Unsupported);
     }
-    desk.ok("disconnect_max_objects", ends.clone()).await;
-    assert_eq!(desk.no("disconnect_max_objects", ends).await.code, Code::NotFound);
+    tools.ok("disconnect_max_objects", ends.clone()).await;
+    assert_eq!(tools.no("disconnect_max_objects", ends).await.code, Code::NotFound);
 
     let replaced = ok!("replace_object_text", { "patch_id": id, "varname": "osc1", "new_text": format!("{osc} 880") });
     assert_eq!((&replaced["old_text"], &replaced["reconnected"]), (&json!(format!("{osc} 440")), &json!(1)));
     assert_eq!(replaced["dropped"], json!([]));
     let hide = json!({ "patch_id": id, "varname": "osc1", "hidden": true });
     if max {
-        assert_eq!(desk.ok("set_object_hidden", hide).await["hidden"], true);
+        assert_eq!(tools.ok("set_object_hidden", hide).await["hidden"], true);
         assert_eq!(ok!("get_object_hidden", { "patch_id": id, "varname": "osc1" })["hidden"], true);
         let set =
             ok!("set_object_attribute", { "patch_id": id, "varname": "osc1", "attribute": "fontsize", "value": 14 });
@@ -325,7 +325,7 @@ pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
             no!("set_object_attribute", { "patch_id": id, "varname": "osc1", "attribute": "fontzize", "value": 14 });
         assert_eq!(wrong.code, Code::BadInput);
     } else {
-        assert_eq!(desk.no("set_object_hidden", hide).await.code, Code::Unsupported);
+        assert_eq!(tools.no("set_object_hidden", hide).await.code, Code::Unsupported);
         assert_eq!(ok!("get_object_hidden", { "patch_id": id, "varname": "osc1" })["hidden"], false);
         let set = ok!("set_object_attribute", { "patch_id": id, "varname": "out", "attribute": "width", "value": 9 });
         assert_eq!(set["value"], 9);
@@ -349,7 +349,7 @@ pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
             { "op": "add", "obj_type": "number", "position": [300, 130], "varname": "num" },
         ] });
         for (varname, knows, basis) in [("fader", "document", "stored"), ("num", "pd", "live")] {
-            let value = desk.output("get_object_value", json!({ "patch_id": id, "varname": varname })).await;
+            let value = tools.output("get_object_value", json!({ "patch_id": id, "varname": varname })).await;
             match value {
                 Ok(value) => {
                     assert_eq!(host, knows, "{value:?}");
@@ -364,7 +364,7 @@ pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
                 }
             }
         }
-        let text = desk.output("get_object_value", json!({ "patch_id": id, "varname": note["id"] })).await;
+        let text = tools.output("get_object_value", json!({ "patch_id": id, "varname": note["id"] })).await;
         match text {
             Ok(text) => assert_eq!((host, &text.value["value"]), ("pd", &json!("hello 1"))),
             Err(none) => assert_eq!((host, none.code), ("document", Code::Unsupported)),
@@ -403,13 +403,14 @@ pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
     assert_eq!(ok!("get_patch_info", { "patch_id": format!("{id}/amp") })["patch_id"], inner);
     assert_eq!(ok!("find_objects", { "patch_id": id, "class": "*~" })["matches"][0]["patch_id"], inner);
 
-    let picture = desk.output("render_patch", json!({ "patch_id": id, "labels": "varname" })).await.expect("a picture");
+    let picture =
+        tools.output("render_patch", json!({ "patch_id": id, "labels": "varname" })).await.expect("a picture");
     let [Content::Image { mime, base64 }] = picture.content.as_slice() else { panic!("{:?}", picture.content) };
     let png = base64::engine::general_purpose::STANDARD.decode(base64).expect("base64");
     assert_eq!((mime.as_str(), &png[..8]), ("image/png", b"\x89PNG\r\n\x1a\n".as_slice()));
     let width = u32::from_be_bytes(png[16..20].try_into().expect("four bytes"));
     assert_eq!(picture.value["width"], width);
-    let drawn = desk.output("render_patch", json!({ "patch_id": id, "format": "svg" })).await.expect("a picture");
+    let drawn = tools.output("render_patch", json!({ "patch_id": id, "format": "svg" })).await.expect("a picture");
     let [Content::Resource { text, .. }] = drawn.content.as_slice() else { panic!("{:?}", drawn.content) };
     assert!(text.starts_with("<svg") && text.contains(osc));
 
@@ -417,7 +418,7 @@ pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
     assert_eq!(no!("close_patch", { "patch_id": id }).code, Code::BadInput);
     let saved = ok!("save_patch", { "patch_id": id });
     assert_eq!(saved.get("backup_path"), None);
-    let first = fs::read(desk.file(&file)).expect("a file");
+    let first = fs::read(tools.file(&file)).expect("a file");
     assert_eq!(saved["bytes"], first.len());
     assert_eq!(ok!("get_patch_dirty", { "patch_id": id })["dirty"], false);
     assert_eq!(ok!("diff_patch", { "patch_id": id })["identical"], true);
@@ -441,18 +442,18 @@ pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
     assert!(second["changed_lines"].as_u64() > Some(0));
 
     // Another program writes the file: it is never written over.
-    fs::write(desk.file(&file), b"mine").expect("written");
+    fs::write(tools.file(&file), b"mine").expect("written");
     ok!("undo_patch", { "patch_id": id });
     assert_eq!(no!("save_patch", { "patch_id": id }).code, Code::StaleReference);
     assert_eq!(no!("save_patch", { "patch_id": id, "overwrite": true }).code, Code::StaleReference);
-    assert_eq!(fs::read(desk.file(&file)).expect("a file"), b"mine");
-    fs::remove_file(desk.file(&file)).expect("removed");
+    assert_eq!(fs::read(tools.file(&file)).expect("a file"), b"mine");
+    fs::remove_file(tools.file(&file)).expect("removed");
     assert_eq!(
         no!("save_patch", { "patch_id": id }).code,
         Code::StaleReference,
         "a file that vanished was changed too"
     );
-    fs::write(desk.file(&file), b"mine").expect("written");
+    fs::write(tools.file(&file), b"mine").expect("written");
     let other = ok!("save_patch", { "patch_id": id, "path": format!("copy.{format}") });
     assert!(other["file_path"].as_str().is_some_and(|it| it.ends_with(&format!("copy.{format}"))));
     assert_eq!(no!("save_patch", { "patch_id": id, "path": file }).code, Code::BadInput);
@@ -472,9 +473,9 @@ pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
 /// The tools that a story leaves out: never asked, or never with success. Those that the host
 /// cannot do must have said so each time, with the reason.
 pub fn gaps(told: &[(String, Value)], cannot: &[&str]) -> Vec<String> {
-    let desk = ApprovalQueue::new();
+    let tools = PatchTools::new();
     let mut catalog = Catalog::default();
-    patch::add(&mut catalog, &desk.patches).expect("sound tools");
+    patch::add(&mut catalog, &tools.patches).expect("sound tools");
     let lacks = |name: &str| {
         let mut answers = told.iter().filter(|(tool, _)| tool == name).map(|(_, answer)| answer).peekable();
         let refused = |answer: &Value| answer["code"] == Code::Unsupported.as_str() && answer["message"] != "";
@@ -494,9 +495,9 @@ pub const PD_CANNOT: [&str; 2] = ["set_object_hidden", "set_patchline_midpoints"
 
 #[tokio::test]
 async fn the_whole_set_on_a_max_document() {
-    let desk = ApprovalQueue::new();
-    story(&desk, "maxpat", "document").await;
-    let told = desk.told.lock().expect("whole").clone();
+    let tools = PatchTools::new();
+    story(&tools, "maxpat", "document").await;
+    let told = tools.told.lock().expect("whole").clone();
     assert_eq!(gaps(&told, &[]), Vec::<String>::new());
     // The comparison sees a tool that is left out, one that only fails, and one that is said to be
     // impossible and is not.
@@ -511,16 +512,16 @@ async fn the_whole_set_on_a_max_document() {
 
 #[tokio::test]
 async fn the_whole_set_on_a_pd_document() {
-    let desk = ApprovalQueue::new();
-    story(&desk, "pd", "document").await;
-    assert_eq!(gaps(&desk.told.lock().expect("whole"), &PD_CANNOT), Vec::<String>::new());
+    let tools = PatchTools::new();
+    story(&tools, "pd", "document").await;
+    assert_eq!(gaps(&tools.told.lock().expect("whole"), &PD_CANNOT), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_running_host_that_is_off_is_said_to_be_off() {
-    let desk = ApprovalQueue::new();
+    let tools = PatchTools::new();
     for (host, key) in [("pd", "[patch.pd] mode"), ("max", "[patch.max] enabled")] {
-        let error = desk.no("create_patch", json!({ "host": host })).await;
+        let error = tools.no("create_patch", json!({ "host": host })).await;
         assert_eq!(error.code, Code::Unsupported);
         assert!(error.message.contains(key), "{}", error.message);
     }
@@ -528,25 +529,25 @@ async fn a_running_host_that_is_off_is_said_to_be_off() {
 
 #[tokio::test]
 async fn paths_lead_nowhere_but_to_patches() {
-    let desk = ApprovalQueue::new();
-    desk.write("a.maxpat", r#"{"patcher":{"boxes":[],"lines":[]}}"#);
-    fs::write(desk.studio.home.path().join("secret.maxpat"), "{}").expect("written");
-    std::os::unix::fs::symlink(desk.studio.home.path().join("secret.maxpat"), desk.file("link.maxpat"))
+    let tools = PatchTools::new();
+    tools.write("a.maxpat", r#"{"patcher":{"boxes":[],"lines":[]}}"#);
+    fs::write(tools.studio.home.path().join("secret.maxpat"), "{}").expect("written");
+    std::os::unix::fs::symlink(tools.studio.home.path().join("secret.maxpat"), tools.file("link.maxpat"))
         .expect("linked");
     for path in ["../secret.maxpat", "/etc/passwd", "link.maxpat", "a.txt", "~root/x.pd/../y", "x/../../secret.maxpat"]
     {
-        assert_eq!(desk.no("open_patch", json!({ "path": path })).await.code, Code::Denied, "{path}");
+        assert_eq!(tools.no("open_patch", json!({ "path": path })).await.code, Code::Denied, "{path}");
     }
-    let id = desk.ok("open_patch", json!({ "path": "a.maxpat" })).await["patch_id"].clone();
+    let id = tools.ok("open_patch", json!({ "path": "a.maxpat" })).await["patch_id"].clone();
     for path in ["../out.maxpat", "/tmp/out.maxpat", "link.maxpat", "out.sh"] {
-        let error = desk.no("save_patch", json!({ "patch_id": id, "path": path, "overwrite": true })).await;
+        let error = tools.no("save_patch", json!({ "patch_id": id, "path": path, "overwrite": true })).await;
         assert_eq!(error.code, Code::Denied, "{path}");
     }
-    assert_eq!(desk.no("save_patch", json!({ "patch_id": id, "path": "out.pd" })).await.code, Code::BadInput);
-    assert_eq!(fs::read(desk.studio.home.path().join("secret.maxpat")).expect("there"), b"{}");
-    assert_eq!(desk.no("open_patch", json!({ "path": "none.pd" })).await.code, Code::NotFound);
-    assert_eq!(desk.no("create_patch", json!({ "alias": "console" })).await.code, Code::BadInput);
-    assert_eq!(desk.no("create_patch", json!({ "alias": "a/b" })).await.code, Code::BadInput);
+    assert_eq!(tools.no("save_patch", json!({ "patch_id": id, "path": "out.pd" })).await.code, Code::BadInput);
+    assert_eq!(fs::read(tools.studio.home.path().join("secret.maxpat")).expect("there"), b"{}");
+    assert_eq!(tools.no("open_patch", json!({ "path": "none.pd" })).await.code, Code::NotFound);
+    assert_eq!(tools.no("create_patch", json!({ "alias": "console" })).await.code, Code::BadInput);
+    assert_eq!(tools.no("create_patch", json!({ "alias": "a/b" })).await.code, Code::BadInput);
 }
 
 /// Texts that mean something to a shell, a file system, Max, Pd, JSON or a terminal.
@@ -577,23 +578,25 @@ pub const CORPUS: [&str; 22] = [
 
 #[tokio::test]
 async fn no_text_in_any_argument_breaks_a_tool_or_leaves_the_document_unreadable() {
-    let desk = ApprovalQueue::new();
+    let tools = PatchTools::new();
     for format in ["maxpat", "pd"] {
         let id =
-            desk.ok("create_patch", json!({ "format": format })).await["patch_id"].as_str().expect("an id").to_owned();
+            tools.ok("create_patch", json!({ "format": format })).await["patch_id"].as_str().expect("an id").to_owned();
         let osc = if format == "pd" { "osc~" } else { "cycle~" };
-        desk.ok("add_max_object", json!({ "patch_id": id, "obj_type": osc, "position": [10, 10], "varname": "a" }))
+        tools
+            .ok("add_max_object", json!({ "patch_id": id, "obj_type": osc, "position": [10, 10], "varname": "a" }))
             .await;
-        desk.ok(
-            "add_max_object",
-            json!({ "patch_id": id, "obj_type": "message", "position": [10, 90], "varname": "b" }),
-        )
-        .await;
+        tools
+            .ok(
+                "add_max_object",
+                json!({ "patch_id": id, "obj_type": "message", "position": [10, 90], "varname": "b" }),
+            )
+            .await;
         let long = "x".repeat(300);
         for (tool, reads) in NAMES {
             for text in CORPUS.iter().copied().chain([long.as_str()]) {
-                for (_, arguments) in places(&desk, tool, &id, text) {
-                    let outcome = desk.output(tool, arguments.clone()).await;
+                for (_, arguments) in places(&tools, tool, &id, text) {
+                    let outcome = tools.output(tool, arguments.clone()).await;
                     if let Err(error) = outcome {
                         assert_ne!(error.code, Code::Internal, "{tool} {arguments}: {error:?}");
                         assert!(!error.hint.is_empty() && error.message.len() < 2000, "{tool} {arguments}: {error:?}");
@@ -602,13 +605,13 @@ async fn no_text_in_any_argument_breaks_a_tool_or_leaves_the_document_unreadable
                         continue;
                     }
                     // Whatever happened, the two objects are brought back for the next call.
-                    let _ = desk.output("undo_patch", json!({ "patch_id": id, "steps": 200 })).await;
-                    let _ = desk.output("redo_patch", json!({ "patch_id": id, "steps": 2 })).await;
-                    if desk.patches.ids().iter().all(|it| *it != id) {
+                    let _ = tools.output("undo_patch", json!({ "patch_id": id, "steps": 200 })).await;
+                    let _ = tools.output("redo_patch", json!({ "patch_id": id, "steps": 2 })).await;
+                    if tools.patches.ids().iter().all(|it| *it != id) {
                         panic!("{tool} {arguments} closed the patch");
                     }
-                    for other in desk.patches.ids().into_iter().filter(|it| *it != id) {
-                        let _ = desk.output("close_patch", json!({ "patch_id": other, "discard": true })).await;
+                    for other in tools.patches.ids().into_iter().filter(|it| *it != id) {
+                        let _ = tools.output("close_patch", json!({ "patch_id": other, "discard": true })).await;
                     }
                 }
             }
@@ -616,14 +619,14 @@ async fn no_text_in_any_argument_breaks_a_tool_or_leaves_the_document_unreadable
         // Texts that stay in the document are read back from its own bytes.
         for text in CORPUS {
             let edit = json!({ "patch_id": id, "varname": "b", "new_text": text });
-            if desk.output("replace_object_text", edit).await.is_err() {
+            if tools.output("replace_object_text", edit).await.is_err() {
                 continue;
             }
-            let before = desk.ok("get_objects_in_patch", json!({ "patch_id": id })).await["objects"].clone();
+            let before = tools.ok("get_objects_in_patch", json!({ "patch_id": id })).await["objects"].clone();
             let path = format!("round.{format}");
-            let saved = desk.output("save_patch", json!({ "patch_id": id, "path": path, "overwrite": true })).await;
+            let saved = tools.output("save_patch", json!({ "patch_id": id, "path": path, "overwrite": true })).await;
             saved.unwrap_or_else(|error| panic!("{text:?}: {error:?}"));
-            let bytes = fs::read(desk.file(&path)).expect("saved");
+            let bytes = fs::read(tools.file(&path)).expect("saved");
             let kind = conductor_patch::Format::of_name(&path).expect("a format");
             let document = conductor_patch::Document::open(bytes, kind, &conductor_patch::Limits::default());
             let document = document.unwrap_or_else(|fault| panic!("{text:?}: {fault}"));
@@ -709,25 +712,25 @@ fn poisoned(schema: &Value, id: &str, text: &str) -> Vec<(String, Value)> {
 }
 
 /// The places of one tool.
-pub fn places(desk: &ApprovalQueue, tool: &str, id: &str, text: &str) -> Vec<(String, Value)> {
-    let schema = desk.studio.studio.catalog().get(tool).expect("a tool").input_schema.value();
+pub fn places(tools: &PatchTools, tool: &str, id: &str, text: &str) -> Vec<(String, Value)> {
+    let schema = tools.studio.studio.catalog().get(tool).expect("a tool").input_schema.value();
     poisoned(&schema, id, text)
 }
 
 /// The walk above finds the text wherever a schema has a place for it.
 #[tokio::test]
 async fn no_place_for_a_text_is_forgotten() {
-    let desk = ApprovalQueue::new();
-    let catalog = desk.studio.studio.catalog();
+    let tools = PatchTools::new();
+    let catalog = tools.studio.studio.catalog();
     for (tool, _) in NAMES {
-        let places: BTreeSet<String> = places(&desk, tool, "p", "x").into_iter().map(|it| it.0).collect();
+        let places: BTreeSet<String> = places(&tools, tool, "p", "x").into_iter().map(|it| it.0).collect();
         let schema = catalog.get(tool).expect("a tool").input_schema.value();
         for name in schema["properties"].as_object().expect("properties").keys() {
             let at = format!("/{name}");
             assert!(places.iter().any(|it| it.starts_with(&at)), "{tool} {name}: {places:?}");
         }
     }
-    let of = |tool: &str| places(&desk, tool, "p", "x").into_iter().map(|it| it.0).collect::<Vec<_>>();
+    let of = |tool: &str| places(&tools, tool, "p", "x").into_iter().map(|it| it.0).collect::<Vec<_>>();
     for (tool, place) in [
         ("list_active_patches", "/group"),
         ("create_patch", "/group"),
@@ -749,7 +752,7 @@ async fn no_place_for_a_text_is_forgotten() {
 
 #[tokio::test]
 async fn hostile_files_are_refused_or_opened_and_never_break_anything() {
-    let desk = ApprovalQueue::with(Settings { max_file_mb: 1, ..Settings::default() });
+    let tools = PatchTools::with(Settings { max_file_mb: 1, ..Settings::default() });
     let deep = format!("{}{}", "{\"patcher\":{\"boxes\":[{\"box\":".repeat(200), "}]}}".repeat(200));
     let files = [
         ("empty.maxpat", String::new()),
@@ -778,8 +781,8 @@ async fn hostile_files_are_refused_or_opened_and_never_break_anything() {
         ),
     ];
     for (name, text) in &files {
-        desk.write(name, text);
-        match desk.output("open_patch", json!({ "path": name })).await {
+        tools.write(name, text);
+        match tools.output("open_patch", json!({ "path": name })).await {
             Err(error) => {
                 assert!(matches!(error.code, Code::BadInput | Code::NotFound), "{name}: {error:?}");
                 assert!(error.message.len() < 1000, "{name}");
@@ -794,12 +797,12 @@ async fn hostile_files_are_refused_or_opened_and_never_break_anything() {
                     "render_patch",
                     "diff_patch",
                 ] {
-                    desk.ok(tool, json!({ "patch_id": id })).await;
+                    tools.ok(tool, json!({ "patch_id": id })).await;
                 }
-                assert_eq!(desk.ok("get_patch_dirty", json!({ "patch_id": id })).await["dirty"], false, "{name}");
-                desk.ok("save_patch", json!({ "patch_id": id })).await;
+                assert_eq!(tools.ok("get_patch_dirty", json!({ "patch_id": id })).await["dirty"], false, "{name}");
+                tools.ok("save_patch", json!({ "patch_id": id })).await;
                 assert_eq!(
-                    fs::read(desk.file(name)).expect("there"),
+                    fs::read(tools.file(name)).expect("there"),
                     text.as_bytes(),
                     "{name}: untouched is byte-identical"
                 );
@@ -810,20 +813,21 @@ async fn hostile_files_are_refused_or_opened_and_never_break_anything() {
 
 #[tokio::test]
 async fn an_abstraction_beside_the_patch_is_a_known_class() {
-    let desk = ApprovalQueue::new();
-    desk.write(
+    let tools = PatchTools::new();
+    tools.write(
         "voice.pd",
         "#N canvas 0 0 100 100 12;\n#X obj 1 1 inlet;\n#X obj 1 30 outlet~;\n#X obj 50 30 outlet;\n",
     );
-    let made = desk.ok("create_patch", json!({ "format": "pd", "path": "main.pd" })).await;
+    let made = tools.ok("create_patch", json!({ "format": "pd", "path": "main.pd" })).await;
     let id = made["patch_id"].clone();
-    let added = desk
+    let added = tools
         .ok("add_max_object", json!({ "patch_id": id, "obj_type": "voice", "position": [10, 10], "arguments": [3] }))
         .await;
     assert_eq!((&added["inlet_count"], &added["outlet_count"]), (&json!(1), &json!(2)));
-    let unknown = desk.no("add_max_object", json!({ "patch_id": id, "obj_type": "voyce", "position": [10, 10] })).await;
+    let unknown =
+        tools.no("add_max_object", json!({ "patch_id": id, "obj_type": "voyce", "position": [10, 10] })).await;
     assert_eq!(unknown.code, Code::BadInput);
-    let subs = desk.ok("get_subpatchers", json!({ "patch_id": id })).await;
+    let subs = tools.ok("get_subpatchers", json!({ "patch_id": id })).await;
     assert_eq!(
         (&subs["subpatchers"][0]["type"], &subs["subpatchers"][0]["embedded"]),
         (&json!("abstraction"), &json!(false))
@@ -833,32 +837,32 @@ async fn an_abstraction_beside_the_patch_is_a_known_class() {
 
 #[tokio::test]
 async fn only_so_many_patches_are_open_and_none_with_work_in_it_is_lost() {
-    let desk = ApprovalQueue::with(Settings { max_open: 2, ..Settings::default() });
-    let open = |alias: &'static str| desk.ok("create_patch", json!({ "alias": alias }));
+    let tools = PatchTools::with(Settings { max_open: 2, ..Settings::default() });
+    let open = |alias: &'static str| tools.ok("create_patch", json!({ "alias": alias }));
     open("one").await;
     open("two").await;
     let edit = |id: &'static str| {
-        desk.ok("add_max_object", json!({ "patch_id": id, "obj_type": "button", "position": [1, 1] }))
+        tools.ok("add_max_object", json!({ "patch_id": id, "obj_type": "button", "position": [1, 1] }))
     };
     edit("one").await;
     open("three").await;
-    assert_eq!(desk.patches.ids(), ["one", "three"], "the clean one that was used least recently went");
+    assert_eq!(tools.patches.ids(), ["one", "three"], "the clean one that was used least recently went");
     edit("three").await;
-    assert_eq!(desk.no("create_patch", json!({})).await.code, Code::Busy);
-    assert_eq!(desk.patches.ids(), ["one", "three"]);
+    assert_eq!(tools.no("create_patch", json!({})).await.code, Code::Busy);
+    assert_eq!(tools.patches.ids(), ["one", "three"]);
 }
 
 #[tokio::test]
 async fn watchers_hear_of_edits_and_not_of_previews() {
-    let desk = ApprovalQueue::new();
-    desk.ok("create_patch", json!({ "alias": "p" })).await;
-    let mut hub = desk.studio.studio.hub.listen();
+    let tools = PatchTools::new();
+    tools.ok("create_patch", json!({ "alias": "p" })).await;
+    let mut events = tools.studio.studio.events.listen(Event::is_change);
     let edits = json!([{ "op": "add", "obj_type": "button", "position": [1, 1] }]);
-    desk.ok("edit_patch", json!({ "patch_id": "p", "edits": edits, "dry_run": true })).await;
-    assert!(hub.try_recv().is_err());
-    desk.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
+    tools.ok("edit_patch", json!({ "patch_id": "p", "edits": edits, "dry_run": true })).await;
+    assert!(events.try_recv().is_err());
+    tools.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
     let mut heard = BTreeSet::new();
-    while let Ok(change) = hub.try_recv() {
+    while let Ok(Event::Changed(change)) = events.try_recv() {
         heard.insert(change);
     }
     for uri in ["patch://p", "patch://p/objects", "patch://console"] {
@@ -868,13 +872,13 @@ async fn watchers_hear_of_edits_and_not_of_previews() {
 
 #[tokio::test]
 async fn the_console_of_one_principal_is_not_cleared_by_another() {
-    let desk = ApprovalQueue::new();
-    desk.ok("create_patch", json!({ "alias": "p" })).await;
-    desk.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "button", "position": [1, 1] })).await;
-    desk.ok("get_console_log", json!({ "clear": true })).await;
-    assert_eq!(desk.ok("get_console_log", json!({})).await["count"], 0);
+    let tools = PatchTools::new();
+    tools.ok("create_patch", json!({ "alias": "p" })).await;
+    tools.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "button", "position": [1, 1] })).await;
+    tools.ok("get_console_log", json!({ "clear": true })).await;
+    assert_eq!(tools.ok("get_console_log", json!({})).await["count"], 0);
     let call = Call::new(principal("other"), "get_console_log", json!({}));
-    let Outcome::Done(Ok(seen)) = pipeline::run(&desk.studio.studio, call).await.into_outcome() else {
+    let Outcome::Done(Ok(seen)) = pipeline::run(&tools.studio.studio, call).await.into_outcome() else {
         panic!("refused")
     };
     assert_eq!(seen.value["count"], 1);
@@ -882,11 +886,11 @@ async fn the_console_of_one_principal_is_not_cleared_by_another() {
 
 #[tokio::test]
 async fn readers_and_writers_at_once_see_whole_revisions() {
-    let desk = Arc::new(ApprovalQueue::new());
-    desk.ok("create_patch", json!({ "alias": "p" })).await;
+    let tools = Arc::new(PatchTools::new());
+    tools.ok("create_patch", json!({ "alias": "p" })).await;
     let mut work = tokio::task::JoinSet::new();
     for n in 0..8 {
-        let desk = Arc::clone(&desk);
+        let tools = Arc::clone(&tools);
         work.spawn(async move {
             for m in 0..10 {
                 let edits = json!([
@@ -894,8 +898,8 @@ async fn readers_and_writers_at_once_see_whole_revisions() {
                     { "op": "add", "obj_type": "button", "position": [n * 40, m * 40 + 20], "as": "$b" },
                     { "op": "connect", "src_varname": "$a", "outlet": 0, "dst_varname": "$b", "inlet": 0 },
                 ]);
-                desk.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
-                let info = desk.ok("get_patch_info", json!({ "patch_id": "p" })).await;
+                tools.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
+                let info = tools.ok("get_patch_info", json!({ "patch_id": "p" })).await;
                 let (boxes, cords) = (info["object_count"].as_u64(), info["patchline_count"].as_u64());
                 assert_eq!(boxes, cords.map(|it| it * 2), "no half of a batch is ever seen");
             }
@@ -904,61 +908,61 @@ async fn readers_and_writers_at_once_see_whole_revisions() {
     while let Some(done) = work.join_next().await {
         done.expect("no task broke");
     }
-    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"], 81);
+    assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"], 81);
 }
 
 #[tokio::test]
 async fn the_demo_patch_is_laid_out_once_and_is_sound() {
-    let desk = ApprovalQueue::new();
-    let home = Home::at(desk.studio.home.path());
-    assert!(demo::show_patch(&desk.studio.studio, &home).await.expect("a folder"));
-    let info = desk.ok("get_patch_info", json!({ "patch_id": "demo" })).await;
+    let tools = PatchTools::new();
+    let home = Home::at(tools.studio.home.path());
+    assert!(demo::show_patch(&tools.studio.studio, &home).await.expect("a folder"));
+    let info = tools.ok("get_patch_info", json!({ "patch_id": "demo" })).await;
     assert_eq!(
         (&info["object_count"], &info["patchline_count"], &info["dirty"]),
         (&json!(5), &json!(4), &json!(false))
     );
-    assert_eq!(desk.ok("validate_layout", json!({ "patch_id": "demo" })).await["clean"], true);
-    let found = desk.ok("open_patch", json!({ "path": "demo.maxpat" })).await;
+    assert_eq!(tools.ok("validate_layout", json!({ "patch_id": "demo" })).await["clean"], true);
+    let found = tools.ok("open_patch", json!({ "path": "demo.maxpat" })).await;
     assert_eq!(found["diagnostics"], json!([]));
     // A person's own edits survive the next start.
-    desk.ok("remove_max_object", json!({ "patch_id": "demo", "varname": "freq" })).await;
-    desk.ok("save_patch", json!({ "patch_id": "demo" })).await;
-    assert!(demo::show_patch(&desk.studio.studio, &home).await.expect("a folder"));
-    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "demo" })).await["object_count"], 4);
+    tools.ok("remove_max_object", json!({ "patch_id": "demo", "varname": "freq" })).await;
+    tools.ok("save_patch", json!({ "patch_id": "demo" })).await;
+    assert!(demo::show_patch(&tools.studio.studio, &home).await.expect("a folder"));
+    assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "demo" })).await["object_count"], 4);
 }
 
 #[tokio::test]
 async fn a_box_whose_key_holds_a_slash_can_be_reached() {
-    let desk = ApprovalQueue::new();
+    let tools = PatchTools::new();
     let file = r#"{"patcher":{"boxes":[{"box":{"id":"a/b","maxclass":"newobj","text":"p x","patching_rect":[0.0,0.0,50.0,22.0],"patcher":{"boxes":[{"box":{"id":"50%","maxclass":"newobj","text":"p y","patching_rect":[0.0,0.0,50.0,22.0],"patcher":{"boxes":[],"lines":[]}}}],"lines":[]}}}],"lines":[]}}"#;
-    desk.write("odd.maxpat", file);
-    desk.ok("open_patch", json!({ "path": "odd.maxpat", "alias": "o" })).await;
-    let listed = desk.ok("get_subpatchers", json!({ "patch_id": "o", "recursive": true })).await;
+    tools.write("odd.maxpat", file);
+    tools.ok("open_patch", json!({ "path": "odd.maxpat", "alias": "o" })).await;
+    let listed = tools.ok("get_subpatchers", json!({ "patch_id": "o", "recursive": true })).await;
     let ids: Vec<&str> =
         listed["subpatchers"].as_array().expect("rows").iter().filter_map(|it| it["patch_id"].as_str()).collect();
     assert_eq!(ids, ["o/~1", "o/~1/50%"]);
     for id in ids {
         let made =
-            desk.ok("add_max_object", json!({ "patch_id": id, "obj_type": "button", "position": [9, 90] })).await;
+            tools.ok("add_max_object", json!({ "patch_id": id, "obj_type": "button", "position": [9, 90] })).await;
         assert_eq!(made["patch_id"], id);
     }
     // Its id in the file would not fit into a path of keys, so it has a key of its own.
-    assert_eq!(desk.ok("get_object_io_info", json!({ "patch_id": "o", "varname": "~1" })).await["varname"], "~1");
-    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "o/x" })).await["patch_id"], "o/~1");
-    assert_eq!(desk.ok("get_parent_patcher", json!({ "patch_id": "o/~1/50%" })).await["parent_id"], "o/~1");
+    assert_eq!(tools.ok("get_object_io_info", json!({ "patch_id": "o", "varname": "~1" })).await["varname"], "~1");
+    assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "o/x" })).await["patch_id"], "o/~1");
+    assert_eq!(tools.ok("get_parent_patcher", json!({ "patch_id": "o/~1/50%" })).await["parent_id"], "o/~1");
 }
 
 #[tokio::test]
 async fn the_console_gives_fifty_lines_unless_another_number_is_asked_for() {
-    let desk = ApprovalQueue::new();
-    desk.write("a.maxpat", demo::PATCH);
-    let id = desk.ok("open_patch", json!({ "path": "a.maxpat" })).await["patch_id"].clone();
+    let tools = PatchTools::new();
+    tools.write("a.maxpat", demo::PATCH);
+    let id = tools.ok("open_patch", json!({ "path": "a.maxpat" })).await["patch_id"].clone();
     for n in 0..70 {
         let made = json!({ "patch_id": id, "obj_type": "button", "position": [n, n] });
-        desk.ok("add_max_object", made).await;
+        tools.ok("add_max_object", made).await;
     }
     let count = async |arguments: Value| {
-        let log = desk.ok("get_console_log", arguments).await;
+        let log = tools.ok("get_console_log", arguments).await;
         assert_eq!(log["logs"].as_array().map(|it| json!(it.len())), Some(log["count"].clone()), "{log}");
         log["count"].as_u64().unwrap_or_default()
     };
@@ -967,7 +971,7 @@ async fn the_console_gives_fifty_lines_unless_another_number_is_asked_for() {
     assert!(count(json!({ "lines": 1000 })).await >= 70, "all of them are kept");
     // The newest are shown.
     let (few, all) =
-        (desk.ok("get_console_log", json!({})).await, desk.ok("get_console_log", json!({ "lines": 1000 })).await);
+        (tools.ok("get_console_log", json!({})).await, tools.ok("get_console_log", json!({ "lines": 1000 })).await);
     let last = |log: &Value| log["logs"].as_array().and_then(|it| it.last().cloned());
     assert_eq!(last(&few), last(&all));
 }

@@ -13,10 +13,10 @@ use conductor_core::error::{Code, ToolError};
 use conductor_gateway::pipeline::Reply;
 use conductor_gateway::pipeline::call::{Content, Outcome};
 use conductor_gateway::secrets::{Secrets, SystemKeys};
-use conductor_gateway::tools::plugins::{look, reach::Means};
+use conductor_gateway::tools::plugins::{look, reach::PluginAccess};
 use conductor_hosts::files::Files;
 use conductor_hosts::plugin::Limits;
-use conductor_hosts::plugin::process::{Fault, Launch, NoAnswers, Over};
+use conductor_hosts::plugin::process::{Launch, NoAnswers, Over, PluginError};
 use conductor_hosts::plugin::runner::{QUEUE, Runner};
 use conductor_hosts::system::{CountingIds, RealClock};
 use conductor_hosts::web::{self, Web};
@@ -87,13 +87,13 @@ async fn the_nine_abusive_handlers_are_stopped_and_the_next_call_works() {
     for (name, _, ends) in NINE {
         let before = runner.pid();
         let fault = runner.call(&format!("x.{name}"), &json!({})).await.expect_err(name);
-        let end = if let Fault::Over(over, _) = &fault {
+        let end = if let PluginError::Over(over, _) = &fault {
             match over {
                 Over::Time => End::Time,
                 Over::Memory => End::Memory,
             }
         } else {
-            assert!(matches!(fault, Fault::Threw(_)), "{name}: {fault}");
+            assert!(matches!(fault, PluginError::Threw(_)), "{name}: {fault}");
             End::Threw
         };
         assert!(ends.contains(&end), "{name}: {fault}");
@@ -110,7 +110,7 @@ async fn the_nine_abusive_handlers_are_stopped_and_the_next_call_works() {
         "require('process')",
     ] {
         let runner = self::runner(&plugin(&[("friend", friend)]), TIGHT);
-        assert!(matches!(runner.call("x.friend", &json!({})).await, Err(Fault::Threw(_))), "{friend}");
+        assert!(matches!(runner.call("x.friend", &json!({})).await, Err(PluginError::Threw(_))), "{friend}");
         adds(&runner).await;
     }
 }
@@ -121,7 +121,7 @@ async fn memory_runs_out_before_time_when_there_is_enough_time() {
     let runner = runner(&kept, Limits { cpu_ms: 20_000, heap_mb: 8, stack_kb: 256 });
     let fault = runner.call("x.kept", &json!({})).await.unwrap_err();
     assert!(
-        matches!(&fault, Fault::Over(Over::Memory, thrown) if thrown.place.as_deref().is_none_or(|it| it.starts_with("x.js:"))),
+        matches!(&fault, PluginError::Over(Over::Memory, thrown) if thrown.place.as_deref().is_none_or(|it| it.starts_with("x.js:"))),
         "{fault}"
     );
     adds(&runner).await;
@@ -132,7 +132,7 @@ async fn memory_runs_out_before_time_when_there_is_enough_time() {
 async fn without_a_tight_limit_the_same_work_is_done() {
     let work = plugin(&[("work", "let n = 0; for (let i = 0; i < 3e6; i++) n += i; return n")]);
     let tight = Limits { cpu_ms: 10, ..TIGHT };
-    assert!(matches!(runner(&work, tight).call("x.work", &json!({})).await, Err(Fault::Over(Over::Time, _))));
+    assert!(matches!(runner(&work, tight).call("x.work", &json!({})).await, Err(PluginError::Over(Over::Time, _))));
     let generous = Limits { cpu_ms: 30_000, ..TIGHT };
     assert_eq!(runner(&work, generous).call("x.work", &json!({})).await, Ok(json!(4_499_998_500_000_u64)));
 }
@@ -140,7 +140,7 @@ async fn without_a_tight_limit_the_same_work_is_done() {
 #[tokio::test]
 async fn a_loop_left_behind_is_paid_for_by_the_call_that_left_it() {
     let runner = runner(&plugin(&[("leaves", "(async () => { for (;;) await 0 })(); return 1")]), TIGHT);
-    assert!(matches!(runner.call("x.leaves", &json!({})).await, Err(Fault::Over(Over::Time, _))));
+    assert!(matches!(runner.call("x.leaves", &json!({})).await, Err(PluginError::Over(Over::Time, _))));
     adds(&runner).await;
     let timers = self::runner(
         &plugin(&[
@@ -167,7 +167,7 @@ async fn a_process_that_dies_is_started_anew() {
     adds(&runner).await;
     assert_eq!(runner.restarts(), 0);
     let fault = runner.call("x.native2", &json!({})).await.unwrap_err();
-    assert!(matches!(fault, Fault::Died(_) | Fault::Over(..)), "{fault}");
+    assert!(matches!(fault, PluginError::Died(_) | PluginError::Over(..)), "{fault}");
     adds(&runner).await;
     assert_eq!(runner.restarts(), 1);
 
@@ -230,7 +230,7 @@ async fn calls_wait_their_turn_and_a_crowd_is_turned_away() {
         async move { runner.call("x.slow", &json!({ "n": n })).await }
     });
     let ends = futures_util::future::join_all(calls).await;
-    let busy = ends.iter().filter(|it| matches!(it, Err(Fault::Busy(_)))).count();
+    let busy = ends.iter().filter(|it| matches!(it, Err(PluginError::Busy(_)))).count();
     let done = ends.iter().enumerate().filter(|(n, it)| **it == Ok(json!(n))).count();
     assert_eq!((busy, done), (19, QUEUE + 1));
 }
@@ -256,7 +256,7 @@ async fn files_of_both_kinds_are_read_and_faults_have_their_line() {
         .call("x.bad", &json!({}))
         .await
         .unwrap_err();
-    let Fault::Threw(thrown) = thrown else { panic!("{thrown}") };
+    let PluginError::Threw(thrown) = thrown else { panic!("{thrown}") };
     assert_eq!((thrown.code.as_deref(), thrown.place.as_deref()), (Some("NOT_FOUND"), Some("x.js:2:25")), "{thrown}");
 }
 
@@ -300,10 +300,10 @@ async fn what_is_given_works() {
 // --------------------
 
 /// A studio with a folder of plugins.
-struct Room {
+struct PluginStudio {
     test: TestStudio,
     plugins: Arc<Plugins>,
-    means: Means,
+    means: PluginAccess,
     log: Arc<Mutex<Vec<u8>>>,
     _scratch: tempfile::TempDir,
     scratch: PathBuf,
@@ -322,7 +322,7 @@ impl std::io::Write for Sink {
     }
 }
 
-impl Room {
+impl PluginStudio {
     fn new() -> Self {
         let test = TestStudio::new();
         std::fs::create_dir_all(test.home.path().join("plugins")).unwrap();
@@ -337,12 +337,12 @@ impl Room {
             ids.clone(),
             Arc::clone(&test.studio.scrubber),
         );
-        let means = Means { files, web: Web::new(web::system_tls().unwrap()), secrets, ids };
+        let means = PluginAccess { files, web: Web::new(web::system_tls().unwrap()), secrets, ids };
         let log: Arc<Mutex<Vec<u8>>> = Arc::default();
         let sink = Log::new(Arc::new(RealClock::new()), Box::new(Sink(Arc::clone(&log))));
         let plugins = Plugins::new(&test.studio, PROGRAM.into(), means.clone(), &sink);
         let path = scratch.path().canonicalize().unwrap();
-        Room { test, plugins, means, log, _scratch: scratch, scratch: path }
+        PluginStudio { test, plugins, means, log, _scratch: scratch, scratch: path }
     }
 
     fn write(&self, file: &str, source: &str) {
@@ -438,81 +438,81 @@ fn greeter(word: &str) -> String {
 
 #[tokio::test]
 async fn a_file_is_found_enabled_called_and_taken_away() {
-    let room = Room::new();
-    room.write("greeter.js", &greeter("Hello"));
-    room.write("notes.txt", "not a plugin");
-    room.configure("").await;
-    assert_eq!(room.status("greeter").0, Status::Disabled);
-    assert_eq!(room.plugins.reports().len(), 1);
-    assert!(!room.has("greeter.greet"), "found is not enabled");
+    let fixture = PluginStudio::new();
+    fixture.write("greeter.js", &greeter("Hello"));
+    fixture.write("notes.txt", "not a plugin");
+    fixture.configure("").await;
+    assert_eq!(fixture.status("greeter").0, Status::Disabled);
+    assert_eq!(fixture.plugins.reports().len(), 1);
+    assert!(!fixture.has("greeter.greet"), "found is not enabled");
 
-    room.configure("[plugins.greeter]\nenabled = true\n").await;
-    assert_eq!(room.status("greeter").0, Status::Disabled, "nobody has seen it: there is no pin");
-    assert!(room.status("greeter").1.unwrap().contains("no pin"));
+    fixture.configure("[plugins.greeter]\nenabled = true\n").await;
+    assert_eq!(fixture.status("greeter").0, Status::Disabled, "nobody has seen it: there is no pin");
+    assert!(fixture.status("greeter").1.unwrap().contains("no pin"));
 
-    let row = room.row("greeter", "").await;
-    room.configure(&row).await;
-    assert_eq!(room.status("greeter"), (Status::Ready, None));
-    assert_eq!(room.text("greeter.greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
-    assert_eq!(room.text("greeter_greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
-    assert_eq!(room.error("greeter.greet", json!({ "who": 1 })).await.code, Code::BadInput);
+    let row = fixture.row("greeter", "").await;
+    fixture.configure(&row).await;
+    assert_eq!(fixture.status("greeter"), (Status::Ready, None));
+    assert_eq!(fixture.text("greeter.greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
+    assert_eq!(fixture.text("greeter_greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
+    assert_eq!(fixture.error("greeter.greet", json!({ "who": 1 })).await.code, Code::BadInput);
     assert_eq!(
-        room.error("greeter.greet", json!({ "who": "a", "more": 1 })).await.code,
+        fixture.error("greeter.greet", json!({ "who": "a", "more": 1 })).await.code,
         Code::BadInput,
         "closed, though its author said nothing"
     );
 
-    let pid = room.plugins.reports()[0].pid;
-    room.plugins.look().await;
-    assert_eq!(room.plugins.reports()[0].pid, pid, "nothing changed, nothing is started");
+    let pid = fixture.plugins.reports()[0].pid;
+    fixture.plugins.look().await;
+    assert_eq!(fixture.plugins.reports()[0].pid, pid, "nothing changed, nothing is started");
 
-    room.configure(&row.replace("enabled = true", "enabled = false")).await;
-    assert!(!room.has("greeter.greet"));
-    assert!(!room.call("greeter.greet", json!({ "who": "Ada" })).await.is_ok());
-    std::fs::remove_file(room.plugins.folder().join("greeter.js")).unwrap();
-    room.configure(&row).await;
-    assert_eq!(room.status("greeter"), (Status::InitFailed, Some("plugins/greeter.js is not there".into())));
+    fixture.configure(&row.replace("enabled = true", "enabled = false")).await;
+    assert!(!fixture.has("greeter.greet"));
+    assert!(!fixture.call("greeter.greet", json!({ "who": "Ada" })).await.is_ok());
+    std::fs::remove_file(fixture.plugins.folder().join("greeter.js")).unwrap();
+    fixture.configure(&row).await;
+    assert_eq!(fixture.status("greeter"), (Status::InitFailed, Some("plugins/greeter.js is not there".into())));
 }
 
 #[tokio::test]
 async fn a_changed_file_is_refused_until_a_person_enables_it_again() {
-    let room = Room::new();
-    room.enabled("greeter", &greeter("Hello"), "").await;
-    let row = room.row("greeter", "").await;
+    let fixture = PluginStudio::new();
+    fixture.enabled("greeter", &greeter("Hello"), "").await;
+    let row = fixture.row("greeter", "").await;
     let who = json!({ "who": "Ada" });
 
-    room.write("greeter.js", &greeter("Hallo"));
-    room.plugins.look().await;
-    assert_eq!(room.status("greeter").0, Status::PinMismatch);
-    assert!(room.has("greeter.greet"), "whoever calls it is told why");
-    let written = room.test.journal.written().len();
-    let error = room.error("greeter.greet", who.clone()).await;
+    fixture.write("greeter.js", &greeter("Hallo"));
+    fixture.plugins.look().await;
+    assert_eq!(fixture.status("greeter").0, Status::PinMismatch);
+    assert!(fixture.has("greeter.greet"), "whoever calls it is told why");
+    let written = fixture.test.journal.written().len();
+    let error = fixture.error("greeter.greet", who.clone()).await;
     assert_eq!(error.code, Code::PinMismatch);
     assert!(error.message.contains("conductor plugins enable greeter"), "{}", error.message);
-    assert_eq!(room.test.journal.written().len(), written + 1, "the refusal is on record");
-    assert_eq!(room.failed_events(), 1);
+    assert_eq!(fixture.test.journal.written().len(), written + 1, "the refusal is on record");
+    assert_eq!(fixture.failed_events(), 1);
 
     // The same after a restart, when nothing of the old file is in memory.
     let again = Plugins::new(
-        &room.test.studio,
+        &fixture.test.studio,
         PROGRAM.into(),
-        room.means.clone(),
+        fixture.means.clone(),
         &Log::new(Arc::new(RealClock::new()), Box::new(std::io::sink())),
     );
-    room.test.studio.edit_catalog(|catalog| catalog.remove("greeter.greet"));
+    fixture.test.studio.edit_catalog(|catalog| catalog.remove("greeter.greet"));
     again.set_rows(&config::load(&row).config.unwrap().plugins);
     again.look().await;
-    assert_eq!(room.error("greeter.greet", who.clone()).await.code, Code::PinMismatch);
+    assert_eq!(fixture.error("greeter.greet", who.clone()).await.code, Code::PinMismatch);
 
     // A file that no longer loads is changed too.
-    room.write("greeter.js", "export default {");
-    room.plugins.look().await;
-    assert_eq!(room.status("greeter").0, Status::PinMismatch);
+    fixture.write("greeter.js", "export default {");
+    fixture.plugins.look().await;
+    assert_eq!(fixture.status("greeter").0, Status::PinMismatch);
 
-    room.write("greeter.js", &greeter("Hallo"));
-    room.configure(&room.row("greeter", "").await).await;
-    assert_eq!(room.text("greeter.greet", who).await, "Hallo, Ada!");
-    assert!(room.test.studio.pin_fault(room.test.studio.catalog().get("greeter.greet").unwrap()).is_none());
+    fixture.write("greeter.js", &greeter("Hallo"));
+    fixture.configure(&fixture.row("greeter", "").await).await;
+    assert_eq!(fixture.text("greeter.greet", who).await, "Hallo, Ada!");
+    assert!(fixture.test.studio.pin_fault(fixture.test.studio.catalog().get("greeter.greet").unwrap()).is_none());
 }
 
 /// The negative control of the pin: without comparing, the changed file would have been run.
@@ -527,23 +527,26 @@ async fn the_changed_file_would_have_run() {
         Arc::new(|_| Err("changed".into())),
         Arc::new(NoAnswers),
     );
-    assert_eq!(compared.call("greeter.greet", &json!({ "who": "Ada" })).await, Err(Fault::Changed("changed".into())));
+    assert_eq!(
+        compared.call("greeter.greet", &json!({ "who": "Ada" })).await,
+        Err(PluginError::Changed("changed".into()))
+    );
 }
 
 #[tokio::test]
 async fn a_definition_that_is_another_each_time_is_a_mismatch() {
-    let room = Room::new();
-    room.write("greeter.js", &greeter("Hello").replace("'Greets by name.'", "'Greets ' + Math.random()"));
-    room.configure(&room.row("greeter", "").await).await;
-    assert_eq!(room.status("greeter").0, Status::PinMismatch);
-    assert!(!room.has("greeter.greet"), "what was seen once was never loaded, so there is nothing to show");
+    let fixture = PluginStudio::new();
+    fixture.write("greeter.js", &greeter("Hello").replace("'Greets by name.'", "'Greets ' + Math.random()"));
+    fixture.configure(&fixture.row("greeter", "").await).await;
+    assert_eq!(fixture.status("greeter").0, Status::PinMismatch);
+    assert!(!fixture.has("greeter.greet"), "what was seen once was never loaded, so there is nothing to show");
 }
 
 #[tokio::test]
 async fn what_deceives_or_takes_a_name_does_not_load() {
-    let room = Room::new();
-    room.enabled("greeter", &greeter("Hello"), "").await;
-    let sound = room.row("greeter", "").await;
+    let fixture = PluginStudio::new();
+    fixture.enabled("greeter", &greeter("Hello"), "").await;
+    let sound = fixture.row("greeter", "").await;
     for (what, from, to) in [
         ("zero-width", "'Greets by name.'", "'Greets\u{200b} by name.'"),
         ("bidi", "'Greets by name.'", "'Greets \u{202e}eman yb'"),
@@ -557,11 +560,11 @@ async fn what_deceives_or_takes_a_name_does_not_load() {
     ] {
         let source = greeter("Hello").replace(from, to);
         assert_ne!(source, greeter("Hello"), "{what}");
-        room.write("greeter.js", &source);
+        fixture.write("greeter.js", &source);
         // Even a person who wrote the pin by hand does not get it in: it never gets that far.
-        room.configure("").await;
-        room.configure(&sound).await;
-        assert_ne!(room.status("greeter").0, Status::Ready, "{what}");
+        fixture.configure("").await;
+        fixture.configure(&sound).await;
+        assert_ne!(fixture.status("greeter").0, Status::Ready, "{what}");
         let faults = look(&launch(&source, TIGHT)).await.expect_err(what);
         assert!(!faults.is_empty());
         // Negative control: a host that runs whatever the file exports would have run it.
@@ -577,13 +580,13 @@ async fn what_deceives_or_takes_a_name_does_not_load() {
     let twin = greeter("Hello")
         .replace("name: 'greeter'", "name: 'greeter-x'")
         .replace("'greeter.greet'", "'greeter-x.greet'");
-    room.write("greeter.js", &greeter("Hello"));
-    room.write("twin.js", &twin);
-    let twin_row = room.row("twin", "file = \"twin.js\"").await;
-    room.configure(&format!("{sound}{twin_row}")).await;
-    assert_eq!(room.status("twin").0, Status::InitFailed, "it calls itself something else");
-    room.configure(&format!("{sound}{}", twin_row.replace("[plugins.twin]", "[plugins.greeter-x]"))).await;
-    assert_eq!((room.status("greeter").0, room.status("greeter-x").0), (Status::Ready, Status::Ready));
+    fixture.write("greeter.js", &greeter("Hello"));
+    fixture.write("twin.js", &twin);
+    let twin_row = fixture.row("twin", "file = \"twin.js\"").await;
+    fixture.configure(&format!("{sound}{twin_row}")).await;
+    assert_eq!(fixture.status("twin").0, Status::InitFailed, "it calls itself something else");
+    fixture.configure(&format!("{sound}{}", twin_row.replace("[plugins.twin]", "[plugins.greeter-x]"))).await;
+    assert_eq!((fixture.status("greeter").0, fixture.status("greeter-x").0), (Status::Ready, Status::Ready));
 }
 
 const CONFIGURED: &str = "export default { name: 'tuner', version: '1', description: 'Tunes.',\n\
@@ -593,13 +596,13 @@ const CONFIGURED: &str = "export default { name: 'tuner', version: '1', descript
 
 #[tokio::test]
 async fn a_configuration_is_held_to_the_plugins_own_schema() {
-    let room = Room::new();
-    room.write("tuner.js", CONFIGURED);
-    let row = room.row("tuner", "").await;
+    let fixture = PluginStudio::new();
+    fixture.write("tuner.js", CONFIGURED);
+    let row = fixture.row("tuner", "").await;
     let reason = async |more: &str| {
-        room.configure(&format!("{row}{more}")).await;
-        assert_eq!(room.status("tuner").0, Status::NotConfigured, "{more}");
-        room.status("tuner").1.unwrap()
+        fixture.configure(&format!("{row}{more}")).await;
+        assert_eq!(fixture.status("tuner").0, Status::NotConfigured, "{more}");
+        fixture.status("tuner").1.unwrap()
     };
     assert!(reason("").await.contains("[plugins.tuner] config: \"pitch\" is a required property"));
     assert!(reason("config = { pitch = 20 }\n").await.contains("config.pitch: 20 is less than"));
@@ -609,19 +612,19 @@ async fn a_configuration_is_held_to_the_plugins_own_schema() {
     );
     assert_eq!(reason("config = { pitch = 440 }\n").await, "`conductor secrets set tuner.key` is missing");
 
-    room.means.secrets.set("tuner.key", "canary-7d1f", vec!["api.example.org".into()], true).unwrap();
-    room.configure("").await;
-    room.configure(&format!("{row}config = {{ pitch = 444 }}\n")).await;
-    let (status, reason) = room.status("tuner");
+    fixture.means.secrets.set("tuner.key", "canary-7d1f", vec!["api.example.org".into()], true).unwrap();
+    fixture.configure("").await;
+    fixture.configure(&format!("{row}config = {{ pitch = 444 }}\n")).await;
+    let (status, reason) = fixture.status("tuner");
     assert_eq!(status, Status::InitFailed);
     assert!(
         reason.as_deref().is_some_and(|it| it.starts_with("onLoad: tuner.js:3:") && it.ends_with("never 444")),
         "{reason:?}"
     );
-    room.configure(&format!("{row}config = {{ pitch = 440 }}\n")).await;
-    let told = room.text("tuner.pitch", json!({})).await;
+    fixture.configure(&format!("{row}config = {{ pitch = 440 }}\n")).await;
+    let told = fixture.text("tuner.pitch", json!({})).await;
     assert_eq!(told, "440 {{secret:tuner.key}}", "a handle, and never the value");
-    let log = || String::from_utf8(room.log.lock().unwrap().clone()).unwrap();
+    let log = || String::from_utf8(fixture.log.lock().unwrap().clone()).unwrap();
     while !log().contains("plugin tuner: tuned to 440") {
         tokio::task::yield_now().await;
     }
@@ -630,7 +633,7 @@ async fn a_configuration_is_held_to_the_plugins_own_schema() {
 
 #[tokio::test]
 async fn every_key_of_a_row_changes_something() {
-    let room = Room::new();
+    let fixture = PluginStudio::new();
     let source = plugin(&[
         ("ask", "return 'done'"),
         ("flaky", "globalThis.n = (globalThis.n ?? 0) + 1; if (globalThis.n < 3) throw new Error('not yet'); return String(globalThis.n)"),
@@ -638,40 +641,40 @@ async fn every_key_of_a_row_changes_something() {
         ("eat", "const a = new Uint8Array(6 << 20); return String(a.length)"),
     ])
     .replace("name: 'x.ask',", "name: 'x.ask', requiresApproval: true,");
-    room.enabled("x", &source, "").await;
-    assert_eq!(room.text("x.ask", json!({})).await, "APPROVAL_REQUIRED");
-    assert_eq!(room.text("x.flaky", json!({})).await, "INTERNAL");
-    assert_eq!(room.text("x.spin", json!({})).await, "spun");
-    assert_eq!(room.text("x.eat", json!({})).await, (6 << 20).to_string());
-    let tier = |tool: &str| room.test.studio.catalog().get(tool).unwrap().tier.to_string();
+    fixture.enabled("x", &source, "").await;
+    assert_eq!(fixture.text("x.ask", json!({})).await, "APPROVAL_REQUIRED");
+    assert_eq!(fixture.text("x.flaky", json!({})).await, "INTERNAL");
+    assert_eq!(fixture.text("x.spin", json!({})).await, "spun");
+    assert_eq!(fixture.text("x.eat", json!({})).await, (6 << 20).to_string());
+    let tier = |tool: &str| fixture.test.studio.catalog().get(tool).unwrap().tier.to_string();
     assert_eq!((tier("x.ask"), tier("x.spin")), ("HardwareIO".into(), "Stateful".into()));
 
     let more = "retry = \"always\"\ncpu_ms = 10\nheap_mb = 4\ntimeout_ms = 543210\n[plugins.x.tools.\"x.ask\"]\nrequires_approval = false\ntier = \"Stateful\"\n\
                 [plugins.x.tools.\"x.add\"]\ntier = \"ReadOnly\"\nrequires_approval = true";
-    room.configure(&room.row("x", more).await).await;
-    assert_eq!(room.text("x.ask", json!({})).await, "done");
+    fixture.configure(&fixture.row("x", more).await).await;
+    assert_eq!(fixture.text("x.ask", json!({})).await, "done");
     assert_eq!((tier("x.ask"), tier("x.add")), ("Stateful".into(), "ReadOnly".into()));
-    assert_eq!(room.text("x.add", json!({})).await, "APPROVAL_REQUIRED");
-    assert_eq!(room.patiently("x.flaky").await, "3", "tried again until it worked");
-    assert_eq!(room.text("x.spin", json!({})).await, "TIMEOUT");
-    assert_eq!(room.patiently("x.eat").await, "INTERNAL");
-    assert_eq!(room.test.studio.catalog().get("x.spin").unwrap().timeout_ms, 543_210);
-    room.configure(&room.row("x", "retry = \"never\"").await).await;
-    assert!(!room.test.studio.catalog().get("x.flaky").unwrap().retries());
+    assert_eq!(fixture.text("x.add", json!({})).await, "APPROVAL_REQUIRED");
+    assert_eq!(fixture.patiently("x.flaky").await, "3", "tried again until it worked");
+    assert_eq!(fixture.text("x.spin", json!({})).await, "TIMEOUT");
+    assert_eq!(fixture.patiently("x.eat").await, "INTERNAL");
+    assert_eq!(fixture.test.studio.catalog().get("x.spin").unwrap().timeout_ms, 543_210);
+    fixture.configure(&fixture.row("x", "retry = \"never\"").await).await;
+    assert!(!fixture.test.studio.catalog().get("x.flaky").unwrap().retries());
 }
 
 /// A person's own wish to be asked makes a tool one of effects, which only a person of this machine
 /// answers.
 #[tokio::test]
 async fn a_persons_override_sets_the_tier() {
-    let room = Room::new();
+    let fixture = PluginStudio::new();
     let more = "[plugins.x.tools.\"x.add\"]\nrequires_approval = true";
-    room.write("x.js", &plugin(&[("plain", "return 2")]));
-    room.configure(&room.row("x", more).await).await;
-    let tier = |tool: &str| room.test.studio.catalog().get(tool).unwrap().tier.to_string();
+    fixture.write("x.js", &plugin(&[("plain", "return 2")]));
+    fixture.configure(&fixture.row("x", more).await).await;
+    let tier = |tool: &str| fixture.test.studio.catalog().get(tool).unwrap().tier.to_string();
     assert_eq!((tier("x.add"), tier("x.plain")), ("HardwareIO".into(), "Stateful".into()));
-    assert_eq!(room.text("x.add", json!({})).await, "APPROVAL_REQUIRED");
-    let records = room.test.studio.desk.store().read(|pending| pending.iter().cloned().collect::<Vec<_>>());
+    assert_eq!(fixture.text("x.add", json!({})).await, "APPROVAL_REQUIRED");
+    let records = fixture.test.studio.approvals.store().read(|pending| pending.iter().cloned().collect::<Vec<_>>());
     let floors: Vec<_> = records.iter().map(|it| it.channel_floor).collect();
     assert_eq!(floors, [conductor_core::policy::Floor::Local]);
     assert!(records.iter().flat_map(|it| &it.facts).all(|it| !it.text.contains("Can be undone")), "{records:?}");
@@ -680,33 +683,37 @@ async fn a_persons_override_sets_the_tier() {
 
 #[tokio::test]
 async fn a_plugin_that_crashes_trips_its_own_breaker_and_no_other() {
-    let room = Room::new();
-    room.write("greeter.js", &greeter("Hello"));
-    room.write(
+    let fixture = PluginStudio::new();
+    fixture.write("greeter.js", &greeter("Hello"));
+    fixture.write(
         "x.js",
         &plugin(&[
             ("crash", "return new Array(4294967295).join('').length"),
             ("eat", "const a = []; for (;;) a.push(new Array(10000).fill(1))"),
         ]),
     );
-    let rows = format!("{}{}", room.row("greeter", "").await, room.row("x", "heap_mb = 4\ncpu_ms = 30000").await);
-    room.configure(&rows).await;
+    let rows = format!("{}{}", fixture.row("greeter", "").await, fixture.row("x", "heap_mb = 4\ncpu_ms = 30000").await);
+    fixture.configure(&rows).await;
     for _ in 0..5 {
-        assert_eq!(room.text("x.eat", json!({})).await, "INTERNAL");
-        assert_eq!(room.text("x.add", json!({ "a": 1, "b": 2 })).await, "{\"result\":3}", "its process is there again");
+        assert_eq!(fixture.text("x.eat", json!({})).await, "INTERNAL");
+        assert_eq!(
+            fixture.text("x.add", json!({ "a": 1, "b": 2 })).await,
+            "{\"result\":3}",
+            "its process is there again"
+        );
     }
-    assert_eq!(room.text("x.eat", json!({})).await, "CIRCUIT_OPEN");
-    let restarts = |name: &str| room.plugins.restarts().into_iter().find(|it| it.0 == name).unwrap().1;
+    assert_eq!(fixture.text("x.eat", json!({})).await, "CIRCUIT_OPEN");
+    let restarts = |name: &str| fixture.plugins.restarts().into_iter().find(|it| it.0 == name).unwrap().1;
     assert_eq!((restarts("x"), restarts("greeter")), (5, 0));
-    assert_eq!(room.text("x.add", json!({ "a": 1, "b": 2 })).await, "{\"result\":3}", "the breaker is the tool's");
-    assert_eq!(room.text("greeter.greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
+    assert_eq!(fixture.text("x.add", json!({ "a": 1, "b": 2 })).await, "{\"result\":3}", "the breaker is the tool's");
+    assert_eq!(fixture.text("greeter.greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
 }
 
 #[tokio::test]
 async fn a_long_result_is_cut_between_characters() {
-    let room = Room::new();
-    room.enabled("x", &plugin(&[("long", "return 'ü'.repeat(700000)")]), "").await;
-    let text = room.text("x.long", json!({})).await;
+    let fixture = PluginStudio::new();
+    fixture.enabled("x", &plugin(&[("long", "return 'ü'.repeat(700000)")]), "").await;
+    let text = fixture.text("x.long", json!({})).await;
     assert!(text.len() <= 1024 * 1024 && text.len() > 1024 * 1024 - 8, "{}", text.len());
     assert!(text.ends_with('…') && text.starts_with('ü'));
 }
@@ -720,31 +727,32 @@ const FILES: &str = "export default { name: 'x', version: '1', description: 'd',
 
 #[tokio::test]
 async fn files_are_reached_under_granted_roots_only() {
-    let room = Room::new();
+    let fixture = PluginStudio::new();
     for folder in ["songs", "out", "private"] {
-        std::fs::create_dir(room.scratch.join(folder)).unwrap();
+        std::fs::create_dir(fixture.scratch.join(folder)).unwrap();
     }
-    std::fs::write(room.scratch.join("songs/a.txt"), "la la").unwrap();
-    std::fs::write(room.scratch.join("private/p.txt"), "mine").unwrap();
-    std::os::unix::fs::symlink(room.scratch.join("private/p.txt"), room.scratch.join("songs/link.txt")).unwrap();
-    std::os::unix::fs::symlink(room.scratch.join("private"), room.scratch.join("songs/door")).unwrap();
-    let scratch = room.scratch.display();
+    std::fs::write(fixture.scratch.join("songs/a.txt"), "la la").unwrap();
+    std::fs::write(fixture.scratch.join("private/p.txt"), "mine").unwrap();
+    std::os::unix::fs::symlink(fixture.scratch.join("private/p.txt"), fixture.scratch.join("songs/link.txt")).unwrap();
+    std::os::unix::fs::symlink(fixture.scratch.join("private"), fixture.scratch.join("songs/door")).unwrap();
+    let scratch = fixture.scratch.display();
     let roots = format!(
         "[tools.filesystem]\nroots = [{{ name = \"songs\", path = \"{scratch}/songs\", write = true }}, {{ name = \"out\", path = \"{scratch}/out\", write = true }}, \
          {{ name = \"private\", path = \"{scratch}/private\", write = true }}]\n"
     );
-    room.write("x.js", FILES);
+    fixture.write("x.js", FILES);
     let ask = async |what: &str, path: &str, root: Option<&str>| {
         let mut arguments = json!({ "what": what, "path": path, "data": "new" });
         if let Some(root) = root {
             arguments["root"] = json!(root);
         }
-        room.text("x.do", arguments).await
+        fixture.text("x.do", arguments).await
     };
-    room.configure(&format!("{roots}{}", room.row("x", "").await)).await;
+    fixture.configure(&format!("{roots}{}", fixture.row("x", "").await)).await;
     assert_eq!(ask("read", "a.txt", None).await, "DENIED", "nothing is granted by itself");
 
-    room.configure(&format!("{roots}{}", room.row("x", "files_read = [\"songs\"]\nfiles_write = [\"out\"]").await))
+    fixture
+        .configure(&format!("{roots}{}", fixture.row("x", "files_read = [\"songs\"]\nfiles_write = [\"out\"]").await))
         .await;
     assert_eq!(ask("read", "a.txt", None).await, "la la");
     assert_eq!(ask("fs", "a.txt", None).await, "la la");
@@ -752,7 +760,7 @@ async fn files_are_reached_under_granted_roots_only() {
     assert!(ask("list", "", None).await.contains("\"name\":\"a.txt\",\"kind\":\"file\",\"size\":5"));
     assert!(ask("stat", "a.txt", None).await.contains("\"size\":5"));
     assert_eq!(ask("write", "sub/b.txt", None).await, "{\"path\":\"sub/b.txt\",\"size\":3}");
-    assert_eq!(std::fs::read_to_string(room.scratch.join("out/sub/b.txt")).unwrap(), "new");
+    assert_eq!(std::fs::read_to_string(fixture.scratch.join("out/sub/b.txt")).unwrap(), "new");
 
     for (what, path, root) in [
         ("read", "../private/p.txt", None),
@@ -774,10 +782,10 @@ async fn files_are_reached_under_granted_roots_only() {
     }
     // The naive way, which joins strings, would have read every one of those that are there.
     for path in ["songs/../private/p.txt", "songs/link.txt", "songs/door/p.txt"] {
-        assert_eq!(std::fs::read_to_string(room.scratch.join(path)).unwrap(), "mine");
+        assert_eq!(std::fs::read_to_string(fixture.scratch.join(path)).unwrap(), "mine");
     }
-    assert_eq!(std::fs::read_to_string(room.scratch.join("private/p.txt")).unwrap(), "mine");
-    assert_eq!(std::fs::read_to_string(room.scratch.join("songs/a.txt")).unwrap(), "la la");
+    assert_eq!(std::fs::read_to_string(fixture.scratch.join("private/p.txt")).unwrap(), "mine");
+    assert_eq!(std::fs::read_to_string(fixture.scratch.join("songs/a.txt")).unwrap(), "la la");
 }
 
 const FETCHES: &str = "export default { name: 'x', version: '1', description: 'd', tools: [\n\
@@ -822,30 +830,30 @@ async fn echo() -> (std::net::SocketAddr, Arc<Mutex<Vec<String>>>) {
 
 #[tokio::test]
 async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
-    let room = Room::new();
+    let fixture = PluginStudio::new();
     let (at, heads) = echo().await;
     let seen = || heads.lock().unwrap().len();
     let host = at.to_string();
-    room.write("x.js", FETCHES);
+    fixture.write("x.js", FETCHES);
     let get = async |path: &str, secret: Option<&str>, in_url: bool| {
         let mut arguments = json!({ "url": format!("http://{host}{path}"), "inUrl": in_url });
         if let Some(secret) = secret {
             arguments["secret"] = json!(secret);
         }
-        room.text("x.get", arguments).await
+        fixture.text("x.get", arguments).await
     };
     let web = format!("[tools.web]\nallow_hosts = [\"{host}\"]\nhttp_hosts = [\"{host}\"]\n");
-    room.configure(&format!("{web}{}", room.row("x", "").await)).await;
+    fixture.configure(&format!("{web}{}", fixture.row("x", "").await)).await;
     assert!(get("/", None, false).await.starts_with("DENIED"), "a host of web.fetch is no host of a plugin");
-    room.configure(&room.row("x", &format!("net = [\"{host}\"]")).await).await;
+    fixture.configure(&fixture.row("x", &format!("net = [\"{host}\"]")).await).await;
     assert!(get("/", None, false).await.starts_with("DENIED"), "and a plugin's host is no way into this machine");
     assert_eq!(seen(), 0);
 
-    room.means.secrets.set("api", "canary-91c2a7", vec![host.clone()], true).unwrap();
-    room.means.secrets.set("other", "canary-55aa01", vec!["api.example.org".into()], true).unwrap();
-    room.means.secrets.set("mine", "canary-0badf0", vec![host.clone()], true).unwrap();
-    let row = room.row("x", &format!("net = [\"{host}\"]\nsecrets = [\"api\", \"other\"]")).await;
-    room.configure(&format!("{web}{row}")).await;
+    fixture.means.secrets.set("api", "canary-91c2a7", vec![host.clone()], true).unwrap();
+    fixture.means.secrets.set("other", "canary-55aa01", vec!["api.example.org".into()], true).unwrap();
+    fixture.means.secrets.set("mine", "canary-0badf0", vec![host.clone()], true).unwrap();
+    let row = fixture.row("x", &format!("net = [\"{host}\"]\nsecrets = [\"api\", \"other\"]")).await;
+    fixture.configure(&format!("{web}{row}")).await;
     let plain = get("/a", None, false).await;
     assert!(
         plain.starts_with("200 get /a") && plain.contains("x-plain: p") && !plain.contains("authorization"),
@@ -870,7 +878,7 @@ async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
         "file:///etc/passwd",
         "http://user:pw@127.0.0.1/",
     ] {
-        let end = room.text("x.get", json!({ "url": url })).await;
+        let end = fixture.text("x.get", json!({ "url": url })).await;
         assert!(end.starts_with("DENIED") || end.starts_with("BAD_INPUT"), "{url}: {end}");
     }
     assert_eq!(seen(), before, "nothing of that was connected to");
@@ -980,7 +988,7 @@ fn example(name: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-impl Room {
+impl PluginStudio {
     async fn value(&self, tool: &str, arguments: Value) -> Value {
         let text = self.text(tool, arguments).await;
         serde_json::from_str(&text).unwrap_or(Value::String(text))
@@ -996,28 +1004,28 @@ impl Room {
 
 #[tokio::test]
 async fn the_set_list_is_kept_in_a_file() {
-    let room = Room::new();
-    room.write("setlist.js", &example("setlist"));
-    let row = room.row("setlist", "files_read = [\"studio\"]\nfiles_write = [\"studio\"]").await;
-    room.configure(&format!("{}{row}", room.studio_root())).await;
-    assert_eq!(room.value("setlist.show", json!({})).await["songs"], json!([]));
-    room.value("setlist.add", json!({ "title": "Opener", "tempo": 128, "minutes": 4 })).await;
-    room.value("setlist.add", json!({ "title": "Encore", "minutes": 6.5 })).await;
-    let list = room.value("setlist.add", json!({ "title": "Ballad", "place": 1, "key": "Am" })).await;
+    let fixture = PluginStudio::new();
+    fixture.write("setlist.js", &example("setlist"));
+    let row = fixture.row("setlist", "files_read = [\"studio\"]\nfiles_write = [\"studio\"]").await;
+    fixture.configure(&format!("{}{row}", fixture.studio_root())).await;
+    assert_eq!(fixture.value("setlist.show", json!({})).await["songs"], json!([]));
+    fixture.value("setlist.add", json!({ "title": "Opener", "tempo": 128, "minutes": 4 })).await;
+    fixture.value("setlist.add", json!({ "title": "Encore", "minutes": 6.5 })).await;
+    let list = fixture.value("setlist.add", json!({ "title": "Ballad", "place": 1, "key": "Am" })).await;
     assert_eq!(
         (&list["now"]["title"], &list["next"]["title"], &list["minutes"]),
         (&json!("Opener"), &json!("Ballad"), &json!(10.5))
     );
-    assert_eq!(room.text("setlist.add", json!({ "title": "Ballad" })).await, "BAD_INPUT");
-    assert_eq!(room.value("setlist.next", json!({})).await["now"]["title"], "Ballad");
+    assert_eq!(fixture.text("setlist.add", json!({ "title": "Ballad" })).await, "BAD_INPUT");
+    assert_eq!(fixture.value("setlist.next", json!({})).await["now"]["title"], "Ballad");
     assert_eq!(
-        room.value("setlist.remove", json!({ "title": "Opener" })).await["now"]["title"],
+        fixture.value("setlist.remove", json!({ "title": "Opener" })).await["now"]["title"],
         "Ballad",
         "what is on stays on"
     );
-    assert_eq!(room.value("setlist.next", json!({})).await["now"]["title"], "Encore");
-    assert_eq!(room.text("setlist.next", json!({})).await, "NOT_FOUND");
-    let kept: Value = serde_json::from_slice(&std::fs::read(room.scratch.join("setlist.json")).unwrap()).unwrap();
+    assert_eq!(fixture.value("setlist.next", json!({})).await["now"]["title"], "Encore");
+    assert_eq!(fixture.text("setlist.next", json!({})).await, "NOT_FOUND");
+    let kept: Value = serde_json::from_slice(&std::fs::read(fixture.scratch.join("setlist.json")).unwrap()).unwrap();
     assert_eq!(kept["at"], 1);
     assert_eq!(kept["songs"][0], json!({ "title": "Ballad", "key": "Am" }));
 }
@@ -1051,25 +1059,25 @@ async fn sounds_are_looked_up_with_a_key_nobody_sees() {
             stream.write_all(answer.as_bytes()).await.unwrap();
         }
     });
-    let room = Room::new();
-    room.write("freesound.js", &example("freesound"));
-    let row = room
+    let fixture = PluginStudio::new();
+    fixture.write("freesound.js", &example("freesound"));
+    let row = fixture
         .row("freesound", &format!("net = [\"{host}\"]\nconfig = {{ base = \"http://{host}/apiv2\", page_size = 3 }}"))
         .await;
     let text = format!("[tools.web]\nallow_hosts = [\"{host}\"]\nhttp_hosts = [\"{host}\"]\n{row}");
-    room.configure(&text).await;
+    fixture.configure(&text).await;
     assert_eq!(
-        room.status("freesound"),
+        fixture.status("freesound"),
         (Status::NotConfigured, Some("`conductor secrets set freesound.token` is missing".into()))
     );
 
-    room.means.secrets.set("freesound.token", "canary-token-4412", vec![host.clone()], true).unwrap();
-    room.configure("").await;
-    room.configure(&text).await;
-    let found = room.value("freesound.search", json!({ "words": "rain & wind" })).await;
+    fixture.means.secrets.set("freesound.token", "canary-token-4412", vec![host.clone()], true).unwrap();
+    fixture.configure("").await;
+    fixture.configure(&text).await;
+    let found = fixture.value("freesound.search", json!({ "words": "rain & wind" })).await;
     let names: Vec<&str> = found["sounds"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
     assert_eq!(names, ["Rain drop", "Rain on tin", "Long rain"]);
-    let free = room.value("freesound.search", json!({ "words": "rain", "free_only": true, "longest_s": 30 })).await;
+    let free = fixture.value("freesound.search", json!({ "words": "rain", "free_only": true, "longest_s": 30 })).await;
     assert_eq!((&free["count"], &free["sounds"][0]["id"]), (&json!(1), &json!(3)));
     assert!(!found.to_string().contains("canary"));
     let heads = heads.lock().unwrap();
@@ -1079,21 +1087,21 @@ async fn sounds_are_looked_up_with_a_key_nobody_sees() {
 
 #[tokio::test]
 async fn a_phrase_becomes_a_midi_file_that_a_person_allowed() {
-    let room = Room::new();
-    room.write("midifile.js", &example("midifile"));
-    let row = room.row("midifile", "files_write = [\"studio\"]").await;
-    room.configure(&format!("{}{row}", room.studio_root())).await;
+    let fixture = PluginStudio::new();
+    fixture.write("midifile.js", &example("midifile"));
+    let row = fixture.row("midifile", "files_write = [\"studio\"]").await;
+    fixture.configure(&format!("{}{row}", fixture.studio_root())).await;
     let phrase = json!({ "name": "riff", "folder": "ideas", "tempo": 125, "notes": [
         { "pitch": 60, "start": 0, "length": 0.5 }, { "pitch": 64, "start": 0.5, "length": 1, "velocity": 80 },
     ] });
-    assert_eq!(room.text("midifile.write", phrase.clone()).await, "APPROVAL_REQUIRED");
-    assert!(!room.scratch.join("ideas").exists(), "nothing happened yet");
+    assert_eq!(fixture.text("midifile.write", phrase.clone()).await, "APPROVAL_REQUIRED");
+    assert!(!fixture.scratch.join("ideas").exists(), "nothing happened yet");
 
     let row = format!("{row}[plugins.midifile.tools.\"midifile.write\"]\nrequires_approval = false\n");
-    room.configure(&format!("{}{row}", room.studio_root())).await;
-    let written = room.value("midifile.write", phrase).await;
+    fixture.configure(&format!("{}{row}", fixture.studio_root())).await;
+    let written = fixture.value("midifile.write", phrase).await;
     assert_eq!(written, json!({ "path": "ideas/riff.mid", "bytes": 51, "notes": 2 }));
-    let bytes = std::fs::read(room.scratch.join("ideas/riff.mid")).unwrap();
+    let bytes = std::fs::read(fixture.scratch.join("ideas/riff.mid")).unwrap();
     let wanted = [
         b"MThd\0\0\0\x06\0\0\0\x01\x01\xe0MTrk\0\0\0\x1d".as_slice(),
         // 480 000 us for a quarter note at 125 beats per minute
@@ -1104,7 +1112,7 @@ async fn a_phrase_becomes_a_midi_file_that_a_person_allowed() {
     .concat();
     assert_eq!(bytes[..bytes.len().min(22)], wanted[..22]);
     assert_eq!(bytes, wanted);
-    assert_eq!(room.text("midifile.write", json!({ "name": "../x", "notes": [] })).await, "BAD_INPUT");
+    assert_eq!(fixture.text("midifile.write", json!({ "name": "../x", "notes": [] })).await, "BAD_INPUT");
 }
 
 /// An example without a test is a promise nobody keeps.
@@ -1127,19 +1135,23 @@ async fn every_example_and_the_starter_are_sound() {
 /// A handler that says "no" has worked: its answer comes whole, and its breaker stays closed.
 #[tokio::test]
 async fn an_error_result_of_a_plugin_passes_through_whole() {
-    let room = Room::new();
+    let fixture = PluginStudio::new();
     let no = "return { isError: true, content: [{ type: 'text', text: 'no such city' }, { type: 'image', data: 'AAAA', mimeType: 'image/png' }], structuredContent: { city: 'x', code: 'NOT_FOUND' } }";
     let bare = "return { isError: true, content: [{ type: 'text', text: 'no' }] }";
-    room.enabled("x", &plugin(&[("no", no), ("bare", bare), ("throws", "throw new Error('broken')")]), "").await;
+    fixture.enabled("x", &plugin(&[("no", no), ("bare", bare), ("throws", "throw new Error('broken')")]), "").await;
     for _ in 0..12 {
-        let Outcome::Done(Ok(output)) = room.call("x.no", json!({})).await.into_outcome() else { panic!("a result") };
+        let Outcome::Done(Ok(output)) = fixture.call("x.no", json!({})).await.into_outcome() else {
+            panic!("a result")
+        };
         assert!(output.is_error);
         let result = serde_json::to_value(conductor::doors::mcp::render::success(output)).unwrap();
         assert_eq!(result["isError"], true);
         assert_eq!(result["structuredContent"], json!({ "city": "x", "code": "NOT_FOUND" }));
         let kinds: Vec<_> = result["content"].as_array().unwrap().iter().map(|it| it["type"].clone()).collect();
         assert_eq!(kinds, ["text", "text", "image"], "{result}");
-        let Outcome::Done(Ok(output)) = room.call("x.bare", json!({})).await.into_outcome() else { panic!("a result") };
+        let Outcome::Done(Ok(output)) = fixture.call("x.bare", json!({})).await.into_outcome() else {
+            panic!("a result")
+        };
         let result = serde_json::to_value(conductor::doors::mcp::render::success(output)).unwrap();
         assert_eq!((&result["isError"], &result["content"][0]["text"]), (&json!(true), &json!("no")));
         assert!(result.get("structuredContent").is_none());
@@ -1147,7 +1159,7 @@ async fn an_error_result_of_a_plugin_passes_through_whole() {
     // One that throws has failed, and does trip it.
     let mut codes = Vec::new();
     for _ in 0..8 {
-        codes.push(room.error("x.throws", json!({})).await.code);
+        codes.push(fixture.error("x.throws", json!({})).await.code);
     }
     assert!(codes.contains(&Code::Internal) && codes.contains(&Code::CircuitOpen), "{codes:?}");
 }
@@ -1155,18 +1167,18 @@ async fn an_error_result_of_a_plugin_passes_through_whole() {
 /// Its process asks for far more than it can read at once.
 #[tokio::test]
 async fn what_a_plugin_asks_for_at_once_costs_bounded_memory() {
-    let room = Room::new();
-    std::fs::write(room.scratch.join("large"), vec![b'x'; 4 << 20]).unwrap();
+    let fixture = PluginStudio::new();
+    std::fs::write(fixture.scratch.join("large"), vec![b'x'; 4 << 20]).unwrap();
     let reads = "let sum = 0; const all = []; for (let i = 0; i < 40; i++) all.push(files.read('large').then(it => { sum += it.content ? 1 : it.length ? 1 : 0 })); await Promise.all(all); return sum";
-    let root = format!("[tools.filesystem]\nroots = [{{ name = \"r\", path = \"{}\" }}]\n", room.scratch.display());
-    room.write("x.js", &plugin(&[("reads", reads)]));
-    let row = room.row("x", "files_read = [\"r\"]\ncpu_ms = 60000\nheap_mb = 256\ntimeout_ms = 120000").await;
-    room.configure(&format!("{root}{row}")).await;
+    let root = format!("[tools.filesystem]\nroots = [{{ name = \"r\", path = \"{}\" }}]\n", fixture.scratch.display());
+    fixture.write("x.js", &plugin(&[("reads", reads)]));
+    let row = fixture.row("x", "files_read = [\"r\"]\ncpu_ms = 60000\nheap_mb = 256\ntimeout_ms = 120000").await;
+    fixture.configure(&format!("{root}{row}")).await;
     let before = conductor_testkit::mcp_process::resident_peak(std::process::id()).unwrap();
-    let said = room.text("x.reads", json!({})).await;
+    let said = fixture.text("x.reads", json!({})).await;
     let peak = conductor_testkit::mcp_process::resident_peak(std::process::id()).unwrap();
     assert!(peak - before < 250 << 20, "{} MB more; it said {said}", (peak - before) >> 20);
-    assert_eq!(room.text("x.add", json!({ "a": 2, "b": 3 })).await, json!({ "result": 5 }).to_string(), "{said}");
+    assert_eq!(fixture.text("x.add", json!({ "a": 2, "b": 3 })).await, json!({ "result": 5 }).to_string(), "{said}");
 }
 
 /// A host that gives back what it was sent does not give a secret away.
@@ -1188,15 +1200,15 @@ async fn a_secret_does_not_come_back_from_its_host() {
             let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
-    let room = Room::new();
-    room.means.secrets.set("api", "sk-live-9f8e7d6c5b4a", vec![host.clone()], true).unwrap();
+    let fixture = PluginStudio::new();
+    fixture.means.secrets.set("api", "sk-live-9f8e7d6c5b4a", vec![host.clone()], true).unwrap();
     let body = format!(
         "const answer = await fetch('http://{host}/', {{ headers: {{ 'x-key': String(await secrets.get('api')) }} }}); const text = await answer.text(); return text.slice(0, 8) + '|' + text.slice(8) + '|' + answer.headers.get('x-echo').slice(0, 8)"
     );
-    room.write("x.js", &plugin(&[("asks", &body)]));
-    let row = room.row("x", &format!("net = [\"{host}\"]\nsecrets = [\"api\"]")).await;
-    room.configure(&format!("[tools.web]\nallow_hosts = [\"{host}\"]\nhttp_hosts = [\"{host}\"]\n{row}")).await;
-    let said = room.text("x.asks", json!({})).await;
+    fixture.write("x.js", &plugin(&[("asks", &body)]));
+    let row = fixture.row("x", &format!("net = [\"{host}\"]\nsecrets = [\"api\"]")).await;
+    fixture.configure(&format!("[tools.web]\nallow_hosts = [\"{host}\"]\nhttp_hosts = [\"{host}\"]\n{row}")).await;
+    let said = fixture.text("x.asks", json!({})).await;
     assert!(said.contains("[secret:|api]|[secret:"), "{said}");
     assert!(!said.contains("sk-live"), "{said}");
 }

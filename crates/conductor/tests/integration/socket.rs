@@ -8,6 +8,7 @@ use conductor::doors::mcp::Shared;
 use conductor::doors::mcp::listener::{BindError, Tally, bind, serve};
 use conductor_core::policy::Policy;
 use conductor_gateway::studio::{McpSettings, Settings};
+use conductor_hosts::system::listener::{BindError, Listener};
 use conductor_testkit::line_client::LineClient;
 use conductor_testkit::studio::TestStudio;
 use serde_json::json;
@@ -23,25 +24,26 @@ async fn the_home_is_private_before_the_socket_is() {
     let home = folder.path().join("home");
     std::fs::create_dir(&home).expect("made");
     std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o755)).expect("set");
-    let _listener = bind(&home, "mcp.sock").await.expect("bound");
+    let _listener = Listener::bind(&home.join("mcp.sock")).expect("bound");
     assert_eq!((mode(&home), mode(&home.join("mcp.sock"))), (Some(0o700), Some(0o600)));
 }
 
 #[tokio::test]
 async fn a_stale_socket_is_replaced_a_live_one_and_a_file_are_not() {
     let home = tempfile::tempdir().expect("a folder");
-    drop(bind(home.path(), "mcp.sock").await.expect("bound"));
-    assert!(home.path().join("mcp.sock").exists(), "a killed daemon leaves it behind");
-    let live = bind(home.path(), "mcp.sock").await.expect("stale, replaced");
-    assert!(matches!(bind(home.path(), "mcp.sock").await, Err(BindError::InUse(_))));
-    assert!(UnixStream::connect(home.path().join("mcp.sock")).await.is_ok(), "the live one still answers");
+    let path = home.path().join("mcp.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("bound"));
+    assert!(path.exists(), "a killed daemon leaves it behind");
+    let live = Listener::bind(&path).expect("stale, replaced");
+    assert!(matches!(Listener::bind(&path), Err(BindError::InUse { .. })));
+    assert!(UnixStream::connect(&path).await.is_ok(), "the live one still answers");
     drop(live);
     std::fs::write(home.path().join("plain"), "precious").expect("written");
-    assert!(matches!(bind(home.path(), "plain").await, Err(BindError::NotASocket(_))));
+    assert!(matches!(Listener::bind(&home.path().join("plain")), Err(BindError::NotASocket { .. })));
     assert_eq!(std::fs::read_to_string(home.path().join("plain")).ok().as_deref(), Some("precious"));
     let long = home.path().join("x".repeat(120));
-    let fault = bind(&long, "mcp.sock").await.map(|_| ()).map_err(|it| it.to_string());
-    assert!(fault.as_ref().is_err_and(|it| it.contains("CONDUCTOR_HOME") && it.contains("107")), "{fault:?}");
+    let fault = Listener::bind(&long.join("mcp.sock")).map(|_| ()).map_err(|it| it.to_string());
+    assert!(fault.as_ref().is_err_and(|it| it.contains("CONDUCTOR_HOME") && it.contains("103")), "{fault:?}");
     assert!(!long.exists());
 }
 
@@ -51,7 +53,7 @@ async fn one_too_many_is_told_and_closed() {
     let studio = TestStudio::with(Policy::default(), Settings { mcp, ..Settings::default() });
     let shared = Shared::new(&studio.studio);
     let tally = Arc::new(Tally::default());
-    let listener = bind(studio.home.path(), "mcp.sock").await.expect("bound");
+    let listener = Listener::bind(&studio.home.path().join("mcp.sock")).expect("bound");
     tokio::spawn(serve(listener, Arc::clone(&shared), Arc::clone(&tally)));
     let path = studio.home.path().join("mcp.sock");
     let connect = || async { LineClient::over(UnixStream::connect(&path).await.expect("the door is open")) };

@@ -136,7 +136,7 @@ fn every_flipped_byte_is_found_and_its_seq_named() {
     let mut at = 0;
     for (seq, line) in log.lines().iter().enumerate() {
         for (offset, byte) in line.iter().enumerate() {
-            // Another bit at each place, and now and then a NUL, which is what a crash leaves.
+            // Another bit at each place, and sometimes a NUL, as a crash leaves.
             let flip = if offset % 9 == 8 { *byte } else { 1 << (offset % 9) };
             let mut bad = log.clone();
             bad.bytes()[at + offset] ^= flip;
@@ -170,8 +170,8 @@ fn every_cut_is_told_by_the_checkpoint() {
         assert_eq!(bad.verify_with(anchors.clone(), usize::MAX).verdict, wanted, "cut at {cut}");
         bad.head = Some(log.last());
         if at_border || cut % 50 == 0 {
-            let told = bad.verify_with(anchors.clone(), usize::MAX).verdict;
-            assert_eq!(told, Verdict::Truncated, "cut at {cut}, with the daemon's head");
+            let verdict = bad.verify_with(anchors.clone(), usize::MAX).verdict;
+            assert_eq!(verdict, Verdict::Truncated, "cut at {cut}, with the daemon's head");
         }
     }
 }
@@ -382,8 +382,8 @@ fn precedence_when_several_apply() {
     assert_eq!(forked_and_cut.verdict(), Verdict::Forked);
 }
 
-/// A person looked at the damage and went on: verify is good again, says what was accepted, and
-/// nobody without the key can do the same.
+/// A person looked at the damage and went on: verify succeeds again and lists the accepted faults;
+/// without the key this is impossible.
 #[test]
 fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
     type Hurt = fn(&mut Log);
@@ -399,7 +399,7 @@ fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
         hurt(&mut log);
         let before = log.verdict();
         assert_ne!(before, Verdict::Intact, "{name}");
-        // The checkpoint is what is known for certain, so the new segment goes on from it.
+        // Only the checkpoint is certain, so the new segment continues from it.
         log.segment(2, Some(1));
         log.event(EventName::AuditAccepted, json!({"verdict": before.as_str()}));
         assert_ne!(log.verdict(), Verdict::Intact, "{name}: the words alone change nothing");

@@ -151,7 +151,7 @@ impl LogFile for MemoryFile {
         Ok(())
     }
 
-    fn cut(&self, len: u64) -> io::Result<()> {
+    fn truncate(&self, len: u64) -> io::Result<()> {
         let mut state = self.memory.state();
         state.plain(false)?;
         state.inodes[self.inode].data.truncate(len as usize);

@@ -1,19 +1,15 @@
 //! `conductor_create_device_identity`: plans a device row, so that mappings can name a controller.
 
-use super::{TOOLSET, config_plan, object, plans};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
 use conductor_core::config::schema;
 use conductor_core::plan::Change;
-use conductor_core::policy::Tier;
-use serde_json::{Value, json};
 
 pub fn definition() -> Definition {
-    Definition::new("conductor_create_device_identity", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+    Definition::new("conductor_create_device_identity", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
         let mut change = arguments.clone();
         change["change_type"] = Value::from("CreateDeviceIdentity");
         let change = Change::read(&change, "").map_err(plans::bad_change)?;
-        Ok(Output::new(plans::make(&studio, &leave, &arguments, &[change], None).await?))
+        Ok(Output::new(plans::make(&studio, &clearance, &arguments, &[change], None).await?))
     })
     .text(
         "Create device identity",

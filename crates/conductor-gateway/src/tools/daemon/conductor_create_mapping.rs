@@ -1,16 +1,12 @@
 //! `conductor_create_mapping`: plans a new mapping.
 
-use super::{TOOLSET, config_plan, object, plans};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
 use conductor_core::action::Action;
 use conductor_core::config::{Diagnostic, input, schema};
 use conductor_core::mapping::TriggerKind;
 use conductor_core::plan::Change;
-use conductor_core::policy::Tier;
-use serde_json::{Value, json};
 
-/// In the order the documentation lists them.
+/// In the order of the documentation.
 pub const MESSAGE_TYPES: [&str; 6] = ["NoteOn", "NoteOff", "CC", "ProgramChange", "PitchBend", "Aftertouch"];
 
 pub fn definition() -> Definition {
@@ -22,7 +18,7 @@ pub fn definition() -> Definition {
         Action::NAMES.join(", "),
         MESSAGE_TYPES.join(", "),
     );
-    Definition::new("conductor_create_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+    Definition::new("conductor_create_mapping", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
         let (trigger, action) = (&arguments["trigger"], &arguments["action"]);
         let mut mapping = json!({ "trigger": trigger, "action": action });
         let description = arguments.get("description").and_then(Value::as_str);
@@ -34,7 +30,7 @@ pub fn definition() -> Definition {
             mapping,
             position: arguments.get("position").and_then(Value::as_u64).and_then(|it| usize::try_from(it).ok()),
         };
-        Ok(Output::new(plans::make(&studio, &leave, &arguments, &[change], None).await?))
+        Ok(Output::new(plans::make(&studio, &clearance, &arguments, &[change], None).await?))
     })
     .text("Create mapping", description)
     .input(schema::with_defs(object(json!({
@@ -48,9 +44,9 @@ pub fn definition() -> Definition {
         let read = |key: &str, faults: fn(&Value, &str) -> Vec<Diagnostic>| {
             arguments.get(key).map(|it| plans::violations(&faults(it, &format!("/{key}")))).unwrap_or_default()
         };
-        let mut told = read("trigger", |it, at| input::trigger(it, at).err().unwrap_or_default());
-        told.extend(read("action", |it, at| input::action(it, at).err().unwrap_or_default()));
-        told
+        let mut violations = read("trigger", |it, at| input::trigger(it, at).err().unwrap_or_default());
+        violations.extend(read("action", |it, at| input::action(it, at).err().unwrap_or_default()));
+        violations
     })
     .output(config_plan())
     .summary(|arguments| format!("plan a new mapping in {}", arguments["mode"]))

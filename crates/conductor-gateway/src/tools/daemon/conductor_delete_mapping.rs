@@ -1,30 +1,21 @@
 //! `conductor_delete_mapping`: plans the removal of one mapping.
 
 use super::conductor_update_mapping::which;
-use super::{TOOLSET, config_plan, object, plans, row_of};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
+use super::{row_input, row_of};
 use conductor_core::plan::Change;
-use conductor_core::policy::Tier;
-use serde_json::json;
 
 pub fn definition() -> Definition {
-    let mut input = object(json!({
-        "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name, or * for global" },
-        "index?": { "type": "integer", "minimum": 0, "description": "Counted from 0, as in conductor_get_mappings" },
-        "id?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "As in conductor_get_mappings; stays when rows move" },
-    }));
-    input["oneOf"] = json!([{ "required": ["id"] }, { "required": ["index"] }]);
-    let mut definition = Definition::new("conductor_delete_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+    let mut definition = Definition::new("conductor_delete_mapping", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
         let change = Change::read(&row_of("DeleteMapping", &arguments), "").map_err(plans::bad_change)?;
-        Ok(Output::new(plans::make(&studio, &leave, &arguments, &[change], None).await?))
+        Ok(Output::new(plans::make(&studio, &clearance, &arguments, &[change], None).await?))
     })
     .text(
         "Delete mapping",
         "Plans the removal of one mapping, named by id or by index (exactly one of the two). Nothing changes until a person applies the plan, \
          and it can be undone.",
     )
-    .input(input)
+    .input(row_input(json!({})))
     .output(config_plan())
     .summary(|arguments| format!("plan to delete mapping {} of {}", which(arguments), arguments["mode"]));
     definition.destructive = Some(true);

@@ -1,12 +1,6 @@
 //! `conductor_explain`: which mapping an event would fire, and why not another.
 
-use super::{TOOLSET, boolean, integer, list, nullable, object, take, text};
-use crate::owner_handle::OwnerHandle;
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde::Deserialize;
-use serde_json::json;
+use super::prelude::*;
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -16,13 +10,9 @@ struct Arguments {
 }
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_explain", Tier::ReadOnly, TOOLSET, move |_studio, _leave, arguments| {
-        let owner = owner.clone();
-        async move {
-            let Arguments { event, mode, device } = take(arguments)?;
-            Ok(Output::new(owner.explain(&event, mode.as_deref(), device.as_deref()).await?.to_json()))
-        }
+    owner_tool("conductor_explain", Tier::ReadOnly, owner, |owner, _studio, _clearance, arguments| async move {
+        let Arguments { event, mode, device } = parse_arguments(arguments)?;
+        Ok(Output::new(owner.explain(&event, mode.as_deref(), device.as_deref()).await?.to_json()))
     })
     .text(
         "Explain an event",

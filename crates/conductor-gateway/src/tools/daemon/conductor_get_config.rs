@@ -1,21 +1,15 @@
-//! `conductor_get_config`: the file on disk, with the hash a plan would start from, and what of it
-//! is not in force.
+//! `conductor_get_config`: the file on disk, the hash that a plan would start from, and the parts
+//! that are not in force.
 
-use super::{TOOLSET, list, nullable, object, said, text};
-use crate::owner_handle::OwnerHandle;
-use crate::pipeline::call::Output;
+use super::prelude::*;
 use crate::studio::Studio;
-use crate::tools::catalog::Definition;
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::policy::Tier;
 use conductor_hosts::atomic_file;
-use serde_json::json;
 use std::io;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_get_config", Tier::ReadOnly, TOOLSET, move |studio, _leave, _arguments| {
+    Definition::new("conductor_get_config", Tier::ReadOnly, TOOLSET, move |studio, _clearance, _arguments| {
         let serving = owner.serving();
         async move {
             let content = file(&studio)?;

@@ -1,11 +1,6 @@
 //! `conductor_get_mappings`: the rows of one mode, as the file has them.
 
-use super::{TOOLSET, boolean, give, integer, list, object, said, take, text};
-use crate::owner_handle::OwnerHandle;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde::Deserialize;
-use serde_json::json;
+use super::prelude::*;
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -13,13 +8,9 @@ struct Arguments {
 }
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_get_mappings", Tier::ReadOnly, TOOLSET, move |_studio, _leave, arguments| {
-        let owner = owner.clone();
-        async move {
-            let Arguments { mode } = take(arguments)?;
-            give(&owner.mappings(&mode)?)
-        }
+    owner_tool("conductor_get_mappings", Tier::ReadOnly, owner, |owner, _studio, _clearance, arguments| async move {
+        let Arguments { mode } = parse_arguments(arguments)?;
+        to_output(&owner.mappings(&mode)?)
     })
     .text(
         "Get mappings",

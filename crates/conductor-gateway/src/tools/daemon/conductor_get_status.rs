@@ -1,17 +1,9 @@
-//! `conductor_get_status`: how the daemon and its devices stand.
+//! `conductor_get_status`: the state of the daemon and its devices.
 
-use super::{TOOLSET, boolean, give, integer, list, nullable, object, plans, text};
-use crate::owner_handle::OwnerHandle;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde_json::json;
+use super::prelude::*;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_get_status", Tier::ReadOnly, TOOLSET, move |studio, _leave, _arguments| {
-        let owner = owner.clone();
-        async move { give(&plans::with_waiting(&studio, owner.status().await?)) }
-    })
+    owner_tool("conductor_get_status", Tier::ReadOnly, owner, |owner, studio, _clearance, _arguments| async move { to_output(&plans::with_waiting(&studio, owner.status().await?)) })
     .text(
         "Get status",
         "Daemon, device and configuration state: lifecycle, current mode, connected device, counters, which backends are missing and why, \

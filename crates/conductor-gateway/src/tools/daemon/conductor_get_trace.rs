@@ -1,13 +1,8 @@
-//! `conductor_get_trace`: what happened lately, and why.
+//! `conductor_get_trace`: recent events and their results.
 
-use super::{TOOLSET, integer, list, nullable, object, take, text};
-use crate::owner_handle::{OwnerHandle, Wanted};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
+use crate::owner_handle::Wanted;
 use conductor_core::engine::Outcome;
-use conductor_core::policy::Tier;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -19,16 +14,12 @@ struct Arguments {
 }
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_get_trace", Tier::ReadOnly, TOOLSET, move |_studio, _leave, arguments| {
-        let owner = owner.clone();
-        async move {
-            let Arguments { limit, since_seq, device, mapping_id, outcome } = take(arguments)?;
-            let wanted = Wanted { limit: Some(limit.unwrap_or(50)), since_seq, device, mapping_id, outcome };
-            let traced = owner.trace(wanted).await?;
-            let records: Vec<Value> = traced.records.iter().map(|it| it.to_json()).collect();
-            Ok(Output::new(json!({ "records": records, "next_seq": traced.next_seq, "lost": traced.lost })))
-        }
+    owner_tool("conductor_get_trace", Tier::ReadOnly, owner, |owner, _studio, _clearance, arguments| async move {
+        let Arguments { limit, since_seq, device, mapping_id, outcome } = parse_arguments(arguments)?;
+        let wanted = Wanted { limit: Some(limit.unwrap_or(50)), since_seq, device, mapping_id, outcome };
+        let traced = owner.trace(wanted).await?;
+        let records: Vec<Value> = traced.records.iter().map(|it| it.to_json()).collect();
+        Ok(Output::new(json!({ "records": records, "next_seq": traced.next_seq, "lost": traced.lost })))
     })
     .text(
         "Get trace",
@@ -40,7 +31,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
         "since_seq?": { "type": "integer", "minimum": 0 },
         "device?": { "type": "string", "minLength": 1, "maxLength": 256 },
         "mapping_id?": { "type": "string", "minLength": 1, "maxLength": 64 },
-        "outcome?": { "enum": Outcome::ALL.iter().map(|it| it.name()).collect::<Vec<_>>() },
+        "outcome?": { "enum": Outcome::NAMES },
     })))
     .output(object(json!({
         "records": list(object(json!({

@@ -1,17 +1,9 @@
-//! `conductor_list_device_bindings`: which alias has which port.
+//! `conductor_list_device_bindings`: devices and their ports.
 
-use super::{TOOLSET, boolean, give, integer, list, nullable, object, text};
-use crate::owner_handle::OwnerHandle;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde_json::json;
+use super::prelude::*;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_list_device_bindings", Tier::ReadOnly, TOOLSET, move |_studio, _leave, _arguments| {
-        let owner = owner.clone();
-        async move { give(&owner.bindings().await?) }
-    })
+    owner_tool("conductor_list_device_bindings", Tier::ReadOnly, owner, |owner, _studio, _clearance, _arguments| async move { to_output(&owner.bindings().await?) })
     .text(
         "List device bindings",
         "Each configured device (by its alias) and each port without one (raw:PORT): whether it is connected, whether it is muted, and \

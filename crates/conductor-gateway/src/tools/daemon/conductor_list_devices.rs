@@ -1,17 +1,9 @@
 //! `conductor_list_devices`: the ports the last scan found.
 
-use super::{TOOLSET, give, list, nullable, object, text};
-use crate::owner_handle::OwnerHandle;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde_json::json;
+use super::prelude::*;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_list_devices", Tier::ReadOnly, TOOLSET, move |_studio, _leave, _arguments| {
-        let owner = owner.clone();
-        async move { give(&owner.devices().await?) }
-    })
+    owner_tool("conductor_list_devices", Tier::ReadOnly, owner, |owner, _studio, _clearance, _arguments| async move { to_output(&owner.devices().await?) })
     .text(
         "List devices",
         "MIDI inputs and outputs, gamepads and OSC listeners by name, from the last scan. Any of the output names is a valid port for \

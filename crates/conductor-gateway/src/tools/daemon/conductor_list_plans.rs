@@ -1,13 +1,9 @@
 //! `conductor_list_plans`: every plan, newest first.
 
-use super::{TOOLSET, object, plans};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde_json::json;
+use super::prelude::*;
 
 pub fn definition() -> Definition {
-    Definition::new("conductor_list_plans", Tier::ReadOnly, TOOLSET, |studio, _leave, _arguments| async move {
+    Definition::new("conductor_list_plans", Tier::ReadOnly, TOOLSET, |studio, _clearance, _arguments| async move {
         Ok(Output::new(json!({ "plans": plans::list(&studio).await? })))
     })
     .text("List plans", "Plans for the configuration with their diff and status (pending, applied, rejected, expired, stale, undone), newest first.")

@@ -1,14 +1,10 @@
 //! `conductor_list_templates`: controllers whose controls are known by name.
 
-use super::{TOOLSET, list, object};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
+use super::prelude::*;
 use conductor_core::templates;
-use serde_json::json;
 
 pub fn definition() -> Definition {
-    Definition::new("conductor_list_templates", Tier::ReadOnly, TOOLSET, |_studio, _leave, _arguments| async move {
+    Definition::new("conductor_list_templates", Tier::ReadOnly, TOOLSET, |_studio, _clearance, _arguments| async move {
         Ok(Output::new(templates::list()))
     })
     .text(

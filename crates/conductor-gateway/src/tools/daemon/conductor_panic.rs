@@ -1,18 +1,10 @@
-//! `conductor_panic`: silence, now. No policy, lock, limit or breaker comes before it, and it does
-//! not wait for the audit log.
+//! `conductor_panic`: silences everything. It ignores policy, locks, limits and circuit breakers,
+//! and does not wait for the audit log.
 
-use super::{TOOLSET, give, integer, list, object, text};
-use crate::owner_handle::OwnerHandle;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde_json::json;
+use super::prelude::*;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    let mut definition = Definition::new("conductor_panic", Tier::Stateful, TOOLSET, move |_studio, _leave, _arguments| {
-        let owner = owner.clone();
-        async move { give(&owner.panic().await?) }
-    })
+    let mut definition = owner_tool("conductor_panic", Tier::Stateful, owner, |owner, _studio, _clearance, _arguments| async move { to_output(&owner.panic().await?) })
     .text(
         "Panic",
         "Stops everything that sounds or is held: running actions are cancelled, notes and keys released, and every output gets sustain \

@@ -1,19 +1,14 @@
-//! `conductor_plan_changes`: one plan for any number of changes. The tools with a single change go
-//! the same way.
+//! `conductor_plan_changes`: one plan for any number of changes.
 
-use super::{TOOLSET, config_plan, object, plans};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
 use conductor_core::config::{Diagnostic, schema};
 use conductor_core::plan::Change;
-use conductor_core::policy::Tier;
-use serde_json::{Value, json};
 
 pub fn definition() -> Definition {
-    Definition::new("conductor_plan_changes", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+    Definition::new("conductor_plan_changes", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
         let changes = changes(&arguments).map_err(plans::bad_change)?;
         let description = arguments.get("description").and_then(Value::as_str).map(str::to_owned);
-        Ok(Output::new(plans::make(&studio, &leave, &arguments, &changes, description).await?))
+        Ok(Output::new(plans::make(&studio, &clearance, &arguments, &changes, description).await?))
     })
     .text(
         "Plan changes",

@@ -1,19 +1,11 @@
 //! `conductor_scan_ports`: looks for devices now instead of at the next scan.
 
-use super::{TOOLSET, give, list, object, text, unlocked};
-use crate::owner_handle::OwnerHandle;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde_json::json;
+use super::prelude::*;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_scan_ports", Tier::Stateful, TOOLSET, move |_studio, leave, _arguments| {
-        let owner = owner.clone();
-        async move {
-            unlocked(&owner, &leave, "no scan is started").await?;
-            give(&owner.scan_ports().await?)
-        }
+    owner_tool("conductor_scan_ports", Tier::Stateful, owner, |owner, _studio, clearance, _arguments| async move {
+        unlocked(&owner, &clearance, "no scan is started").await?;
+        to_output(&owner.scan_ports().await?)
     })
     .text("Scan ports", "Looks for connected and disconnected devices now. Gives the names that came and went.")
     .idempotent()

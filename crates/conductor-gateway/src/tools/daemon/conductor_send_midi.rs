@@ -1,25 +1,21 @@
-//! `conductor_send_midi`: plain MIDI to a device. All messages are checked before the first byte
-//! leaves.
+//! `conductor_send_midi`: sends MIDI messages to a device. All of them are checked before the first
+//! byte is sent.
 
-use super::{TOOLSET, boolean, integer, locked, object, output_target, take, text};
-use crate::owner_handle::{OwnerHandle, SentBy};
-use crate::pipeline::call::{ConnId, Output, Principal};
+use super::prelude::*;
+use super::{locked, output_target};
+use crate::owner_handle::SentBy;
+use crate::pipeline::call::{ConnId, Principal};
 use crate::pipeline::gate::Clearance;
-use crate::tools::catalog::Definition;
 use conductor_core::config::schema;
-use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
+use conductor_core::error::RefusedBy;
 use conductor_core::event::Body;
 use conductor_core::event::midi::short;
-use conductor_core::policy::Tier;
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Messages a principal may send in one minute.
 const PER_MINUTE: u64 = 2000;
-/// Callers without a connection have their notes released this long after the call.
+/// When the notes of callers without a connection are released.
 const RELEASE_AFTER_US: u64 = 10_000_000;
 
 #[derive(Deserialize)]
@@ -44,21 +40,21 @@ struct Message {
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let (asking, owner) = (owner.clone(), owner.clone());
     let sent: Arc<Mutex<HashMap<String, Minute>>> = Arc::default();
-    let mut definition = Definition::new("conductor_send_midi", Tier::HardwareIo, TOOLSET, move |studio, leave, arguments| {
+    let mut definition = Definition::new("conductor_send_midi", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
         let (owner, sent) = (owner.clone(), Arc::clone(&sent));
         async move {
-            let Arguments { port, messages } = take(arguments)?;
+            let Arguments { port, messages } = parse_arguments(arguments)?;
             let bytes = encode(&messages)?;
-            if !leave.by_person() {
+            if !clearance.by_person() {
                 let allowed = owner.serving().config.performance.allow_output.contains(&port);
                 if !allowed && owner.status().await?.performance_lock {
                     return Err(locked(&format!("nothing is sent to {port}")));
                 }
             }
-            charge(&sent, leave.principal(), bytes.len() as u64, studio.now_ms())?;
-            let connection = leave.conn().0;
-            let count = owner.send(port.clone(), bytes, sent_by(&leave)).await?;
-            if leave.conn() == ConnId::NONE {
+            charge(&sent, clearance.principal(), bytes.len() as u64, studio.now_ms())?;
+            let connection = clearance.conn().0;
+            let count = owner.send(port.clone(), bytes, sent_by(&clearance)).await?;
+            if clearance.conn() == ConnId::NONE {
                 let (owner, until) = (owner.clone(), studio.sleeper.until(studio.clock.now().plus_us(RELEASE_AFTER_US)));
                 tokio::spawn(async move {
                     until.await;
@@ -90,10 +86,10 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     definition
 }
 
-/// A person's own call counts as their hand; what anybody else sends does not.
-fn sent_by(leave: &Clearance) -> SentBy {
-    let connection = leave.conn().0;
-    if leave.by_hand() { SentBy::Hand { connection } } else { SentBy::Tool { connection } }
+/// Only a person's own call counts as played by hand.
+fn sent_by(clearance: &Clearance) -> SentBy {
+    let connection = clearance.conn().0;
+    if clearance.by_hand() { SentBy::Hand { connection } } else { SentBy::Tool { connection } }
 }
 
 fn encode(messages: &[Message]) -> Result<Vec<Vec<u8>>, ToolError> {
@@ -111,7 +107,7 @@ fn encode(messages: &[Message]) -> Result<Vec<Vec<u8>>, ToolError> {
         let need =
             |name: &str, value: Option<u8>| value.ok_or_else(|| bad(index, format!("{} needs {name}", message.kind)));
         let body = match message.kind.as_str() {
-            // A note-on with velocity 0 is a note-off on the wire; sent as what it means.
+            // On the wire a note-on with velocity 0 is a note-off.
             "note_on" if message.velocity == Some(0) => {
                 Body::NoteOff { channel, note: need("note", message.note)?, velocity: 0 }
             }
@@ -134,7 +130,7 @@ fn encode(messages: &[Message]) -> Result<Vec<Vec<u8>>, ToolError> {
     Ok(bytes)
 }
 
-/// The messages of one principal in the running minute.
+/// The messages of one principal in the current minute.
 #[derive(Clone, Copy, Default)]
 struct Minute {
     began_ms: u64,

@@ -1,33 +1,31 @@
-//! `conductor_send_sysex`: raw SysEx to a device. Every call asks a person; no rule can allow it
-//! beforehand.
+//! `conductor_send_sysex`: sends raw SysEx to a device. Every call asks a person; no rule can allow
+//! it in advance.
 
-use super::{TOOLSET, integer, locked, object, output_target, sysex, text};
-use crate::owner_handle::{OwnerHandle, SentBy};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::{AskFacts, Definition};
+use super::prelude::*;
+use super::{locked, output_target, sysex};
+use crate::owner_handle::SentBy;
+use crate::tools::catalog::AskFacts;
 use conductor_core::config::schema;
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, ToolError};
-use conductor_core::policy::{AskFloor, Tier};
-use serde_json::{Map, Value, json};
+use conductor_core::policy::AskFloor;
+use serde_json::Map;
 use std::fmt::Write;
-use std::sync::Arc;
 
-/// How long a yes stays usable.
+/// How long an approval is valid.
 const GRANT_MS: u64 = 60_000;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let (aiming, owner) = (owner.clone(), owner.clone());
-    let mut definition = Definition::new("conductor_send_sysex", Tier::HardwareIo, TOOLSET, move |_studio, leave, arguments| {
+    let mut definition = Definition::new("conductor_send_sysex", Tier::HardwareIo, TOOLSET, move |_studio, clearance, arguments| {
         let owner = owner.clone();
         async move {
             let (port, body) = read(&arguments)?;
-            if !leave.by_person() && owner.status().await?.performance_lock {
+            if !clearance.by_person() && owner.status().await?.performance_lock {
                 return Err(locked("no SysEx is sent"));
             }
             let message = [&[0xF0][..], &body, &[0xF7]].concat();
             let sent = message.len();
-            owner.send(port.clone(), vec![message], SentBy::Tool { connection: leave.conn().0 }).await?;
+            owner.send(port.clone(), vec![message], SentBy::Tool { connection: clearance.conn().0 }).await?;
             Ok(Output::new(json!({ "status": "confirmed", "bytes_sent": sent, "port": port })))
         }
     })
@@ -66,7 +64,7 @@ fn read(arguments: &Value) -> Result<(String, Vec<u8>), ToolError> {
     Ok((port, sysex::parse(data)?))
 }
 
-/// What the person sees, all rendered by us.
+/// The facts for the approver.
 fn facts(arguments: &Value) -> AskFacts {
     let Ok((_, body)) = read(arguments) else { return AskFacts::default() };
     let risk = sysex::assess(&body);

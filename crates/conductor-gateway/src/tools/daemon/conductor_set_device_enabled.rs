@@ -1,11 +1,6 @@
-//! `conductor_set_device_enabled`: mutes a device or lets it speak again.
+//! `conductor_set_device_enabled`: mutes or unmutes a device.
 
-use super::{TOOLSET, boolean, give, object, take, text, unlocked};
-use crate::owner_handle::OwnerHandle;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde::Deserialize;
-use serde_json::json;
+use super::prelude::*;
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -14,14 +9,10 @@ struct Arguments {
 }
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_set_device_enabled", Tier::Stateful, TOOLSET, move |_studio, leave, arguments| {
-        let owner = owner.clone();
-        async move {
-            unlocked(&owner, &leave, "no device is muted or unmuted").await?;
-            let Arguments { device_id, enabled } = take(arguments)?;
-            give(&owner.set_device_enabled(device_id, enabled).await?)
-        }
+    owner_tool("conductor_set_device_enabled", Tier::Stateful, owner, |owner, _studio, clearance, arguments| async move {
+        unlocked(&owner, &clearance, "no device is muted or unmuted").await?;
+        let Arguments { device_id, enabled } = parse_arguments(arguments)?;
+        to_output(&owner.set_device_enabled(device_id, enabled).await?)
     })
     .text(
         "Mute or unmute a device",

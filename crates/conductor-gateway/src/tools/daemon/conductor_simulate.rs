@@ -1,22 +1,16 @@
 //! `conductor_simulate`: a script of events against the configuration, in virtual time, with no
 //! output.
 
-use super::{TOOLSET, boolean, integer, list, nullable, object, take, text};
-use crate::owner_handle::{OwnerHandle, no_mode};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
+use crate::owner_handle::no_mode;
 use conductor_core::config::load;
 use conductor_core::engine::{SimError, simulate};
-use conductor_core::error::{Code, Subject, ToolError, Violation};
-use conductor_core::policy::Tier;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::sync::Arc;
+use conductor_core::error::Violation;
 
-/// A script of 10,000 events takes milliseconds; this is where a model has lost its way.
+/// Far more than a sensible script needs.
 const MAX_SCRIPT: usize = 256 * 1024;
 const MAX_CONFIG: usize = 256 * 1024;
-/// Records given back; the rest is cut and said.
+/// Longest list of records; more are truncated and reported.
 const MAX_RECORDS: usize = 2000;
 
 #[derive(Deserialize)]
@@ -27,15 +21,11 @@ struct Arguments {
 }
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_simulate", Tier::ReadOnly, TOOLSET, move |_studio, _leave, arguments| {
-        let owner = owner.clone();
-        async move {
-            let arguments: Arguments = take(arguments)?;
-            // Long scripts are work for a thread that nobody waits on.
-            let run = tokio::task::spawn_blocking(move || run(&owner, &arguments));
-            run.await.map_err(|_| ToolError::new(Code::Internal, "the simulation failed"))?
-        }
+    owner_tool("conductor_simulate", Tier::ReadOnly, owner, |owner, _studio, _clearance, arguments| async move {
+        let arguments: Arguments = parse_arguments(arguments)?;
+        // Long scripts must not block the threads that serve calls.
+        let run = tokio::task::spawn_blocking(move || run(&owner, &arguments));
+        run.await.map_err(|_| ToolError::new(Code::Internal, "the simulation failed"))?
     })
     .text(
         "Simulate events",

@@ -1,12 +1,7 @@
-//! `conductor_start_midi_learn`: listens to what a person plays, to make triggers of it.
+//! `conductor_start_midi_learn`: collects played events, to suggest triggers.
 
-use super::{TOOLSET, boolean, integer, object, take, text, unlocked};
-use crate::owner_handle::OwnerHandle;
-use crate::pipeline::call::{ConnId, Output};
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde::Deserialize;
-use serde_json::json;
+use super::prelude::*;
+use crate::pipeline::call::ConnId;
 
 const DEFAULT_MS: u32 = 30_000;
 
@@ -17,17 +12,13 @@ struct Arguments {
 }
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_start_midi_learn", Tier::Stateful, TOOLSET, move |_studio, leave, arguments| {
-        let owner = owner.clone();
-        async move {
-            unlocked(&owner, &leave, "nothing is learned").await?;
-            let Arguments { timeout_ms, let_through } = take(arguments)?;
-            let client = Some(leave.conn()).filter(|it| *it != ConnId::NONE).map(|it| it.0);
-            let timeout_ms = timeout_ms.unwrap_or(DEFAULT_MS);
-            let started = owner.learn_start(timeout_ms, let_through.unwrap_or(false), client).await?;
-            Ok(Output::new(started))
-        }
+    owner_tool("conductor_start_midi_learn", Tier::Stateful, owner, |owner, _studio, clearance, arguments| async move {
+        unlocked(&owner, &clearance, "nothing is learned").await?;
+        let Arguments { timeout_ms, let_through } = parse_arguments(arguments)?;
+        let client = Some(clearance.conn()).filter(|it| *it != ConnId::NONE).map(|it| it.0);
+        let timeout_ms = timeout_ms.unwrap_or(DEFAULT_MS);
+        let started = owner.learn_start(timeout_ms, let_through.unwrap_or(false), client).await?;
+        Ok(Output::new(started))
     })
     .text(
         "Start MIDI learn",

@@ -1,18 +1,9 @@
-//! `conductor_stop_midi_learn`: what was played, and triggers that would fire on it.
+//! `conductor_stop_midi_learn`: the played events, and triggers that would fire on them.
 
-use super::{TOOLSET, boolean, list, object};
-use crate::owner_handle::OwnerHandle;
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde_json::json;
+use super::prelude::*;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_stop_midi_learn", Tier::Stateful, TOOLSET, move |_studio, _leave, _arguments| {
-        let owner = owner.clone();
-        async move { Ok(Output::new(owner.learn_stop().await?)) }
-    })
+    owner_tool("conductor_stop_midi_learn", Tier::Stateful, owner, |owner, _studio, _clearance, _arguments| async move { Ok(Output::new(owner.learn_stop().await?)) })
     .text(
         "Stop MIDI learn",
         "Gives the events heard since conductor_start_midi_learn and triggers for them, the likeliest first. Each suggestion is valid as the \

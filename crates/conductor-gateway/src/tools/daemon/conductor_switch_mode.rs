@@ -1,12 +1,7 @@
 //! `conductor_switch_mode`: makes a mode active.
 
-use super::{TOOLSET, boolean, give, integer, object, take, text, unlocked};
-use crate::owner_handle::OwnerHandle;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
 use conductor_core::event::Taint;
-use conductor_core::policy::Tier;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -14,15 +9,11 @@ struct Arguments {
 }
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_switch_mode", Tier::Stateful, TOOLSET, move |_studio, leave, arguments| {
-        let owner = owner.clone();
-        async move {
-            unlocked(&owner, &leave, "the mode stays as it is").await?;
-            let Arguments { mode } = take(arguments)?;
-            let by = if leave.by_hand() { Taint::Clean } else { Taint::Tool };
-            give(&owner.switch_mode_by(mode, by).await?)
-        }
+    owner_tool("conductor_switch_mode", Tier::Stateful, owner, |owner, _studio, clearance, arguments| async move {
+        unlocked(&owner, &clearance, "the mode stays as it is").await?;
+        let Arguments { mode } = parse_arguments(arguments)?;
+        let by = if clearance.by_hand() { Taint::Clean } else { Taint::Tool };
+        to_output(&owner.switch_mode_by(mode, by).await?)
     })
     .text(
         "Switch mode",

@@ -1,15 +1,11 @@
 //! `conductor_undo_plan`: plans the inverse of an applied plan.
 
-use super::{TOOLSET, config_plan, object, plan_id, plans};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde_json::json;
+use super::prelude::*;
 
 pub fn definition() -> Definition {
-    Definition::new("conductor_undo_plan", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+    Definition::new("conductor_undo_plan", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
         let id = plan_id(&arguments)?;
-        Ok(Output::new(plans::make_undo(&studio, &leave, &arguments, id).await?))
+        Ok(Output::new(plans::make_undo(&studio, &clearance, &arguments, id).await?))
     })
     .text(
         "Undo plan",

@@ -1,25 +1,29 @@
 //! `conductor_update_mapping`: plans a change of one mapping.
 
-use super::{TOOLSET, config_plan, mapping_input, plans, row_of};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
+use super::{row_input, row_of};
+use conductor_core::action::Action;
 use conductor_core::config::Diagnostic;
+use conductor_core::mapping::TriggerKind;
 use conductor_core::plan::Change;
-use conductor_core::policy::Tier;
-use serde_json::{Value, json};
 
 pub fn definition() -> Definition {
-    let mut input = mapping_input(json!({
+    // Triggers and actions are published in full only in conductor_create_mapping.
+    let of_type = |names: &[&str]| {
+        json!({
+            "type": "object", "properties": { "type": { "enum": names } }, "required": ["type"],
+            "description": "As in conductor_create_mapping",
+        })
+    };
+    let mut input = row_input(json!({
+        "trigger?": of_type(TriggerKind::NAMES), "action?": of_type(Action::NAMES),
         "description?": { "type": "string", "maxLength": 1024 },
         "enabled?": { "type": "boolean" },
     }));
-    // Which of the optional members must be there is said at the root, which the published copy
-    // leaves out.
-    input["oneOf"] = json!([{ "required": ["id"] }, { "required": ["index"] }]);
     input["anyOf"] = json!([{ "required": ["trigger"] }, { "required": ["action"] }, { "required": ["description"] }, { "required": ["enabled"] }]);
-    Definition::new("conductor_update_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+    Definition::new("conductor_update_mapping", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
         let change = change(&arguments).map_err(plans::bad_change)?;
-        Ok(Output::new(plans::make(&studio, &leave, &arguments, &[change], None).await?))
+        Ok(Output::new(plans::make(&studio, &clearance, &arguments, &[change], None).await?))
     })
     .text(
         "Update mapping",

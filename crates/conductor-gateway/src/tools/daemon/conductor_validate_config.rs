@@ -1,24 +1,15 @@
 //! `conductor_validate_config`: every fault of the file, with its place.
 
-use super::surroundings::Around;
-use super::{TOOLSET, boolean, integer, list, nullable, object, text};
-use crate::owner_handle::OwnerHandle;
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
+use super::surroundings::OwnedSurroundings;
 use conductor_core::config::timing_report::coverage;
 use conductor_core::config::{Config, Loaded, Severity};
-use conductor_core::policy::Tier;
-use serde_json::{Value, json};
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_validate_config", Tier::ReadOnly, TOOLSET, move |studio, _leave, _arguments| {
-        let owner = owner.clone();
-        async move {
-            let text = super::conductor_get_config::file(&studio)?;
-            let around = Around::look(&studio, &owner).await;
-            Ok(Output::new(report(&text, around.load(&studio, &text))))
-        }
+    owner_tool("conductor_validate_config", Tier::ReadOnly, owner, |owner, studio, _clearance, _arguments| async move {
+        let text = super::conductor_get_config::file(&studio)?;
+        let around = OwnedSurroundings::read(&studio, &owner).await;
+        Ok(Output::new(report(&text, around.load(&studio, &text))))
     })
     .text(
         "Validate configuration",
@@ -50,7 +41,7 @@ fn report(text: &str, loaded: Loaded) -> Value {
     }
     let diagnostics = loaded.diagnostics.iter().map(|it| {
         json!({
-            "severity": it.severity.name(), "message": it.message, "help": it.help, "path": it.path, "line": it.line, "column": it.column,
+            "severity": it.severity.as_str(), "message": it.message, "help": it.help, "path": it.path, "line": it.line, "column": it.column,
         })
     });
     json!({

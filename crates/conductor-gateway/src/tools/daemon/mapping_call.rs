@@ -1,10 +1,11 @@
-//! What an action under a pad becomes in the pipeline: a tool and its arguments.
+//! Turns an action of a mapping into a tool call.
 
 use conductor_core::action::Action;
 use conductor_core::engine::Placeholders;
 use serde_json::{Map, Value, json};
 
-/// The tool an action calls, with `$` placeholders filled in. `None` for an action that is no call.
+/// The tool and arguments of an action, with `$` placeholders filled in. `None` when the action
+/// does not call a tool.
 pub fn of(action: &Action, values: &Placeholders) -> Option<(String, Value)> {
     let (tool, template) = template(action)?;
     Some((tool, fill(&template, values)))

@@ -1,21 +1,17 @@
-//! `plan.apply` and `plan.reject`: hidden, and only for a person. The human door and the approval
-//! pad are the only ways to them.
+//! `plan.apply` and `plan.reject`: hidden tools for a person, who calls them through the control
+//! socket or the approval pad.
 
-use super::{TOOLSET, object, plan_id, plans};
-use crate::owner_handle::OwnerHandle;
-use crate::pipeline::call::{Output, Principal};
+use super::prelude::*;
+use crate::pipeline::call::Principal;
 use crate::pipeline::gate::Clearance;
-use crate::tools::catalog::Definition;
-use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::policy::{Channel, Tier};
-use serde_json::{Value, json};
+use conductor_core::policy::Channel;
 
 pub fn apply(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    hidden("plan.apply", move |studio, leave, arguments| {
+    hidden("plan.apply", move |studio, clearance, arguments| {
         let owner = owner.clone();
         async move {
-            let by = person(&leave)?;
+            let by = person(&clearance)?;
             let (id, channel) = (plan_id(&arguments)?, channel(&arguments));
             Ok(Output::new(plans::apply(&studio, &owner, &by, channel, id).await?))
         }
@@ -24,8 +20,8 @@ pub fn apply(owner: &OwnerHandle) -> Definition {
 }
 
 pub fn reject() -> Definition {
-    hidden("plan.reject", |studio, leave, arguments| async move {
-        let by = person(&leave)?;
+    hidden("plan.reject", |studio, clearance, arguments| async move {
+        let by = person(&clearance)?;
         Ok(Output::new(plans::reject(&studio, &by, channel(&arguments), plan_id(&arguments)?).await?))
     })
     .text("Reject plan", "Ends the plan without writing anything.")
@@ -44,12 +40,12 @@ where
     definition
 }
 
-/// A pad may call tools, but no tool that decides.
-pub(super) fn person(leave: &Clearance) -> Result<Principal, ToolError> {
-    if leave.principal().is_person() {
-        return Ok(leave.principal().clone());
+/// Refuses everyone but a person: a pad may call tools, but must not decide.
+pub(super) fn person(clearance: &Clearance) -> Result<Principal, ToolError> {
+    if clearance.principal().is_person() {
+        return Ok(clearance.principal().clone());
     }
-    let name = leave.tool().name.to_string();
+    let name = clearance.tool().name.to_string();
     Err(ToolError::new(Code::NotFound, format!("Unknown tool: {name}")).subject(Subject::Tool(name)))
 }
 

@@ -1,36 +1,36 @@
-//! Plans: a change of the configuration, drafted as a diff, kept until a person applies it, and
-//! taken back by undo.
+//! Plans: changes of the configuration that are drafted as a diff, kept until a person applies
+//! them, and rolled back by undo.
 //!
-//! The tools here only draft. `plan.apply` and `plan.reject` are hidden tools that only a `person:`
-//! can call, from the human door.
+//! The listed tools only draft plans. `plan.apply` and `plan.reject` are hidden tools that only a
+//! `person:` can call, through the control socket.
 
 use crate::owner_handle::OwnerHandle;
-use crate::pending_store::Beside;
+use crate::pending_store::Attachment;
 use crate::pipeline::gate::Clearance;
 use crate::report::Status;
 use crate::studio::Studio;
 use crate::tools::daemon::mapping_call;
-use crate::tools::daemon::surroundings::Around;
+use crate::tools::daemon::surroundings::OwnedSurroundings;
 use conductor_core::audit::record::EventName;
 use conductor_core::config::{self, Config, Diagnostic, Surroundings};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Effect, Subject, ToolError, Violation};
-use conductor_core::pending::{Ask, Fact, Kind, Limited, NewIds, NewPlan, Present, Record, Refused, State};
+use conductor_core::pending::{Ask, Fact, Kind, Limited, NewPlan, Pending, Present, Record, Refused, State};
 use conductor_core::plan::{self, Change, Draft, PlanError};
 use conductor_core::policy::{Channel, Floor};
 use conductor_core::principal::Principal;
 use conductor_core::templates;
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The label under which an inverse plan names the plan it takes back.
+/// The label of the fact that names the plan which an inverse plan undoes.
 const UNDOES: &str = "undoes";
 
-/// The file as it is now; no file is no bytes.
+/// The file as it is now; empty when there is none.
 fn present_bytes(studio: &Studio) -> Result<Vec<u8>, ToolError> {
     match atomic_file::read(&config_path(studio)) {
         Ok(bytes) => Ok(bytes),
@@ -45,11 +45,10 @@ fn config_path(studio: &Studio) -> std::path::PathBuf {
 }
 
 fn with_surroundings<T>(studio: &Studio, act: impl FnOnce(&Surroundings<'_>) -> T) -> T {
-    Around::of(studio).with(act)
+    OwnedSurroundings::of(studio).with(act)
 }
 
-/// The owner's status, and what the owner does not know of: how many plans wait for a person, and
-/// the state of the audit log.
+/// The owner's status, the number of plans that wait for a person, and the state of the audit log.
 #[derive(Serialize)]
 pub struct StatusAndPlans {
     #[serde(flatten)]
@@ -72,7 +71,7 @@ struct AuditNow {
 impl AuditNow {
     fn of(studio: &Studio) -> Self {
         let health = studio.audit.health();
-        let (waiting, copy_fault) = health.map(|it| (it.owed, it.copy_fault)).unwrap_or_default();
+        let (waiting, copy_fault) = health.map(|it| (it.unwritten, it.copy_fault)).unwrap_or_default();
         let reason = studio.audit.up().err().map(|it| studio.scrubber.text(&it).into_owned());
         AuditNow { writable: reason.is_none(), reason, copy_fault, waiting }
     }
@@ -80,31 +79,30 @@ impl AuditNow {
 
 pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
     let now = studio.timestamp();
-    let pending_plans = studio.desk.store().read(|pending| {
+    let pending_plans = studio.approvals.store().read(|pending| {
         let waits = |it: &&Record| it.kind == Kind::Plan && it.state == State::Pending && !it.is_over(now);
         pending.iter().filter(waits).count()
     });
     StatusAndPlans { status, pending_plans, audit: AuditNow::of(studio) }
 }
 
-/// Drafts the changes on the file as it is and keeps the plan. Nothing else changes.
+/// Drafts the changes on the present file and stores the plan. Nothing else changes.
 pub async fn make(
     studio: &Arc<Studio>,
-    leave: &Clearance,
+    clearance: &Clearance,
     arguments: &Value,
     changes: &[Change],
     description: Option<String>,
 ) -> Result<Value, ToolError> {
     let base = present_bytes(studio)?;
     let draft = with_surroundings(studio, |around| plan::draft(&base, changes, around, &template)).map_err(refused)?;
-    keep(studio, leave, arguments, &base, draft, description, Vec::new()).await
+    keep(studio, clearance, arguments, &base, draft, description, Vec::new()).await
 }
 
-/// Drafts keys of a plugin's row on the file as it is and keeps the plan. Only `plugin.set` asks
-/// for it.
+/// Drafts keys of a plugin's row on the present file and stores the plan, for `plugin.set`.
 pub async fn make_plugin(
     studio: &Arc<Studio>,
-    leave: &Clearance,
+    clearance: &Clearance,
     arguments: &Value,
     name: &str,
     row: &serde_json::Map<String, Value>,
@@ -112,7 +110,7 @@ pub async fn make_plugin(
 ) -> Result<Value, ToolError> {
     let base = present_bytes(studio)?;
     let draft = with_surroundings(studio, |around| plan::draft_plugin(&base, name, row, description.clone(), around));
-    keep(studio, leave, arguments, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
+    keep(studio, clearance, arguments, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 
 fn template(name: &str) -> Option<plan::Template> {
@@ -127,7 +125,7 @@ fn template(name: &str) -> Option<plan::Template> {
 /// Drafts the inverse of an applied plan.
 pub async fn make_undo(
     studio: &Arc<Studio>,
-    leave: &Clearance,
+    clearance: &Clearance,
     arguments: &Value,
     id: Uuid,
 ) -> Result<Value, ToolError> {
@@ -139,18 +137,18 @@ pub async fn make_undo(
         )
         .subject(Subject::Plan(id.to_string())));
     }
-    let store = studio.desk.store();
+    let store = studio.approvals.store();
     let bytes = |which| store.bytes(id, which).map_err(|fault| lost(id, &fault));
-    let (before, after) = (bytes(Beside::Before)?, bytes(Beside::After)?);
+    let (before, after) = (bytes(Attachment::Before)?, bytes(Attachment::After)?);
     let base = present_bytes(studio)?;
     let draft = with_surroundings(studio, |around| plan::undo(&before, &after, &base, around)).map_err(refused)?;
     let facts = vec![Fact { label: UNDOES.into(), text: id.to_string() }];
-    keep(studio, leave, arguments, &base, draft, Some(format!("Undo: {}", record.summary)), facts).await
+    keep(studio, clearance, arguments, &base, draft, Some(format!("Undo: {}", record.summary)), facts).await
 }
 
 async fn keep(
     studio: &Arc<Studio>,
-    leave: &Clearance,
+    clearance: &Clearance,
     arguments: &Value,
     base: &[u8],
     draft: Draft,
@@ -166,9 +164,9 @@ async fn keep(
     });
     let changes: Vec<Value> = changes.iter().map(change_json).collect();
     let force = studio.policy();
-    let tool = leave.tool();
+    let tool = clearance.tool();
     let plan = NewPlan {
-        principal: leave.principal().clone(),
+        principal: clearance.principal().clone(),
         tool: tool.name.to_string(),
         args_hash: Digest::of_json(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))?,
         pin: tool.pin,
@@ -182,11 +180,11 @@ async fn keep(
         warnings,
         floor: Floor::Local,
     };
-    let ids = new_ids(studio);
+    let ids = studio.new_ids();
     let (settings, limits, now) = (force.policy.approval.clone(), studio.settings().limits.clone(), studio.timestamp());
-    let (store, base) = (Arc::clone(studio.desk.store()), base.to_vec());
+    let (store, base) = (Arc::clone(studio.approvals.store()), base.to_vec());
     let made = tokio::task::spawn_blocking(move || {
-        store.change_with(&[(Beside::Before, base.as_slice()), (Beside::After, result.as_slice())], |pending| {
+        store.change_with(&[(Attachment::Before, base.as_slice()), (Attachment::After, result.as_slice())], |pending| {
             let id = pending.create_plan(plan, ids, &settings, &limits, now)?;
             Ok((id, pending.get(id).and_then(Record::config_plan).unwrap_or(Value::Null)))
         })
@@ -197,10 +195,10 @@ async fn keep(
             .hint("Nothing was changed. The person should look at the folder: its rights, its free space and the limit of open files.")
             .effect(Effect::None)
     };
-    let made = made.await.map_err(|fault| internal(&fault))?.map_err(not_kept)?.map_err(not_taken)?;
+    let made = made.await.map_err(|fault| internal(&fault))?.map_err(not_kept)?.map_err(not_stored)?;
     let detail = json!({ "plan": ids.id.to_string() });
-    let _ = studio.audit.event(Some(leave.principal().clone()), EventName::PlanCreated, detail).await;
-    studio.hub.tell(crate::studio::hub::Change::Uri("conductor://plans".into()));
+    let _ = studio.audit.event(Some(clearance.principal().clone()), EventName::PlanCreated, detail).await;
+    studio.events.uri_changed("conductor://plans");
     Ok(made)
 }
 
@@ -218,9 +216,9 @@ fn change_json(row: &plan::ChangeRow) -> Value {
     value
 }
 
-/// By id or short form.
+/// Finds a plan by id or short form.
 pub fn find(studio: &Studio, text: &str) -> Result<Record, ToolError> {
-    let found = studio.desk.store().read(|pending| {
+    let found = studio.approvals.store().read(|pending| {
         let id = pending.find(text)?;
         Ok(pending.get(id).filter(|it| it.kind == Kind::Plan).cloned())
     });
@@ -229,21 +227,21 @@ pub fn find(studio: &Studio, text: &str) -> Result<Record, ToolError> {
         Ok(None) | Err(Refused::NotFound) => Err(ToolError::new(Code::NotFound, format!("there is no plan {text:?}"))
             .subject(Subject::Plan(text.to_owned()))
             .hint("conductor_list_plans has the plans there are.")),
-        Err(other) => Err(not_taken(other)),
+        Err(other) => Err(not_stored(other)),
     }
 }
 
 /// Every plan, newest first.
 pub async fn list(studio: &Arc<Studio>) -> Result<Vec<Value>, ToolError> {
-    studio.desk.expire(studio).await.map_err(|fault| internal(&fault))?;
+    studio.approvals.expire(studio).await.map_err(|fault| internal(&fault))?;
     let mut plans: Vec<Record> =
-        studio.desk.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Plan).cloned().collect());
+        studio.approvals.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Plan).cloned().collect());
     plans.sort_by_key(|it| std::cmp::Reverse(it.created_at));
     Ok(plans.iter().filter_map(Record::config_plan).collect())
 }
 
-/// Puts a plan in force, if the file still is what the plan was made on. Of several at once exactly
-/// one wins.
+/// Applies a plan, if the file is still the one it was drafted on. Of several concurrent calls
+/// exactly one succeeds.
 pub async fn apply(
     studio: &Arc<Studio>,
     owner: &OwnerHandle,
@@ -257,36 +255,28 @@ pub async fn apply(
     }
     let record = find(studio, &id.to_string())?;
     let base = present_bytes(studio)?;
-    let (store, now, who) = (Arc::clone(studio.desk.store()), studio.timestamp(), by.to_string());
+    let (store, now, who) = (Arc::clone(studio.approvals.store()), studio.timestamp(), by.to_string());
     let present = Present { pin: record.pin, policy_version: studio.policy().version, state: Some(Digest::of(&base)) };
-    let taken = {
-        let store = Arc::clone(&store);
-        tokio::task::spawn_blocking(move || store.change(|pending| pending.apply(id, &who, channel, &present, now)))
-    };
-    taken
-        .await
-        .map_err(|fault| internal(&fault))?
-        .map_err(|fault| internal(&fault))?
-        .map_err(|why| not_applied(id, why))?;
+    decide(studio, id, move |pending| pending.apply(id, &who, channel, &present, now)).await?;
     let written = write(studio, &store, &record, &base);
     if let Err(error) = written {
-        // Nothing of it was done, so it waits again.
-        store.change(|pending| pending.fail_apply(id, now)).map_err(|fault| internal(&fault))?.map_err(not_taken)?;
+        // Nothing was written, so the plan is pending again.
+        store.change(|pending| pending.fail_apply(id, now)).map_err(|fault| internal(&fault))?.map_err(not_stored)?;
         return Err(error);
     }
-    let after = store.bytes(id, Beside::After).map_err(|fault| lost(id, &fault))?;
+    let after = store.bytes(id, Attachment::After).map_err(|fault| lost(id, &fault))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let reloaded = owner.plan_applied(text(&base), text(&after)).await?;
     settle_grants(studio, by, channel, &record, &store)?;
     if let Some(undone) = record.facts.iter().find(|it| it.label == UNDOES).and_then(|it| it.text.parse().ok()) {
-        // The plan it took back may be gone by now; that changes nothing.
+        // The undone plan may have been removed since.
         let _ = store.change(|pending| pending.undo(undone, now)).map_err(|fault| internal(&fault))?;
     }
     let event =
         if record.facts.iter().any(|it| it.label == UNDOES) { EventName::PlanUndone } else { EventName::PlanApplied };
     let _ = studio.audit.event(Some(by.clone()), event, json!({ "plan": id.to_string() })).await;
     for uri in ["conductor://plans", "conductor://config"] {
-        studio.hub.tell(crate::studio::hub::Change::Uri(uri.into()));
+        studio.events.uri_changed(uri);
     }
     let plan = find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null);
     Ok(json!({ "plan": plan, "hash": reloaded.hash, "faults": reloaded.faults, "held": reloaded.held }))
@@ -299,9 +289,9 @@ fn write(
     base: &[u8],
 ) -> Result<(), ToolError> {
     let id = record.id;
-    let after = store.bytes(id, Beside::After).map_err(|fault| lost(id, &fault))?;
+    let after = store.bytes(id, Attachment::After).map_err(|fault| lost(id, &fault))?;
     let text = String::from_utf8_lossy(&after);
-    // The bytes are a file that other programs can write; what is applied is what was shown.
+    // Other programs can write the stored bytes: apply only what the person was shown.
     let shown = record.result_state_hash == Some(Digest::of(&after))
         && record.diff_preview.as_deref() == Some(&plan::diff::preview(&String::from_utf8_lossy(base), &text));
     if !shown {
@@ -324,13 +314,13 @@ fn write(
         };
         if now == base { Ok(()) } else { Err(io::Error::other("config.toml changed while the plan was applied")) }
     };
-    atomic_file::replace_if(&RealDisk, &path, &after, 0o600, &id.to_string(), unchanged).map_err(|fault| {
+    atomic_file::replace_if(&path, &after, 0o600, &id.to_string(), unchanged).map_err(|fault| {
         ToolError::new(Code::PlanStale, format!("nothing was written: {fault}")).subject(Subject::Plan(id.to_string()))
     })
 }
 
-/// Applying a mapping allows what it calls with constant arguments, for as long as it stands; what
-/// is gone or changed loses its grant.
+/// Applying a mapping grants its calls with constant arguments, while the mapping exists unchanged.
+/// Removed and changed mappings lose their grants.
 fn settle_grants(
     studio: &Studio,
     by: &Principal,
@@ -338,7 +328,7 @@ fn settle_grants(
     record: &Record,
     store: &crate::pending_store::PendingStore,
 ) -> Result<(), ToolError> {
-    let after = store.bytes(record.id, Beside::After).map_err(|fault| lost(record.id, &fault))?;
+    let after = store.bytes(record.id, Attachment::After).map_err(|fault| lost(record.id, &fault))?;
     let config = config::load(&String::from_utf8_lossy(&after)).config.unwrap_or_default();
     let force = studio.policy();
     let now = studio.timestamp();
@@ -364,14 +354,14 @@ fn settle_grants(
                     from_plugin: false,
                     tainted: false,
                 },
-                new_ids(studio),
+                studio.new_ids(),
             ));
         }
         store
             .change(|pending| {
                 pending.end_standing(&principal, None);
                 for (floor, ask, ids) in asks {
-                    // SysEx never has one; its press asks each time.
+                    // `grant_standing` refuses SysEx, so each press still needs an approval.
                     let _ = pending.grant_standing(ask, floor, &by.to_string(), channel, ids, now);
                 }
             })
@@ -387,33 +377,33 @@ fn rule_of<'a>(config: &'a Config, mode: &str, id: &str) -> Option<&'a config::R
 
 pub async fn reject(studio: &Arc<Studio>, by: &Principal, channel: Channel, id: Uuid) -> Result<Value, ToolError> {
     find(studio, &id.to_string())?;
-    let (store, who, now) = (Arc::clone(studio.desk.store()), by.to_string(), studio.timestamp());
-    let denied = tokio::task::spawn_blocking(move || store.change(|pending| pending.deny(id, &who, channel, now)));
-    denied
-        .await
-        .map_err(|fault| internal(&fault))?
-        .map_err(|fault| internal(&fault))?
-        .map_err(|why| not_applied(id, why))?;
+    let (who, now) = (by.to_string(), studio.timestamp());
+    decide(studio, id, move |pending| pending.deny(id, &who, channel, now)).await?;
     let _ = studio.audit.event(Some(by.clone()), EventName::PlanRejected, json!({ "plan": id.to_string() })).await;
-    studio.hub.tell(crate::studio::hub::Change::Uri("conductor://plans".into()));
+    studio.events.uri_changed("conductor://plans");
     Ok(find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null))
 }
 
-fn new_ids(studio: &Studio) -> NewIds {
-    let mut bits = [0; 8];
-    studio.ids.fill(&mut bits);
-    NewIds { id: studio.ids.v4(), short: u64::from_le_bytes(bits) }
+/// Stores a person's decision about a plan. The disk is waited for on a thread that may block.
+async fn decide<T: Send + 'static>(
+    studio: &Studio,
+    id: Uuid,
+    change: impl FnOnce(&mut Pending) -> Result<T, Refused> + Send + 'static,
+) -> Result<T, ToolError> {
+    let store = Arc::clone(studio.approvals.store());
+    let decided = tokio::task::spawn_blocking(move || store.change(change)).await;
+    let decided = decided.map_err(|fault| internal(&fault))?.map_err(|fault| internal(&fault))?;
+    decided.map_err(|why| not_applied(id, why))
 }
 
 fn not_applied(id: Uuid, why: Refused) -> ToolError {
     let subject = Subject::Plan(id.to_string());
     match why {
-        Refused::Expired => ToolError::new(Code::PlanExpired, format!("plan {id} has expired")).subject(subject),
         Refused::Changed(_) | Refused::Already(State::Stale) => {
             ToolError::new(Code::PlanStale, "the configuration changed since the plan was made; nothing was written")
                 .subject(subject)
         }
-        Refused::Already(State::Expired) => {
+        Refused::Expired | Refused::Already(State::Expired) => {
             ToolError::new(Code::PlanExpired, format!("plan {id} has expired")).subject(subject)
         }
         Refused::Already(state) => {
@@ -427,11 +417,11 @@ fn not_applied(id: Uuid, why: Refused) -> ToolError {
         | Refused::Kind(_)
         | Refused::NeverStanding
         | Refused::Record(_)
-        | Refused::Limited(_)) => not_taken(other).subject(subject),
+        | Refused::Limited(_)) => not_stored(other).subject(subject),
     }
 }
 
-fn not_taken(why: Refused) -> ToolError {
+fn not_stored(why: Refused) -> ToolError {
     let code = match &why {
         Refused::NotFound => Code::NotFound,
         Refused::Limited(Limited::Rate { .. }) => Code::RateLimited,
@@ -474,16 +464,16 @@ fn refused(error: PlanError) -> ToolError {
     }
 }
 
-/// Diagnostics as places in the arguments, with what to write instead.
+/// Diagnostics as violations in the arguments, with their help.
 pub fn violations(diagnostics: &[Diagnostic]) -> Vec<Violation> {
-    let told = diagnostics.iter().take(8).map(|it| {
+    let violations = diagnostics.iter().take(8).map(|it| {
         let help = it.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
         Violation { path: it.path.clone(), message: format!("{}{help}", it.message) }
     });
-    told.collect()
+    violations.collect()
 }
 
-/// Faults of a change as an error of the tool.
+/// The error of a tool whose change has faults.
 pub fn bad_change(diagnostics: Vec<Diagnostic>) -> ToolError {
     let violations = violations(&diagnostics);
     let first = violations.first().map(|it| format!("{}: {}", it.path, it.message)).unwrap_or_default();

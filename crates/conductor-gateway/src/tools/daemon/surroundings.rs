@@ -1,6 +1,6 @@
-//! What a row of `config.toml` may name that is not in the file: tools, plugins and ports.
+//! Names outside `config.toml` that its rows may use: tools, plugins and ports.
 //!
-//! Not here: reading the file, and what comes into force.
+//! Not here: reading the file, and putting it into force.
 
 use super::mapping_call;
 use crate::owner_handle::OwnerHandle;
@@ -9,19 +9,19 @@ use crate::tools::catalog::Source;
 use conductor_core::config::{self, Config, Diagnostic, Loaded, Platform, Severity, Surroundings};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Everything a row of the file may name that is not in the file.
+/// Owned data for [`Surroundings`].
 #[derive(Debug, Default)]
-pub struct Around {
+pub struct OwnedSurroundings {
     tools: BTreeSet<String>,
     plugins: BTreeMap<String, BTreeSet<String>>,
     ports: Option<BTreeSet<String>>,
 }
 
-impl Around {
-    /// Without the ports: they are known to the owner only.
+impl OwnedSurroundings {
+    /// Without the ports, which only the owner knows.
     pub fn of(studio: &Studio) -> Self {
         let catalog = studio.catalog();
-        let mut around = Around::default();
+        let mut around = OwnedSurroundings::default();
         for tool in catalog.tools().filter(|it| !it.hidden) {
             around.tools.insert(tool.name.to_string());
             if let Source::Plugin { name, .. } = &tool.source {
@@ -32,9 +32,9 @@ impl Around {
         around
     }
 
-    pub async fn look(studio: &Studio, owner: &OwnerHandle) -> Self {
-        let mut around = Around::of(studio);
-        // An owner that is stopping knows no ports any more.
+    pub async fn read(studio: &Studio, owner: &OwnerHandle) -> Self {
+        let mut around = OwnedSurroundings::of(studio);
+        // An owner that is stopping does not answer.
         if let Ok(devices) = owner.devices().await {
             let outputs = devices.midi_outputs.into_iter();
             around.ports = Some(outputs.chain(devices.midi_inputs).chain(devices.gamepads).collect());
@@ -51,7 +51,7 @@ impl Around {
         })
     }
 
-    /// The file with every fault that can be found here.
+    /// Loads the text and reports every fault.
     pub fn load(&self, studio: &Studio, text: &str) -> Loaded {
         let mut loaded = self.with(|around| config::load_with(text, around));
         if let Some(config) = &loaded.config {
@@ -61,8 +61,7 @@ impl Around {
     }
 }
 
-/// Rows whose action becomes a call of a tool that does not exist, and that the reader knows no
-/// name of.
+/// Reports rows whose action calls a tool that does not exist.
 fn unserved(config: &Config, studio: &Studio) -> Vec<Diagnostic> {
     let catalog = studio.catalog();
     let modes = config.modes.iter().map(|it| (it.name.as_str(), &it.rows));

@@ -1,4 +1,4 @@
-//! SysEx bytes as tools give them, and what a person should know before they are sent.
+//! Parses SysEx bytes, and assesses their risk for the person who approves them.
 
 use conductor_core::error::{Code, Subject, ToolError};
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 /// Between F0 and F7. A bank of 32 voices is about 4 KB.
 pub const MAX_BYTES: usize = 8192;
 
-/// Reads integers and two-digit hex strings, mixed, with or without the F0 and F7 around them. No
-/// byte is ever cut to fit.
+/// Reads integers and two-digit hex strings, mixed, with or without the enclosing F0 and F7. Bytes
+/// out of range are refused.
 pub fn parse(data: &[Value]) -> Result<Vec<u8>, ToolError> {
     let bad = |index: usize, why: String| {
         ToolError::new(Code::BadInput, format!("data[{index}]: {why}"))
@@ -24,7 +24,7 @@ pub fn parse(data: &[Value]) -> Result<Vec<u8>, ToolError> {
             }
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
-        bytes.push(byte.ok_or_else(|| bad(index, format!("{item} is no byte")))?);
+        bytes.push(byte.ok_or_else(|| bad(index, format!("{item} is not a byte")))?);
     }
     let first = usize::from(bytes.first() == Some(&0xF0));
     if first == 1 {
@@ -48,8 +48,7 @@ pub fn parse(data: &[Value]) -> Result<Vec<u8>, ToolError> {
     }
 }
 
-/// What kind of message it is. The class informs the person; nothing is blocked by guessing at
-/// bytes.
+/// The class of a message. It only informs the person; nothing is blocked by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Risk {
     pub level: &'static str,
@@ -80,8 +79,7 @@ fn manufacturer_body(body: &[u8]) -> usize {
     body.len().saturating_sub(if body.first() == Some(&0) { 3 } else { 1 })
 }
 
-/// The maker by its id, as far as it is one a studio is likely to meet. Ids are assigned by the
-/// MIDI Association.
+/// The id and name of the maker, for common ones. The MIDI Association assigns the ids.
 pub fn maker(body: &[u8]) -> (String, &'static str) {
     let id = match body {
         [0, second, third, ..] => format!("00 {second:02X} {third:02X}"),

@@ -1,9 +1,9 @@
-//! `database.execute`: one change in one transaction.
+//! `database.execute`: runs one changing statement in a transaction.
 
-use super::{Shelf, TOOLSET, bounds, database_schema, params_schema, sql_schema};
+use super::{DatabaseAccess, TOOLSET, bounds, database_schema, params_schema, sql_schema};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
-use crate::tools::daemon::take;
+use crate::tools::daemon::parse_arguments;
 use crate::tools::schema_builder::{integer, nullable, object};
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;
@@ -18,16 +18,16 @@ struct Arguments {
     params: Vec<Value>,
 }
 
-pub fn definition(shelf: &Shelf) -> Definition {
-    let (aiming, shelf) = (shelf.clone(), shelf.clone());
-    let mut definition = Definition::new("database.execute", Tier::HardwareIo, TOOLSET, move |studio, leave, arguments| {
-        let shelf = shelf.clone();
+pub fn definition(access: &DatabaseAccess) -> Definition {
+    let (aiming, access) = (access.clone(), access.clone());
+    let mut definition = Definition::new("database.execute", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
+        let access = access.clone();
         async move {
-            let Arguments { sql, database, params } = take(arguments)?;
+            let Arguments { sql, database, params } = parse_arguments(arguments)?;
             let database = database.as_deref();
-            let password = shelf.password(database).await?;
+            let password = access.password(database).await?;
             let password = password.as_ref().map(crate::secrets::Secret::expose);
-            let done = shelf.databases.execute(database, sql, params, password, bounds(&studio, &leave)).await;
+            let done = access.databases.execute(database, sql, params, password, bounds(&studio, &clearance)).await;
             let changed = done.map_err(ToolError::from)?;
             Ok(Output::new(json!({ "rows_affected": changed.rows_affected, "last_insert_id": changed.last_insert_id })))
         }
@@ -44,7 +44,7 @@ pub fn definition(shelf: &Shelf) -> Definition {
         let sql: String = word("sql").unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
         format!("in {}: {sql}", word("database").unwrap_or(conductor_hosts::database::OWN))
     });
-    definition = super::aimed(definition, &aiming);
+    definition = super::with_target(definition, &aiming);
     definition.requires_approval = Some(true);
     definition.grantable = false;
     definition.host = Some("database".into());

@@ -1,9 +1,9 @@
-//! `database.query`: rows. The database itself keeps it from changing anything.
+//! `database.query`: reads rows. The database itself prevents changes.
 
-use super::{Shelf, TOOLSET, bounds, database_schema, params_schema, sql_schema};
+use super::{DatabaseAccess, TOOLSET, bounds, database_schema, params_schema, sql_schema};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
-use crate::tools::daemon::take;
+use crate::tools::daemon::parse_arguments;
 use crate::tools::schema_builder::{boolean, integer, list, nullable, object, text};
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;
@@ -19,22 +19,22 @@ struct Arguments {
     limit: Option<usize>,
 }
 
-pub fn definition(shelf: &Shelf) -> Definition {
-    let (aiming, shelf) = (shelf.clone(), shelf.clone());
+pub fn definition(access: &DatabaseAccess) -> Definition {
+    let (aiming, access) = (access.clone(), access.clone());
     let cell = json!({ "anyOf": [
         { "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }, { "type": "object" },
         { "type": "array" },
     ] });
-    let mut definition = Definition::new("database.query", Tier::ReadOnly, TOOLSET, move |studio, leave, arguments| {
-        let shelf = shelf.clone();
+    let mut definition = Definition::new("database.query", Tier::ReadOnly, TOOLSET, move |studio, clearance, arguments| {
+        let access = access.clone();
         async move {
-            let Arguments { sql, database, params, limit } = take(arguments)?;
+            let Arguments { sql, database, params, limit } = parse_arguments(arguments)?;
             let database = database.as_deref();
-            let password = shelf.password(database).await?;
+            let password = access.password(database).await?;
             let password = password.as_ref().map(crate::secrets::Secret::expose);
-            let rows = shelf
+            let rows = access
                 .databases
-                .query(database, sql, params, limit.unwrap_or(1000), password, bounds(&studio, &leave))
+                .query(database, sql, params, limit.unwrap_or(1000), password, bounds(&studio, &clearance))
                 .await
                 .map_err(ToolError::from)?;
             let columns: Vec<Value> = rows.columns.iter().map(|(name, kind)| json!({ "name": name, "type": kind })).collect();
@@ -56,5 +56,5 @@ pub fn definition(shelf: &Shelf) -> Definition {
         "rows": list(list(cell)), "row_count": integer(), "truncated": boolean(),
     })));
     definition.host = Some("database".into());
-    super::aimed(definition, &aiming)
+    super::with_target(definition, &aiming)
 }

@@ -1,9 +1,9 @@
-//! `database.schema`: which tables there are.
+//! `database.schema`: lists tables.
 
-use super::{Shelf, TOOLSET, bounds, database_schema};
+use super::{DatabaseAccess, TOOLSET, bounds, database_schema};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
-use crate::tools::daemon::take;
+use crate::tools::daemon::parse_arguments;
 use crate::tools::schema_builder::{list, object, text};
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;
@@ -16,17 +16,17 @@ struct Arguments {
     table: Option<String>,
 }
 
-pub fn definition(shelf: &Shelf) -> Definition {
-    let (aiming, shelf) = (shelf.clone(), shelf.clone());
+pub fn definition(access: &DatabaseAccess) -> Definition {
+    let (aiming, access) = (access.clone(), access.clone());
     let mut definition =
-        Definition::new("database.schema", Tier::ReadOnly, TOOLSET, move |studio, leave, arguments| {
-            let shelf = shelf.clone();
+        Definition::new("database.schema", Tier::ReadOnly, TOOLSET, move |studio, clearance, arguments| {
+            let access = access.clone();
             async move {
-                let Arguments { database, table } = take(arguments)?;
+                let Arguments { database, table } = parse_arguments(arguments)?;
                 let database = database.as_deref();
-                let password = shelf.password(database).await?;
+                let password = access.password(database).await?;
                 let password = password.as_ref().map(crate::secrets::Secret::expose);
-                let tables = shelf.databases.schema(database, table, password, bounds(&studio, &leave)).await;
+                let tables = access.databases.schema(database, table, password, bounds(&studio, &clearance)).await;
                 let tables = tables.map_err(ToolError::from)?;
                 let shown = tables.iter().map(|it| {
                     let columns: Vec<Value> =
@@ -48,5 +48,5 @@ pub fn definition(shelf: &Shelf) -> Definition {
             }))),
         })));
     definition.host = Some("database".into());
-    super::aimed(definition, &aiming)
+    super::with_target(definition, &aiming)
 }

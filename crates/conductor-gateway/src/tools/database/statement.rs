@@ -1,11 +1,10 @@
-//! What an SQL text does, read from its words alone: the kinds of statements and the tables they
-//! name.
+//! Finds the kinds of statements and the tables in an SQL text, by its words alone.
 //!
-//! For a person who decides, and on the safe side: a word that may begin a statement counts
-//! wherever it is found outside of strings, comments and quoted names. Nothing is decided by it;
-//! the database itself keeps a reader from writing.
+//! The result informs an approver and errs on the safe side: a word that may begin a statement
+//! counts everywhere except in strings, comments and quoted names. Nothing is enforced by it; the
+//! database itself prevents a reader from writing.
 
-/// How comments and strings are written.
+/// The syntax of comments and strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Sqlite,
@@ -14,7 +13,7 @@ pub enum Dialect {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
-    /// In upper case, and as it was written.
+    /// In upper case, and as written.
     Word(String, String),
     /// A quoted name.
     Name(String),
@@ -23,7 +22,7 @@ enum Token {
     Sign(char),
 }
 
-/// Kinds and tables in the order of the text, each once; and the text without comments on one line.
+/// Kinds and tables in text order, each once, and the text without comments on one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statement {
     pub kinds: Vec<String>,
@@ -31,99 +30,20 @@ pub struct Statement {
     pub text: String,
 }
 
-const VERBS: &[&str] = &[
-    "ALTER",
-    "ANALYZE",
-    "ATTACH",
-    "BEGIN",
-    "CALL",
-    "CLUSTER",
-    "COMMENT",
-    "COMMIT",
-    "COPY",
-    "CREATE",
-    "DELETE",
-    "DETACH",
-    "DO",
-    "DROP",
-    "EXECUTE",
-    "GRANT",
-    "IMPORT",
-    "INSERT",
-    "LISTEN",
-    "LOAD",
-    "LOCK",
-    "MERGE",
-    "NOTIFY",
-    "PRAGMA",
-    "PREPARE",
-    "REASSIGN",
-    "REFRESH",
-    "REINDEX",
-    "REPLACE",
-    "RESET",
-    "REVOKE",
-    "ROLLBACK",
-    "SAVEPOINT",
-    "SECURITY",
-    "SELECT",
-    "TRUNCATE",
-    "UPDATE",
-    "VACUUM",
-    "VALUES",
-];
-/// Words between a verb and the kind of thing it is about.
-const MODIFIERS: &[&str] = &[
-    "OR",
-    "REPLACE",
-    "TEMP",
-    "TEMPORARY",
-    "UNIQUE",
-    "VIRTUAL",
-    "MATERIALIZED",
-    "GLOBAL",
-    "LOCAL",
-    "UNLOGGED",
-    "RECURSIVE",
-    "FOREIGN",
-];
-/// Words that a table's name follows.
-const BEFORE_A_NAME: &[&str] = &[
-    "FROM",
-    "JOIN",
-    "INTO",
-    "UPDATE",
-    "TABLE",
-    "VIEW",
-    "INDEX",
-    "TRIGGER",
-    "REFERENCES",
-    "TRUNCATE",
-    "COPY",
-    "USING",
-    "ON",
-    "REINDEX",
-    "VACUUM",
-];
-/// Words that may come between these and the name.
-const SKIPPED: &[&str] = &[
-    "IF",
-    "NOT",
-    "EXISTS",
-    "ONLY",
-    "OR",
-    "ROLLBACK",
-    "ABORT",
-    "REPLACE",
-    "FAIL",
-    "IGNORE",
-    "CONCURRENTLY",
-    "LATERAL",
-    "TABLE",
-];
-/// Words that are not names although they come where a name could.
-const NOT_A_NAME: &[&str] =
-    &["SELECT", "VALUES", "SET", "WHERE", "CONFLICT", "DELETE", "UPDATE", "INSERT", "BEGIN", "TRUE", "FALSE"];
+const VERBS: &str = "ALTER ANALYZE ATTACH BEGIN CALL CLUSTER COMMENT COMMIT COPY CREATE DELETE DETACH DO DROP \
+    EXECUTE GRANT IMPORT INSERT LISTEN LOAD LOCK MERGE NOTIFY PRAGMA PREPARE REASSIGN REFRESH \
+    REINDEX REPLACE RESET REVOKE ROLLBACK SAVEPOINT SECURITY SELECT TRUNCATE UPDATE VACUUM \
+    VALUES";
+/// Words between a verb and the kind of its object.
+const MODIFIERS: &str = "OR REPLACE TEMP TEMPORARY UNIQUE VIRTUAL MATERIALIZED GLOBAL LOCAL UNLOGGED RECURSIVE \
+    FOREIGN";
+/// Words before the name of a table.
+const BEFORE_A_NAME: &str = "FROM JOIN INTO UPDATE TABLE VIEW INDEX TRIGGER REFERENCES TRUNCATE COPY USING ON REINDEX \
+    VACUUM";
+/// Words between those and the name.
+const SKIPPED: &str = "IF NOT EXISTS ONLY OR ROLLBACK ABORT REPLACE FAIL IGNORE CONCURRENTLY LATERAL TABLE";
+/// Keywords in the position of a name.
+const NOT_A_NAME: &str = "SELECT VALUES SET WHERE CONFLICT DELETE UPDATE INSERT BEGIN TRUE FALSE";
 
 impl Statement {
     pub fn read(sql: &str, dialect: Dialect) -> Self {
@@ -140,8 +60,8 @@ impl Statement {
         for at in 0..tokens.len() {
             let Some(this) = word(at) else { continue };
             let before = at.checked_sub(1).and_then(word);
-            // `ON DELETE`, `FOR UPDATE` and the function `replace(…)` begin nothing.
-            let begins = VERBS.contains(&this)
+            // `ON DELETE`, `FOR UPDATE` and the function `replace(…)` do not begin a statement.
+            let begins = is_one_of(VERBS, this)
                 && !matches!(
                     (before, this),
                     (Some("ON" | "FOR" | "OR" | "AFTER" | "BEFORE" | "OF"), _) | (Some("DO"), "UPDATE")
@@ -149,7 +69,7 @@ impl Statement {
                 && !(this == "REPLACE" && sign(at + 1, '('));
             if begins {
                 let mut next = at + 1;
-                while word(next).is_some_and(|it| MODIFIERS.contains(&it)) {
+                while word(next).is_some_and(|it| is_one_of(MODIFIERS, it)) {
                     next += 1;
                 }
                 let kind = match (this, word(next)) {
@@ -158,10 +78,10 @@ impl Statement {
                 };
                 put(&mut read.kinds, kind);
             }
-            if BEFORE_A_NAME.contains(&this) {
+            if is_one_of(BEFORE_A_NAME, this) {
                 let mut next = at + 1;
                 loop {
-                    while word(next).is_some_and(|it| SKIPPED.contains(&it)) {
+                    while word(next).is_some_and(|it| is_one_of(SKIPPED, it)) {
                         next += 1;
                     }
                     let Some((name, after)) = name(&tokens, next) else { break };
@@ -184,20 +104,22 @@ impl Statement {
     }
 }
 
+fn is_one_of(words: &str, word: &str) -> bool {
+    words.split(' ').any(|it| it == word)
+}
+
 fn put(list: &mut Vec<String>, item: String) {
     if !list.contains(&item) {
         list.push(item);
     }
 }
 
-/// A name with its schema, and the place after it.
+/// A name with its schema, and the position after it.
 fn name(tokens: &[(Token, String)], mut at: usize) -> Option<(String, usize)> {
     let mut parts = Vec::new();
     loop {
         match tokens.get(at) {
-            Some((Token::Word(upper, written), _)) if !NOT_A_NAME.contains(&upper.as_str()) => {
-                parts.push(written.clone())
-            }
+            Some((Token::Word(upper, written), _)) if !is_one_of(NOT_A_NAME, upper) => parts.push(written.clone()),
             Some((Token::Name(written), _)) => parts.push(written.clone()),
             Some((Token::Word(..) | Token::Value | Token::Sign(_), _)) | None => break,
         }
@@ -210,7 +132,7 @@ fn name(tokens: &[(Token, String)], mut at: usize) -> Option<(String, usize)> {
     (!parts.is_empty()).then(|| (parts.join("."), at))
 }
 
-/// Words, names, values and signs, each with its text; comments are left out.
+/// Words, names, values and signs with their texts, without comments.
 fn tokens(sql: &str, dialect: Dialect) -> Vec<(Token, String)> {
     let all: Vec<char> = sql.chars().collect();
     let at = |place: usize| all.get(place).copied().unwrap_or('\0');
@@ -287,7 +209,8 @@ fn tokens(sql: &str, dialect: Dialect) -> Vec<(Token, String)> {
     out
 }
 
-/// PostgreSQL nests comments and SQLite does not. One without an end goes to the end of the text.
+/// PostgreSQL nests comments, SQLite does not. A comment without an end extends to the end of the
+/// text.
 fn after_comment(all: &[char], mut here: usize, dialect: Dialect) -> usize {
     let pair = |at: usize| (all.get(at).copied(), all.get(at + 1).copied());
     let mut depth = 0;
@@ -310,7 +233,7 @@ fn after_comment(all: &[char], mut here: usize, dialect: Dialect) -> usize {
     here
 }
 
-/// A doubled quote is part of the text.
+/// The position after a quoted text, in which a doubled quote is a character.
 fn after_quote(all: &[char], mut here: usize, quote: char, escapes: bool) -> usize {
     here += 1;
     while let Some(this) = all.get(here) {

@@ -1,5 +1,4 @@
-//! What a person sees of a change of a file before they allow it: what is there now, and the
-//! difference.
+//! Facts for the approver of a file change: the present content and the difference.
 
 use super::{At, Encoding};
 use crate::tools::catalog::AskFacts;
@@ -9,12 +8,12 @@ use conductor_hosts::files::Files;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Files beyond this size are not compared line by line.
+/// Larger files are not compared line by line.
 const MOST_COMPARED: usize = 1 << 20;
-/// Bytes of one line of a dump.
+/// Bytes per line of a hex dump.
 const DUMPED: usize = 16;
 
-/// The bytes that a write would leave; none for a deletion or for arguments that the tool refuses.
+/// The bytes that a write would store; none for a deletion or for invalid arguments.
 fn wanted(arguments: &Value) -> Option<Vec<u8>> {
     let content = arguments.get("content")?.as_str()?;
     let encoding = arguments.get("encoding").map(|it| serde_json::from_value(it.clone()));
@@ -22,23 +21,23 @@ fn wanted(arguments: &Value) -> Option<Vec<u8>> {
     Encoding::read(encoding, content).ok()
 }
 
-/// For a write and a deletion alike.
+/// The facts of a write or a deletion.
 pub fn facts(files: &Files, arguments: &Value) -> AskFacts {
     let place = At::of(arguments).and_then(|at| at.place(files).ok());
     let present = place.and_then(|it| it.present().ok()).flatten();
     let old = present.as_ref().map(|it| it.bytes.as_slice());
     let new = wanted(arguments);
-    let told = |bytes: &[u8]| format!("{} bytes, {}", bytes.len(), Digest::of(bytes));
+    let describe = |bytes: &[u8]| format!("{} bytes, {}", bytes.len(), Digest::of(bytes));
     let mut facts = Vec::new();
-    facts.push(("now".to_owned(), old.map_or_else(|| "nothing is there".to_owned(), told)));
+    facts.push(("now".to_owned(), old.map_or_else(|| "nothing is there".to_owned(), describe)));
     if let Some(new) = &new {
-        facts.push(("then".to_owned(), told(new)));
+        facts.push(("then".to_owned(), describe(new)));
     }
     facts.push(("difference".to_owned(), difference(old.unwrap_or_default(), new.as_deref().unwrap_or_default())));
     AskFacts { facts, ..AskFacts::default() }
 }
 
-/// Removed and added lines. Bytes that are not text are dumped, so that they can be read too.
+/// Removed and added lines; a hex dump for bytes that are not text.
 fn difference(old: &[u8], new: &[u8]) -> String {
     if old == new {
         return "none: the content stays as it is".to_owned();

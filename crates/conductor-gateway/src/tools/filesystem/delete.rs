@@ -1,7 +1,7 @@
-//! `filesystem.delete`: a file, or an empty folder. What was in the file is kept for an undo.
+//! `filesystem.delete`: deletes a file or an empty folder. The content is kept for an undo.
 
 use super::undo::{Was, keep};
-use super::{Asked, At, at_schema, expected, hash_schema, over, state, undo_schema};
+use super::{Asked, At, at_schema, expected, hash_schema, over, undo_schema, undoable};
 use crate::tools::catalog::Definition;
 use crate::tools::schema_builder::{object, text};
 use conductor_core::digest::Digest;
@@ -20,7 +20,6 @@ struct Arguments {
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
-    let (looked, compared) = (Arc::clone(files), Arc::clone(files));
     let mut definition = over("filesystem.delete", Tier::HardwareIo, files, run)
         .text(
             "Delete file",
@@ -30,13 +29,8 @@ pub fn definition(files: &Arc<Files>) -> Definition {
         .input(at_schema(json!({ "expected_hash?": hash_schema() })))
         .output(object(json!({ "path": text(), "undo_id": undo_schema() })))
         .summary(|arguments| format!("delete {}", At::shown(arguments)));
-    definition.requires_approval = Some(true);
     definition.grantable = false;
-    definition.open_world = Some(false);
-    definition.undoable = true;
-    definition.facts = Some(Arc::new(move |_, arguments| super::change::facts(&compared, arguments)));
-    definition.state_hash = Some(Arc::new(move |_, arguments| Box::pin(state(Arc::clone(&looked), arguments))));
-    definition
+    undoable(definition, files)
 }
 
 fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {

@@ -1,4 +1,4 @@
-//! `filesystem.list`: what lies in a folder.
+//! `filesystem.list`: the content of a folder.
 
 use super::{Asked, over, root_schema};
 use crate::tools::catalog::Definition;
@@ -44,7 +44,7 @@ pub fn definition(files: &Arc<Files>) -> Definition {
 fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let Arguments { path, root, depth, cursor } = &asked.arguments;
     let place = asked.files.place(root.as_deref(), path)?;
-    let listing = place.list(depth.unwrap_or(1), cursor.as_deref(), asked.leave.cancel())?;
+    let listing = place.list(depth.unwrap_or(1), cursor.as_deref(), asked.clearance.cancel())?;
     let entries = listing.entries.iter().map(|it| {
         let at = Timestamp::from_millis(u64::try_from(it.modified_ms).unwrap_or(0));
         json!({ "name": it.name, "kind": it.kind.name(), "size": it.size, "mtime": at.to_string() })

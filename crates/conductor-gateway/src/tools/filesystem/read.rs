@@ -1,4 +1,4 @@
-//! `filesystem.read`: a file, or a stretch of one.
+//! `filesystem.read`: reads a file, or a part of one.
 
 use super::{Asked, At, Encoding, at_schema, encoding_schema, over};
 use crate::tools::catalog::Definition;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A result has room for this much text, escapes included.
+/// Longest text in a result, including escapes.
 const MOST: u64 = 1 << 20;
 const USUAL: u64 = 256 * 1024;
 
@@ -50,13 +50,13 @@ pub fn definition(files: &Arc<Files>) -> Definition {
 fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let Arguments { at, offset, limit, encoding } = &asked.arguments;
     let place = at.place(&asked.files)?;
-    let room = room(&asked.studio, asked.leave.tool().max_result_bytes);
+    let room = room(&asked.studio, asked.clearance.tool().max_result_bytes);
     let most = match encoding {
         Encoding::Utf8 => room,
         Encoding::Base64 => room / 4 * 3,
     };
     let limit = limit.unwrap_or(USUAL).min(most as u64);
-    // A secret is recognised whole, so what is around the piece is looked at too.
+    // The scrubber needs whole secrets, so read the surroundings of the piece too.
     let scrubber = &asked.studio.scrubber;
     let around = scrubber.longest() as u64;
     let before = around.min(*offset);
@@ -66,13 +66,13 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let bytes = scrubber.piece(&slice.bytes, piece);
     let content = match encoding {
         Encoding::Utf8 => whole_characters(bytes.into_owned(), *offset > 0 || truncated).ok_or_else(|| {
-            ToolError::new(Code::WrongType, format!("{} is no UTF-8 text", place.inside()))
+            ToolError::new(Code::WrongType, format!("{} is not UTF-8 text", place.inside()))
                 .hint("Read it with encoding base64.")
                 .subject(Subject::Other(at.path.clone()))
         })?,
         Encoding::Base64 => STANDARD.encode(&bytes),
     };
-    // Escapes may take more room than the bytes did.
+    // Escapes may take more room than the bytes.
     let (content, cut) = fit(&content, room);
     truncated |= cut;
     Ok(json!({
@@ -82,7 +82,7 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     }))
 }
 
-/// A stretch may begin and end inside a character; what is torn there is left out.
+/// The text without the partial characters at the ends of a piece.
 fn whole_characters(bytes: Vec<u8>, is_part: bool) -> Option<String> {
     match String::from_utf8(bytes) {
         Ok(text) => Some(text),
@@ -92,7 +92,7 @@ fn whole_characters(bytes: Vec<u8>, is_part: bool) -> Option<String> {
             let rest = bytes.get(start..)?;
             let text = match std::str::from_utf8(rest) {
                 Ok(text) => text,
-                // Only the last character may be torn.
+                // Only the last character may be incomplete.
                 Err(torn) if torn.error_len().is_none() => std::str::from_utf8(rest.get(..torn.valid_up_to())?).ok()?,
                 Err(_) => return None,
             };

@@ -1,4 +1,4 @@
-//! `filesystem.search`: lines that fit, in files under a granted folder.
+//! `filesystem.search`: finds lines that match, in files under a granted folder.
 
 use super::{Asked, over, root_schema};
 use crate::tools::catalog::Definition;
@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// How long one search looks.
-const PATIENCE_US: u64 = 10_000_000;
+/// Time limit of one search.
+const TIME_LIMIT_US: u64 = 10_000_000;
 
 #[derive(Deserialize)]
 struct Arguments {
@@ -57,10 +57,10 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let written = if *regex { pattern.clone() } else { regex::escape(pattern) };
     let compiled = RegexBuilder::new(&written).size_limit(1 << 20).build().map_err(|fault| bad("pattern", &fault))?;
     let chosen = chosen.as_deref().map(glob).transpose().map_err(|fault| bad("glob", &fault))?;
-    let until = Micros(asked.studio.clock.now().0.saturating_add(PATIENCE_US));
+    let until = Micros(asked.studio.clock.now().0.saturating_add(TIME_LIMIT_US));
     let query = Query { pattern: compiled, glob: chosen, limit: limit.unwrap_or(100), until };
     let place = asked.files.place(root.as_deref(), path)?;
-    let found = place.search(&query, &*asked.studio.clock, asked.leave.cancel())?;
+    let found = place.search(&query, &*asked.studio.clock, asked.clearance.cancel())?;
     let matches = found
         .matches
         .iter()

@@ -1,18 +1,18 @@
-//! What is kept of a change for its undo, and `filesystem.undo`, which only a person can call, from
-//! the human door.
+//! Keeps file changes for undo, and `filesystem.undo`, which only a person can call, through the
+//! control socket.
 //!
-//! A kept change is a record of kind `edit` beside plans and approvals, with the bytes that were
-//! there. It ends after a week.
+//! A kept change is a record of kind `edit`, stored with plans and approvals, and the old bytes. It
+//! ends after a week.
 
 use super::{Asked, TOOLSET, blocking};
-use crate::pending_store::Beside;
+use crate::pending_store::Attachment;
 use crate::pipeline::call::Output;
 use crate::studio::Studio;
 use crate::tools::catalog::Definition;
 use crate::tools::schema_builder::{boolean, object, text};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::pending::{Ask, Fact, Kind, NewIds, Present, Record, State};
+use conductor_core::pending::{Ask, Fact, Kind, Present, Record, State};
 use conductor_core::policy::{Floor, Tier};
 use conductor_hosts::files::{Files, Place};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn io(fault: &std::io::Error) -> ToolError {
     ToolError::new(Code::SdkRejected, format!("what was there cannot be kept, so nothing was changed: {fault}"))
 }
 
-/// What was there before a change.
+/// The content before a change.
 #[derive(Clone, Copy)]
 pub(super) enum Was<'a> {
     Nothing,
@@ -63,7 +63,7 @@ fn absent() -> Digest {
     Digest::of(b"absent")
 }
 
-/// Keeps what was there. `after` is what will be there then; none when nothing will.
+/// Stores the old content. `after` is the hash of the new content; none for a deletion.
 pub(super) fn keep<T>(
     asked: &Asked<T>,
     place: &Place,
@@ -71,14 +71,12 @@ pub(super) fn keep<T>(
     after: Option<Digest>,
 ) -> Result<Uuid, ToolError> {
     let studio = &asked.studio;
-    let store = studio.desk.store();
-    let mut bits = [0; 8];
-    studio.ids.fill(&mut bits);
-    let ids = NewIds { id: studio.ids.v4(), short: u64::from_le_bytes(bits) };
-    let tool = asked.leave.tool();
+    let store = studio.approvals.store();
+    let ids = studio.new_ids();
+    let tool = asked.clearance.tool();
     let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
     let ask = Ask {
-        principal: asked.leave.principal().clone(),
+        principal: asked.clearance.principal().clone(),
         tool: tool.name.to_string(),
         tier: tool.tier,
         args_hash: Digest::of_json(&asked.whole).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))?,
@@ -94,8 +92,8 @@ pub(super) fn keep<T>(
         tainted: false,
     };
     let now = studio.timestamp();
-    let bytes: Vec<(Beside, &[u8])> = match before {
-        Was::File(before) => vec![(Beside::Before, before)],
+    let bytes: Vec<(Attachment, &[u8])> = match before {
+        Was::File(before) => vec![(Attachment::Before, before)],
         Was::Nothing | Was::Folder => Vec::new(),
     };
     let after = after.unwrap_or_else(absent);
@@ -107,32 +105,33 @@ pub(super) fn keep<T>(
     Ok(id)
 }
 
-/// The change was not made after all.
+/// Marks the record of a change that failed.
 pub(super) fn forget<T>(asked: &Asked<T>, id: Uuid) {
     let now = asked.studio.timestamp();
-    // A record that stays undoes nothing: the file is not what it says.
-    let _ = asked.studio.desk.store().change(|pending| pending.undo(id, now));
+    // A leftover record is harmless: it does not match the file.
+    let _ = asked.studio.approvals.store().change(|pending| pending.undo(id, now));
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
     let files = Arc::clone(files);
-    let mut definition = Definition::new(UNDO, Tier::HardwareIo, TOOLSET, move |studio, leave, arguments: Value| {
-        let files = Arc::clone(&files);
-        blocking(move || {
-            if !leave.principal().is_person() {
-                let name = leave.tool().name.to_string();
-                return Err(
-                    ToolError::new(Code::NotFound, format!("Unknown tool: {name}")).subject(Subject::Tool(name))
-                );
-            }
-            run(&studio, &files, arguments["undo_id"].as_str().unwrap_or_default())
+    let mut definition =
+        Definition::new(UNDO, Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments: Value| {
+            let files = Arc::clone(&files);
+            blocking(move || {
+                if !clearance.principal().is_person() {
+                    let name = clearance.tool().name.to_string();
+                    return Err(
+                        ToolError::new(Code::NotFound, format!("Unknown tool: {name}")).subject(Subject::Tool(name))
+                    );
+                }
+                run(&studio, &files, arguments["undo_id"].as_str().unwrap_or_default())
+            })
         })
-    })
-    .text("Undo file change", "Puts back what a write or a delete took away, if nobody has changed it since.")
-    .input(object(json!({ "undo_id": { "type": "string", "format": "uuid" } })))
-    .output(object(json!({ "path": text(), "restored": boolean() })));
+        .text("Undo file change", "Puts back what a write or a delete took away, if nobody has changed it since.")
+        .input(object(json!({ "undo_id": { "type": "string", "format": "uuid" } })))
+        .output(object(json!({ "path": text(), "restored": boolean() })));
     definition.hidden = true;
-    // The person who calls it has decided.
+    // Only a person can call it.
     definition.requires_approval = Some(false);
     definition
 }
@@ -142,7 +141,7 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
     let record = find(studio, id)
         .ok_or_else(|| ToolError::new(Code::NotFound, format!("there is no change {id:?}")).subject(subject()))?;
     if record.state != State::Used {
-        let text = format!("the change is {}, only one that stands can be undone", record.state);
+        let text = format!("the change is {}, only one that was applied can be undone", record.state);
         return Err(ToolError::new(Code::BadInput, text).subject(subject()));
     }
     let fact =
@@ -163,14 +162,14 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
         (None, true) => {}
         (_, false) if was == FOLDER => place.make_folder()?,
         (_, false) => {
-            let before = studio.desk.store().bytes(record.id, Beside::Before).map_err(|fault| {
+            let before = studio.approvals.store().bytes(record.id, Attachment::Before).map_err(|fault| {
                 ToolError::new(Code::Internal, format!("what was there cannot be read: {fault}")).subject(subject())
             })?;
             place.replace(&before, present.as_ref(), true, &record.id.to_string())?;
         }
     }
     let now = studio.timestamp();
-    let undone = studio.desk.store().change(|pending| pending.undo(record.id, now));
+    let undone = studio.approvals.store().change(|pending| pending.undo(record.id, now));
     undone
         .map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?
         .map_err(|why| ToolError::new(Code::BadInput, why.to_string()).subject(subject()))?;
@@ -178,7 +177,7 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
 }
 
 fn find(studio: &Studio, id: &str) -> Option<Record> {
-    studio.desk.store().read(|pending| {
+    studio.approvals.store().read(|pending| {
         let id = pending.find(id).ok()?;
         pending.get(id).filter(|it| it.kind == Kind::Edit).cloned()
     })

@@ -1,7 +1,7 @@
-//! `filesystem.write`: a file, whole or not at all. What was there is kept for an undo.
+//! `filesystem.write`: writes a file atomically. The old content is kept for an undo.
 
 use super::undo::{Was, keep};
-use super::{Asked, At, Encoding, at_schema, encoding_schema, expected, hash_schema, over, state, undo_schema};
+use super::{Asked, At, Encoding, at_schema, encoding_schema, expected, hash_schema, over, undo_schema, undoable};
 use crate::tools::catalog::Definition;
 use crate::tools::schema_builder::{boolean, integer, object, text};
 use conductor_core::digest::Digest;
@@ -25,8 +25,7 @@ struct Arguments {
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
-    let (looked, compared) = (Arc::clone(files), Arc::clone(files));
-    let mut definition = over("filesystem.write", Tier::HardwareIo, files, run)
+    let definition = over("filesystem.write", Tier::HardwareIo, files, run)
         .text(
             "Write file",
             "Writes a file under a granted folder whole or not at all, and keeps its mode. A person is asked first and sees what is there \
@@ -46,12 +45,7 @@ pub fn definition(files: &Arc<Files>) -> Definition {
             let bytes = arguments.get("content").and_then(Value::as_str).map_or(0, str::len);
             format!("write {bytes} bytes to {}", At::shown(arguments))
         });
-    definition.requires_approval = Some(true);
-    definition.open_world = Some(false);
-    definition.undoable = true;
-    definition.facts = Some(Arc::new(move |_, arguments| super::change::facts(&compared, arguments)));
-    definition.state_hash = Some(Arc::new(move |_, arguments| Box::pin(state(Arc::clone(&looked), arguments))));
-    definition
+    undoable(definition, files)
 }
 
 fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
@@ -62,7 +56,7 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let before = place.present()?;
     expected(expected_hash.as_deref(), before.as_ref().map(|it| Digest::of(&it.bytes)), &place.inside())?;
     let hash = Digest::of(&bytes);
-    // Kept before anything is changed: what can be found can be undone.
+    // Store the old content before changing anything.
     let undo = keep(asked, &place, before.as_ref().map_or(Was::Nothing, |it| Was::File(&it.bytes)), Some(hash))?;
     if let Err(fault) = place.replace(&bytes, before.as_ref(), *create_dirs, &undo.to_string()) {
         super::undo::forget(asked, undo);

@@ -1,11 +1,6 @@
 //! `live_create_midi_clip`: an empty clip in a session slot.
 
-use super::{editing, schema};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use schema::text;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     editing(live, "live_create_midi_clip", "create_midi_clip")

@@ -1,11 +1,6 @@
 //! `live_create_track`: a new track at the end.
 
-use super::{editing, schema};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use schema::{boolean, integer, nullable, number, object, text};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     editing(live, "live_create_track", "create_track")

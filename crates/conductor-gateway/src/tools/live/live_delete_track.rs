@@ -1,10 +1,7 @@
-//! `live_delete_track`: removes a track, a group with all it holds.
+//! `live_delete_track`: removes a track, or a group with its tracks.
 
-use super::{deleting, schema};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use serde_json::json;
-use std::sync::Arc;
+use super::deleting;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     deleting(live, "live_delete_track", "delete_track", "trackId")

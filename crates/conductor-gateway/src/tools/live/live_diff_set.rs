@@ -1,14 +1,10 @@
 //! `live_diff_set`: what differs between two states or two Sets.
 
-use super::{reading, refused, schema, to_object};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::{Live, blocking};
-use serde_json::{Value, json};
+use super::prelude::*;
+use super::to_object;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-/// Changes in one answer; the count tells how many there are.
+/// Most changes in one answer; `count` has the total.
 const MAX_CHANGES: usize = 400;
 
 pub fn definition(live: &Arc<Live>) -> Definition {

@@ -1,16 +1,11 @@
-//! `live_find_track`: from a name to ids.
+//! `live_find_track`: finds tracks by name.
 
-use super::{reading, refused, schema, to_object};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use serde_json::{Value, json};
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_find_track", |mut ask, set| async move {
         let found = set.host.find_track(ask.need("query")?).await.map_err(refused)?;
-        Ok(Output::new(Value::Object(to_object(&found)?)))
+        to_output(&found)
     })
     .text(
         "Find track",

@@ -1,14 +1,6 @@
 //! `live_fire_clip`: launches a clip in a running Live.
 
-use super::{on_set, refused, schema};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::{Code, ToolError};
-use conductor_core::policy::Tier;
-use conductor_hosts::live::{Live, Op};
-use schema::{object, text};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     on_set(live, "live_fire_clip", Tier::Stateful, |mut ask, set| async move {

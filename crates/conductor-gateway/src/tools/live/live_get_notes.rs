@@ -1,13 +1,7 @@
 //! `live_get_notes`: the notes of a MIDI clip, whole, in pages, or as a summary.
 
-use super::{reading, refused, schema, to_object};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
+use super::prelude::*;
 use conductor_set::{NoteQuery, Notes};
-use schema::{boolean, integer, list, number, object, text};
-use serde_json::{Value, json};
-use std::sync::Arc;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_get_notes", |mut ask, set| async move {
@@ -21,7 +15,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         // A page of a time window counts from that window's start, not from the clip's.
         let from_start = (query.from_beat.is_none() && query.to_beat.is_none()).then(|| query.offset.unwrap_or(0));
         ask.live.sessions(|sessions| sessions.read_notes(&ask.key, &set.id, clip, from_start, shown));
-        Ok(Output::new(Value::Object(to_object(&notes)?)))
+        to_output(&notes)
     })
     .text(
         "Get notes",

@@ -1,11 +1,7 @@
-//! `live_get_song_overview`: the Set at a glance.
+//! `live_get_song_overview`: a summary of the Set.
 
-use super::{overview, reading, schema};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use serde_json::{Value, json};
-use std::sync::Arc;
+use super::overview;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_get_song_overview", |_ask, set| async move { Ok(Output::new(Value::Object(overview(&set).await?))) })

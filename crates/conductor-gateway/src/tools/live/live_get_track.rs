@@ -1,18 +1,12 @@
 //! `live_get_track`: everything about one track, for clients that read no resources.
 //! `ableton://track/{i}` mirrors it.
 
-use super::{reading, refused, schema, to_object};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use schema::{boolean, integer, list, object, text};
-use serde_json::{Value, json};
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_get_track", |mut ask, set| async move {
         let track = ask.id("trackId")?;
-        Ok(Output::new(Value::Object(to_object(&set.host.track_detail(track).await.map_err(refused)?)?)))
+        to_output(&set.host.track_detail(track).await.map_err(refused)?)
     })
     .text(
         "Get track",

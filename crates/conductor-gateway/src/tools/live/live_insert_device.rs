@@ -1,11 +1,6 @@
 //! `live_insert_device`: a device in a track's chain.
 
-use super::{editing, schema};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use schema::{list, object, text};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     let named = || object(json!({ "id": text(), "name": text() }));

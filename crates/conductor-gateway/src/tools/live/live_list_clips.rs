@@ -1,17 +1,12 @@
 //! `live_list_clips`: the slots and arrangement clips of a track.
 
-use super::{reading, refused, schema, to_object};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use schema::{clip_kind, integer, list, nullable, number, object, text};
-use serde_json::{Value, json};
-use std::sync::Arc;
+use super::prelude::*;
+use super::schema::clip_kind;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_list_clips", |mut ask, set| async move {
         let (track, offset) = (ask.id("trackId")?, ask.take("offset")?.unwrap_or(0));
-        Ok(Output::new(Value::Object(to_object(&set.host.clips(track, offset).await.map_err(refused)?)?)))
+        to_output(&set.host.clips(track, offset).await.map_err(refused)?)
     })
     .text(
         "List clips",

@@ -1,17 +1,11 @@
 //! `live_list_devices`: the device chain and mixer of a track, with every parameter.
 
-use super::{reading, refused, schema, to_object};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use schema::{boolean, list, nullable, object, text};
-use serde_json::{Value, json};
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_list_devices", |mut ask, set| async move {
         let chain = ask.id("trackId")?;
-        Ok(Output::new(Value::Object(to_object(&set.host.devices(chain).await.map_err(refused)?)?)))
+        to_output(&set.host.devices(chain).await.map_err(refused)?)
     })
     .text(
         "List devices",

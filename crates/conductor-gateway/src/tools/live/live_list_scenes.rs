@@ -1,16 +1,10 @@
 //! `live_list_scenes`: scenes and locators.
 
-use super::{reading, refused, schema, to_object};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use schema::{boolean, list, nullable, number, object, text};
-use serde_json::{Value, json};
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_list_scenes", |_ask, set| async move {
-        Ok(Output::new(Value::Object(to_object(&set.host.scenes().await.map_err(refused)?)?)))
+        to_output(&set.host.scenes().await.map_err(refused)?)
     })
     .text(
         "List scenes",

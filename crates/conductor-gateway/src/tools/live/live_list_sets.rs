@@ -1,18 +1,12 @@
 //! `live_list_sets`: which Sets are open, and which hosts can be reached. `ableton://sets` mirrors
 //! it.
 
-use super::{TOOLSET, schema};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use conductor_hosts::live::Live;
-use schema::{boolean, list, nullable, object, text};
-use serde_json::{Value, json};
-use std::sync::Arc;
+use super::TOOLSET;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     let live = Arc::clone(live);
-    Definition::new("live_list_sets", Tier::ReadOnly, TOOLSET, move |_studio, _leave, _arguments| {
+    Definition::new("live_list_sets", Tier::ReadOnly, TOOLSET, move |_studio, _clearance, _arguments| {
         let live = Arc::clone(&live);
         async move {
             let sets: Vec<Value> = live

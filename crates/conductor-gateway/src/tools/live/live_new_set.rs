@@ -1,12 +1,8 @@
 //! `live_new_set`: a new file from a template or the built-in skeleton.
 
-use super::{HOST, on_files, overview, refused, schema};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use serde_json::{Value, json};
+use super::prelude::*;
+use super::{HOST, overview};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 const UNTESTED: &str =
     "made from the built-in skeleton, which has not been tested in a running Live; a template saved by Live is safer";
@@ -16,7 +12,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let (path, template): (PathBuf, Option<PathBuf>) = (ask.need("path")?, ask.take("template")?);
         let skeleton = template.is_none() && ask.live.settings().template_set.is_none();
         let set = ask.live.create(&ask.key, &path, template.as_deref()).await.map_err(refused)?;
-        ask.studio.hub.uri_changed("ableton://sets");
+        ask.studio.events.uri_changed("ableton://sets");
         ask.studio.circuits.reset_host(&ask.studio.catalog(), HOST);
         let mut value = overview(&set).await?;
         if skeleton {
@@ -32,7 +28,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
          returns, eight scenes and 120 BPM. Refuses a file that exists.",
     )
     .input(schema::object(json!({
-        "path": schema::id("Where; ends in .als, absolute or under the home's sets folder"),
+        "path": schema::id("Path of the new file; ends in .als; absolute, or relative to the home's sets folder"),
         "template?": schema::id("A .als file to copy"),
     })))
     .output(schema::overview())

@@ -1,13 +1,8 @@
 //! `live_open_set`: opens a file and makes it the caller's current Set.
 
-use super::{HOST, on_files, overview, refused, schema};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::{Code, ToolError};
-use conductor_hosts::live::Live;
-use serde_json::{Value, json};
+use super::prelude::*;
+use super::{HOST, overview};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     on_files(live, "live_open_set", |mut ask| async move {
@@ -24,9 +19,9 @@ pub fn definition(live: &Arc<Live>) -> Definition {
             let turn = set.lane.enter().await.map_err(refused)?;
             set.file().map_err(refused)?.reload(turn).await.map_err(refused)?;
             ask.live.sessions(|sessions| sessions.shifted(&set.id));
-            ask.tell(&set, &[], true);
+            ask.notify(&set, &[], true);
         }
-        ask.studio.hub.uri_changed("ableton://sets");
+        ask.studio.events.uri_changed("ableton://sets");
         ask.studio.circuits.reset_host(&ask.studio.catalog(), HOST);
         set.host.refresh().await.map_err(refused)?;
         let structure = set.host.state().structure;

@@ -1,9 +1,8 @@
-//! `live_redo`: makes undone edits again.
+//! `live_redo`: redoes undone edits.
 
-use super::{schema, stepping};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::{Live, Way};
-use std::sync::Arc;
+use super::prelude::*;
+use super::stepping;
+use conductor_hosts::live::Way;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     stepping(live, "live_redo", Way::Redo)

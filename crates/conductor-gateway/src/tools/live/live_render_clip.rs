@@ -1,16 +1,9 @@
 //! `live_render_clip`: a clip as a picture.
 
-use super::{reading, refused, schema, to_object};
-use crate::pipeline::call::{Content, Output};
-use crate::tools::catalog::Definition;
+use super::prelude::*;
+use crate::pipeline::call::Content;
 use base64::Engine;
-use conductor_core::error::{Code, ToolError};
-use conductor_hosts::live::Live;
-use conductor_hosts::paint;
 use conductor_set::Resource;
-use schema::{integer, list, nullable, object, text};
-use serde_json::{Value, json};
-use std::sync::Arc;
 
 const DEFAULT_WIDTH: u32 = 1200;
 
@@ -20,17 +13,16 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let width: u32 = ask.take("width")?.unwrap_or(DEFAULT_WIDTH);
         let format: String = ask.take("format")?.unwrap_or_else(|| "png".into());
         let drawn = set.host.draw_clip(clip, width).await.map_err(refused)?;
-        let value = Value::Object(to_object(&drawn)?);
+        let output = to_output(&drawn)?;
         let content = if format == "svg" {
             // Model APIs refuse SVG as an image; as a resource a client can still show it.
             let uri = Resource::ClipNotes(clip).uri();
-            Content::Resource { uri, mime: "image/svg+xml".into(), text: drawn.drawing.svg() }
+            Content::Resource { uri, mime: "image/svg+xml".into(), text: drawn.picture.to_svg() }
         } else {
-            let bytes = paint::png(&paint::Picture::from(&drawn.drawing))
-                .map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
+            let bytes = drawn.picture.to_png().map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
             Content::Image { mime: "image/png".into(), base64: base64::engine::general_purpose::STANDARD.encode(bytes) }
         };
-        Ok(Output::new(value).with(content))
+        Ok(output.with(content))
     })
     .text(
         "Render clip",

@@ -1,13 +1,6 @@
 //! `live_render_track`: bounces an audio track to a file, before its mixer and devices.
 
-use super::{on_set, refused, schema};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use conductor_hosts::live::{Live, Op, blocking};
-use schema::{integer, number, object, text};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     on_set(live, "live_render_track", Tier::Stateful, |mut ask, set| async move {

@@ -1,14 +1,8 @@
-//! `live_save_set`: writes the file, with a backup of the old one beside it.
+//! `live_save_set`: writes the file and keeps a backup of the old one.
 
-use super::{on_files, refused, schema};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
+use super::prelude::*;
 use conductor_hosts::live::document::Saving;
-use schema::{boolean, integer, nullable, object, text};
-use serde_json::json;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     let mut definition = on_files(live, "live_save_set", |mut ask| async move {
@@ -26,7 +20,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let turn = set.lane.enter().await.map_err(refused)?;
         let saved = document.save(turn, saving).await.map_err(refused)?;
         let set = if to.is_some() { ask.live.moved(&ask.key, &set, &saved.path) } else { set };
-        ask.tell(&set, &[], false);
+        ask.notify(&set, &[], false);
         Ok(Output::new(json!({
             "setId": set.id, "path": saved.path, "bytes": saved.bytes, "backup": saved.backup, "revision": saved.revision, "dirty": false,
             "undoSteps": 0,

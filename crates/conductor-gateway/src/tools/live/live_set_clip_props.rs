@@ -1,11 +1,6 @@
 //! `live_set_clip_props`: name, colour, loop and markers of a clip.
 
-use super::{editing, schema};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use schema::{boolean, number, text};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     editing(live, "live_set_clip_props", "set_clip_props")

@@ -1,11 +1,6 @@
 //! `live_set_notes`: replaces the notes of a MIDI clip, all of them or those of a window.
 
-use super::{editing, schema};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use schema::{integer, text};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     let pitch = || json!({ "type": "integer", "minimum": 0, "maximum": 127 });

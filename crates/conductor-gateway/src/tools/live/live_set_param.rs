@@ -1,11 +1,6 @@
 //! `live_set_param`: the value of a device or mixer parameter.
 
-use super::{editing, schema};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use schema::{list, number, text};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     let mut members = schema::param_members();

@@ -1,15 +1,11 @@
 //! `live_set_tempo`: beats per minute of the Set.
 
-use super::{editing, schema};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use serde_json::{Value, json};
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     let mut members = schema::overview_members();
     if let Value::Object(members) = &mut members {
-        // They are the write's own.
+        // `changed` adds them.
         members.shift_remove("revision");
         members.shift_remove("warnings?");
     }

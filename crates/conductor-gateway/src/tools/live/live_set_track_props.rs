@@ -1,11 +1,6 @@
 //! `live_set_track_props`: name and switches of a track.
 
-use super::{editing, schema};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use schema::{boolean, text};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     editing(live, "live_set_track_props", "set_track_props")

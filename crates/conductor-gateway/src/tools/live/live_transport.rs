@@ -1,20 +1,14 @@
 //! `live_transport`: play, stop and record in a running Live.
 
-use super::{on_set, refused, schema, whole_numbers};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::{Code, ToolError};
-use conductor_core::policy::Tier;
-use conductor_hosts::live::{Live, Op, Transport};
-use schema::{boolean, number, object};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
+use super::whole_numbers;
+use conductor_hosts::live::Transport;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     on_set(live, "live_transport", Tier::Stateful, |mut ask, set| async move {
         let word: String = ask.need("action")?;
         let action = Transport::ALL.into_iter().find(|it| it.word() == word);
-        let action = action.ok_or_else(|| ToolError::new(Code::BadInput, format!("{word:?} is no action")))?;
+        let action = action.ok_or_else(|| ToolError::new(Code::BadInput, format!("{word:?} is not an action")))?;
         set.needs(Op::Transport).map_err(refused)?;
         let now = set.host.transport(action, ask.take("beat")?).await.map_err(refused)?;
         let now = json!({ "isPlaying": now.is_playing, "beat": now.beat, "tempo": now.tempo });

@@ -1,9 +1,8 @@
-//! `live_undo`: takes edits back.
+//! `live_undo`: undoes edits.
 
-use super::{schema, stepping};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::{Live, Way};
-use std::sync::Arc;
+use super::prelude::*;
+use super::stepping;
+use conductor_hosts::live::Way;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     stepping(live, "live_undo", Way::Undo)

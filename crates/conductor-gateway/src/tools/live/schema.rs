@@ -1,4 +1,4 @@
-//! Shapes that several Live tools share.
+//! Schemas that several Live tools share.
 
 pub use crate::tools::schema_builder::{boolean, integer, list, nullable, number, object, said, text};
 use serde_json::{Value, json};
@@ -125,7 +125,7 @@ pub fn diff_members() -> Value {
     json!({ "changes": list(change), "count": integer(), "text": text() })
 }
 
-/// What undo and redo give.
+/// The result of undo and redo.
 pub fn stepped(word: &str) -> Value {
     let mut members = json!({ "labels": list(text()), "canUndo": boolean(), "canRedo": boolean() });
     members[word] = integer();

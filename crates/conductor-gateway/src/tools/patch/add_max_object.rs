@@ -1,14 +1,6 @@
 //! `add_max_object`: adds an object.
 
-use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, gated, single, unmade};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use conductor_patch::Outcome;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("add_max_object", patches, run)
@@ -25,13 +17,12 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let done = asked.patches.edit(&asked.ask(), |_| Ok(vec![asked.arguments().add()?]), |scene, applied| {
-        let Some(Outcome::Added { id, key, index, text, rect, ports }) = applied.outcomes.first() else { return Err(unmade()) };
+    asked.edit(|it| it.add(), |scene, outcome| {
+        let Outcome::Added { id, key, index, text, rect, ports } = outcome else { return None };
         let name = scene.view.get(*id).and_then(|it| it.varname().map(str::to_owned));
-        Ok(told::object(json!({
+        Some(answer::object(json!({
             "obj_type": asked.arguments().word("obj_type"), "position": [rect.x, rect.y], "varname": name, "id": key, "index": index,
             "text": text, "size": [rect.w, rect.h], "inlet_count": ports.inlets, "outlet_count": ports.outlets,
         })))
-    });
-    done.map(told::edited).map_err(single)
+    })
 }

@@ -1,14 +1,7 @@
 //! `align_objects`: proposes places that line objects up.
 
-use super::schema::{body, input};
-use super::{Asked, bad, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
+use super::prelude::*;
 use conductor_patch::layout::{self, Align};
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("align_objects", patches, run)
@@ -22,13 +15,9 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let arguments = asked.arguments();
-        let chosen = arguments
-            .texts("varnames")
-            .into_iter()
-            .map(|name| scene.object(name).map(|it| it.id()))
-            .collect::<Result<Vec<_>, _>>()?;
+        let chosen = arguments.objects("varnames", scene)?;
         let mode = arguments.word("mode");
         let how = match mode {
             "align_left" => Align::Left,
@@ -48,6 +37,6 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
             .iter()
             .map(|it| json!({ "varname": label(it.object), "recommended_patching_rect": it.rect.array() }))
             .collect();
-        Ok(Output::new(told::of(scene, json!({ "mode": mode, "moves": moves, "rationale": rationale }))))
+        Ok(json!({ "mode": mode, "moves": moves, "rationale": rationale }))
     })
 }

@@ -1,10 +1,11 @@
-//! Arguments that passed validation, read; and the edits they mean. `edit_patch` and the tools with
-//! one edit read them alike.
+//! Reads arguments that passed validation, and makes edits of them, for `edit_patch` and for the
+//! tools with one edit.
 
 use super::bad;
 use conductor_core::error::ToolError;
-use conductor_patch::{Atom, CordEnds, NewBox, Op, Point, Target, Value as Given};
-use serde_json::Value;
+use conductor_hosts::patch::{HostKind, Naming, Scene};
+use conductor_patch::{Atom, BoxId, CordEnds, NewBox, Op, Point, Target, Value as Given};
+use serde_json::{Value, json};
 
 #[derive(Clone, Copy)]
 pub struct Arguments<'a>(pub &'a Value);
@@ -18,7 +19,7 @@ impl<'a> Arguments<'a> {
         self.get(name)?.as_str()
     }
 
-    /// A required text; the schema has seen that it is there.
+    /// A required text; the schema has checked that it is there.
     pub fn word(self, name: &str) -> &'a str {
         self.text(name).unwrap_or_default()
     }
@@ -44,15 +45,29 @@ impl<'a> Arguments<'a> {
     }
 
     pub fn expected_revision(self) -> Option<u64> {
-        // No patch is ever at revision 0: a number that is no revision matches none.
+        // No patch has revision 0, so an invalid number matches none.
         self.get("expected_revision").map(|it| whole(it).unwrap_or(0))
     }
 
+    pub fn list(self, name: &str) -> &'a [Value] {
+        self.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    }
+
     pub fn texts(self, name: &str) -> Vec<&'a str> {
-        self.get(name)
-            .and_then(Value::as_array)
-            .map(|it| it.iter().filter_map(Value::as_str).collect())
-            .unwrap_or_default()
+        self.list(name).iter().filter_map(Value::as_str).collect()
+    }
+
+    /// The objects that a list names.
+    pub fn objects(self, name: &str, scene: &Scene<'_>) -> Result<Vec<BoxId>, ToolError> {
+        self.texts(name).into_iter().map(|name| scene.object(name).map(|it| it.id())).collect()
+    }
+
+    pub fn host(self) -> HostKind {
+        self.text("host").and_then(HostKind::parse).unwrap_or(HostKind::Document)
+    }
+
+    pub fn naming(self) -> Naming {
+        Naming { group: self.text("group").map(str::to_owned), alias: self.text("alias").map(str::to_owned) }
     }
 
     pub fn pair(self, name: &str) -> Option<(f64, f64)> {
@@ -71,7 +86,15 @@ impl<'a> Arguments<'a> {
         Target::from(self.word("varname"))
     }
 
-    pub fn ends(self) -> CordEnds {
+    /// The four arguments that name a cord, as an answer repeats them.
+    pub fn cord(self) -> Value {
+        json!({
+            "src_varname": self.word("src_varname"), "outlet": self.port("outlet"), "dst_varname": self.word("dst_varname"),
+            "inlet": self.port("inlet"),
+        })
+    }
+
+    fn ends(self) -> CordEnds {
         CordEnds {
             from: self.word("src_varname").into(),
             outlet: self.port("outlet"),
@@ -84,17 +107,13 @@ impl<'a> Arguments<'a> {
         let size = self.pair("size");
         if size.is_some_and(|(w, h)| w <= 0.0 || h <= 0.0) {
             return Err(
-                bad("size", "size: width and height must be more than 0").hint("Clearance size out for the usual one.")
+                bad("size", "size: width and height must be more than 0").hint("Leave size out for the usual one.")
             );
         }
         Ok(Op::Add(NewBox {
             class: self.word("obj_type").to_owned(),
             position: self.point("position"),
-            arguments: self
-                .get("arguments")
-                .and_then(Value::as_array)
-                .map(|it| it.iter().map(atom).collect())
-                .unwrap_or_default(),
+            arguments: self.list("arguments").iter().map(atom).collect(),
             attributes: self.attributes()?,
             varname: self.text("varname").map(str::to_owned),
             size,
@@ -162,11 +181,8 @@ impl<'a> Arguments<'a> {
     }
 
     pub fn set_midpoints(self) -> Op {
-        let points = self.get("midpoints").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let points = points.iter().map(|it| {
-            let part = |name: &str| it.get(name).and_then(Value::as_f64).unwrap_or_default();
-            Point::new(part("x"), part("y"))
-        });
+        let part = |it, name| Arguments(it).number(name).unwrap_or_default();
+        let points = self.list("midpoints").iter().map(|it| Point::new(part(it, "x"), part(it, "y")));
         Op::SetMidpoints { ends: self.ends(), points: points.collect() }
     }
 }

@@ -1,15 +1,6 @@
 //! `assign_varnames`: names objects by index.
 
-use super::schema::{edit_body, edit_input};
-use super::{Asked, arguments::Arguments, body as told, gated, single, unmade};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use conductor_patch::{Op, Outcome};
-use serde_json::Value;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("assign_varnames", patches, run)
@@ -29,27 +20,19 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let done = asked.patches.edit(
-        &asked.ask(),
-        |_| Ok(vec![Op::AssignVarnames(wanted(asked))]),
-        |_, applied| {
-            let Some(Outcome::Named(named)) = applied.outcomes.first() else { return Err(unmade()) };
-            let all: Vec<_> = named
-            .iter()
-            .map(|it| {
-                told::object(json!({
-                    "index": it.index, "varname": it.varname, "maxclass": it.maxclass, "old_varname": it.old_varname,
-                }))
-            })
-            .collect();
-            Ok(json!({ "assigned": all.len(), "assignments": all }))
-        },
-    );
-    done.map(told::edited).map_err(single)
+    let op = |arguments: Arguments<'_>| Ok(Op::AssignVarnames(wanted(arguments)));
+    asked.edit(op, |_, outcome| {
+        let Outcome::Named(named) = outcome else { return None };
+        let rows = named.iter().map(|it| {
+            answer::object(json!({
+                "index": it.index, "varname": it.varname, "maxclass": it.maxclass, "old_varname": it.old_varname,
+            }))
+        });
+        Some(json!({ "assigned": named.len(), "assignments": rows.collect::<Vec<_>>() }))
+    })
 }
 
-fn wanted(asked: &Asked) -> Vec<(usize, String)> {
-    let rows = asked.arguments().get("assignments").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+fn wanted(arguments: Arguments<'_>) -> Vec<(usize, String)> {
     let row = |it| (Arguments(it).count("index", usize::MAX), Arguments(it).word("varname").to_owned());
-    rows.iter().map(row).collect()
+    arguments.list("assignments").iter().map(row).collect()
 }

@@ -1,15 +1,9 @@
 //! `close_patch`: closes a patch.
 
-use super::arguments::Arguments;
-use super::schema::{input, plain};
-use super::{Asked, change, look};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::{AskFacts, Definition};
-use conductor_core::error::ToolError;
+use super::prelude::*;
+use super::{look, patch_target};
+use crate::tools::catalog::{AskFacts, Target};
 use conductor_core::policy::ByArgs;
-use conductor_hosts::patch::Patches;
-use serde_json::{Value, json};
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     let mut definition = change("close_patch", patches, run)
@@ -19,20 +13,17 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
         .summary(|arguments| format!("close the patch {}", arguments["patch_id"]));
     definition.destructive = Some(true);
     let whose = Arc::clone(patches);
-    definition.decide = Some(Arc::new(move |_, value| match lost(&whose, value) {
-        Some(_) => ByArgs::Ask,
-        None => ByArgs::Usual,
-    }));
-    let whose = Arc::clone(patches);
-    definition.facts = Some(Arc::new(move |_, value| {
-        let facts =
-            lost(&whose, value).map(|steps| ("loses".to_owned(), format!("{steps} unsaved steps of this patch")));
-        AskFacts { facts: facts.into_iter().collect(), ..AskFacts::default() }
-    }));
-    definition
+    definition.target(move |_, call| {
+        let target = patch_target(call);
+        let Some(steps) = lost(&whose, &call.arguments) else {
+            return Target { by_args: Some(ByArgs::Usual), ..target };
+        };
+        let facts = vec![("loses".to_owned(), format!("{steps} unsaved steps of this patch"))];
+        Target { by_args: Some(ByArgs::Ask), facts: AskFacts { facts, ..AskFacts::default() }, ..target }
+    })
 }
 
-/// How many steps the call would lose for good.
+/// The number of steps that the call would lose.
 fn lost(patches: &Patches, value: &Value) -> Option<usize> {
     let arguments = Arguments(value);
     let patch_id = arguments.word("patch_id");

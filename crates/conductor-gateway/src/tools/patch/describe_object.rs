@@ -1,15 +1,8 @@
-//! `describe_object`: what is known about a class.
+//! `describe_object`: the known facts about a class.
 
-use super::schema::{input, plain};
-use super::{Asked, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
+use super::prelude::*;
 use conductor_patch::Format;
 use conductor_patch::objects::{self, Confidence};
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("describe_object", patches, run)

@@ -1,14 +1,7 @@
-//! `diff_patch`: what is different between a patch and what it was, or another file.
+//! `diff_patch`: compares a patch with an earlier state or another file.
 
-use super::schema::{body, input};
-use super::{Asked, bad, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::{Code, ToolError};
-use conductor_hosts::patch::{Patches, Scene};
+use super::prelude::*;
 use conductor_patch::{Diff, DiffKind, Document, Format, Limits, diff, diff_bytes};
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("diff_patch", patches, run)
@@ -30,17 +23,17 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let found = compare(asked, scene)?;
         let count = |kinds: &[DiffKind]| found.count(kinds);
-        let (text, cut) = told::cut_diff(found.text.clone());
+        let (text, cut) = answer::cut_diff(found.text.clone());
         let rows = found.changes.iter().map(|it| {
-            told::object(
+            answer::object(
                 json!({ "kind": it.kind.name(), "subject": it.subject, "before": it.before, "after": it.after }),
             )
         });
-        let (changes, more) = told::page(rows, 0, usize::MAX);
-        let mut told = json!({
+        let (changes, more) = answer::page(rows, 0, usize::MAX);
+        let mut members = json!({
             "changes": changes,
             "text_diff": text,
             "added": count(&[DiffKind::BoxAdded, DiffKind::CordAdded]),
@@ -55,9 +48,9 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
             "identical": found.identical,
         });
         if cut || more.is_some() {
-            told["truncated"] = json!(true);
+            members["truncated"] = json!(true);
         }
-        Ok(Output::new(told::of(scene, told)))
+        Ok(members)
     })
 }
 

@@ -1,14 +1,6 @@
 //! `disconnect_max_objects`: removes a cord.
 
-use super::schema::{cord, edit_body};
-use super::{Asked, body as told, gated, single, unmade};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use conductor_patch::Outcome;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("disconnect_max_objects", patches, run)
@@ -18,16 +10,8 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let done = asked.patches.edit(
-        &asked.ask(),
-        |_| Ok(vec![asked.arguments().disconnect()]),
-        |_, applied| {
-            let Some(Outcome::Disconnected) = applied.outcomes.first() else { return Err(unmade()) };
-            Ok(json!({
-                "src_varname": asked.arguments().word("src_varname"), "outlet": asked.arguments().port("outlet"),
-                "dst_varname": asked.arguments().word("dst_varname"), "inlet": asked.arguments().port("inlet"),
-            }))
-        },
-    );
-    done.map(told::edited).map_err(single)
+    asked.edit(
+        |it| Ok(it.disconnect()),
+        |_, outcome| matches!(outcome, Outcome::Disconnected).then(|| asked.arguments().cord()),
+    )
 }

@@ -1,16 +1,11 @@
 //! `edit_patch`: a list of edits as one step, all of them or none, and a preview of the same.
 
-use super::arguments::Arguments;
-use super::schema::{edit_body, edit_input, input};
-use super::{Asked, body as told, gated};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::{Subject, ToolError};
-use conductor_hosts::patch::{Edited, Patches, Scene};
-use conductor_patch::{Applied, Document, Op, Outcome};
-use serde_json::{Map, Value, json};
+use super::prelude::*;
+use conductor_core::error::Subject;
+use conductor_hosts::patch::Edited;
+use conductor_patch::{Applied, Document};
+use serde_json::Map;
 use std::cell::OnceCell;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("edit_patch", patches, run)
@@ -75,7 +70,7 @@ fn extend(first: &Value, more: Value) -> Value {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let items = asked.arguments().get("edits").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let items = asked.arguments().list("edits");
     let before = OnceCell::new();
     let plan = |scene: &Scene<'_>| {
         let _ = before.set(scene.patch.document().clone());
@@ -83,7 +78,7 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     };
     let tell = |scene: &Scene<'_>, after: &Document, applied: &Applied, dry_run: bool| {
         let diff = before.get().map(|before| conductor_patch::diff(before, after, 3).text).unwrap_or_default();
-        let (diff, truncated) = told::cut_diff(diff);
+        let (diff, truncated) = answer::cut_diff(diff);
         let view = after.view(scene.view.id());
         let handles: Map<String, Value> = applied
             .handles
@@ -91,11 +86,11 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
             .filter_map(|(name, id)| Some((name.clone(), json!(view.as_ref()?.get(*id)?.key()))))
             .collect();
         let made: Vec<Value> = items.iter().zip(&applied.outcomes).map(|(item, outcome)| row(item, outcome)).collect();
-        let mut told = json!({ "applied": made, "handles": handles, "diff": diff, "dry_run": dry_run });
+        let mut members = json!({ "applied": made, "handles": handles, "diff": diff, "dry_run": dry_run });
         if truncated {
-            told["truncated"] = json!(true);
+            members["truncated"] = json!(true);
         }
-        Ok(told)
+        Ok(members)
     };
     let ask = asked.ask();
     let done: Edited<Value> = if asked.arguments().flag("dry_run") {
@@ -103,7 +98,7 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     } else {
         asked.patches.edit(&ask, plan, |scene, applied| tell(scene, scene.patch.document(), applied, false))?
     };
-    Ok(told::edited(done))
+    Ok(answer::edited(done))
 }
 
 fn op(index: usize, item: &Value) -> Result<Op, ToolError> {

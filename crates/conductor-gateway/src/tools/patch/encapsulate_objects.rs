@@ -1,16 +1,9 @@
-//! `encapsulate_objects`: moves objects into a new subpatcher and joins it to what they were joined
-//! to.
+//! `encapsulate_objects`: moves objects into a new subpatcher and reconnects their cords.
 
-use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, gated, single, unmade};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::{Patches, Scene};
-use conductor_patch::{Applied, Document, Op, Outcome, Target};
-use serde_json::{Value, json};
+use super::prelude::*;
+use super::{single, unexpected_outcome};
+use conductor_patch::{Applied, Document, Target};
 use std::cell::OnceCell;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("encapsulate_objects", patches, run)
@@ -39,21 +32,21 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     };
     let tell = |scene: &Scene<'_>, after: &Document, applied: &Applied, dry_run: bool| {
         let Some(Outcome::Encapsulated { key, inlets, outlets, .. }) = applied.outcomes.first() else {
-            return Err(unmade());
+            return Err(unexpected_outcome());
         };
         let nubs = |all: &[(String, u32)], word: &str| -> Vec<Value> {
             let one = |(index, (name, port)): (usize, &(String, u32))| json!({ "index": index, word: format!("{name}:{port}") });
             all.iter().enumerate().map(one).collect()
         };
-        let mut told = json!({
+        let mut members = json!({
             "subpatch_id": format!("{}/{key}", scene.id()), "id": key, "inlets": nubs(inlets, "from"), "outlets": nubs(outlets, "to"),
         });
         if dry_run {
             let diff = before.get().map(|before| conductor_patch::diff(before, after, 3).text).unwrap_or_default();
-            told["diff"] = json!(told::cut_diff(diff).0);
-            told["dry_run"] = json!(true);
+            members["diff"] = json!(answer::cut_diff(diff).0);
+            members["dry_run"] = json!(true);
         }
-        Ok(told)
+        Ok(members)
     };
     let ask = asked.ask();
     let done = if arguments.flag("dry_run") {
@@ -61,5 +54,5 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     } else {
         asked.patches.edit(&ask, plan, |scene, applied| tell(scene, scene.patch.document(), applied, false))
     };
-    done.map(told::edited).map_err(single)
+    done.map(answer::edited).map_err(single)
 }

@@ -1,17 +1,9 @@
 //! `find_objects`: searches a patch.
 
+use super::answer::Detail;
 use super::arguments::given;
-use super::body::Detail;
-use super::schema::{body, input, object};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
+use super::prelude::*;
 use conductor_patch::Query;
-use serde_json::Value;
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("find_objects", patches, run)
@@ -25,7 +17,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let arguments = asked.arguments();
         let word = |name: &str| arguments.text(name).map(str::to_owned);
         let query = Query {
@@ -39,12 +31,11 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
         let recursive = arguments.get("recursive").and_then(Value::as_bool).unwrap_or(true);
         let (found, more) = conductor_patch::find(&scene.view, &query, recursive, arguments.count("limit", 100));
         let all = found.iter().map(|it| {
-            let mut told = told::box_of(scene, it, it.index(), Detail::Full);
-            told["patch_id"] = json!(scene.id_of(it.canvas().id()));
-            told
+            let mut members = answer::box_of(scene, it, it.index(), Detail::Full);
+            members["patch_id"] = json!(scene.id_of(it.canvas().id()));
+            members
         });
-        let (matches, cut) = told::page(all, 0, usize::MAX);
-        let told = json!({ "count": matches.len(), "matches": matches, "truncated": more || cut.is_some() });
-        Ok(Output::new(told::of(scene, told)))
+        let (matches, cut) = answer::page(all, 0, usize::MAX);
+        Ok(json!({ "count": matches.len(), "matches": matches, "truncated": more || cut.is_some() }))
     })
 }

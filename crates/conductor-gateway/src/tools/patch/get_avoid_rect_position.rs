@@ -1,14 +1,7 @@
 //! `get_avoid_rect_position`: a free place for an object.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
+use super::prelude::*;
 use conductor_patch::layout;
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_avoid_rect_position", patches, run)
@@ -21,13 +14,12 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let arguments = asked.arguments();
         let (width, height) = (arguments.number("width").unwrap_or(50.0), arguments.number("height").unwrap_or(20.0));
         let free = layout::free_place(&scene.view, width, height, arguments.number("near_x"), arguments.number("near_y"));
-        let told = json!({
+        Ok(json!({
             "position": [free.position.x, free.position.y], "width": width, "height": height, "rationale": free.rationale,
-        });
-        Ok(Output::new(told::of(scene, told)))
+        }))
     })
 }

@@ -1,14 +1,7 @@
-//! `get_console_log`: what hosts had to say.
+//! `get_console_log`: messages of the hosts.
 
-use super::schema::{input, plain};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
+use super::prelude::*;
 use conductor_hosts::patch::console::{Level, Question};
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_console_log", patches, run)
@@ -40,7 +33,7 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     let entries: Vec<_> = lines
         .iter()
         .map(|it| {
-            told::object(json!({
+            answer::object(json!({
                 "seq": it.seq, "time": it.time.to_string(), "level": it.level.as_str(), "source": it.source.as_str(), "text": it.text,
                 "patch_id": it.patch_id, "object": it.object,
             }))

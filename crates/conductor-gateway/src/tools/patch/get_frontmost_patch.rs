@@ -1,15 +1,7 @@
-//! `get_frontmost_patch`: the patch in the front window of a program that says which it is, else
-//! the patch used last.
+//! `get_frontmost_patch`: the patch in the front window of a program that reports it, else the
+//! patch used last.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::Code;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_frontmost_patch", patches, run)
@@ -30,10 +22,10 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     let elsewhere = elsewhere.map(|it| it.path.map_or(it.name, |path| path.display().to_string()));
     asked.patches.look(&id, |scene| {
         let name = scene.patcher_name();
-        let told = told::object(json!({
-            "display_name": told::display_name(&name), "patcher_name": name, "group": scene.open.group(),
+        let members = answer::object(json!({
+            "display_name": answer::display_name(&name), "patcher_name": name, "group": scene.open.group(),
             "host_front": elsewhere, "basis": basis,
         }));
-        Ok(Output::new(told::of(scene, told)))
+        Ok(Output::new(answer::of(scene, members)))
     })
 }

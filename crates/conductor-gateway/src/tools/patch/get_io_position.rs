@@ -1,14 +1,7 @@
 //! `get_io_position`: where inlets and outlets are drawn.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
+use super::prelude::*;
 use conductor_patch::layout;
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_io_position", patches, run)
@@ -18,14 +11,13 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let arguments = asked.arguments();
         let object = scene.object(arguments.word("varname"))?;
         let side = arguments.word("side");
         let nubs = layout::nubs(&object, side == "outlet");
         let positions: Vec<_> =
             nubs.iter().enumerate().map(|(index, it)| json!({ "index": index, "x": it.x, "y": it.y })).collect();
-        let told = json!({ "varname": object.label(), "side": side, "count": positions.len(), "positions": positions });
-        Ok(Output::new(told::of(scene, told)))
+        Ok(json!({ "varname": object.label(), "side": side, "count": positions.len(), "positions": positions }))
     })
 }

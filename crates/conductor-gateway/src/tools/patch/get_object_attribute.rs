@@ -1,14 +1,6 @@
 //! `get_object_attribute`: reads one attribute.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::Code;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_object_attribute", patches, run)
@@ -18,7 +10,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let arguments = asked.arguments();
         let object = scene.object(arguments.word("varname"))?;
         let name = arguments.word("attribute");
@@ -30,7 +22,6 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
                 ),
             )
         })?;
-        let told = json!({ "varname": object.label(), "attribute": name, "value": told::value(&value) });
-        Ok(Output::new(told::of(scene, told)))
+        Ok(json!({ "varname": object.label(), "attribute": name, "value": answer::value(&value) }))
     })
 }

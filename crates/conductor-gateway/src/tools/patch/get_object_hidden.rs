@@ -1,13 +1,6 @@
 //! `get_object_hidden`: whether an object is hidden.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_object_hidden", patches, run)
@@ -17,8 +10,8 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let object = scene.object(asked.arguments().word("varname"))?;
-        Ok(Output::new(told::of(scene, json!({ "varname": object.label(), "hidden": object.hidden() }))))
+        Ok(json!({ "varname": object.label(), "hidden": object.hidden() }))
     })
 }

@@ -1,14 +1,7 @@
 //! `get_object_value`: the value an object shows.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::Code;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::{HostKind, Patches};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
+use conductor_hosts::patch::HostKind;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_object_value", patches, run)
@@ -18,7 +11,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let object = scene.object(asked.arguments().word("varname"))?;
         let value = scene.open.host().value(scene.open.id(), &object)?.ok_or_else(|| {
             ToolError::new(Code::Unsupported, format!("{} has no value to read here", object.label()))
@@ -28,7 +21,6 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
             HostKind::Document => "stored",
             HostKind::Pd | HostKind::Max => "live",
         };
-        let told = json!({ "varname": object.label(), "value": told::value(&value), "basis": basis });
-        Ok(Output::new(told::of(scene, told)))
+        Ok(json!({ "varname": object.label(), "value": answer::value(&value), "basis": basis }))
     })
 }

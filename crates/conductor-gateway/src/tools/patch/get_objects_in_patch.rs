@@ -1,14 +1,7 @@
 //! `get_objects_in_patch`: the objects of a patch.
 
-use super::body::Detail;
-use super::schema::{body, input, object};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use serde_json::json;
-use std::sync::Arc;
+use super::answer::Detail;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_objects_in_patch", patches, run)
@@ -20,18 +13,17 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let arguments = asked.arguments();
         let detail = match arguments.text("mode") {
             Some("layout") => Detail::Layout,
             Some("identity") => Detail::Identity,
             Some(_) | None => Detail::Full,
         };
-        let all = scene.view.boxes().enumerate().map(|(index, it)| told::box_of(scene, &it, index, detail));
-        let (objects, next) = told::page(all, arguments.count("offset", 0), arguments.count("limit", 2000));
-        let told = told::object(json!({
+        let all = scene.view.boxes().enumerate().map(|(index, it)| answer::box_of(scene, &it, index, detail));
+        let (objects, next) = answer::page(all, arguments.count("offset", 0), arguments.count("limit", 2000));
+        Ok(answer::object(json!({
             "count": objects.len(), "objects": objects, "total": scene.view.box_count(), "next_offset": next,
-        }));
-        Ok(Output::new(told::of(scene, told)))
+        })))
     })
 }

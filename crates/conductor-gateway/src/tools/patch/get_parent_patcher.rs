@@ -1,14 +1,6 @@
 //! `get_parent_patcher`: the patcher around a subpatcher.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::Code;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_parent_patcher", patches, run)
@@ -18,17 +10,16 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let parent = scene.view.id().parent().ok_or_else(|| {
             ToolError::new(Code::NotFound, "No parent patcher (top-level patch)")
-                .hint("This patch stands alone; get_subpatchers tells what is inside it.")
+                .hint("This patch has no parent; get_subpatchers lists its subpatchers.")
         })?;
         let view = scene.patch.document().view(&parent);
         let name = match &view {
             Some(view) if parent.depth() > 0 => view.name().or_else(|| view.key_path().pop()),
             Some(_) | None => Some(scene.root_name()),
         };
-        let told = json!({ "parent_name": name.unwrap_or_default(), "parent_id": scene.id_of(&parent).unwrap_or_default(), "has_parent": true });
-        Ok(Output::new(told::of(scene, told)))
+        Ok(json!({ "parent_name": name.unwrap_or_default(), "parent_id": scene.id_of(&parent).unwrap_or_default(), "has_parent": true }))
     })
 }

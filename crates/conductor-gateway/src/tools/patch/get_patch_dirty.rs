@@ -1,13 +1,6 @@
 //! `get_patch_dirty`: whether there are unsaved changes.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_patch_dirty", patches, run)
@@ -17,8 +10,5 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
-        let told = json!({ "dirty": scene.dirty(), "saved_revision": scene.patch.saved_revision() });
-        Ok(Output::new(told::of(scene, told)))
-    })
+    asked.look(|scene| Ok(json!({ "dirty": scene.dirty(), "saved_revision": scene.patch.saved_revision() })))
 }

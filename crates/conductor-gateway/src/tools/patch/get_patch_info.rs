@@ -1,13 +1,6 @@
-//! `get_patch_info`: what a patch is.
+//! `get_patch_info`: the facts of a patch.
 
-use super::schema::{body, info, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_patch_info", patches, run)
@@ -17,5 +10,5 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| Ok(Output::new(told::info(scene).into())))
+    asked.patches.look(asked.patch_id(), |scene| Ok(Output::new(answer::info(scene).into())))
 }

@@ -1,13 +1,7 @@
-//! `get_patch_lock_state`: whether a patch is locked for hands.
+//! `get_patch_lock_state`: whether a patch is locked for editing by hand.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::{HostKind, Patches};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
+use conductor_hosts::patch::HostKind;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_patch_lock_state", patches, run)
@@ -17,13 +11,12 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
-        // A document is its own truth; a running program is asked.
+    asked.look(|scene| {
+        // Ask a running program; a document knows its own state.
         let host = scene.open.host();
         let asked = if host.kind() == HostKind::Document { Some(scene.patch.locked()) } else { host.locked(scene.open.id())? };
-        let told = json!({
+        Ok(json!({
             "locked": asked.unwrap_or_else(|| scene.patch.locked()), "state_verified": asked.is_some(), "presentation": scene.view.opens_in_presentation(),
-        });
-        Ok(Output::new(told::of(scene, told)))
+        }))
     })
 }

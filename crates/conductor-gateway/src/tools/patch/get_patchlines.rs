@@ -1,15 +1,7 @@
 //! `get_patchlines`: the cords of a patch.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
+use super::prelude::*;
 use conductor_patch::{CordView, layout};
-use serde_json::Value;
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_patchlines", patches, run)
@@ -27,21 +19,20 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let arguments = asked.arguments();
         let mode = arguments.text("mode").unwrap_or("full");
         let all = scene.view.cords().map(|cord| line(&cord, mode != "connections", mode == "full"));
-        let (lines, next) = told::page(all, arguments.count("offset", 0), arguments.count("limit", 2000));
-        let told = told::object(json!({
+        let (lines, next) = answer::page(all, arguments.count("offset", 0), arguments.count("limit", 2000));
+        Ok(answer::object(json!({
             "count": lines.len(), "patchlines": lines, "total": scene.view.cord_count(), "next_offset": next,
-        }));
-        Ok(Output::new(told::of(scene, told)))
+        })))
     })
 }
 
 fn line(cord: &CordView<'_>, geometry: bool, full: bool) -> Value {
     let (from, to) = (cord.from(), cord.to());
-    let mut told = json!({
+    let mut members = json!({
         "src_varname": from.as_ref().map_or(cord.from_name(), |it| it.label()),
         "src_id": from.as_ref().map_or(cord.from_name(), |it| it.key()),
         "outlet": cord.outlet(),
@@ -51,24 +42,24 @@ fn line(cord: &CordView<'_>, geometry: bool, full: bool) -> Value {
     });
     if geometry {
         let points = layout::cord_points(cord).unwrap_or_default();
-        let midpoints: Vec<Value> = cord.midpoints().into_iter().map(told::point).collect();
-        told["start_point"] = json!(points.first().copied().map(told::point));
-        told["end_point"] = json!(points.last().copied().map(told::point));
-        told["num_midpoints"] = json!(midpoints.len());
+        let midpoints: Vec<Value> = cord.midpoints().into_iter().map(answer::point).collect();
+        members["start_point"] = json!(points.first().copied().map(answer::point));
+        members["end_point"] = json!(points.last().copied().map(answer::point));
+        members["num_midpoints"] = json!(midpoints.len());
         if !midpoints.is_empty() {
-            told["midpoints"] = json!(midpoints);
+            members["midpoints"] = json!(midpoints);
         }
     }
     if full {
         let [r, g, b, a] = cord.color().unwrap_or([0.0, 0.0, 0.0, 1.0]);
-        told["hidden"] = json!(cord.hidden());
-        told["color"] = json!({ "r": r, "g": g, "b": b, "a": a });
+        members["hidden"] = json!(cord.hidden());
+        members["color"] = json!({ "r": r, "g": g, "b": b, "a": a });
         if let Some(order) = cord.order() {
-            told["order"] = json!(order);
+            members["order"] = json!(order);
         }
     }
     if cord.dangling() {
-        told["dangling"] = json!(true);
+        members["dangling"] = json!(true);
     }
-    told
+    members
 }

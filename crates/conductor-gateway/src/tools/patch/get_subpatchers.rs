@@ -1,14 +1,7 @@
-//! `get_subpatchers`: what is inside a patch.
+//! `get_subpatchers`: the subpatchers of a patch.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
+use super::prelude::*;
 use conductor_patch::{Format, Subpatcher};
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_subpatchers", patches, run)
@@ -22,7 +15,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let outer = scene.view.id().depth();
         let one = |it: &Subpatcher| {
             let file = it.name.as_deref().filter(|_| it.canvas.is_none()).and_then(|name| {
@@ -32,9 +25,9 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
                 } else {
                     name.to_owned()
                 };
-                asked.patches.folders().beside(scene.place(), &file)
+                asked.patches.folders().find_near(scene.place(), &file)
             });
-            told::object(json!({
+            answer::object(json!({
                 "type": it.kind, "varname": it.varname, "name": it.name, "id": it.key, "embedded": it.canvas.is_some(),
                 "patch_id": it.canvas.as_ref().and_then(|canvas| scene.id_of(canvas)),
                 "file_path": file.map(|(place, _)| place.path().display().to_string()),
@@ -42,6 +35,6 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
             }))
         };
         let found: Vec<_> = scene.view.subpatchers(asked.arguments().flag("recursive")).iter().map(one).collect();
-        Ok(Output::new(told::of(scene, json!({ "count": found.len(), "subpatchers": found }))))
+        Ok(json!({ "count": found.len(), "subpatchers": found }))
     })
 }

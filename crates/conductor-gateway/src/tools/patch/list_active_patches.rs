@@ -1,13 +1,6 @@
 //! `list_active_patches`: every open patch.
 
-use super::schema::{input, plain};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 const LISTED: [&str; 9] =
     ["patch_id", "display_name", "patcher_name", "group", "host", "file_path", "dirty", "revision", "object_count"];
@@ -30,24 +23,24 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     let chosen = open.iter().filter(|it| group.is_none_or(|group| it.group() == Some(group)));
     let mut patches = Vec::new();
     for open in chosen {
-        // One that was closed in between is not open any more.
-        let told = asked.patches.look(open.id(), |scene| {
-            let mut info = told::info(scene);
+        // Skip a patch that was closed in between.
+        let info = asked.patches.look(open.id(), |scene| {
+            let mut info = answer::info(scene);
             info.retain(|name, _| LISTED.contains(&name.as_str()));
             Ok(info)
         });
-        patches.extend(told.ok());
+        patches.extend(info.ok());
     }
     let count = patches.len();
     let mut windows = Vec::new();
     for (host, shown) in asked.patches.windows() {
         windows.extend(
             shown.into_iter().filter(|it| it.root.is_none()).map(|it| {
-                told::object(json!({ "host": host.as_str(), "patcher_name": it.name, "file_path": it.path }))
+                answer::object(json!({ "host": host.as_str(), "patcher_name": it.name, "file_path": it.path }))
             }),
         );
     }
     let windows = (!windows.is_empty()).then_some(windows);
-    let told = json!({ "patches": patches, "count": count, "filter": group, "host_windows": windows });
-    Ok(Output::new(told::object(told)))
+    let members = json!({ "patches": patches, "count": count, "filter": group, "host_windows": windows });
+    Ok(Output::new(answer::object(members)))
 }

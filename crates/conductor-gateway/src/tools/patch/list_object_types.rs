@@ -1,14 +1,7 @@
 //! `list_object_types`: classes that are known.
 
-use super::schema::{input, plain};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
+use super::prelude::*;
 use conductor_patch::{Format, objects};
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("list_object_types", patches, run)
@@ -24,8 +17,8 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     let all = found
         .iter()
         .map(|it| json!({ "class": it.name, "family": it.family, "inlets": it.inlets, "outlets": it.outlets }));
-    let (types, next) = told::page(all, arguments.count("offset", 0), arguments.count("limit", 2000));
-    Ok(Output::new(told::object(
+    let (types, next) = answer::page(all, arguments.count("offset", 0), arguments.count("limit", 2000));
+    Ok(Output::new(answer::object(
         json!({ "count": types.len(), "types": types, "total": found.len(), "next_offset": next }),
     )))
 }

@@ -1,20 +1,11 @@
-//! `redraw_object`: draws an object anew.
+//! `redraw_object`: redraws an object.
 
-use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, change, single};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
+use super::single;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     change("redraw_object", patches, run)
-        .text(
-            "Redraw",
-            "Draws an object anew in a running program. A document has no picture to draw: effect tells so.",
-        )
+        .text("Redraw", "Redraws an object in a running program. A document has nothing to redraw: effect says so.")
         .input(edit_input(json!({ "patch_id*": "id", "varname*": "ref" })))
         .output(edit_body(json!({ "varname": "text", "effect": { "enum": ["host_redraw", "none_document"] } })))
         .idempotent()
@@ -31,5 +22,5 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
             Ok(json!({ "varname": object.label(), "effect": if drawn { "host_redraw" } else { "none_document" } }))
         },
     );
-    done.map(told::edited).map_err(single)
+    done.map(answer::edited).map_err(single)
 }

@@ -1,14 +1,6 @@
 //! `remove_max_object`: removes an object.
 
-use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, gated, single, unmade};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use conductor_patch::Outcome;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     let mut definition = gated("remove_max_object", patches, run)
@@ -21,11 +13,10 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let done = asked.patches.edit(&asked.ask(), |_| Ok(vec![asked.arguments().remove()]), |_, applied| {
-        let Some(Outcome::Removed { key, label, text, maxclass, cords }) = applied.outcomes.first() else { return Err(unmade()) };
-        Ok(json!({
+    asked.edit(|it| Ok(it.remove()), |_, outcome| {
+        let Outcome::Removed { key, label, text, maxclass, cords } = outcome else { return None };
+        Some(json!({
             "varname": label, "removed": { "id": key, "text": text, "maxclass": maxclass }, "removed_patchlines": cords,
         }))
-    });
-    done.map(told::edited).map_err(single)
+    })
 }

@@ -1,17 +1,10 @@
-//! `render_patch`: a picture of a patch that a model can look at.
+//! `render_patch`: a picture of a patch for a model.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::{Content, Output};
-use crate::tools::catalog::Definition;
+use super::prelude::*;
+use crate::pipeline::call::Content;
 use crate::tools::resource::percent_encode;
 use base64::Engine;
-use conductor_core::error::{Code, ToolError};
-use conductor_hosts::paint;
-use conductor_hosts::patch::Patches;
-use conductor_patch::render::{Labels, Options, render};
-use serde_json::json;
-use std::sync::Arc;
+use conductor_hosts::picture::patch::{Labels, Options, draw};
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     let mut definition = read("render_patch", patches, run)
@@ -35,38 +28,37 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
     let arguments = asked.arguments();
-    let (told, picture) = asked.patches.look(asked.patch_id(), |scene| {
-        let highlight = arguments
-            .texts("highlight")
-            .into_iter()
-            .map(|name| scene.object(name).map(|it| it.id()))
-            .collect::<Result<Vec<_>, _>>()?;
+    let (members, picture) = asked.patches.look(asked.patch_id(), |scene| {
+        let highlight = arguments.objects("highlight", scene)?;
         let labels = match arguments.text("labels") {
             Some("index") => Labels::Index,
             Some("varname") => Labels::Varname,
             Some(_) | None => Labels::None,
         };
         let view = arguments.text("view").unwrap_or("patching");
-        let picture = render(&scene.view, &Options {
-            presentation: view == "presentation",
-            locked: scene.patch.locked(),
-            labels,
-            highlight,
-            max_size: arguments.whole("max_size").and_then(|it| u32::try_from(it).ok()).unwrap_or(1568),
+        let drawn = draw(
+            &scene.view,
+            &Options {
+                presentation: view == "presentation",
+                locked: scene.patch.locked(),
+                labels,
+                highlight,
+                max_size: arguments.whole("max_size").and_then(|it| u32::try_from(it).ok()).unwrap_or(1568),
+            },
+        );
+        let members = json!({
+            "width": drawn.picture.width, "height": drawn.picture.height, "scale": drawn.scale, "view": view,
+            "omitted": drawn.omitted,
         });
-        let told = json!({
-            "width": picture.width, "height": picture.height, "scale": picture.scale, "view": view, "omitted": picture.omitted,
-        });
-        Ok((told::of(scene, told), picture))
+        Ok((answer::of(scene, members), drawn.picture))
     })?;
     let content = if arguments.text("format") == Some("svg") {
         // Model APIs refuse SVG as an image; as a resource a client can still show it.
-        let uri = format!("patch://{}/picture.svg", percent_encode(told["patch_id"].as_str().unwrap_or_default()));
+        let uri = format!("patch://{}/picture.svg", percent_encode(members["patch_id"].as_str().unwrap_or_default()));
         Content::Resource { uri, mime: "image/svg+xml".into(), text: picture.to_svg() }
     } else {
-        let bytes = paint::png(&paint::Picture::from(&picture))
-            .map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
+        let bytes = picture.to_png().map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
         Content::Image { mime: "image/png".into(), base64: base64::engine::general_purpose::STANDARD.encode(bytes) }
     };
-    Ok(Output::new(told).with(content))
+    Ok(Output::new(members).with(content))
 }

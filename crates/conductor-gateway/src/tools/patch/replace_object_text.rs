@@ -1,14 +1,6 @@
 //! `replace_object_text`: changes what an object is and keeps its cords.
 
-use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, gated, single, unmade};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use conductor_patch::Outcome;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("replace_object_text", patches, run)
@@ -21,19 +13,18 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let done = asked.patches.edit(&asked.ask(), |_| Ok(vec![asked.arguments().set_text()]), |_, applied| {
-        let Some(Outcome::TextSet { old_text, kept, dropped }) = applied.outcomes.first() else { return Err(unmade()) };
+    let arguments = asked.arguments();
+    asked.edit(|it| Ok(it.set_text()), |_, outcome| {
+        let Outcome::TextSet { old_text, kept, dropped } = outcome else { return None };
         let dropped: Vec<_> = dropped
             .iter()
             .map(|it| {
                 json!({ "src_varname": it.from, "outlet": it.outlet, "dst_varname": it.to, "inlet": it.inlet, "reason": it.reason })
             })
             .collect();
-        let arguments = asked.arguments();
-        Ok(json!({
+        Some(json!({
             "varname": arguments.word("varname"), "old_text": old_text, "new_text": arguments.word("new_text"), "reconnected": kept,
             "dropped": dropped,
         }))
-    });
-    done.map(told::edited).map_err(single)
+    })
 }

@@ -1,13 +1,7 @@
 //! `save_patch`: writes the file.
 
-use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, gated};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::{Edited, Patches};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
+use conductor_hosts::patch::Edited;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("save_patch", patches, run)
@@ -22,10 +16,10 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     let (path, overwrite) = (arguments.text("path"), arguments.flag("overwrite"));
     let revision = arguments.expected_revision();
     let saved = asked.patches.save(asked.patch_id(), path, overwrite, revision, &asked.consent)?;
-    let made = told::object(json!({
+    let made = answer::object(json!({
         "file_path": saved.path.display().to_string(), "bytes": saved.bytes, "hash": saved.hash.to_string(),
         "backup_path": saved.backup.map(|it| it.display().to_string()), "changed_lines": saved.changed_lines,
     }));
     let patch_id = asked.patch_id().split('/').next().unwrap_or_default().to_owned();
-    Ok(told::edited(Edited { patch_id, revision: saved.revision, warnings: saved.warnings, made }))
+    Ok(answer::edited(Edited { patch_id, revision: saved.revision, warnings: saved.warnings, made }))
 }

@@ -1,5 +1,5 @@
-//! Schemas in short: a name that ends in `*` is required in an input, one that ends in `?` may be
-//! absent from a body, and a word in the place of a schema names one of the shared kinds.
+//! Short notation for schemas: a name that ends in `*` is required in an input, a name that ends in
+//! `?` is optional in a body, and a word in place of a schema names a shared kind.
 
 use serde_json::{Map, Value, json};
 
@@ -126,12 +126,12 @@ fn named(word: &str) -> Value {
         "attrs" => json!({ "anyOf": [{ "type": "object", "additionalProperties": value() },
             { "type": "string", "maxLength": 32767, "description": "That object as JSON text" }] }),
         "midpoints" => json!({ "type": "array", "maxItems": 256, "items": named("xy") }),
-        // A misspelled kind shows at once: nothing fits it.
+        // No value matches a misspelled kind, so that it is noticed.
         other => json!({ "const": format!("no kind {other}") }),
     }
 }
 
-/// What `get_objects_in_patch` tells of an object; a mode leaves members out.
+/// An object in `get_objects_in_patch`; some modes leave members out.
 pub fn object() -> Value {
     plain(json!({
         "index?": "int", "id": "text", "varname?": "text", "maxclass?": "text", "native_class?": "text", "text?": "text",
@@ -139,7 +139,7 @@ pub fn object() -> Value {
     }))
 }
 
-/// What `get_patch_info` tells.
+/// The members of `get_patch_info`.
 pub fn info() -> Value {
     json!({
         "display_name": "text", "patcher_name": "text", "file_path?": "text", "group?": "text", "host": "text", "has_patcher_ref": "bool",
@@ -149,7 +149,7 @@ pub fn info() -> Value {
     })
 }
 
-/// [`info`] of a patch that was just opened, with what was odd about its file.
+/// [`info`] of a patch that was just opened, with the oddities of its file.
 pub fn opened() -> Value {
     let mut properties = info();
     properties["diagnostics"] = json!([{ "severity": "text", "message": "text", "line?": "int", "subject?": "text" }]);

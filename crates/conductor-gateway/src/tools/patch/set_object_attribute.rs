@@ -1,14 +1,7 @@
 //! `set_object_attribute`: sets an attribute.
 
-use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, gated, single, unmade};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use conductor_patch::{Outcome, StoredIn};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
+use conductor_patch::StoredIn;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("set_object_attribute", patches, run)
@@ -19,26 +12,23 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let done = asked.patches.edit(
-        &asked.ask(),
-        |_| Ok(vec![asked.arguments().set_attribute()?]),
-        |_, applied| {
-            let Some(Outcome::AttributeSet { old, value, stored_in }) = applied.outcomes.first() else {
-                return Err(unmade());
-            };
+    let arguments = asked.arguments();
+    asked.edit(
+        |it| it.set_attribute(),
+        |_, outcome| {
+            let Outcome::AttributeSet { old, value, stored_in } = outcome else { return None };
             let stored = match stored_in {
                 StoredIn::Box => "box",
                 StoredIn::Text => "text",
             };
-            let mut told = json!({
-                "varname": asked.arguments().word("varname"), "attribute": asked.arguments().word("attribute"),
-                "value": value.as_ref().map(told::value), "stored_in": stored,
+            let mut members = json!({
+                "varname": arguments.word("varname"), "attribute": arguments.word("attribute"),
+                "value": value.as_ref().map(answer::value), "stored_in": stored,
             });
             if let Some(old) = old {
-                told["old_value"] = told::value(old);
+                members["old_value"] = answer::value(old);
             }
-            Ok(told)
+            Some(members)
         },
-    );
-    done.map(told::edited).map_err(single)
+    )
 }

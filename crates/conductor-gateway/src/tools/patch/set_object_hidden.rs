@@ -1,14 +1,6 @@
 //! `set_object_hidden`: hides an object or shows it.
 
-use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, gated, single, unmade};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use conductor_patch::Outcome;
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("set_object_hidden", patches, run)
@@ -19,13 +11,11 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let done = asked.patches.edit(
-        &asked.ask(),
-        |_| Ok(vec![asked.arguments().set_hidden()]),
-        |_, applied| {
-            let Some(Outcome::HiddenSet(hidden)) = applied.outcomes.first() else { return Err(unmade()) };
-            Ok(json!({ "varname": asked.arguments().word("varname"), "hidden": hidden }))
+    asked.edit(
+        |it| Ok(it.set_hidden()),
+        |_, outcome| {
+            let Outcome::HiddenSet(hidden) = outcome else { return None };
+            Some(json!({ "varname": asked.arguments().word("varname"), "hidden": hidden }))
         },
-    );
-    done.map(told::edited).map_err(single)
+    )
 }

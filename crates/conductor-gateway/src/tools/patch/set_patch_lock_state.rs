@@ -1,13 +1,7 @@
-//! `set_patch_lock_state`: locks a patch for hands, or unlocks it.
+//! `set_patch_lock_state`: locks a patch for editing by hand, or unlocks it.
 
-use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, change};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::{Edited, Patches};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
+use conductor_hosts::patch::Edited;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     change("set_patch_lock_state", patches, run)
@@ -22,5 +16,5 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     let locked = arguments.flag("locked");
     let done = asked.patches.set_locked(asked.patch_id(), locked, arguments.expected_revision())?;
     let made = json!({ "locked": locked });
-    Ok(told::edited(Edited { patch_id: done.patch_id, revision: done.revision, warnings: done.warnings, made }))
+    Ok(answer::edited(Edited { patch_id: done.patch_id, revision: done.revision, warnings: done.warnings, made }))
 }

@@ -1,15 +1,7 @@
 //! `suggest_alignment`: proposes how to line two nubs up.
 
-use super::schema::{body, input};
-use super::{Asked, arguments::Arguments, bad, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
+use super::prelude::*;
 use conductor_patch::layout::{self, Adjust, Nub};
-use serde_json::Value;
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("suggest_alignment", patches, run)
@@ -23,7 +15,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let arguments = asked.arguments();
         let nub = |name: &str| {
             let given = Arguments(arguments.get(name).unwrap_or(&Value::Null));
@@ -38,10 +30,9 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
         let end = |(nub, label, side): (Nub, String, String), x: f64| {
             json!({ "varname": label, "side": side, "index": nub.index, "x": x })
         };
-        let told = json!({
+        Ok(json!({
             "anchor": end(anchor, found.anchor_x), "target": end(target, found.target_x), "adjust": arguments.word("adjust"),
             "recommended_patching_rect": found.proposal.rect.array(), "rationale": found.rationale,
-        });
-        Ok(Output::new(told::of(scene, told)))
+        }))
     })
 }

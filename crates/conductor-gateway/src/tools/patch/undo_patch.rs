@@ -1,13 +1,6 @@
-//! `undo_patch`: takes steps back.
+//! `undo_patch`: undoes steps.
 
-use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, gated};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::{Edited, Patches};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("undo_patch", patches, run)
@@ -20,8 +13,5 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let done = asked.patches.travel(&asked.ask(), asked.arguments().count("steps", 1), true)?;
-    let (labels, undo, redo) = done.made;
-    let made = json!({ "undone": labels, "undo_depth": undo, "redo_depth": redo });
-    Ok(told::edited(Edited { patch_id: done.patch_id, revision: done.revision, warnings: done.warnings, made }))
+    asked.step_through_history(true, "undone")
 }

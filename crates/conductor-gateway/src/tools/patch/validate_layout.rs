@@ -1,17 +1,8 @@
-//! `validate_layout`: finds faults in the layout.
+//! `validate_layout`: finds layout problems.
 
-use super::schema::{body, input};
-use super::{Asked, body as told, read};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_hosts::patch::Patches;
-use conductor_hosts::patch::Scene;
+use super::prelude::*;
 use conductor_patch::BoxId;
 use conductor_patch::validate::{self, Check, Finding, Gravity, Options};
-use serde_json::Value;
-use serde_json::json;
-use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("validate_layout", patches, run)
@@ -34,15 +25,10 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.patches.look(asked.patch_id(), |scene| {
+    asked.look(|scene| {
         let arguments = asked.arguments();
-        let scope = match arguments.get("scope_varnames") {
-            None => None,
-            Some(_) => {
-                let names = arguments.texts("scope_varnames");
-                Some(names.into_iter().map(|name| scene.object(name).map(|it| it.id())).collect::<Result<Vec<_>, _>>()?)
-            }
-        };
+        let named = arguments.get("scope_varnames").map(|_| arguments.objects("scope_varnames", scene));
+        let scope = named.transpose()?;
         let checks = arguments.get("checks").map(|_| {
             let wanted = arguments.texts("checks");
             Check::ALL.into_iter().filter(|it| wanted.contains(&it.name())).collect()
@@ -58,11 +44,10 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
         let summary: serde_json::Map<_, _> =
             Check::ALL.iter().zip(report.summary).map(|(check, count)| (check.name().to_owned(), json!(count))).collect();
         let all = report.findings.iter().map(|it| finding(scene, it));
-        let (findings, cut) = told::page(all, 0, usize::MAX);
-        let told = json!({
+        let (findings, cut) = answer::page(all, 0, usize::MAX);
+        Ok(json!({
             "clean": report.clean(), "summary": summary, "findings": findings, "truncated": report.truncated || cut.is_some(),
-        });
-        Ok(Output::new(told::of(scene, told)))
+        }))
     })
 }
 
@@ -72,14 +57,14 @@ fn finding(scene: &Scene<'_>, it: &Finding) -> Value {
         Gravity::Error => "error",
         Gravity::Warning => "warning",
     };
-    told::object(json!({
+    answer::object(json!({
         "check": it.check.name(),
         "severity": severity,
         "objects": it.objects.iter().map(|id| label(*id)).collect::<Vec<_>>(),
         "patchline": it.cord.map(|cord| json!({
             "src_varname": label(cord.from), "outlet": cord.outlet, "dst_varname": label(cord.to), "inlet": cord.inlet,
         })),
-        "at": it.at.map(told::point),
+        "at": it.at.map(answer::point),
         "amount": it.amount,
         "bounds": it.bounds.map(|it| it.array()),
     }))

@@ -1,9 +1,8 @@
-//! What an enabled plugin may reach outside its process: hosts, file roots and secrets that a
-//! person granted by name.
+//! Access of an enabled plugin to hosts, file roots and secrets that a person granted by name.
 //!
-//! Every request is judged here, by what stands in the plugin's row and never by what the process
-//! says about itself. Not here: the guards themselves (`hosts::files`, `hosts::web`, `secrets`),
-//! which stand before every other tool too.
+//! Every request is checked here against the plugin's row of the configuration; the process itself
+//! is not trusted. Not here: the guards that all tools share (`hosts::files`, `hosts::web`,
+//! `secrets`).
 
 use crate::secrets::Secrets;
 use crate::studio::Studio;
@@ -24,28 +23,27 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-/// Requests of one plugin under way at once, of each kind; more wait.
+/// Concurrent requests of one plugin, of each kind; more wait.
 const FETCHES: usize = 4;
 const FILES: usize = 4;
-/// A longer file does not fit through the pipe in base64.
+/// A longer file does not fit into a message in base64.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
-/// How a handle of a secret looks inside a header. Only names pass through the process, never
-/// values.
-const SECRET: (&str, &str) = ("{{secret:", "}}");
+/// Begin and end of a secret's handle in a header. The process only gets names, never values.
+const SECRET_HANDLE: (&str, &str) = ("{{secret:", "}}");
 
-/// Where a plugin's console goes: its name, how loud, and what.
-pub type Say = Arc<dyn Fn(&str, LogLevel, &str) + Send + Sync>;
+/// Receives console messages of plugins: plugin name, level and text.
+pub type ConsoleSink = Arc<dyn Fn(&str, LogLevel, &str) + Send + Sync>;
 
-/// The ways out there are, shared by all plugins.
+/// The hosts that plugins use, shared by all of them.
 #[derive(Clone)]
-pub struct Means {
+pub struct PluginAccess {
     pub files: Arc<Files>,
     pub web: Arc<Web>,
     pub secrets: Arc<Secrets>,
     pub ids: Arc<dyn Ids>,
 }
 
-impl Means {
+impl PluginAccess {
     /// May block; see [`Secrets::get`].
     pub fn has_secret(&self, name: &str) -> bool {
         self.secrets.get(name).is_ok()
@@ -55,15 +53,15 @@ impl Means {
 pub struct Reach {
     granted: Arc<Granted>,
     studio: Weak<Studio>,
-    say: Say,
+    console: ConsoleSink,
 }
 
 struct Granted {
     plugin: String,
     row: Plugin,
-    /// Secrets that are fields of the plugin's own configuration.
+    /// Secrets in the plugin's own configuration.
     own: Vec<String>,
-    means: Means,
+    access: PluginAccess,
     fetches: Semaphore,
     files: Semaphore,
 }
@@ -74,13 +72,13 @@ impl Reach {
         plugin: &str,
         row: &Plugin,
         own: Vec<String>,
-        means: Means,
-        say: Say,
+        access: PluginAccess,
+        console: ConsoleSink,
     ) -> Arc<Self> {
         let (fetches, files) = (Semaphore::new(FETCHES), Semaphore::new(FILES));
-        let granted = Granted { plugin: plugin.to_owned(), row: row.clone(), own, means, fetches, files };
-        // The studio holds the catalog, which holds the runner, which holds this.
-        Arc::new(Reach { granted: Arc::new(granted), studio: Arc::downgrade(studio), say })
+        let granted = Granted { plugin: plugin.to_owned(), row: row.clone(), own, access, fetches, files };
+        // A strong reference would be a cycle: studio, catalog, runner, this.
+        Arc::new(Reach { granted: Arc::new(granted), studio: Arc::downgrade(studio), console })
     }
 }
 
@@ -91,7 +89,7 @@ impl Answers for Reach {
     }
 
     fn log(&self, level: LogLevel, text: &str) {
-        (self.say)(&self.granted.plugin, level, text);
+        (self.console)(&self.granted.plugin, level, text);
     }
 
     fn restarted(&self) {
@@ -149,7 +147,7 @@ impl Granted {
             "fetch" => self.fetch(read(with)?).await,
             "files.read" | "files.write" | "files.list" | "files.stat" => {
                 let (granted, what, of) = (Arc::clone(self), what.to_owned(), read(with)?);
-                // Never closed while a request may be under way.
+                // The semaphore is never closed.
                 let _turn = self.files.acquire().await;
                 let done = tokio::task::spawn_blocking(move || granted.files(&what, &of)).await;
                 done.unwrap_or_else(|fault| Err(ToolError::new(Code::Internal, fault.to_string())))
@@ -166,17 +164,17 @@ impl Granted {
         Err(denied(format!("the secret \"{name}\" is not granted: a person adds it to secrets of [plugins.{plugin}]")))
     }
 
-    fn tells_no_secret(&self, texts: &[&[u8]], never: &str) -> Result<(), ToolError> {
-        let scrubber = self.means.secrets.scrubber();
+    fn refuse_secrets(&self, texts: &[&[u8]], never: &str) -> Result<(), ToolError> {
+        let scrubber = self.access.secrets.scrubber();
         if texts.iter().any(|it| scrubber.finds(it)) {
             return Err(denied(format!("this holds a stored secret; secrets are not {never}")));
         }
         Ok(())
     }
 
-    /// Values of secrets do not pass through the process, not even those that came from outside.
+    /// Replaces secrets in data for the process, even if the data came from outside.
     fn clean<'b>(&self, bytes: &'b [u8], most: usize) -> std::borrow::Cow<'b, [u8]> {
-        self.means.secrets.scrubber().piece(bytes, 0..most)
+        self.access.secrets.scrubber().piece(bytes, 0..most)
     }
 
     fn files(&self, what: &str, of: &OfPath) -> Result<Value, ToolError> {
@@ -198,9 +196,9 @@ impl Granted {
             "files.write" => {
                 let content = of.content.as_deref().ok_or_else(|| bad("content is missing"))?;
                 let bytes = STANDARD.decode(content).map_err(|fault| bad(fault.to_string()))?;
-                self.tells_no_secret(&[of.path.as_bytes(), &bytes], "written to files")?;
+                self.refuse_secrets(&[of.path.as_bytes(), &bytes], "written to files")?;
                 let before = place.present()?;
-                place.replace(&bytes, before.as_ref(), true, &self.means.ids.v4().to_string())?;
+                place.replace(&bytes, before.as_ref(), true, &self.access.ids.v4().to_string())?;
                 Ok(json!({ "path": place.inside(), "size": bytes.len() }))
             }
             "files.list" => {
@@ -219,7 +217,7 @@ impl Granted {
         }
     }
 
-    /// Where a path leads, if a root that this plugin was granted holds it.
+    /// The place of a path, if it is in a root that this plugin was granted.
     fn place(&self, roots: &[String], key: &str, of: &OfPath) -> Result<Place, ToolError> {
         let plugin = &self.plugin;
         let Some(first) = roots.first() else {
@@ -227,11 +225,11 @@ impl Granted {
         };
         let asked = match &of.root {
             Some(root) => Some(root.as_str()),
-            // An absolute path says by itself which root it is under.
+            // An absolute path determines its root.
             None if of.path.starts_with('/') => None,
             None => Some(first.as_str()),
         };
-        let place = self.means.files.place(asked, &of.path)?;
+        let place = self.access.files.place(asked, &of.path)?;
         let root = &place.root().name;
         if !roots.contains(root) {
             return Err(denied(format!("the root \"{root}\" is not in {key} of [plugins.{plugin}]")));
@@ -240,38 +238,38 @@ impl Granted {
     }
 
     async fn fetch(self: &Arc<Self>, fetch: Fetch) -> Result<Value, ToolError> {
-        let (begin, _) = SECRET;
+        let (begin, _) = SECRET_HANDLE;
         let url = Url::parse(&fetch.url).map_err(|fault| bad(format!("{:?}: {fault}", fetch.url)))?;
-        // Percent-encoded by the parser, but not by whoever reads the log at the other end.
+        // Check the text as given: the parser percent-encodes the handle.
         if fetch.url.contains(begin) {
             return Err(denied("a secret may stand in a header only, not in an address"));
         }
         let method = match fetch.method.as_str() {
             "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" => Method::from_bytes(fetch.method.as_bytes()),
-            other => return Err(bad(format!("the method {other:?} is not spoken"))),
+            other => return Err(bad(format!("the method {other:?} is not supported"))),
         };
         let method = method.map_err(|fault| bad(fault.to_string()))?;
         let body = fetch.body.map(|it| STANDARD.decode(it)).transpose().map_err(|fault| bad(fault.to_string()))?;
         if body.as_ref().is_some_and(|it| it.windows(begin.len()).any(|it| it == begin.as_bytes())) {
             return Err(denied("a secret may stand in a header only, not in a body"));
         }
-        // One that came with what the plugin read; its own handles are filled in below.
+        // Refuse values that the plugin obtained elsewhere; its handles are filled in below.
         let mut sent = vec![fetch.url.as_bytes(), body.as_deref().unwrap_or_default()];
         sent.extend(fetch.headers.iter().map(|(_, value)| value.as_bytes()));
-        self.tells_no_secret(&sent, "sent but by their handles")?;
-        // The holder of the secrets' key may take its time.
+        self.refuse_secrets(&sent, "sent but by their handles")?;
+        // Opening the vault may block.
         let (granted, target, given) = (Arc::clone(self), url.clone(), fetch.headers);
         let filled = tokio::task::spawn_blocking(move || granted.headers(&target, &given)).await;
         let (headers, sealed) =
             filled.unwrap_or_else(|fault| Err(ToolError::new(Code::Internal, fault.to_string())))?;
-        let max_bytes = web::MOST_BYTES + self.means.secrets.scrubber().longest();
+        let max_bytes = web::MOST_BYTES + self.access.secrets.scrubber().longest();
         let wanted = Wanted { method, url, headers, body, max_bytes, sealed };
-        let reach = web::Reach { only: Some(self.row.net.clone()), ..self.means.web.reach() };
-        // Never closed while a request may be under way.
+        let reach = web::Reach { only: Some(self.row.net.clone()), ..self.access.web.reach() };
+        // The semaphore is never closed.
         let _turn = self.fetches.acquire().await;
-        let fetched = self.means.web.fetch(wanted, &reach).await?;
-        // A host that gives back what it was sent would hand the plugin the value behind a handle.
-        let scrubber = self.means.secrets.scrubber();
+        let fetched = self.access.web.fetch(wanted, &reach).await?;
+        // A host may echo the request; do not reveal the value of a handle to the plugin.
+        let scrubber = self.access.secrets.scrubber();
         let headers: Vec<(&str, String)> = fetched
             .headers
             .iter()
@@ -288,15 +286,15 @@ impl Granted {
         }))
     }
 
-    /// Plain headers, and those with a secret in them, which go to that secret's hosts only.
+    /// Plain headers, and headers with a secret, which are sent only to that secret's hosts.
     fn headers(&self, url: &Url, given: &[(String, String)]) -> Result<(HeaderMap, Vec<Sealed>), ToolError> {
-        const OURS: [&str; 6] =
+        const RESERVED: [&str; 6] =
             ["host", "content-length", "connection", "transfer-encoding", "upgrade", "proxy-authorization"];
         let (mut headers, mut sealed) = (HeaderMap::new(), Vec::new());
         for (name, value) in given {
             let name =
                 HeaderName::from_bytes(name.as_bytes()).map_err(|fault| bad(format!("header {name:?}: {fault}")))?;
-            if OURS.contains(&name.as_str()) {
+            if RESERVED.contains(&name.as_str()) {
                 return Err(bad(format!("the header {name} is set by Conductor")));
             }
             let unfit = |_| bad(format!("header {name}: the value has characters that no header can hold"));
@@ -314,17 +312,17 @@ impl Granted {
         Ok((headers, sealed))
     }
 
-    /// A header's value with the secrets it names put in, and the hosts that may see all of them;
-    /// none when it names none.
+    /// A header's value with its secrets filled in, and the hosts that may get all of them; none
+    /// for a value without secrets.
     fn filled(&self, url: &Url, value: &str) -> Result<Option<(String, Vec<String>)>, ToolError> {
-        let (begin, end) = SECRET;
+        let (begin, end) = SECRET_HANDLE;
         let mut filled = String::new();
         let mut hosts: Option<Vec<String>> = None;
         let mut rest = value;
         while let Some((before, after)) = rest.split_once(begin) {
             let (name, after) = after.split_once(end).ok_or_else(|| bad("a handle of a secret is cut off"))?;
             self.secret(name)?;
-            let secret = self.means.secrets.get(name)?;
+            let secret = self.access.secrets.get(name)?;
             if !web::is_named(url, secret.hosts()) {
                 let host = url.host_str().unwrap_or_default();
                 return Err(denied(format!(

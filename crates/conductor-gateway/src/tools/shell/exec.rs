@@ -1,9 +1,9 @@
-//! `shell.exec`: runs one allowed command, by its name and values or as a list of words.
+//! `shell.exec`: runs one allowed command, given by name and values or as a list of words.
 
 use super::TOOLSET;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::{Definition, Target};
-use crate::tools::daemon::take;
+use crate::tools::daemon::parse_arguments;
 use crate::tools::schema_builder::{boolean, integer, nullable, object, text};
 use crate::tools::truncate::{fit, room};
 use conductor_core::command::CommandEffect;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// The longest a template may run, and a little for ending it.
+/// The longest run time of a template, plus time to end it.
 const MOST_MS: u64 = 602_000;
 
 #[derive(Deserialize)]
@@ -41,17 +41,17 @@ impl Arguments {
 
 pub fn definition(shell: &Arc<Shell>) -> Definition {
     let (deciding, aiming, shell) = (Arc::clone(shell), Arc::clone(shell), Arc::clone(shell));
-    let mut definition = Definition::new("shell.exec", Tier::HardwareIo, TOOLSET, move |studio, leave, arguments| {
+    let mut definition = Definition::new("shell.exec", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
         let shell = Arc::clone(&shell);
         async move {
-            let arguments: Arguments = take(arguments)?;
+            let arguments: Arguments = parse_arguments(arguments)?;
             let mut prepared = shell.prepare(&arguments.wanted()).map_err(ToolError::from)?;
             if let Some(asked) = arguments.timeout_ms {
                 prepared.timeout_ms = asked;
             }
             let started = studio.clock.now();
             let late = studio.sleeper.until(started.plus_us(prepared.timeout_ms.saturating_mul(1000)));
-            let cancel = leave.cancel().clone();
+            let cancel = clearance.cancel().clone();
             let enough = async move {
                 tokio::select! {
                     () = late => {}
@@ -60,7 +60,7 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
             };
             let ran = shell.run(&prepared, enough).await.map_err(ToolError::from)?;
             let duration_ms = studio.clock.now().0.saturating_sub(started.0) / 1000;
-            let room = room(&studio, leave.tool().max_result_bytes);
+            let room = room(&studio, clearance.tool().max_result_bytes);
             let (stderr, cut_err) = fit(&ran.stderr, room / 2);
             let (stdout, cut_out) = fit(&ran.stdout, room / 2);
             Ok(Output::new(json!({
@@ -103,21 +103,21 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
         let effect = Arguments::of(arguments).and_then(|it| deciding.effect(&it.wanted()));
         match effect {
             Some(CommandEffect::Write) => ByArgs::Ask,
-            // What fits no template is refused by the handler; nobody should be asked about it.
+            // The handler refuses a command without a template; no person is asked about it.
             Some(CommandEffect::Read) | None => ByArgs::Allow,
         }
     }));
     definition
 }
 
-/// The command, its values and its whole line, whichever way it was named.
+/// The command, its values and its whole line, however the caller named it.
 fn target(shell: &Shell, arguments: &Value) -> Target {
     let Some(arguments) = Arguments::of(arguments) else { return Target::default() };
     let (template, words) = match shell.resolve(&arguments.wanted()) {
         Ok(found) => found,
         Err(fault) => return Target::refused(fault),
     };
-    // A rule may write a number or a text, and so may the caller.
+    // Rules and callers may write a value as a number or as a text.
     let given = match &arguments.argv {
         Some(argv) => template.values(argv.get(1..).unwrap_or_default()),
         None => arguments.args.clone(),
@@ -150,7 +150,7 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A word as a person would have to type it in a shell.
+/// Quotes a word for a shell.
 fn quote(word: &str) -> String {
     let plain = |it: char| it.is_ascii_alphanumeric() || "/._-=:,@%+".contains(it);
     if !word.is_empty() && word.chars().all(plain) {
@@ -161,10 +161,10 @@ fn quote(word: &str) -> String {
 
 fn exactly_one(arguments: &Value) -> Vec<Violation> {
     let has = |key: &str| arguments.get(key).is_some();
-    let told = |path: &str, message: &str| vec![Violation { path: path.to_owned(), message: message.to_owned() }];
+    let violation = |path: &str, message: &str| vec![Violation { path: path.to_owned(), message: message.to_owned() }];
     match (has("command"), has("argv")) {
-        (true, true) | (false, false) => told("", "give either command or argv"),
-        (false, true) if has("args") => told("/args", "args belong to command; argv has its words already"),
+        (true, true) | (false, false) => violation("", "give either command or argv"),
+        (false, true) if has("args") => violation("/args", "args belong to command; argv has its words already"),
         (true, false) | (false, true) => Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 use super::TOOLSET;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::{AskFacts, Definition};
-use crate::tools::daemon::take;
+use crate::tools::daemon::parse_arguments;
 use crate::tools::schema_builder::{integer, object, text};
 use conductor_core::command::CommandEffect;
 use conductor_core::error::ToolError;
@@ -21,10 +21,10 @@ struct Arguments {
 pub fn definition(shell: &Arc<Shell>) -> Definition {
     let (deciding, showing, shell) = (Arc::clone(shell), Arc::clone(shell), Arc::clone(shell));
     let mut definition =
-        Definition::new("desktop.launch", Tier::HardwareIo, TOOLSET, move |_studio, _leave, arguments| {
+        Definition::new("desktop.launch", Tier::HardwareIo, TOOLSET, move |_studio, _clearance, arguments| {
             let shell = Arc::clone(&shell);
             async move {
-                let Arguments { app } = take(arguments)?;
+                let Arguments { app } = parse_arguments(arguments)?;
                 let prepared = shell.prepare(&Wanted::App(&app)).map_err(ToolError::from)?;
                 let pid = shell.launch(&prepared).map_err(ToolError::from)?;
                 Ok(Output::new(json!({ "app": app, "program": prepared.program.display().to_string(), "pid": pid })))
@@ -51,7 +51,7 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
         let app = arguments.get("app").and_then(Value::as_str).unwrap_or_default();
         match deciding.effect(&Wanted::App(app)) {
             Some(CommandEffect::Write) => ByArgs::Ask,
-            // What is not allowed is refused by the handler; nobody should be asked about it.
+            // The handler refuses a program that is not allowed; no person is asked about it.
             Some(CommandEffect::Read) | None => ByArgs::Allow,
         }
     }));

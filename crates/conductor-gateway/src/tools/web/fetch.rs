@@ -1,14 +1,14 @@
-//! `web.fetch`: one request. It is not ReadOnly: an address can carry data out.
+//! `web.fetch`: one request. It is not ReadOnly, because an address can carry data out.
 
 use super::TOOLSET;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::{Definition, Target};
-use crate::tools::daemon::take;
+use crate::tools::daemon::parse_arguments;
 use crate::tools::schema_builder::{boolean, integer, nullable, object, text};
 use crate::tools::truncate::{fit, room};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::{ByArgs, Tier};
-use conductor_hosts::web::{MOST_BYTES, Wanted, Web, is_named, shown};
+use conductor_hosts::web::{MOST_BYTES, Wanted, Web, host_and_port, is_named};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -34,18 +34,18 @@ enum Verb {
     Post,
 }
 
-/// They say who speaks or how the bytes travel; both are ours.
-const OURS: [HeaderName; 6] =
+/// Headers about identity and transport, which only Conductor sets.
+const RESERVED: [HeaderName; 6] =
     [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION, header::UPGRADE, header::TE];
 
 pub fn definition(web: &Arc<Web>) -> Definition {
     let (deciding, web) = (Arc::clone(web), Arc::clone(web));
-    let mut definition = Definition::new("web.fetch", Tier::HardwareIo, TOOLSET, move |studio, leave, arguments| {
+    let mut definition = Definition::new("web.fetch", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
         let web = Arc::clone(&web);
         async move {
-            let arguments: Arguments = take(arguments)?;
+            let arguments: Arguments = parse_arguments(arguments)?;
             let mut wanted = wanted(&arguments)?;
-            // A secret is recognised whole, so a little more is read than is given.
+            // The scrubber needs whole secrets, so read more than is returned.
             let most = wanted.max_bytes;
             wanted.max_bytes += studio.scrubber.longest();
             let fetched = web.fetch(wanted, &web.reach()).await.map_err(ToolError::from)?;
@@ -58,7 +58,7 @@ pub fn definition(web: &Arc<Web>) -> Definition {
             let body = studio.scrubber.piece(&fetched.body, 0..most.min(fetched.body.len()));
             let whole = String::from_utf8_lossy(&body);
             let taken = Value::Object(named.clone()).to_string().len();
-            let (content, cut) = fit(&whole, room(&studio, leave.tool().max_result_bytes).saturating_sub(taken));
+            let (content, cut) = fit(&whole, room(&studio, clearance.tool().max_result_bytes).saturating_sub(taken));
             Ok(Output::new(json!({
                 "url": fetched.url.as_str(), "status": fetched.status, "headers": named, "content_type": kind, "content": content,
                 "truncated": fetched.truncated || fetched.body.len() > most || cut,
@@ -98,7 +98,7 @@ pub fn definition(web: &Arc<Web>) -> Definition {
     definition
 }
 
-/// The host that is really dialled, however the address is written, and what is sent to it.
+/// The host that is contacted, however the address is written, and the method.
 fn target(arguments: &Value) -> Target {
     let Some(arguments) = serde_json::from_value::<Arguments>(arguments.clone()).ok() else { return Target::default() };
     let method = match arguments.method {
@@ -110,7 +110,7 @@ fn target(arguments: &Value) -> Target {
         Ok(wanted) => wanted.url,
         Err(fault) => return Target::refused(fault),
     };
-    let place = shown(&url);
+    let place = host_and_port(&url);
     let (host, port) = place.rsplit_once(':').unwrap_or((&place, "0"));
     let form = json!({
         "scheme": url.scheme(), "host": host, "port": port.parse::<u16>().unwrap_or(0), "method": method, "url": url.as_str(),
@@ -131,11 +131,11 @@ fn wanted(arguments: &Arguments) -> Result<Wanted, ToolError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &arguments.headers {
         let place = format!("/headers/{name}");
-        let key: HeaderName = name.parse().map_err(|_| bad(&place, format!("{name:?} is no name of a header")))?;
+        let key: HeaderName = name.parse().map_err(|_| bad(&place, format!("{name:?} is not a name of a header")))?;
         let value = value.as_str().unwrap_or_default();
         let value =
             HeaderValue::from_str(value).map_err(|_| bad(&place, format!("{name}: not a value of a header")))?;
-        if OURS.contains(&key) || key.as_str().starts_with("proxy-") {
+        if RESERVED.contains(&key) || key.as_str().starts_with("proxy-") {
             return Err(bad(&place, format!("{name} is set by Conductor alone")));
         }
         headers.insert(key, value);

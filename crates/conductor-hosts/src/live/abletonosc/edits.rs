@@ -1,11 +1,11 @@
-//! How each edit is made over AbletonOSC: one write per batch, read back; what was written before a
-//! failure is said.
+//! Makes each edit over AbletonOSC: one write per batch, read back. An error names what was written
+//! before it.
 
 use super::notes::same;
 use super::reads::{clip_asks, clip_info, param_address, param_asks, param_of};
-use super::wire::{Ask, Batch, get, get_with, number, tell, text, truth};
+use super::wire::{Ask, Batch, command, get, get_with, number, text, truth};
 use super::{AbletonOscHost, Mine, cannot, count, first, float, index, refused, session_clip};
-use crate::live::Refusal;
+use crate::live::LiveHostError;
 use crate::live::contents::{ABSENT, Contents, Facet};
 use crate::live::shared::{gone, made, unsure, wrong};
 use conductor_set::{
@@ -14,14 +14,21 @@ use conductor_set::{
 };
 use rosc::OscType;
 
-/// What is wanted of a property, with where it is written and read.
+/// One edit, what must hold for it, and the place for its result.
+pub(super) struct Job<'a> {
+    pub edit: &'a LiveEdit,
+    pub guard: &'a Guard,
+    pub applied: &'a mut Applied,
+}
+
+/// A wanted property value, with the addresses to write and read it.
 struct Wish {
     set: &'static str,
     get: &'static str,
     value: OscType,
 }
 
-/// Whether the value read is the one sent, as far as 32 bits tell.
+/// Whether the value read is the value sent, within 32-bit precision.
 fn equal(sent: &OscType, read: &OscType) -> bool {
     match (number(sent), number(read)) {
         (Some(sent), Some(read)) => same(sent, read),
@@ -29,8 +36,8 @@ fn equal(sent: &OscType, read: &OscType) -> bool {
     }
 }
 
-/// Refuses when the value read is not the one sent.
-fn verify(batch: &Batch, at: usize, subject: PathId, sent: &OscType) -> Result<OscType, Refusal> {
+/// Fails when the value read is not the value sent.
+fn verify(batch: &Batch, at: usize, subject: PathId, sent: &OscType) -> Result<OscType, LiveHostError> {
     let read = first(batch, at, subject, Listing::Tracks, |it| Some(it.clone()));
     match (read, &batch.error) {
         (Ok(read), _) if equal(sent, &read) => Ok(read),
@@ -41,39 +48,33 @@ fn verify(batch: &Batch, at: usize, subject: PathId, sent: &OscType) -> Result<O
 }
 
 impl AbletonOscHost {
-    pub(super) async fn make(&self, edit: &LiveEdit, guard: &Guard, applied: &mut Applied) -> Result<(), Refusal> {
-        match edit {
+    pub(super) async fn make(&self, job: Job<'_>) -> Result<(), LiveHostError> {
+        match job.edit {
             LiveEdit::SetTempo { bpm } => {
-                self.admit(guard, std::slice::from_ref(edit), Vec::new()).await?;
+                self.admit(job.guard, std::slice::from_ref(job.edit), Vec::new()).await?;
                 self.expect(|look| look.tempo = Some(*bpm));
-                let write = tell("/live/song/set/tempo", vec![float(*bpm)]);
+                let write = command("/live/song/set/tempo", vec![float(*bpm)]);
                 let read = get("/live/song/get/tempo", &[]);
-                let (revision, _) = self.put_value(guard, write, read, PathId::Main, &float(*bpm)).await?;
+                let (revision, _) = self.put_value(job.guard, write, read, PathId::Main, &float(*bpm)).await?;
                 let overview = self.overview_at(revision).await.map_err(made)?;
-                applied.done(Outcome::Tempo(overview), PathId::Main, revision);
+                job.applied.done(Outcome::Tempo(overview), PathId::Main, revision);
                 Ok(())
             }
-            LiveEdit::SetTrackProps { track_id, props } => {
-                self.set_track_props(edit, *track_id, props, guard, applied).await
-            }
+            LiveEdit::SetTrackProps { track_id, props } => self.set_track_props(*track_id, props, job).await,
             LiveEdit::ReplaceNotes { clip_id, notes, window } => {
-                self.replace_notes(edit, (*clip_id, notes, window.as_ref()), guard, applied).await
+                self.replace_notes(*clip_id, notes, window.as_ref(), job).await
             }
-            LiveEdit::CreateTrack { kind } => self.create_track(edit, *kind, guard, applied).await,
-            LiveEdit::CreateMidiClip { slot_id, length_beats } => {
-                self.create_clip(edit, *slot_id, *length_beats, guard, applied).await
-            }
-            LiveEdit::SetParam { param_id, value } => self.set_param(edit, *param_id, *value, guard, applied).await,
+            LiveEdit::CreateTrack { kind } => self.create_track(*kind, job).await,
+            LiveEdit::CreateMidiClip { slot_id, length_beats } => self.create_clip(*slot_id, *length_beats, job).await,
+            LiveEdit::SetParam { param_id, value } => self.set_param(*param_id, *value, job).await,
             LiveEdit::InsertDevice { track_id, .. } => Err(cannot(*track_id, "AbletonOSC cannot insert devices")),
-            LiveEdit::SetClipProps { clip_id, props } => {
-                self.set_clip_props(edit, *clip_id, props, guard, applied).await
-            }
-            LiveEdit::DeleteClip { clip_id } => self.delete_clip(edit, *clip_id, guard, applied).await,
-            LiveEdit::DeleteTrack { track_id } => self.delete_track(edit, *track_id, guard, applied).await,
+            LiveEdit::SetClipProps { clip_id, props } => self.set_clip_props(*clip_id, props, job).await,
+            LiveEdit::DeleteClip { clip_id } => self.delete_clip(*clip_id, job).await,
+            LiveEdit::DeleteTrack { track_id } => self.delete_track(*track_id, job).await,
         }
     }
 
-    /// Writes a value and reads it back until it is there. Gives what was read.
+    /// Writes a value and reads it back until it matches. Returns the value read.
     async fn put_value(
         &self,
         guard: &Guard,
@@ -81,46 +82,40 @@ impl AbletonOscHost {
         read: Ask,
         subject: PathId,
         value: &OscType,
-    ) -> Result<(Revision, OscType), Refusal> {
+    ) -> Result<(Revision, OscType), LiveHostError> {
         let (mut batch, revision) = self.put(guard, Mine::Nothing, write, vec![read.clone()]).await?;
         self.settle(&mut batch, &read, |it| equal(value, it)).await?;
         let now = verify(&batch, 1, subject, value).map_err(unsure)?;
         Ok((revision, now))
     }
 
-    /// Writes properties one after the other; a failure says which came before it.
+    /// Writes properties one after the other; an error names the ones already written.
     async fn wish(
         &self,
         subject: PathId,
         at: &[i32],
         wishes: Vec<(&'static str, Wish)>,
-        guard: &Guard,
-        applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+        job: &mut Job<'_>,
+    ) -> Result<(), LiveHostError> {
         let mut done: Vec<&str> = Vec::new();
         for (name, Wish { set, get: read, value }) in wishes {
             let mut arguments: Vec<OscType> = at.iter().map(|it| OscType::Int(*it)).collect();
             arguments.push(value.clone());
-            let written = self.put_value(guard, tell(set, arguments), get(read, at), subject, &value);
-            (applied.revision, _) = written.await.map_err(|why| match done.as_slice() {
+            let written = self.put_value(job.guard, command(set, arguments), get(read, at), subject, &value);
+            (job.applied.revision, _) = written.await.map_err(|why| match done.as_slice() {
                 [] => why,
-                before => Refusal::HalfDone { done: format!("{} written", before.join(", ")), why: Box::new(why) },
+                before => {
+                    LiveHostError::HalfDone { done: format!("{} written", before.join(", ")), why: Box::new(why) }
+                }
             })?;
-            applied.undo_steps += 1;
+            job.applied.undo_steps += 1;
             done.push(name);
         }
         Ok(())
     }
 
-    async fn set_track_props(
-        &self,
-        edit: &LiveEdit,
-        id: PathId,
-        props: &TrackProps,
-        guard: &Guard,
-        applied: &mut Applied,
-    ) -> Result<(), Refusal> {
-        self.admit(guard, std::slice::from_ref(edit), Vec::new()).await?;
+    async fn set_track_props(&self, id: PathId, props: &TrackProps, mut job: Job<'_>) -> Result<(), LiveHostError> {
+        self.admit(job.guard, std::slice::from_ref(job.edit), Vec::new()).await?;
         let (n, row) = self.track(id)?;
         if props.arm.is_some() {
             let batch = self.wire.read(&[get("/live/track/get/can_be_armed", &[n])]).await?;
@@ -149,31 +144,25 @@ impl AbletonOscHost {
                 wishes.push((name, Wish { set, get, value: OscType::Int(i32::from(value)) }));
             }
         }
-        self.wish(id, &[n], wishes, guard, applied).await?;
+        self.wish(id, &[n], wishes, &mut job).await?;
         let state = self.track_state(id, n).await.map_err(made)?;
-        applied.revision = self.was_written(Facet::Track, id, &format!("{before:?}"), &state);
-        applied.outcomes.push(Outcome::Track(state));
-        applied.changed.push(id);
+        job.applied.revision = self.was_written(Facet::Track, id, &format!("{before:?}"), &state);
+        job.applied.outcomes.push(Outcome::Track(state));
+        job.applied.changed.push(id);
         Ok(())
     }
 
-    async fn create_track(
-        &self,
-        edit: &LiveEdit,
-        kind: TrackKind,
-        guard: &Guard,
-        applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    async fn create_track(&self, kind: TrackKind, job: Job<'_>) -> Result<(), LiveHostError> {
         let address = match kind {
             TrackKind::Midi => "/live/song/create_midi_track",
             TrackKind::Audio => "/live/song/create_audio_track",
             TrackKind::Group => return Err(cannot(PathId::Main, "AbletonOSC cannot group tracks")),
         };
-        self.admit(guard, std::slice::from_ref(edit), Vec::new()).await?;
+        self.admit(job.guard, std::slice::from_ref(job.edit), Vec::new()).await?;
         let before = self.tracks().len();
-        let write = tell(address, vec![OscType::Int(-1)]);
+        let write = command(address, vec![OscType::Int(-1)]);
         let counted = get("/live/song/get/num_tracks", &[]);
-        let (mut batch, revision) = self.put(guard, Mine::Nothing, write, vec![counted.clone()]).await?;
+        let (mut batch, revision) = self.put(job.guard, Mine::Nothing, write, vec![counted.clone()]).await?;
         let one_more = |it: &OscType| number(it).is_some_and(|it| same(it, before as f64 + 1.0));
         self.settle(&mut batch, &counted, one_more).await?;
         let after = first(&batch, 1, PathId::Main, Listing::Tracks, number).map_err(unsure)?;
@@ -183,24 +172,17 @@ impl AbletonOscHost {
         }
         let id = PathId::Track(count(before));
         self.listen().await.map_err(made)?;
-        applied.done(Outcome::TrackCreated(self.track_info(id).await.map_err(made)?), id, revision);
+        job.applied.done(Outcome::TrackCreated(self.track_info(id).await.map_err(made)?), id, revision);
         Ok(())
     }
 
-    async fn create_clip(
-        &self,
-        edit: &LiveEdit,
-        slot_id: PathId,
-        length_beats: f64,
-        guard: &Guard,
-        applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    async fn create_clip(&self, slot_id: PathId, length_beats: f64, job: Job<'_>) -> Result<(), LiveHostError> {
         let PathId::OnTrack(track, TrackPart::Slot(slot)) = slot_id else {
             return Err(wrong(slot_id, "a session slot (track:N/clipslot:M)", Listing::Clips));
         };
         let at = [index(track), index(slot)];
         let has_clip = get("/live/clip_slot/get/has_clip", &at);
-        let batch = self.admit(guard, std::slice::from_ref(edit), vec![has_clip.clone()]).await?;
+        let batch = self.admit(job.guard, std::slice::from_ref(job.edit), vec![has_clip.clone()]).await?;
         let (_, row) = self.track(PathId::Track(track)).map_err(|_| gone(slot_id, Listing::Tracks))?;
         if row.kind != TrackKind::Midi {
             let reason = format!("a MIDI clip needs a MIDI track, and this is a {} track", row.kind.as_str());
@@ -211,24 +193,17 @@ impl AbletonOscHost {
         }
         let mut arguments = at.map(OscType::Int).to_vec();
         arguments.push(float(length_beats));
-        let write = tell("/live/clip_slot/create_clip", arguments);
-        self.put_value(guard, write, has_clip, slot_id, &OscType::Bool(true)).await?;
+        let write = command("/live/clip_slot/create_clip", arguments);
+        self.put_value(job.guard, write, has_clip, slot_id, &OscType::Bool(true)).await?;
         let clip_id = PathId::OnTrack(track, TrackPart::SlotClip(slot));
         let revision = self.was_written(Facet::Notes, clip_id, ABSENT, &Vec::<conductor_set::Note>::new());
-        applied.done(Outcome::ClipCreated(ClipCreated { clip_id, slot_id, length_beats }), clip_id, revision);
+        job.applied.done(Outcome::ClipCreated(ClipCreated { clip_id, slot_id, length_beats }), clip_id, revision);
         Ok(())
     }
 
-    async fn set_param(
-        &self,
-        edit: &LiveEdit,
-        id: PathId,
-        value: f64,
-        guard: &Guard,
-        applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    async fn set_param(&self, id: PathId, value: f64, job: Job<'_>) -> Result<(), LiveHostError> {
         let (set, read, mut arguments) = param_address(id)?;
-        let batch = self.admit(guard, std::slice::from_ref(edit), param_asks(id)?).await?;
+        let batch = self.admit(job.guard, std::slice::from_ref(job.edit), param_asks(id)?).await?;
         let before = param_of(id, &batch)?;
         if !(before.min..=before.max).contains(&value) {
             let reason = format!("must be {} to {}, not {value}", before.min, before.max);
@@ -236,27 +211,20 @@ impl AbletonOscHost {
         }
         let question: Ask = get_with(read, arguments.clone(), arguments.len());
         arguments.push(float(value));
-        let (_, now) = self.put_value(guard, tell(set, arguments), question, id, &float(value)).await?;
+        let (_, now) = self.put_value(job.guard, command(set, arguments), question, id, &float(value)).await?;
         let now = number(&now).unwrap_or(value);
         let (previous, unit) = (before.value, before.unit);
         let revision = self.was_written(Facet::Param, id, &format!("{previous:?}"), &now);
         let param = Param { value: now, display: display(unit, now), ..before };
         let written = ParamWritten { param, previous, unknown: vec!["defaultValue", "automated"] };
-        applied.done(Outcome::Param(written), id, revision);
+        job.applied.done(Outcome::Param(written), id, revision);
         Ok(())
     }
 
-    async fn set_clip_props(
-        &self,
-        edit: &LiveEdit,
-        id: PathId,
-        props: &ClipProps,
-        guard: &Guard,
-        applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    async fn set_clip_props(&self, id: PathId, props: &ClipProps, mut job: Job<'_>) -> Result<(), LiveHostError> {
         let (track, slot) = session_clip(id)?;
         let at = [index(track), index(slot)];
-        let batch = self.admit(guard, std::slice::from_ref(edit), clip_asks(at).into()).await?;
+        let batch = self.admit(job.guard, std::slice::from_ref(job.edit), clip_asks(at).into()).await?;
         let now = clip_info(track, slot, &batch, 0)?;
         let (start, end) = props.loop_after((now.loop_start, now.loop_end))?;
         let mut wishes = Vec::new();
@@ -275,8 +243,8 @@ impl AbletonOscHost {
             ("loopEnd", "/live/clip/set/loop_end", "/live/clip/get/loop_end", props.loop_end, end),
             ("loopStart", "/live/clip/set/loop_start", "/live/clip/get/loop_start", props.loop_start, start),
         ];
-        // Live refuses a loop that ends before it begins even for a moment, so the end that moves
-        // away goes first.
+        // Live refuses a loop that ends before it starts, even briefly, so the end that moves
+        // outwards is written first.
         let order = if start < now.loop_start { [1, 0] } else { [0, 1] };
         for (name, set, get, wanted, value) in order.map(|n| ends[n]) {
             add(name, set, get, wanted.map(|_| float(value)));
@@ -292,26 +260,20 @@ impl AbletonOscHost {
                 }
             });
         }
-        self.wish(id, &at, wishes, guard, applied).await?;
+        self.wish(id, &at, wishes, &mut job).await?;
         let batch = self.wire.read(&clip_asks(at)).await.map_err(made)?;
         let info = clip_info(track, slot, &batch, 0).map_err(made)?;
-        applied.revision = self.was_written(Facet::Clip, id, &format!("{now:?}"), &info);
-        applied.outcomes.push(Outcome::Clip(info));
-        applied.changed.push(id);
+        job.applied.revision = self.was_written(Facet::Clip, id, &format!("{now:?}"), &info);
+        job.applied.outcomes.push(Outcome::Clip(info));
+        job.applied.changed.push(id);
         Ok(())
     }
 
-    async fn delete_clip(
-        &self,
-        edit: &LiveEdit,
-        id: PathId,
-        guard: &Guard,
-        applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    async fn delete_clip(&self, id: PathId, job: Job<'_>) -> Result<(), LiveHostError> {
         let (track, slot) = session_clip(id)?;
         let at = [index(track), index(slot)];
         let has_clip = get("/live/clip_slot/get/has_clip", &at);
-        let batch = self.admit(guard, std::slice::from_ref(edit), vec![has_clip.clone()]).await?;
+        let batch = self.admit(job.guard, std::slice::from_ref(job.edit), vec![has_clip.clone()]).await?;
         if !first(&batch, 0, id, Listing::Clips, truth)? {
             return Err(LiveError::EmptySlot { subject: id }.into());
         }
@@ -320,46 +282,40 @@ impl AbletonOscHost {
                 *known = None;
             }
         });
-        let write = tell("/live/clip_slot/delete_clip", at.map(OscType::Int).to_vec());
-        self.put_value(guard, write, has_clip, id, &OscType::Bool(false)).await?;
+        let write = command("/live/clip_slot/delete_clip", at.map(OscType::Int).to_vec());
+        self.put_value(job.guard, write, has_clip, id, &OscType::Bool(false)).await?;
         let revision = self.changed_contents(|it| {
             it.deleted(Facet::Notes, id);
             it.deleted(Facet::Clip, id);
         });
-        applied.done(Outcome::Deleted(Deleted { deleted: vec![id], shifted: false }), id, revision);
+        job.applied.done(Outcome::Deleted(Deleted { deleted: vec![id], shifted: false }), id, revision);
         Ok(())
     }
 
-    async fn delete_track(
-        &self,
-        edit: &LiveEdit,
-        id: PathId,
-        guard: &Guard,
-        applied: &mut Applied,
-    ) -> Result<(), Refusal> {
-        self.admit(guard, std::slice::from_ref(edit), Vec::new()).await?;
+    async fn delete_track(&self, id: PathId, job: Job<'_>) -> Result<(), LiveHostError> {
+        self.admit(job.guard, std::slice::from_ref(job.edit), Vec::new()).await?;
         let (n, _) = self.track(id)?;
         let before = self.tracks().len();
-        let write = tell("/live/song/delete_track", vec![OscType::Int(n)]);
+        let write = command("/live/song/delete_track", vec![OscType::Int(n)]);
         let counted = get("/live/song/get/num_tracks", &[]);
-        let (mut batch, _) = self.put(guard, Mine::Anything, write, vec![counted.clone()]).await?;
+        let (mut batch, _) = self.put(job.guard, Mine::Anything, write, vec![counted.clone()]).await?;
         let fewer = |it: &OscType| number(it).is_some_and(|it| it < before as f64);
         self.settle(&mut batch, &counted, fewer).await?;
         let after = first(&batch, 1, id, Listing::Tracks, number).map_err(unsure)?.max(0.0) as usize;
         if after >= before {
             return Err(refused(id, batch.error.unwrap_or_else(|| "the track is still there".into())));
         }
-        // A group takes what it holds with it, and that follows it in the order of tracks.
+        // Deleting a group deletes its tracks too; they follow the group in track order.
         let first = u32::try_from(n).unwrap_or(0);
         let deleted = (first..first + count(before - after)).map(PathId::Track).collect();
-        applied.shifted = true;
+        job.applied.shifted = true;
         let revision = self.changed_contents(Contents::forget);
-        applied.done(Outcome::Deleted(Deleted { deleted, shifted: true }), id, revision);
+        job.applied.done(Outcome::Deleted(Deleted { deleted, shifted: true }), id, revision);
         Ok(())
     }
 }
 
-/// Adds one edit that is one entry of Live's undo list.
+/// Records one edit that is one entry of Live's undo list.
 trait Done {
     fn done(&mut self, outcome: Outcome, changed: PathId, revision: Revision);
 }

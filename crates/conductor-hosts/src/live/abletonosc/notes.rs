@@ -1,29 +1,27 @@
-//! Notes over AbletonOSC: five fields each, in pieces that fit a datagram.
+//! Reads and writes notes over AbletonOSC: five fields each, in pieces that fit a datagram.
 
-use super::wire::{Ask, NAME, get, get_with, number, tell, text, truth};
+use super::edits::Job;
+use super::wire::{Ask, NAME, command, get, get_with, number, text, truth};
 use super::{AbletonOscHost, Mine, first, float, index, refused, session_clip, values};
 use crate::live::contents::{ABSENT, Facet};
 use crate::live::shared::made;
-use crate::live::{LiveHost as _, Refusal};
-use conductor_set::{
-    Applied, Elsewhere, Guard, Listing, LiveEdit, LiveError, Note, NoteWindow, NotesWritten, Outcome, PathId,
-};
+use crate::live::{LiveHost as _, LiveHostError};
+use conductor_set::{Elsewhere, Listing, LiveError, Note, NoteWindow, NotesWritten, Outcome, PathId};
 use rosc::OscType;
 use std::collections::BTreeMap;
 
-/// Notes per datagram when adding: about 8 KB, under the smallest default of the systems Live runs
-/// on.
+/// Notes per datagram when adding: about 8 KB, below the smallest default limit of the systems that
+/// Live supports.
 const NOTES_PER_DATAGRAM: usize = 400;
-/// The whole of a clip, in beats. Without a range the peer misses pitch 127.
+/// The time range of a whole clip, in beats. Without a range AbletonOSC omits pitch 127.
 const WHOLE: (f64, f64) = (-8192.0, 16_384.0);
-/// A window of time shorter than this is not split further when its answer does not come.
+/// A time window shorter than this is not split further when its answer is missing.
 const SHORTEST: f64 = 0.25;
 
-/// How often a window is asked for again before it is split. A lost answer and one that is too
-/// large look the same.
+/// Retries of a window before it is split. A lost answer and one that is too large look the same.
 const WINDOW_ROUNDS: u32 = 2;
-/// The clips whose notes are read for an overview, and how many of them at once: their answers must
-/// fit the receive buffer.
+/// Number of clips whose notes are read for an overview, in all and at once: their answers must fit
+/// into the receive buffer.
 const SURVEYED: usize = 64;
 const SURVEYED_AT_ONCE: usize = 16;
 
@@ -46,7 +44,7 @@ fn of_row(row: &[OscType]) -> Option<Note> {
     Some(Note { velocity: at(3)?, muted: row.get(4).and_then(truth)?, ..Note::new(pitch, at(1)?, at(2)?) })
 }
 
-/// What Live will hold of a list: as it stores it, in 32 bits, to the precision that both keep.
+/// Pitch and start of each note as Live stores them, to the precision that both sides keep.
 fn starts(notes: &[Note]) -> Vec<(u8, i64)> {
     let mut all: Vec<(u8, i64)> = notes.iter().map(|it| (it.pitch, (it.start_time * 1e4).round() as i64)).collect();
     all.sort_unstable();
@@ -54,8 +52,8 @@ fn starts(notes: &[Note]) -> Vec<(u8, i64)> {
     all
 }
 
-/// Probability, deviation and release velocity have no place in the peer's messages.
-fn carried(notes: &[Note]) -> Result<(), Refusal> {
+/// Fails for notes with probability, deviation or release velocity, which AbletonOSC cannot carry.
+fn carried(notes: &[Note]) -> Result<(), LiveHostError> {
     let plain = Note::new(0, 0.0, 1.0);
     let lossy = |it: &Note| {
         it.probability != plain.probability
@@ -81,18 +79,18 @@ fn sorted(rows: &[OscType]) -> Vec<Note> {
 }
 
 impl AbletonOscHost {
-    pub(super) async fn notes_of(&self, clip: PathId) -> Result<Vec<Note>, Refusal> {
+    pub(super) async fn notes_of(&self, clip: PathId) -> Result<Vec<Note>, LiveHostError> {
         let (track, slot) = session_clip(clip)?;
         let at = [index(track), index(slot)];
         let mut rows = Vec::new();
-        // An answer that does not come is asked again in halves of time: a very long clip does not
-        // fit a datagram.
+        // A missing answer is asked for again in halves of time: a very long clip does not fit a
+        // datagram.
         let mut windows = vec![WHOLE];
         while let Some(window) = windows.pop() {
             let batch = self.wire.read_within(&[question(at, window)], WINDOW_ROUNDS).await?;
             match values(&batch, 0, clip, Listing::Clips) {
                 Ok(found) => rows.extend(found),
-                Err(Refusal::NoAnswer { .. }) if window.1 > SHORTEST => {
+                Err(LiveHostError::NoAnswer { .. }) if window.1 > SHORTEST => {
                     let half = window.1 / 2.0;
                     windows.push((window.0 + half, half));
                     windows.push((window.0, half));
@@ -104,7 +102,7 @@ impl AbletonOscHost {
     }
 
     /// Reads the notes of the first clips, so that the revision of an overview covers them. A clip
-    /// that does not answer is left out.
+    /// without an answer is left out.
     pub(super) async fn survey(&self) {
         let clips: Vec<PathId> = self.known_ids().midi_clips.into_iter().take(SURVEYED).collect();
         for part in clips.chunks(SURVEYED_AT_ONCE) {
@@ -121,16 +119,16 @@ impl AbletonOscHost {
 
     pub(super) async fn replace_notes(
         &self,
-        edit: &LiveEdit,
-        (clip, notes, window): (PathId, &[Note], Option<&NoteWindow>),
-        guard: &Guard,
-        applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+        clip: PathId,
+        notes: &[Note],
+        window: Option<&NoteWindow>,
+        job: Job<'_>,
+    ) -> Result<(), LiveHostError> {
         let (track, slot) = session_clip(clip)?;
         let at = [index(track), index(slot)];
         carried(notes)?;
         let ask = vec![get("/live/clip/get/name", &at), get("/live/clip/get/is_midi_clip", &at)];
-        let batch = self.admit(guard, std::slice::from_ref(edit), ask).await?;
+        let batch = self.admit(job.guard, std::slice::from_ref(job.edit), ask).await?;
         let name = first(&batch, 0, clip, Listing::Clips, text)?;
         if !first(&batch, 1, clip, Listing::Clips, truth)? {
             let reason = "an audio clip holds no notes".into();
@@ -145,14 +143,14 @@ impl AbletonOscHost {
                 ((it.from_pitch.unwrap_or(0), it.to_pitch.unwrap_or(127)), (it.from_beat, it.to_beat - it.from_beat))
             }
         };
-        let remove = tell("/live/clip/remove/notes", range(at, pitches, time));
-        // The fence and the name close the batch; the notes themselves are read at the end, in
-        // pieces if they must be.
-        let (batch, _) = self.put(guard, Mine::Nothing, remove, vec![get("/live/clip/get/name", &at)]).await?;
+        let remove = command("/live/clip/remove/notes", range(at, pitches, time));
+        // The fence and the name close the batch; the notes are read at the end, in pieces if
+        // necessary.
+        let (batch, _) = self.put(job.guard, Mine::Nothing, remove, vec![get("/live/clip/get/name", &at)]).await?;
         if let Some(error) = batch.error {
             return Err(refused(clip, error));
         }
-        // Whatever comes now, the old notes are gone.
+        // From here on the old notes are gone.
         self.was_written(Facet::Notes, clip, &format!("{before:?}"), &ABSENT);
         let mut steps = 1;
         for (n, part) in notes.chunks(NOTES_PER_DATAGRAM).enumerate() {
@@ -161,13 +159,13 @@ impl AbletonOscHost {
                 arguments.extend([OscType::Int(i32::from(note.pitch)), float(note.start_time), float(note.duration)]);
                 arguments.extend([float(note.velocity), OscType::Bool(note.muted)]);
             }
-            let add = tell("/live/clip/add/notes", arguments);
+            let add = command("/live/clip/add/notes", arguments);
             let added = self.wire.write(&[add, get("/live/clip/get/name", &at)]).await;
             let added = added.and_then(|batch| match batch.error {
                 Some(error) => Err(refused(clip, error)),
                 None => Ok(()),
             });
-            added.map_err(|why| Refusal::HalfDone {
+            added.map_err(|why| LiveHostError::HalfDone {
                 done: format!(
                     "{removed} old notes were removed, and {} of {} new ones are sure to be there",
                     n * NOTES_PER_DATAGRAM,
@@ -181,16 +179,19 @@ impl AbletonOscHost {
         let kept: Vec<Note> = before.iter().filter(|it| !inside(it)).copied().chain(notes.iter().copied()).collect();
         if starts(&now) != starts(&kept) {
             let why = refused(clip, format!("{} notes should be there and {} are", kept.len(), now.len()));
-            return Err(Refusal::HalfDone { done: "the notes of the clip were changed".into(), why: Box::new(why) });
+            return Err(LiveHostError::HalfDone {
+                done: "the notes of the clip were changed".into(),
+                why: Box::new(why),
+            });
         }
         let adjusted = adjusted(notes, &now);
         let count = now.len();
-        applied.outcomes.push(Outcome::Notes(NotesWritten { id: clip, name, count, removed, adjusted }));
-        applied.changed.push(clip);
-        applied.undo_steps += steps;
-        applied.revision = self.was_written(Facet::Notes, clip, &format!("{before:?}"), &now);
+        job.applied.outcomes.push(Outcome::Notes(NotesWritten { id: clip, name, count, removed, adjusted }));
+        job.applied.changed.push(clip);
+        job.applied.undo_steps += steps;
+        job.applied.revision = self.was_written(Facet::Notes, clip, &format!("{before:?}"), &now);
         if removed > 0 {
-            applied.warnings.push(format!(
+            job.applied.warnings.push(format!(
                 "probability, velocity deviation and release velocity of the {removed} old notes were not readable by {NAME} and are gone"
             ));
         }
@@ -198,7 +199,7 @@ impl AbletonOscHost {
     }
 }
 
-/// Given notes that Live dropped, because a later one has the same start, or cut.
+/// Number of given notes that Live shortened, or dropped because a later note has the same start.
 fn adjusted(given: &[Note], now: &[Note]) -> usize {
     let key = |it: &Note| (it.pitch, (it.start_time * 1e4).round() as i64);
     let last: BTreeMap<_, &Note> = given.iter().map(|it| (key(it), it)).collect();
@@ -209,7 +210,7 @@ fn adjusted(given: &[Note], now: &[Note]) -> usize {
     given.len() - last.iter().filter(|it| whole((it.0, it.1))).count()
 }
 
-/// Equal as far as 32 bits tell.
+/// Equal within 32-bit precision.
 pub(super) fn same(sent: f64, read: f64) -> bool {
     (sent - read).abs() <= sent.abs().max(1.0) * 1e-6
 }

@@ -1,26 +1,27 @@
-//! What is read over AbletonOSC. A reply that does not come is a failure; a fact that cannot be
-//! asked for is named in `unknown`.
+//! Reads over AbletonOSC. A missing reply is an error; a fact that cannot be asked for is listed in
+//! `unknown`.
 
-use super::wire::{Ask, Batch, NAME, get, get_with, number, tell, text, truth};
+use super::wire::{Ask, Batch, NAME, command, get, get_with, number, text, truth};
 use super::{AbletonOscHost, cannot, count, first, float, index, refused, session_clip, values};
 use crate::live::contents::Facet;
 use crate::live::shared::{gone, track_of, unsure, wrong};
-use crate::live::{Playing, Refusal, Transport};
+use crate::live::{LiveHostError, Playing, Transport};
+use crate::picture::piano_roll::{self, ClipDrawing};
 use conductor_set::MixerInfo;
 use conductor_set::{
-    ArrangementRow, ChainPart, ClipDrawing, ClipInfo, ClipKind, Clips, CuePoint, Device, Devices, Listing, LiveError,
-    Location, Overview, Param, PathId, RangeSource, Scene, Scenes, SlotRow, TrackDetail, TrackInfo, TrackKind,
-    TrackPart, TrackState, Unit, display, draw_roll, send_name,
+    ArrangementRow, ChainPart, ClipInfo, ClipKind, Clips, CuePoint, Device, Devices, Listing, LiveError, Location,
+    Overview, Param, PathId, RangeSource, Scene, Scenes, SlotRow, TrackDetail, TrackInfo, TrackKind, TrackPart,
+    TrackState, Unit, display, send_name,
 };
 use rosc::OscType;
 
-/// The most return tracks a Set of Live has, and so the most sends of a track.
+/// The maximum of return tracks in Live, and so of sends per track.
 const MOST_SENDS: u32 = 12;
-/// Facts about parameters that no address tells.
+/// Facts about parameters that AbletonOSC has no address for.
 const PARAM_UNKNOWN: [&str; 2] = ["defaultValue", "automated"];
 
-/// Where a parameter is written and read, with its indices.
-pub(super) fn param_address(path: PathId) -> Result<(&'static str, &'static str, Vec<OscType>), Refusal> {
+/// The addresses to write and read a parameter, and its indices.
+pub(super) fn param_address(path: PathId) -> Result<(&'static str, &'static str, Vec<OscType>), LiveHostError> {
     let PathId::OnTrack(track, TrackPart::Chain(part)) = path else {
         return Err(match path.chain_part() {
             Some(_) => cannot(path, "AbletonOSC reaches the parameters of ordinary tracks only"),
@@ -49,8 +50,8 @@ pub(super) fn param_address(path: PathId) -> Result<(&'static str, &'static str,
     }
 }
 
-/// What must be asked to know a parameter whole.
-pub(super) fn param_asks(path: PathId) -> Result<Vec<Ask>, Refusal> {
+/// The questions for all facts of a parameter.
+pub(super) fn param_asks(path: PathId) -> Result<Vec<Ask>, LiveHostError> {
     if let PathId::OnTrack(track, TrackPart::Chain(ChainPart::Param(device, _))) = path {
         return Ok(device_asks(track, device).into());
     }
@@ -59,8 +60,8 @@ pub(super) fn param_asks(path: PathId) -> Result<Vec<Ask>, Refusal> {
     Ok(vec![get_with(read, arguments, echo)])
 }
 
-/// The parameter from the answers to [`param_asks`].
-pub(super) fn param_of(path: PathId, batch: &Batch) -> Result<Param, Refusal> {
+/// Builds the parameter from the answers to [`param_asks`].
+pub(super) fn param_of(path: PathId, batch: &Batch) -> Result<Param, LiveHostError> {
     if let PathId::OnTrack(track, TrackPart::Chain(ChainPart::Param(device, param))) = path {
         let all = device_params(path, track, device, batch, 0)?;
         return all.into_iter().nth(param as usize).ok_or_else(|| gone(path, Listing::Devices));
@@ -102,10 +103,17 @@ fn device_asks(track: u32, device: u32) -> [Ask; 5] {
     ]
 }
 
-fn device_params(subject: PathId, track: u32, device: u32, batch: &Batch, from: usize) -> Result<Vec<Param>, Refusal> {
+fn device_params(
+    subject: PathId,
+    track: u32,
+    device: u32,
+    batch: &Batch,
+    from: usize,
+) -> Result<Vec<Param>, LiveHostError> {
     let column = |n: usize| values(batch, from + n, subject, Listing::Devices);
     let (names, lows, highs, steps, now) = (column(0)?, column(1)?, column(2)?, column(3)?, column(4)?);
-    let nonsense = || Refusal::Offline { host: NAME, reason: format!("the parameters of {subject} make no sense") };
+    let nonsense =
+        || LiveHostError::Offline { host: NAME, reason: format!("the parameters of {subject} make no sense") };
     let mut params = Vec::new();
     for (n, name) in names.iter().enumerate() {
         let at = |list: &[OscType]| list.get(n).and_then(number).ok_or_else(nonsense);
@@ -127,7 +135,7 @@ fn device_params(subject: PathId, track: u32, device: u32, batch: &Batch, from: 
     Ok(params)
 }
 
-/// The questions about a session clip, in the order [`clip_info`] takes them.
+/// The questions about a session clip, in the order that [`clip_info`] expects.
 pub(super) fn clip_asks(at: [i32; 2]) -> [Ask; 11] {
     [
         get("/live/clip/get/name", &at),
@@ -144,8 +152,8 @@ pub(super) fn clip_asks(at: [i32; 2]) -> [Ask; 11] {
     ]
 }
 
-/// A session clip from the answers to [`clip_asks`], from the question at `from` on.
-pub(super) fn clip_info(track: u32, slot: u32, batch: &Batch, from: usize) -> Result<ClipInfo, Refusal> {
+/// Builds a session clip from the answers to [`clip_asks`], starting with question `from`.
+pub(super) fn clip_info(track: u32, slot: u32, batch: &Batch, from: usize) -> Result<ClipInfo, LiveHostError> {
     let id = PathId::OnTrack(track, TrackPart::SlotClip(slot));
     let number = |n: usize| first(batch, from + n, id, Listing::Clips, number);
     let flag = |n: usize| first(batch, from + n, id, Listing::Clips, truth);
@@ -173,7 +181,7 @@ pub(super) fn clip_info(track: u32, slot: u32, batch: &Batch, from: usize) -> Re
 }
 
 impl AbletonOscHost {
-    pub(super) async fn overview_now(&self) -> Result<Overview, Refusal> {
+    pub(super) async fn overview_now(&self) -> Result<Overview, LiveHostError> {
         if self.heard().look.is_none() {
             self.look().await?;
         }
@@ -182,7 +190,7 @@ impl AbletonOscHost {
         self.overview_at(revision).await
     }
 
-    pub(super) async fn overview_at(&self, revision: conductor_set::Revision) -> Result<Overview, Refusal> {
+    pub(super) async fn overview_at(&self, revision: conductor_set::Revision) -> Result<Overview, LiveHostError> {
         let asks = [
             get("/live/song/get/tempo", &[]),
             get("/live/song/get/root_note", &[]),
@@ -222,7 +230,7 @@ impl AbletonOscHost {
         })
     }
 
-    pub(super) async fn track_state(&self, id: PathId, n: i32) -> Result<TrackState, Refusal> {
+    pub(super) async fn track_state(&self, id: PathId, n: i32) -> Result<TrackState, LiveHostError> {
         let asks = [
             get("/live/track/get/name", &[n]),
             get("/live/track/get/mute", &[n]),
@@ -231,8 +239,7 @@ impl AbletonOscHost {
         ];
         let batch = self.wire.read(&asks).await?;
         let flag = |at| first(&batch, at, id, Listing::Tracks, truth);
-        // A track that cannot arm answers the question with an error, which would end the peer's
-        // tick.
+        // A track that cannot be armed answers with an error, which would end AbletonOSC's tick.
         let arm = if flag(3)? {
             let batch = self.wire.read(&[get("/live/track/get/arm", &[n])]).await?;
             first(&batch, 0, id, Listing::Tracks, truth)?
@@ -242,7 +249,7 @@ impl AbletonOscHost {
         Ok(TrackState { id, name: first(&batch, 0, id, Listing::Tracks, text)?, mute: flag(1)?, solo: flag(2)?, arm })
     }
 
-    pub(super) async fn track_info(&self, id: PathId) -> Result<TrackInfo, Refusal> {
+    pub(super) async fn track_info(&self, id: PathId) -> Result<TrackInfo, LiveHostError> {
         let (n, row) = self.track(id)?;
         let state = self.track_state(id, n).await?;
         let solos = vec![OscType::Int(0), OscType::Int(-1), OscType::String("track.solo".into())];
@@ -272,9 +279,9 @@ impl AbletonOscHost {
         })
     }
 
-    /// Volume, panning and every send. How many sends there are is found by asking: the first that
-    /// is not there answers with an error.
-    async fn mixer(&self, track: u32) -> Result<Vec<Param>, Refusal> {
+    /// Volume, panning and every send. The number of sends is found by asking: the first missing
+    /// send answers with an error.
+    async fn mixer(&self, track: u32) -> Result<Vec<Param>, LiveHostError> {
         let on = |part| PathId::OnTrack(track, TrackPart::Chain(part));
         let mut params = Vec::new();
         let n = index(track);
@@ -285,13 +292,13 @@ impl AbletonOscHost {
         }
         let mut send = 0;
         while send < MOST_SENDS {
-            // Three at a time: a Set begins with two returns, so one batch usually tells.
+            // Three at a time: a new Set has two returns, so one batch is usually enough.
             let asks: Vec<Ask> = (send..send + 3).map(|it| get("/live/track/get/send", &[n, index(it)])).collect();
             let batch = self.wire.read(&asks).await?;
             for at in 0..asks.len() {
                 match first(&batch, at, on(ChainPart::Send(send)), Listing::Tracks, number) {
                     Ok(value) => params.push(mixer_param(on(ChainPart::Send(send)), value)),
-                    Err(Refusal::Set(_)) => return Ok(params),
+                    Err(LiveHostError::Set(_)) => return Ok(params),
                     Err(refusal) => return Err(refusal),
                 }
                 send += 1;
@@ -300,13 +307,13 @@ impl AbletonOscHost {
         Ok(params)
     }
 
-    pub(super) async fn param_now(&self, path: PathId) -> Result<Param, Refusal> {
+    pub(super) async fn param_now(&self, path: PathId) -> Result<Param, LiveHostError> {
         param_of(path, &self.wire.read(&param_asks(path)?).await?)
     }
 
-    /// All in one batch. An error ends the peer's tick and hides whose it is, so then each is asked
-    /// alone.
-    pub(super) async fn values_now(&self, ids: Vec<PathId>) -> Result<Vec<Option<f64>>, Refusal> {
+    /// Reads all values in one batch. An error ends AbletonOSC's tick and does not name its
+    /// question, so then each value is asked for separately.
+    pub(super) async fn values_now(&self, ids: Vec<PathId>) -> Result<Vec<Option<f64>>, LiveHostError> {
         let ask = |id: &PathId| {
             param_address(*id).ok().map(|(_, read, arguments)| {
                 let echo = arguments.len();
@@ -332,8 +339,8 @@ impl AbletonOscHost {
         Ok(values)
     }
 
-    /// The chain of an ordinary track.
-    async fn chain(&self, path: PathId) -> Result<(Vec<Device>, Vec<Param>), Refusal> {
+    /// Devices and mixer of an ordinary track.
+    async fn chain(&self, path: PathId) -> Result<(Vec<Device>, Vec<Param>), LiveHostError> {
         if matches!(path, PathId::Return(_) | PathId::Main) {
             return Err(cannot(path, "AbletonOSC reaches the devices of ordinary tracks only"));
         }
@@ -365,13 +372,13 @@ impl AbletonOscHost {
         }
     }
 
-    pub(super) async fn devices_now(&self, path: PathId) -> Result<Devices, Refusal> {
+    pub(super) async fn devices_now(&self, path: PathId) -> Result<Devices, LiveHostError> {
         let (devices, mixer) = self.chain(path).await?;
         self.params_were_read(&devices, &mixer);
         Ok(Devices::capped(path, devices, mixer, PARAM_UNKNOWN.into()))
     }
 
-    pub(super) async fn track_detail_now(&self, path: PathId) -> Result<TrackDetail, Refusal> {
+    pub(super) async fn track_detail_now(&self, path: PathId) -> Result<TrackDetail, LiveHostError> {
         let (devices, mixer) = self.chain(path).await?;
         self.params_were_read(&devices, &mixer);
         let track = track_of(path)?;
@@ -391,13 +398,13 @@ impl AbletonOscHost {
             });
         }
         let mut unknown = PARAM_UNKNOWN.to_vec();
-        // Of arrangement clips only name, start and length can be asked for, which is what the clip
-        // list shows.
+        // Only name, start and length of arrangement clips can be asked for; the clip list shows
+        // them.
         unknown.extend(["clips in the arrangement", "filePath"]);
         Ok(TrackDetail::capped(path, clips, devices, mixer, unknown))
     }
 
-    pub(super) async fn clips_now(&self, path: PathId, offset: usize) -> Result<Clips, Refusal> {
+    pub(super) async fn clips_now(&self, path: PathId, offset: usize) -> Result<Clips, LiveHostError> {
         let (n, row) = self.track(path)?;
         let track = track_of(path)?;
         let kind = match row.kind {
@@ -427,7 +434,10 @@ impl AbletonOscHost {
         for (c, name) in (0_u32..).zip(&names) {
             let at = |list: &[OscType]| list.get(c as usize).and_then(number);
             let (Some(start), Some(length)) = (at(&starts), at(&lengths)) else {
-                return Err(Refusal::Offline { host: NAME, reason: format!("the clips of {path} make no sense") });
+                return Err(LiveHostError::Offline {
+                    host: NAME,
+                    reason: format!("the clips of {path} make no sense"),
+                });
             };
             arrangement.push(ArrangementRow {
                 clip_id: PathId::OnTrack(track, TrackPart::Clip(c)),
@@ -446,7 +456,7 @@ impl AbletonOscHost {
         Ok(clips)
     }
 
-    pub(super) async fn scenes_now(&self) -> Result<Scenes, Refusal> {
+    pub(super) async fn scenes_now(&self) -> Result<Scenes, LiveHostError> {
         let asks = [get("/live/song/get/scenes/name", &[]), get("/live/song/get/cue_points", &[])];
         let batch = self.wire.read(&asks).await?;
         let names = values(&batch, 0, PathId::Main, Listing::Tracks)?;
@@ -477,14 +487,14 @@ impl AbletonOscHost {
         let mut cue_points = Vec::new();
         for (n, row) in (0..).zip(cues.chunks_exact(2)) {
             let (Some(name), Some(beat)) = (row.first().and_then(text), row.get(1).and_then(number)) else {
-                return Err(Refusal::Offline { host: NAME, reason: "the locators make no sense".into() });
+                return Err(LiveHostError::Offline { host: NAME, reason: "the locators make no sense".into() });
             };
             cue_points.push(CuePoint { id: PathId::CuePoint(n), name, beat });
         }
         Ok(Scenes { scenes, cue_points })
     }
 
-    pub(super) async fn draw_clip_now(&self, clip: PathId, width: u32) -> Result<ClipDrawing, Refusal> {
+    pub(super) async fn draw_clip_now(&self, clip: PathId, width: u32) -> Result<ClipDrawing, LiveHostError> {
         let (track, slot) = session_clip(clip)?;
         let mut asks = clip_asks([index(track), index(slot)]).to_vec();
         asks.push(get("/live/song/get/signature_numerator", &[]));
@@ -500,18 +510,18 @@ impl AbletonOscHost {
         let name = first(&batch, 13, clip, Listing::Clips, text)?;
         let notes = self.notes_of(clip).await?;
         self.was_read(Facet::Notes, clip, &notes);
-        Ok(draw_roll(&info, &name, &notes, (whole(11)?, whole(12)?), width)?)
+        Ok(piano_roll::draw(&info, &name, &notes, (whole(11)?, whole(12)?), width)?)
     }
 
-    pub(super) async fn launch_now(&self, id: PathId) -> Result<&'static str, Refusal> {
+    pub(super) async fn launch_now(&self, id: PathId) -> Result<&'static str, LiveHostError> {
         let (write, exists) = match id {
             PathId::OnTrack(track, TrackPart::Slot(slot) | TrackPart::SlotClip(slot)) => {
                 let at = [index(track), index(slot)];
-                let fire = tell("/live/clip_slot/fire", at.map(OscType::Int).to_vec());
+                let fire = command("/live/clip_slot/fire", at.map(OscType::Int).to_vec());
                 (fire, get("/live/clip_slot/get/has_clip", &at))
             }
             PathId::Scene(n) => {
-                (tell("/live/scene/fire", vec![OscType::Int(index(n))]), get("/live/scene/get/name", &[index(n)]))
+                (command("/live/scene/fire", vec![OscType::Int(index(n))]), get("/live/scene/get/name", &[index(n)]))
             }
             PathId::Track(_)
             | PathId::OnTrack(..)
@@ -528,13 +538,13 @@ impl AbletonOscHost {
         }
         let batch = self.wire.write(&[write, exists]).await.map_err(unsure)?;
         match batch.error {
-            // The answer behind it proves that Live handled it.
+            // The answer after it proves that Live handled it.
             None => values(&batch, 1, id, Listing::Clips).map(|_| "fired").map_err(unsure),
             Some(reason) => Err(refused(id, reason)),
         }
     }
 
-    pub(super) async fn transport_now(&self, action: Transport, beat: Option<f64>) -> Result<Playing, Refusal> {
+    pub(super) async fn transport_now(&self, action: Transport, beat: Option<f64>) -> Result<Playing, LiveHostError> {
         let asks = [
             get("/live/song/get/is_playing", &[]),
             get("/live/song/get/current_song_time", &[]),
@@ -545,17 +555,17 @@ impl AbletonOscHost {
             Some(reason) => Err(refused(PathId::Main, reason)),
         };
         if let Some(beat) = beat {
-            let mut jump = vec![tell("/live/song/set/current_song_time", vec![float(beat)])];
+            let mut jump = vec![command("/live/song/set/current_song_time", vec![float(beat)])];
             jump.extend(asks.clone());
             made(self.wire.write(&jump).await.map_err(unsure)?)?;
         }
         let mut all = vec![match action {
-            Transport::Play => tell("/live/song/start_playing", Vec::new()),
-            Transport::Stop => tell("/live/song/stop_playing", Vec::new()),
-            Transport::Continue => tell("/live/song/continue_playing", Vec::new()),
-            Transport::StopClips => tell("/live/song/stop_all_clips", Vec::new()),
-            Transport::RecordOn => tell("/live/song/set/record_mode", vec![OscType::Int(1)]),
-            Transport::RecordOff => tell("/live/song/set/record_mode", vec![OscType::Int(0)]),
+            Transport::Play => command("/live/song/start_playing", Vec::new()),
+            Transport::Stop => command("/live/song/stop_playing", Vec::new()),
+            Transport::Continue => command("/live/song/continue_playing", Vec::new()),
+            Transport::StopClips => command("/live/song/stop_all_clips", Vec::new()),
+            Transport::RecordOn => command("/live/song/set/record_mode", vec![OscType::Int(1)]),
+            Transport::RecordOff => command("/live/song/set/record_mode", vec![OscType::Int(0)]),
         }];
         all.extend(asks);
         let batch = made(self.wire.write(&all).await.map_err(unsure)?)?;

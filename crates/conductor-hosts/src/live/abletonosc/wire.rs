@@ -1,16 +1,17 @@
-//! Questions to AbletonOSC over UDP, in batches that a fence closes.
+//! Sends questions to AbletonOSC over UDP, in batches that end with a fence message.
 //!
-//! The peer links no error to its cause and says nothing about a write. So one batch is under way
-//! at a time, it ends with `/live/test`, and what came before the fence's answer belongs to it.
-//! Silence is never success.
+//! AbletonOSC does not link errors to their cause and does not confirm writes. So only one batch is
+//! in flight at a time, it ends with `/live/test`, and everything received before the fence's
+//! answer belongs to it. Silence is never success.
 //!
 //! Datagrams may be lost, doubled or late, and all answers of a fence look the same. So a fence
-//! ends a batch at once only when every question is answered; otherwise the batch ends when nothing
-//! more comes, and the missing questions are asked again.
+//! ends a batch at once only when every question is answered; otherwise the batch ends after a
+//! silence, and the missing questions are asked again.
 //!
-//! One task receives. What answers no question is a listener's push, and goes to whoever attached.
+//! One task receives. A message that answers no question is a push of a listener and goes to the
+//! host.
 
-use crate::live::Refusal;
+use crate::live::LiveHostError;
 use parking_lot::{Mutex, MutexGuard};
 use rosc::{OscMessage, OscPacket, OscType};
 use std::collections::BTreeSet;
@@ -25,20 +26,19 @@ use tokio::sync::{Notify, mpsc};
 pub const NAME: &str = "abletonosc";
 const FENCE: &str = "/live/test";
 const ERROR: &str = "/live/error";
-/// Sent by AbletonOSC when Live has loaded it: another Set may be open now.
+/// Sent by AbletonOSC when Live has loaded it; another Set may be open now.
 const STARTUP: &str = "/live/startup";
 /// The largest packet UDP carries.
 const PACKET_MAX: usize = 65_507;
 /// Questions per batch: their answers must fit the receive buffer of the socket.
 const QUESTIONS: usize = 96;
-/// How often missing questions are asked again.
+/// Retries of missing questions.
 const ROUNDS: u32 = 5;
-/// After this long without a datagram nothing more of a batch comes: longer than one tick of the
-/// peer, which is 100 ms.
+/// A silence of this length ends a batch: longer than one tick of AbletonOSC, which is 100 ms.
 const QUIET: Duration = Duration::from_millis(150);
-/// Pushes that may wait to be looked at; beyond that one look is as good as many.
+/// Capacity of the queue of pushes. When it is full, one look is due anyway.
 const PUSHES: usize = 256;
-/// How often, and after how long each, a port in use is asked for.
+/// Retries, and the pause between them, for a port in use.
 const BINDS: u32 = 25;
 const BIND_AGAIN: Duration = Duration::from_millis(10);
 
@@ -46,27 +46,28 @@ const BIND_AGAIN: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     pub peer: SocketAddr,
-    /// Where AbletonOSC sends its answers: one per machine, so one client per machine.
+    /// The port AbletonOSC sends its answers to: one per machine, so one client per machine.
     pub reply_port: u16,
     pub timeout: Duration,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
+impl Settings {
+    pub fn of_config(osc: &conductor_core::config::LiveOsc) -> Settings {
         Settings {
-            peer: (Ipv4Addr::LOCALHOST, 11_000).into(),
-            reply_port: 11_001,
-            timeout: Duration::from_millis(1500),
+            // The config reader has checked the address.
+            peer: (osc.host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), osc.port).into(),
+            reply_port: osc.reply_port,
+            timeout: Duration::from_millis(osc.timeout_ms.into()),
         }
     }
 }
 
-/// One message. A question is answered at its own address, its leading indices first.
+/// One message. The answer to a question has the same address and starts with its indices.
 #[derive(Debug, Clone)]
 pub struct Ask {
     address: &'static str,
     arguments: Vec<OscType>,
-    /// Arguments that come back before the values; none for a message that is not answered.
+    /// Number of arguments repeated before the values; none for a message without an answer.
     echo: Option<usize>,
 }
 
@@ -75,20 +76,20 @@ pub fn get(address: &'static str, indices: &[i32]) -> Ask {
     Ask { address, arguments: indices.iter().map(|it| OscType::Int(*it)).collect(), echo: Some(indices.len()) }
 }
 
-/// A question with more arguments than come back.
+/// A question whose answer repeats only the first `echo` arguments.
 pub fn get_with(address: &'static str, arguments: Vec<OscType>, echo: usize) -> Ask {
     Ask { address, arguments, echo: Some(echo) }
 }
 
-/// A message that is not answered.
-pub fn tell(address: &'static str, arguments: Vec<OscType>) -> Ask {
+/// A message without an answer.
+pub fn command(address: &'static str, arguments: Vec<OscType>) -> Ask {
     Ask { address, arguments, echo: None }
 }
 
-/// What came back before the fence.
+/// The answers received before the fence.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Per question, the values after its echo; for what is not answered, nothing.
+    /// Per message, the values after its echo; none without an answer.
     pub replies: Vec<Option<Vec<OscType>>>,
     pub error: Option<String>,
     errors: usize,
@@ -105,7 +106,7 @@ impl Batch {
         asks.iter().zip(&self.replies).all(|(ask, reply)| ask.echo.is_none() || reply.is_some())
     }
 
-    /// The questions without an answer, or with a doubtful one.
+    /// The questions without an answer, or with an uncertain one.
     fn missing(&self, asks: &[Ask]) -> Vec<usize> {
         let open = asks.iter().zip(&self.replies).enumerate();
         let open =
@@ -114,17 +115,17 @@ impl Batch {
     }
 }
 
-/// The batch under way.
+/// The batch in flight.
 struct Open {
     asks: Vec<Ask>,
     batch: Batch,
-    /// An answer to a fence came. It may belong to an earlier batch.
+    /// An answer to a fence arrived. It may belong to an earlier batch.
     fenced: bool,
-    /// An answer or an error came.
+    /// An answer or an error arrived.
     heard: bool,
 }
 
-/// How far the batch under way is.
+/// Progress of the batch in flight.
 enum Progress {
     Nothing,
     Part,
@@ -135,19 +136,19 @@ struct Inner {
     socket: UdpSocket,
     peer: SocketAddr,
     open: Mutex<Option<Open>>,
-    /// Signalled for every datagram of the batch under way.
+    /// Signalled for every datagram of the batch in flight.
     came: Notify,
     pushes: mpsc::Sender<OscMessage>,
-    /// Counts silences: after one, another Live or another Set may be there.
+    /// Counts silences. After one, another Live or another Set may be running.
     gaps: AtomicU64,
-    /// Datagrams from elsewhere.
+    /// Datagrams from other senders.
     foreign: AtomicU64,
 }
 
 pub struct Wire {
     inner: Arc<Inner>,
     timeout: Duration,
-    /// Held for a whole batch.
+    /// Locked for a whole batch.
     turn: tokio::sync::Mutex<()>,
     receiver: tokio::task::JoinHandle<()>,
 }
@@ -158,12 +159,11 @@ impl Drop for Wire {
     }
 }
 
-fn offline(reason: impl ToString) -> Refusal {
-    Refusal::Offline { host: NAME, reason: reason.to_string() }
+fn offline(reason: impl ToString) -> LiveHostError {
+    LiveHostError::Offline { host: NAME, reason: reason.to_string() }
 }
 
-/// A wire that was just dropped gives its port back when its receiver next runs, so a port in use
-/// is asked for a few times.
+/// A dropped wire frees its port when its receiver next runs, so binding is retried a few times.
 async fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     for _ in 0..BINDS {
         match UdpSocket::bind(address).await {
@@ -175,9 +175,9 @@ async fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 impl Wire {
-    /// Binds the port and listens; asks nothing yet.
-    pub async fn open(settings: Settings) -> Result<(Wire, mpsc::Receiver<OscMessage>), Refusal> {
-        // Another machine cannot be reached from the loopback address.
+    /// Binds the port and starts the receiver; sends nothing yet.
+    pub async fn open(settings: Settings) -> Result<(Wire, mpsc::Receiver<OscMessage>), LiveHostError> {
+        // Another machine cannot be reached from a loopback address.
         let here = if settings.peer.ip().is_loopback() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         let socket = bind(SocketAddr::from((here, settings.reply_port))).await.map_err(|fault| {
             offline(format!(
@@ -199,24 +199,24 @@ impl Wire {
         Ok((Wire { inner, timeout: settings.timeout, turn: tokio::sync::Mutex::default(), receiver }, pushed))
     }
 
-    /// Grows with every silence and every start of the peer.
+    /// Grows with every silence and every start of AbletonOSC.
     pub fn gaps(&self) -> u64 {
         self.inner.gaps.load(Ordering::Relaxed)
     }
 
-    /// Datagrams that came from elsewhere and were dropped.
+    /// Dropped datagrams from other senders.
     pub fn foreign(&self) -> u64 {
         self.inner.foreign.load(Ordering::Relaxed)
     }
 
-    /// Questions only. Those without an answer are asked again.
-    pub async fn read(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
+    /// Asks questions; those without an answer are asked again.
+    pub async fn read(&self, asks: &[Ask]) -> Result<Batch, LiveHostError> {
         self.read_within(asks, ROUNDS).await
     }
 
-    /// As [`Wire::read`], with fewer rounds: for a question whose answer may be too large to come
-    /// at all.
-    pub async fn read_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, Refusal> {
+    /// Like [`Wire::read`] with fewer retries, for a question whose answer may be too large to
+    /// arrive.
+    pub async fn read_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, LiveHostError> {
         let mut whole = Batch::default();
         for part in asks.chunks(QUESTIONS) {
             let batch = self.write_within(part, rounds).await?;
@@ -226,16 +226,16 @@ impl Wire {
         Ok(whole)
     }
 
-    /// A write with its questions. Questions without an answer are asked again; the write is sent
-    /// once.
-    pub async fn write(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
+    /// Sends a write with its questions. Questions without an answer are asked again; the write is
+    /// sent once.
+    pub async fn write(&self, asks: &[Ask]) -> Result<Batch, LiveHostError> {
         self.write_within(asks, ROUNDS).await
     }
 
-    async fn write_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, Refusal> {
+    async fn write_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, LiveHostError> {
         let (mut batch, mut silent) = match self.batch(asks).await {
             Ok(batch) => (batch, false),
-            Err(Refusal::NoAnswer { .. }) => (Batch::unanswered(asks), true),
+            Err(LiveHostError::NoAnswer { .. }) => (Batch::unanswered(asks), true),
             Err(refusal) => return Err(refusal),
         };
         for _ in 0..rounds {
@@ -243,8 +243,8 @@ impl Wire {
             if missing.is_empty() || (batch.errors >= missing.len() && batch.doubtful.is_empty()) {
                 break;
             }
-            // More answers are missing than errors came. Each question is asked alone to find out
-            // whose the errors are.
+            // More answers are missing than errors came. Each question is asked separately to find
+            // the failing ones.
             let alone = batch.error.is_some();
             let at_once = if alone { 1 } else { missing.len() };
             for part in missing.chunks(at_once) {
@@ -263,7 +263,7 @@ impl Wire {
                         batch.errors += more.errors;
                         batch.error = batch.error.or(more.error);
                     }
-                    Err(Refusal::NoAnswer { .. }) if !silent => silent = true,
+                    Err(LiveHostError::NoAnswer { .. }) if !silent => silent = true,
                     Err(refusal) => return Err(refusal),
                 }
             }
@@ -276,8 +276,8 @@ impl Wire {
 
     /// Sends once. At most one of the messages may be a write, so that an error has one possible
     /// cause, and at least one is a question: its answer proves that the peer handled what was sent
-    /// before it. Fails when nothing at all comes back.
-    pub async fn batch(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
+    /// before it. Fails when there is no answer at all.
+    pub async fn batch(&self, asks: &[Ask]) -> Result<Batch, LiveHostError> {
         let _turn = self.turn.lock().await;
         let open = Open { asks: asks.to_vec(), batch: Batch::unanswered(asks), fenced: false, heard: false };
         *self.inner.lock() = Some(open);
@@ -290,13 +290,13 @@ impl Wire {
             Some(open) if open.heard || open.fenced => Ok(open.batch),
             Some(_) | None => {
                 self.inner.gaps.fetch_add(1, Ordering::Relaxed);
-                Err(Refusal::NoAnswer { host: NAME })
+                Err(LiveHostError::NoAnswer { host: NAME })
             }
         }
     }
 
-    /// Between batches, with nothing read back: for values that the next one replaces anyway.
-    pub async fn send(&self, ask: &Ask) -> Result<(), Refusal> {
+    /// Sends between batches without a read-back, for values that the next one replaces anyway.
+    pub async fn send(&self, ask: &Ask) -> Result<(), LiveHostError> {
         let _turn = self.turn.lock().await;
         self.inner.send(ask.address, &ask.arguments).await
     }
@@ -315,7 +315,7 @@ impl Inner {
         }
     }
 
-    /// Ends when the batch under way is whole, or when nothing more of it comes.
+    /// Waits until the batch in flight is complete, or until a silence ends it.
     async fn settled(&self) {
         loop {
             match self.progress() {
@@ -327,12 +327,14 @@ impl Inner {
         }
     }
 
-    async fn send(&self, address: &str, arguments: &[OscType]) -> Result<(), Refusal> {
+    async fn send(&self, address: &str, arguments: &[OscType]) -> Result<(), LiveHostError> {
         let message = OscMessage { addr: address.to_owned(), args: arguments.to_vec() };
         let bytes = rosc::encoder::encode(&OscPacket::Message(message))
-            .map_err(|fault| Refusal::Broken { reason: format!("OSC: {fault}") })?;
+            .map_err(|fault| LiveHostError::Broken { reason: format!("OSC: {fault}") })?;
         if bytes.len() > PACKET_MAX {
-            return Err(Refusal::Broken { reason: format!("{address}: {} bytes do not fit a datagram", bytes.len()) });
+            return Err(LiveHostError::Broken {
+                reason: format!("{address}: {} bytes do not fit a datagram", bytes.len()),
+            });
         }
         self.socket.send_to(&bytes, self.peer).await.map(drop).map_err(offline)
     }
@@ -342,8 +344,7 @@ impl Inner {
         loop {
             let (length, from) = match self.socket.recv_from(&mut buffer).await {
                 Ok(came) => came,
-                // Tells of an earlier packet that nobody took; the batch it belonged to runs out by
-                // itself.
+                // Reports that an earlier packet was not delivered; its batch times out by itself.
                 Err(fault) if fault.kind() == std::io::ErrorKind::ConnectionRefused => continue,
                 Err(_) => return,
             };
@@ -394,8 +395,8 @@ impl Inner {
     }
 }
 
-/// Whether anything listens at the peer's port, as far as the system tells: on this machine a
-/// closed port is told at once.
+/// Whether nothing listens at the peer's port, as far as the system reports: on this machine a
+/// closed port is reported at once.
 pub async fn nobody_listens(peer: SocketAddr) -> bool {
     const TELLS_WITHIN: Duration = Duration::from_millis(50);
     if !peer.ip().is_loopback() {
@@ -414,7 +415,8 @@ pub async fn nobody_listens(peer: SocketAddr) -> bool {
     matches!(asked.await, Err(fault) if fault.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
-/// One message, never a bundle: AbletonOSC sends none, and nested ones recurse in the decoder.
+/// Decodes one message, never a bundle: AbletonOSC sends none, and nested bundles recurse in the
+/// decoder.
 fn single(packet: &[u8]) -> Option<OscMessage> {
     if packet.first() != Some(&b'/') {
         return None;
@@ -432,8 +434,8 @@ fn answers(ask: &Ask, address: &str, values: &[OscType]) -> bool {
         && ask.arguments.iter().zip(values).take(echo).all(|(sent, came)| number(sent) == number(came))
 }
 
-/// A number of any width. The peer answers in 32 bits: 0.85 comes as 0.8500000238, and the shortest
-/// text that means those 32 bits is what was meant.
+/// A number of any width. AbletonOSC answers in 32 bits (0.85 arrives as 0.8500000238); the
+/// shortest text that means those 32 bits is the intended value.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the other OSC types are no numbers")]
 pub fn number(value: &OscType) -> Option<f64> {
     match value {
@@ -469,7 +471,7 @@ mod tests {
     #[tokio::test]
     async fn a_wire_can_be_opened_again_as_soon_as_it_is_dropped() {
         let free = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let settings = Settings { reply_port: free, ..Settings::default() };
+        let settings = Settings { reply_port: free, ..Settings::of_config(&Default::default()) };
         for _ in 0..3 {
             let (wire, _pushed) = Wire::open(settings).await.expect("the port is free again");
             tokio::task::yield_now().await;
@@ -477,7 +479,7 @@ mod tests {
         }
         let other = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let taken = Settings { reply_port: other.local_addr().unwrap().port(), ..settings };
-        assert!(matches!(Wire::open(taken).await, Err(Refusal::Offline { .. })));
+        assert!(matches!(Wire::open(taken).await, Err(LiveHostError::Offline { .. })));
     }
 
     #[test]
@@ -487,6 +489,6 @@ mod tests {
         assert!(answers(&ask, "/live/track/get/name", &came(1)));
         assert!(!answers(&ask, "/live/track/get/name", &came(2)));
         assert!(!answers(&ask, "/live/track/get/mute", &came(1)));
-        assert!(!answers(&tell("/live/track/get/name", came(1)), "/live/track/get/name", &came(1)));
+        assert!(!answers(&command("/live/track/get/name", came(1)), "/live/track/get/name", &came(1)));
     }
 }

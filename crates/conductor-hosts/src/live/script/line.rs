@@ -1,9 +1,9 @@
-//! One connection to the script: requests and replies matched by number, events as they come.
+//! A connection to the script: replies matched to requests by number, and events.
 
 use super::NAME;
 use super::rendezvous::Rendezvous;
 use crate::bridges;
-use crate::live::Refusal;
+use crate::live::LiveHostError;
 use conductor_core::error::Code;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -18,15 +18,15 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 
-/// What the script speaks, and we do.
+/// Our protocol version.
 pub const PROTOCOL: u32 = 2;
 /// The longest line the script sends.
 const LINE_MAX: u64 = 8 << 20;
 /// The longest first line.
 const FIRST_MAX: u64 = 4096;
-/// The longest line the script takes.
+/// The longest line that the script accepts.
 const REQUEST_MAX: usize = 1 << 20;
-/// What the script answers to one request.
+/// The script's reply to one request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reply {
@@ -49,7 +49,7 @@ struct Fault {
     subject: Option<String>,
 }
 
-/// What the script tells without being asked.
+/// An event from the script.
 #[derive(Debug, Deserialize)]
 pub struct Event {
     pub what: String,
@@ -57,7 +57,8 @@ pub struct Event {
     pub epoch: u64,
 }
 
-/// Hears events in the order of the line: what came before an answer was heard before it is given.
+/// Handles events in their order: events that arrive before a reply are handled before the reply is
+/// returned.
 pub type Hear = Arc<dyn Fn(&Event) + Send + Sync>;
 
 type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Reply>>>>;
@@ -77,7 +78,7 @@ impl Drop for Line {
     }
 }
 
-/// What the script said of itself.
+/// The script's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
     pub live: String,
@@ -85,14 +86,13 @@ pub struct Greeting {
     pub epoch: u64,
 }
 
-fn offline(reason: impl ToString) -> Refusal {
-    Refusal::Offline { host: NAME, reason: reason.to_string() }
+fn offline(reason: impl ToString) -> LiveHostError {
+    LiveHostError::Offline { host: NAME, reason: reason.to_string() }
 }
 
 impl Line {
-    /// Connects, waits for the script's token, and then proves to it and has it prove that both
-    /// know the secret.
-    pub async fn open(met: &Rendezvous, timeout: Duration, hear: Hear) -> Result<(Line, Greeting), Refusal> {
+    /// Connects and waits for the script's token; then both sides prove that they know the secret.
+    pub async fn open(met: &Rendezvous, timeout: Duration, hear: Hear) -> Result<(Line, Greeting), LiveHostError> {
         if met.protocol != PROTOCOL {
             return Err(offline(format!(
                 "the script in Live speaks protocol {} and this Conductor {PROTOCOL}; install it again with \
@@ -109,13 +109,13 @@ impl Line {
                     met.port, met.pid
                 )));
             }
-            Err(_) => return Err(Refusal::NoAnswer { host: NAME }),
+            Err(_) => return Err(LiveHostError::NoAnswer { host: NAME }),
         };
         stream.set_nodelay(true).map_err(offline)?;
         let (reader, writer) = stream.into_split();
         let mut reader = BufReader::new(reader);
         let theirs = tokio::time::timeout(timeout, meet(&mut reader, met)).await;
-        let theirs = theirs.map_err(|_| Refusal::NoAnswer { host: NAME })??;
+        let theirs = theirs.map_err(|_| LiveHostError::NoAnswer { host: NAME })??;
         let (waiting, ended): (Waiting, _) = (Waiting::default(), Arc::new(AtomicBool::new(false)));
         let reader = tokio::spawn(receive(reader, Arc::clone(&waiting), Arc::clone(&ended), hear));
         let writer = tokio::sync::Mutex::new(writer);
@@ -123,8 +123,8 @@ impl Line {
         let ours = bridges::secret();
         let proven = bridges::proof(&met.secret, "daemon", &theirs, &ours);
         let hello = line.ask("hello", json!({ "nonce": ours, "proof": proven, "protocol": PROTOCOL })).await;
-        // The script closes the connection on a wrong proof without a word.
-        if matches!(hello, Err(Refusal::Offline { .. })) {
+        // On a wrong proof the script closes the connection without a reply.
+        if matches!(hello, Err(LiveHostError::Offline { .. })) {
             return Err(left_over());
         }
         let reply = hello?;
@@ -145,8 +145,8 @@ impl Line {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// One request and its answer.
-    pub async fn ask(&self, op: &str, body: Value) -> Result<Reply, Refusal> {
+    /// Sends one request and waits for its reply.
+    pub async fn ask(&self, op: &str, body: Value) -> Result<Reply, LiveHostError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut request = if let Value::Object(members) = body { members } else { Map::new() };
         request.insert("id".into(), Value::from(id));
@@ -154,7 +154,7 @@ impl Line {
         let mut bytes = Value::Object(request).to_string().into_bytes();
         bytes.push(b'\n');
         if bytes.len() > REQUEST_MAX {
-            return Err(Refusal::Said {
+            return Err(LiveHostError::Said {
                 host: NAME,
                 code: Code::BadInput,
                 message: format!("the request is {} bytes and the script takes {REQUEST_MAX}", bytes.len()),
@@ -174,11 +174,11 @@ impl Line {
         }
         let reply = match tokio::time::timeout(self.timeout, answered).await {
             Ok(Ok(reply)) => reply,
-            // The reader dropped everyone who waited.
+            // The reader dropped all waiting requests.
             Ok(Err(_)) => return Err(offline("Live closed the connection before it answered")),
             Err(_) => {
                 self.lock().remove(&id);
-                return Err(Refusal::NoAnswer { host: NAME });
+                return Err(LiveHostError::NoAnswer { host: NAME });
             }
         };
         match reply.error {
@@ -193,26 +193,26 @@ impl Line {
     }
 }
 
-fn said(fault: Fault) -> Refusal {
+fn said(fault: Fault) -> LiveHostError {
     let code = match fault.code.as_str() {
         "STALE_REFERENCE" => Code::StaleReference,
         "WRONG_TYPE" => Code::WrongType,
         "BAD_INPUT" => Code::BadInput,
         "UNSUPPORTED" => Code::Unsupported,
         "BUSY" => Code::Busy,
-        // Everything else is Live's own refusal.
+        // Everything else is an error of Live itself.
         _ => Code::SdkRejected,
     };
-    Refusal::Said { host: NAME, code, message: fault.message, subject: fault.subject }
+    LiveHostError::Said { host: NAME, code, message: fault.message, subject: fault.subject }
 }
 
-fn left_over() -> Refusal {
+fn left_over() -> LiveHostError {
     offline("the token on its port is not that of the script: state/live-script.json is left over from another Live")
 }
 
-/// The first line of the script: its token, and the number to prove something about. Nothing was
-/// said to it yet.
-async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result<String, Refusal> {
+/// Reads the first line of the script: its token and its nonce. Nothing has been sent to the script
+/// yet.
+async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result<String, LiveHostError> {
     #[derive(Deserialize)]
     struct First {
         token: String,
@@ -228,7 +228,7 @@ async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result
     Err(refusal.map_or_else(left_over, said))
 }
 
-/// Reads lines until the other end is gone. Whoever waits then gets no answer.
+/// Reads lines until the connection ends. Waiting requests then fail.
 async fn receive(mut reader: BufReader<OwnedReadHalf>, waiting: Waiting, ended: Arc<AtomicBool>, hear: Hear) {
     let mut line = Vec::new();
     loop {
@@ -249,7 +249,7 @@ async fn receive(mut reader: BufReader<OwnedReadHalf>, waiting: Waiting, ended: 
                     let _ = answer.send(reply);
                 }
             }
-            // A refusal to nobody in particular, such as BUSY, is for whoever waits.
+            // An error without a request number, such as BUSY, is for all waiting requests.
             None => {
                 if let Some(id) = waiting.keys().next().copied()
                     && let Some(answer) = waiting.remove(&id)

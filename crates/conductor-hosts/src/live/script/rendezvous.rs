@@ -1,7 +1,7 @@
-//! The file in which the script says where it listens, the token by which we know it, and the
-//! secret that both prove to know.
+//! Reads the file with the script's port, the token that identifies it, and the secret that both
+//! sides prove to know.
 
-use crate::live::Refusal;
+use crate::live::LiveHostError;
 use serde::Deserialize;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -16,31 +16,31 @@ const MAX_BYTES: u64 = 4096;
 pub struct Rendezvous {
     pub port: u16,
     pub token: String,
-    /// Empty in the file of a script before protocol 2.
+    /// Empty in files of scripts before protocol 2.
     #[serde(default)]
     pub secret: String,
     pub pid: u32,
     pub protocol: u32,
 }
 
-/// Why there is nobody to meet.
+/// Why the file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Nobody {
+pub enum RendezvousError {
     /// No file: the script does not run.
     NoFile,
-    /// The file is somebody else's, or others may read or write it.
+    /// The file belongs to another user, or others may read or write it.
     Unsafe(String),
-    /// The file is not what the script writes.
+    /// The file does not have the script's format.
     Nonsense(String),
 }
 
-impl From<Nobody> for Refusal {
-    fn from(nobody: Nobody) -> Refusal {
-        let reason = match nobody {
-            Nobody::NoFile => "its script does not run in any Live".to_owned(),
-            Nobody::Unsafe(why) | Nobody::Nonsense(why) => why,
+impl From<RendezvousError> for LiveHostError {
+    fn from(error: RendezvousError) -> LiveHostError {
+        let reason = match error {
+            RendezvousError::NoFile => "its script does not run in any Live".to_owned(),
+            RendezvousError::Unsafe(why) | RendezvousError::Nonsense(why) => why,
         };
-        Refusal::Offline { host: NAME, reason }
+        LiveHostError::Offline { host: NAME, reason }
     }
 }
 
@@ -49,29 +49,29 @@ pub fn path(home: &Path) -> PathBuf {
 }
 
 /// Reads the file. Blocks for one small read.
-pub fn read(home: &Path) -> Result<Rendezvous, Nobody> {
+pub fn read(home: &Path) -> Result<Rendezvous, RendezvousError> {
     let path = path(home);
     let shown = path.display();
     let no_link = rustix::fs::OFlags::NOFOLLOW.bits();
     let file = std::fs::OpenOptions::new().read(true).custom_flags(no_link.cast_signed()).open(&path);
     let mut file = match file {
         Ok(file) => file,
-        Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => return Err(Nobody::NoFile),
-        Err(fault) => return Err(Nobody::Unsafe(format!("{shown} cannot be read: {fault}"))),
+        Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => return Err(RendezvousError::NoFile),
+        Err(fault) => return Err(RendezvousError::Unsafe(format!("{shown} cannot be read: {fault}"))),
     };
-    let found = file.metadata().map_err(|fault| Nobody::Unsafe(format!("{shown}: {fault}")))?;
-    // A file that another user wrote could lead us to a program of theirs; one they can read gives
-    // them the secret.
+    let found = file.metadata().map_err(|fault| RendezvousError::Unsafe(format!("{shown}: {fault}")))?;
+    // A file written by another user could lead us to a program of theirs; a file they can read
+    // gives them the secret.
     if found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(Nobody::Unsafe(format!("{shown} belongs to another user")));
+        return Err(RendezvousError::Unsafe(format!("{shown} belongs to another user")));
     }
     if found.mode() & 0o077 != 0 {
-        return Err(Nobody::Unsafe(format!("{shown} is open to other users; mode 0600 is needed")));
+        return Err(RendezvousError::Unsafe(format!("{shown} is open to other users; mode 0600 is needed")));
     }
     let mut text = String::new();
     let read = file.by_ref().take(MAX_BYTES).read_to_string(&mut text);
-    read.map_err(|fault| Nobody::Nonsense(format!("{shown}: {fault}")))?;
-    serde_json::from_str(&text).map_err(|fault| Nobody::Nonsense(format!("{shown}: {fault}")))
+    read.map_err(|fault| RendezvousError::Nonsense(format!("{shown}: {fault}")))?;
+    serde_json::from_str(&text).map_err(|fault| RendezvousError::Nonsense(format!("{shown}: {fault}")))
 }
 
 #[cfg(test)]
@@ -89,18 +89,18 @@ mod tests {
     #[test]
     fn only_a_file_that_is_ours_alone_is_read() {
         let home = tempfile::tempdir().expect("a folder");
-        assert_eq!(read(home.path()), Err(Nobody::NoFile));
+        assert_eq!(read(home.path()), Err(RendezvousError::NoFile));
         let text = r#"{"port": 50123, "token": "abc", "pid": 4321, "protocol": 1}"#;
         put(home.path(), text, 0o600);
         assert_eq!(read(home.path()).map(|it| (it.port, it.pid)), Ok((50123, 4321)));
         for wide in [0o644, 0o640, 0o602] {
             put(home.path(), text, wide);
-            assert!(matches!(read(home.path()), Err(Nobody::Unsafe(_))), "{wide:o}");
+            assert!(matches!(read(home.path()), Err(RendezvousError::Unsafe(_))), "{wide:o}");
         }
         put(home.path(), "{", 0o600);
-        assert!(matches!(read(home.path()), Err(Nobody::Nonsense(_))));
+        assert!(matches!(read(home.path()), Err(RendezvousError::Nonsense(_))));
         fs::rename(path(home.path()), home.path().join("elsewhere")).expect("a move");
         std::os::unix::fs::symlink(home.path().join("elsewhere"), path(home.path())).expect("a link");
-        assert!(matches!(read(home.path()), Err(Nobody::Unsafe(_))), "a link could lead anywhere");
+        assert!(matches!(read(home.path()), Err(RendezvousError::Unsafe(_))), "a link could lead anywhere");
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 const UNLIMITED: u32 = u32::MAX;
 
 fn small(events: usize) -> (EventSender, EventReceiver) {
-    lane_with_room(DeviceSlot(3), UNLIMITED, Bell::silent(), events, 1024)
+    event_ring_with_room(DeviceSlot(3), UNLIMITED, Bell::silent(), events, 1024)
 }
 
 fn drain(receiver: &mut EventReceiver) -> Vec<Event> {
@@ -131,12 +131,12 @@ fn a_value_pushed_after_the_slot_was_taken_comes_after_it() {
     assert_eq!(receiver.counts().merged, 2);
 }
 
-/// The receiver looks through the slots one word at a time, so it can miss one that is filled
-/// behind it and see a later one. Nothing of the missed control may enter the ring meanwhile, or
-/// the missed value would come out last.
+/// The receiver scans the slots one word at a time, so it can miss one that is filled behind it and
+/// see a later one. Until it has seen the missed slot, no event of that control may enter the ring,
+/// or the missed value would come out last.
 #[test]
 fn a_slot_missed_by_the_receiver_is_not_overtaken() {
-    let (mut sender, mut receiver) = lane_with_room(DeviceSlot(0), 1, Bell::silent(), 16, 16);
+    let (mut sender, mut receiver) = event_ring_with_room(DeviceSlot(0), 1, Bell::silent(), 16, 16);
     sender.push(Micros(0), Taint::Clean, cc(7, 1));
     sender.push(Micros(1), Taint::Clean, cc(7, 2));
     let missed = place::of(place::CONTROLLER, 0, 7);
@@ -166,7 +166,7 @@ fn ticks_are_dropped_and_not_merged() {
 
 #[test]
 fn above_the_rate_the_rule_of_the_last_quarter_holds() {
-    let (mut sender, mut receiver) = lane_with_room(DeviceSlot(0), 10, Bell::silent(), 64, 64);
+    let (mut sender, mut receiver) = event_ring_with_room(DeviceSlot(0), 10, Bell::silent(), 64, 64);
     for note in 0..10 {
         sender.push(Micros(0), Taint::Clean, on(note));
     }
@@ -184,7 +184,7 @@ fn above_the_rate_the_rule_of_the_last_quarter_holds() {
 
 #[test]
 fn a_sysex_is_taken_whole_or_not_at_all() {
-    let (mut sender, mut receiver) = lane_with_room(DeviceSlot(0), UNLIMITED, Bell::silent(), 16, 100);
+    let (mut sender, mut receiver) = event_ring_with_room(DeviceSlot(0), UNLIMITED, Bell::silent(), 16, 100);
     let first = [7; 60];
     sender.push_sysex(Micros(0), Taint::Clean, &first);
     sender.push_sysex(Micros(1), Taint::Clean, &[8; 60]);
@@ -192,7 +192,7 @@ fn a_sysex_is_taken_whole_or_not_at_all() {
     let got = bodies(drain(&mut receiver));
     assert_eq!(got, vec![Body::SysEx(first.as_slice().into()), Body::SysEx([9; 40].as_slice().into())]);
     assert_eq!(receiver.counts().sysex_dropped, 1);
-    let (mut sender, mut receiver) = lane(DeviceSlot(0), UNLIMITED, Bell::silent());
+    let (mut sender, mut receiver) = event_ring(DeviceSlot(0), UNLIMITED, Bell::silent());
     let largest = vec![5; conductor_core::event::midi::SYSEX_MAX];
     sender.push_sysex(Micros(0), Taint::Clean, &largest);
     sender.push_sysex(Micros(0), Taint::Clean, &largest);
@@ -232,7 +232,7 @@ fn the_bell_rings_once_until_it_is_answered() {
     let bell = Bell::new(move || {
         counter.fetch_add(1, Ordering::Relaxed);
     });
-    let (mut sender, receiver) = lane_with_room(DeviceSlot(0), UNLIMITED, bell.clone(), 16, 16);
+    let (mut sender, receiver) = event_ring_with_room(DeviceSlot(0), UNLIMITED, bell.clone(), 16, 16);
     sender.push(Micros(0), Taint::Clean, on(1));
     sender.push(Micros(0), Taint::Clean, on(2));
     assert_eq!(rings.load(Ordering::Relaxed), 1);
@@ -280,7 +280,7 @@ fn every_slot_gives_back_the_event_that_fills_it() {
     assert!(all.iter().all(|body| got.contains(body)));
 }
 
-/// What a key or control is, for the checker; it does not share code with the lane.
+/// The name of a key or control, for the checker; it shares no code with the ring.
 fn control(body: &Body) -> String {
     match body {
         Body::NoteOn { channel, note, .. } | Body::NoteOff { channel, note, .. } => format!("note {channel} {note}"),
@@ -319,8 +319,8 @@ fn role(body: &Body) -> Role {
     }
 }
 
-/// The promises of the lane, over everything that went in and came out: nothing is invented; per
-/// key and control the order stands; a press that came out is followed by its release before the
+/// The guarantees of the ring for all events that went in and came out: no event is invented; the
+/// order per key and control is kept; a press that came out is followed by its release before the
 /// next press; the last value of every control comes out.
 fn check(sent: &[(Micros, Body)], got: &[Event]) -> Result<(), String> {
     type PerControl = HashMap<String, Vec<(Micros, Body)>>;
@@ -439,7 +439,7 @@ proptest! {
 }
 
 #[test]
-fn a_position_is_told_from_its_low_bits_on_both_sides_of_a_wrap() {
+fn a_position_is_derived_from_its_low_bits_on_both_sides_of_a_wrap() {
     let trail = Trail { taint: Taint::Tool, hops: u8::MAX };
     for near in [0u64, 5, 1 << 25, (1 << 25) - 3, 7 << 40] {
         for offset in [0i64, 1, 4096, 100_000, -1, -4096] {
@@ -514,7 +514,7 @@ impl Listener {
 
 #[test]
 fn a_stalled_engine_loses_no_release_and_no_final_value_of_100k_events() {
-    let (mut sender, mut receiver) = lane(DeviceSlot(0), UNLIMITED, Bell::silent());
+    let (mut sender, mut receiver) = event_ring(DeviceSlot(0), UNLIMITED, Bell::silent());
     let (_, faders) = play(&mut sender, 100_000, 42, |_| {});
     let mut listener = Listener::default();
     while let Some(event) = receiver.pop() {
@@ -527,11 +527,11 @@ fn a_stalled_engine_loses_no_release_and_no_final_value_of_100k_events() {
 
 #[test]
 fn two_threads_lose_no_release_and_no_final_value() {
-    // Which of the two is slow changes, so that full, empty and half-drained rings all meet the
-    // other thread at work.
+    // The two threads take turns at being slow, so that full, empty and half-drained rings are all
+    // tested.
     for round in 0..12u64 {
         let events = if round % 2 == 0 { 64 } else { EVENTS };
-        let (mut sender, mut receiver) = lane_with_room(DeviceSlot(0), UNLIMITED, Bell::silent(), events, 64);
+        let (mut sender, mut receiver) = event_ring_with_room(DeviceSlot(0), UNLIMITED, Bell::silent(), events, 64);
         let done = Arc::new(AtomicBool::new(false));
         let sent = Arc::new(AtomicU64::new(0));
         let producer = std::thread::spawn({
@@ -561,7 +561,7 @@ fn two_threads_lose_no_release_and_no_final_value() {
                 break;
             }
             if step(&mut seed).is_multiple_of(50) {
-                // Stall until the other side is a few rings further, or through.
+                // Stall until the other side is a few rings further, or finished.
                 let until = sent.load(Ordering::Relaxed) + step(&mut seed) % (3 * events as u64);
                 while sent.load(Ordering::Relaxed) < until && !done.load(Ordering::Acquire) {
                     std::thread::yield_now();

@@ -5,6 +5,7 @@
 //! compared with. `callbench idle COUNT SOCKET PID` says what that many idle clients of a line door
 //! cost a daemon.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -1,5 +1,5 @@
-//! Comparing a log with a second copy of it. Equal hashes of a record mean equal records all the
-//! way back, so the two are walked side by side by number and hash.
+//! Compares a log with a second copy of it. Equal hashes of a record mean that all records before
+//! it are equal too, so both are read in step, by number and hash.
 
 use std::io;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(super) fn compare(files: &dyn Files, own: &Path, copy: &Path) -> io::Result<
                 let at = copy.last.map_or(0, |seq| seq + 1);
                 break Some(Fault::new(Verdict::Broken, at, "a whole record in the copy", "one that is not"));
             }
-            // The log itself has been judged already; a copy that is behind is only behind.
+            // The log itself is verified already, and a copy that is behind is not a fault.
             (Next::Bad, _) | (_, Next::End) => break None,
             (Next::End, Next::Line(seq, _)) => {
                 let found = own.last.map_or_else(|| "no records".to_owned(), |last| format!("an end at seq {last}"));

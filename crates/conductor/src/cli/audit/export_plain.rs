@@ -1,4 +1,4 @@
-//! The plain shape of a call's entry, chained anew: what other tools that read such a log expect.
+//! Exports calls in the plain format that other tools expect, with a hash chain of its own.
 
 use conductor_core::digest::Digest;
 use serde_json::{Map, Value, json};
@@ -9,8 +9,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// The entry of a call, from its outcome; other records have none. `hash` is the hex SHA-256 of
-    /// the entry's bytes without `hash`.
+    /// The entry of a call, made from its outcome record; `None` for other records. `hash` is the
+    /// hex SHA-256 of the entry without `hash`.
     pub fn entry(&mut self, record: &Value) -> Option<String> {
         let member = |key: &str| record.get(key).cloned().unwrap_or(Value::Null);
         if record.get("phase").and_then(Value::as_str) != Some("outcome") {

@@ -1,4 +1,4 @@
-//! Following the end of a log.
+//! Follows the end of a log.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use conductor_gateway::audit_log::files::{Disk, Files};
 use conductor_gateway::audit_log::layout::Layout;
 
-/// Follows the end of the log over rotations. The caller says when to look.
+/// Follows the end of the log over rotations. The caller decides when to poll.
 #[derive(Debug)]
 pub struct Tail {
     layout: Layout,
@@ -18,7 +18,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Begins at the present end.
+    /// Starts at the current end.
     pub fn at_end(home: &Path) -> io::Result<Self> {
         let layout = Layout::of(home);
         let number = layout.segments(&Disk)?.last().copied().unwrap_or(1);
@@ -29,12 +29,12 @@ impl Tail {
         Ok(Self { layout, number, offset, shown: None })
     }
 
-    /// Records up to this one were shown already.
+    /// Skips records up to this one, which were shown already.
     pub fn skip_through(&mut self, seq: Option<u64>) {
         self.shown = seq;
     }
 
-    /// Shows what was added since the last look.
+    /// Shows the records added since the last poll.
     pub fn poll(&mut self, json: bool, out: &mut dyn Write) -> io::Result<()> {
         loop {
             let read = Disk.read_at(&self.layout.segment(self.number), self.offset, usize::MAX);

@@ -77,11 +77,11 @@ impl ApprovalQueue {
             Some(person) => Acceptor::Here(person, &|_| {}),
             None => Acceptor::Refused("there is none"),
         };
-        let around = Around {
+        let context = Context {
             home: self.home.path(),
             head: None,
             remembered: &remembered,
-            silent: None,
+            keychain_error: None,
             copy_to: Some(&copy_to),
             acceptor,
             clock: &*self.time,
@@ -89,7 +89,7 @@ impl ApprovalQueue {
             json: false,
         };
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let code = run(command, &around, &mut out, &mut err);
+        let code = run(command, &context, &mut out, &mut err);
         (code, String::from_utf8_lossy(&[out, err].concat()).into_owned())
     }
 
@@ -247,7 +247,7 @@ fn a_rollback_is_accepted_by_its_own_command() {
     let (code, text) = desk.run("verify");
     assert!(code == 11 && text.contains("by state/audit.last") && text.contains("by the second copy"), "{text}");
     let (code, text) = desk.run("accept-rollback");
-    assert!(code == 0 && text.contains("accepted as person:1000; the log goes on at seq "), "{text}");
+    assert!(code == 0 && text.contains("accepted as person:1000; the log continues at seq "), "{text}");
     assert_eq!(desk.run("verify").0, 0);
     assert_eq!(desk.run("accept-rollback").1.lines().last(), Some("there is nothing to accept"));
     // A key that is gone is accepted too, although the log is whole by itself.
@@ -265,7 +265,7 @@ fn the_help_says_what_is_found_and_what_is_not() {
     let verify = command.find_subcommand_mut("verify").expect("there");
     let help = verify.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
-        "a log, a segment or a checkpoint file that is missing or was shortened",
+        "a missing or shortened log, segment or checkpoint file",
         "a rollback of audit/, state/, the keychain entry and the second copy together",
         "secrets/audit.key",
     ] {

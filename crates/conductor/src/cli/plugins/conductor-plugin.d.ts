@@ -1,4 +1,4 @@
-// What a Conductor plugin may be and use. Put beside your plugin; editors read it. See docs/plugins.md.
+// Type definitions for Conductor plugins. Keep this file next to your plugin, where editors find it. See docs/plugins.md.
 
 declare namespace Conductor {
   type JSONSchema = { [keyword: string]: unknown };
@@ -9,12 +9,12 @@ declare namespace Conductor {
     name: string;
     version: string;
     description: string;
-    /** What `[plugins.NAME] config` must fit. A property with `secret: true` comes from `conductor secrets set NAME.FIELD` as a `Secret`. */
+    /** The schema of `[plugins.NAME] config`. A property with `secret: true` comes from `conductor secrets set NAME.FIELD` as a `Secret`. */
     configSchema?: JSONSchema;
     tools: ToolDefinition[];
-    /** Before the first call, in every new process of this plugin. */
+    /** Runs before the first call, in every new process of this plugin. */
     onLoad?(config: any): void | Promise<void>;
-    /** Before the process ends in peace. */
+    /** Runs before the process is stopped. */
     onUnload?(): void | Promise<void>;
   }
 
@@ -24,16 +24,16 @@ declare namespace Conductor {
     title?: string;
     /** At most 1024 characters on one line; people and models read it. */
     description: string;
-    /** An object schema. Arguments that do not fit never reach the handler. */
+    /** An object schema. Arguments that do not match it never reach the handler. */
     inputSchema: JSONSchema;
     /** true: a person is asked before every call. */
     requiresApproval?: boolean;
-    /** true: running twice equals running once, so a failed call may be tried again by itself. */
+    /** true: running twice has the same effect as running once, so a failed call may be retried. */
     idempotent?: boolean;
     handler(input: any, config: any): Result | Promise<Result>;
   }
 
-  /** A text, a finished MCP result, or any other value, which is sent as structured content. */
+  /** A text, a complete MCP result, or any other value, which is sent as structured content. */
   type Result = string | CallToolResult | { [key: string]: unknown } | number | boolean | null | unknown[];
 
   interface CallToolResult {
@@ -47,12 +47,12 @@ declare namespace Conductor {
     | { type: "image" | "audio"; data: string; mimeType: string }
     | { type: "resource"; resource: { uri: string; mimeType?: string; text?: string; blob?: string } };
 
-  /** Throw one with a `code` such as NOT_FOUND, BAD_INPUT, UNSUPPORTED or HOST_OFFLINE to say what went wrong; others count as INTERNAL. */
+  /** Throw one with a `code` such as NOT_FOUND, BAD_INPUT, UNSUPPORTED or HOST_OFFLINE to report the cause; others count as INTERNAL. */
   interface CodedError extends Error {
     code?: string;
   }
 
-  /** Stands for a secret value. In a header of `fetch` the daemon puts the value in; nobody can read it. */
+  /** A handle of a secret. In a header of `fetch` the daemon replaces it by the value; the plugin cannot read it. */
   interface Secret {
     toString(): string;
   }
@@ -69,7 +69,7 @@ declare namespace Conductor {
     status: number;
     ok: boolean;
     headers: Headers;
-    /** The body was longer than what is fetched (1 MiB). */
+    /** The body was longer than the limit (1 MiB). */
     truncated: boolean;
     text(): Promise<string>;
     json(): Promise<any>;
@@ -81,7 +81,7 @@ declare namespace Conductor {
 /** Goes to the daemon's log, at most 8 KiB per call. */
 declare const console: { log(...it: unknown[]): void; info(...it: unknown[]): void; debug(...it: unknown[]): void; warn(...it: unknown[]): void; error(...it: unknown[]): void };
 
-/** Timers end with the call that set them. */
+/** Timers end with the call that started them. */
 declare function setTimeout(run: (...it: any[]) => void, ms?: number, ...it: any[]): number;
 declare function setInterval(run: (...it: any[]) => void, ms?: number, ...it: any[]): number;
 declare function clearTimeout(id: number): void;

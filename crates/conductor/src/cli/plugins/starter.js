@@ -1,5 +1,5 @@
 /// <reference path="./conductor-plugin.d.ts" />
-// A plugin of your own. Each tool below can be called by an AI client, by `conductor call NAME.greet '{"who":"world"}'`,
+// Your plugin. Each tool below can be called by an AI client, by `conductor call NAME.greet '{"who":"world"}'`,
 // and by a pad: action = { type = "Plugin", plugin = "NAME", tool = "greet", params = { who = "world" } }
 
 /** @type {Conductor.Plugin} */
@@ -22,13 +22,13 @@ export default {
   tools: [
     {
       name: "NAME.greet",
-      description: "Greets somebody by name.",
+      description: "Greets a person by name.",
       inputSchema: {
         type: "object",
         properties: { who: { type: "string", maxLength: 100, description: "Whom to greet" } },
         required: ["who"],
       },
-      // Without this a failed call is not tried again by itself.
+      // Lets Conductor retry a failed call.
       idempotent: true,
       async handler({ who }, config) {
         return `${config.greeting ?? "Hello"}, ${who}!`;

@@ -1,7 +1,8 @@
-//! The other end of `control.sock`, for the command line. Plain blocking reads: one question, one
-//! answer, no runtime.
+//! The client of `control.sock`, for the command line. It blocks: one request, one answer, no
+//! runtime.
 
 use super::MAX_LINE;
+use super::methods::Request;
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -12,47 +13,28 @@ use std::time::Duration;
 pub struct Client {
     stream: UnixStream,
     input: BufReader<UnixStream>,
+    /// Requests so far; also the id of the last one.
     asked: u64,
     patience: Cell<Option<Duration>>,
 }
 
-/// Time that the daemon may take for what it does at once.
+/// How long the daemon may take for a request that waits for nothing else.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What these methods wait for takes its own time: a person, a program, a whole piece of music.
-const LONG: [&str; 14] = [
-    "call",
-    "play",
-    "learn.start",
-    "plans.apply",
-    "plans.undo",
-    "llm_apply_plan",
-    "reload",
-    "secrets.set",
-    "secrets.remove",
-    "secrets.rotate",
-    "plugins.check",
-    "plugins.enable",
-    "config.accept",
-    "live.examine",
-];
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No daemon: the socket is missing, or nobody listens on it.
+    /// The socket is missing, or no process listens on it.
     #[error("no daemon is running here; start one with `conductor up`")]
     NoDaemon,
     #[error("the daemon hung up; it may be stopping, or belong to another user")]
     HungUp,
-    #[error(
-        "the daemon has not answered within {0} s; it hangs or has too much to do. `conductor doctor` looks without it"
-    )]
+    #[error("the daemon has not answered within {0} s; it hangs or is overloaded. `conductor doctor` works without it")]
     NoAnswer(u64),
-    #[error("the daemon's answer makes no sense: {0}")]
-    Nonsense(String),
+    #[error("the daemon's answer cannot be read: {0}")]
+    Unreadable(String),
     #[error("{0}")]
     Io(io::Error),
-    /// The daemon's own refusal.
+    /// The daemon answered with an error.
     #[error("{}", .0.message)]
     Refused(Refused),
 }
@@ -82,27 +64,27 @@ pub struct Refused {
 impl Client {
     pub fn connect(socket: &Path) -> Result<Self, ClientError> {
         let stream = connect(socket).map_err(|error| {
-            let nobody = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
-            if nobody { ClientError::NoDaemon } else { error.into() }
+            let is_absent = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+            if is_absent { ClientError::NoDaemon } else { error.into() }
         })?;
         let input = BufReader::new(stream.try_clone()?);
         Ok(Client { stream, input, asked: 0, patience: Cell::new(None) })
     }
 
-    /// How long every answer and every item is waited for, whatever was asked.
+    /// Sets a timeout for every answer and item, also for slow requests.
     pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
         self.patience.set(Some(patience));
         self.wait_at_most(Some(patience))
     }
 
-    /// Nothing more is asked; waits until the daemon has noticed.
+    /// Ends the connection and waits until the daemon has closed its end.
     pub fn finish(mut self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
         let _ = self.stream.set_read_timeout(Some(PATIENCE));
         while self.read().is_ok() {}
     }
 
-    /// Answers when the daemon has hung up, from a thread of its own.
+    /// Returns a function that blocks until the daemon hangs up; call it on a thread of its own.
     pub fn watch(&self) -> io::Result<impl FnOnce() + Send + 'static> {
         let mut stream = self.stream.try_clone()?;
         stream.set_read_timeout(None)?;
@@ -112,13 +94,13 @@ impl Client {
     }
 
     pub fn ask(&mut self, method: &str, params: Value) -> Result<Value, ClientError> {
-        let is_long = LONG.contains(&method);
-        if is_long && self.asked == 0 && self.patience.get().is_none() {
-            // A daemon that hangs is noticed by what it should answer at once.
+        let is_slow = Request::is_slow(method);
+        if is_slow && self.asked == 0 && self.patience.get().is_none() {
+            // A quick request first: it fails if the daemon hangs.
             self.ask("modes", json!({}))?;
         }
         self.asked += 1;
-        self.wait_at_most(self.patience.get().or((!is_long).then_some(PATIENCE)))?;
+        self.wait_at_most(self.patience.get().or((!is_slow).then_some(PATIENCE)))?;
         let request = json!({ "jsonrpc": "2.0", "id": self.asked, "method": method, "params": params });
         let mut line = request.to_string();
         line.push('\n');
@@ -130,7 +112,7 @@ impl Client {
             let data = error.get_mut("data").map(Value::take).unwrap_or_default();
             return Err(ClientError::Refused(Refused { message, hint: text(data.get("hint")), data }));
         }
-        answer.get_mut("result").map(Value::take).ok_or_else(|| ClientError::Nonsense("no result".to_owned()))
+        answer.get_mut("result").map(Value::take).ok_or_else(|| ClientError::Unreadable("no result".to_owned()))
     }
 
     /// The next item of a stream that `ask` has started; `None` at its end.
@@ -153,11 +135,11 @@ impl Client {
         if line.is_empty() {
             return Err(ClientError::HungUp);
         }
-        serde_json::from_slice(&line).map_err(|error| ClientError::Nonsense(error.to_string()))
+        serde_json::from_slice(&line).map_err(|error| ClientError::Unreadable(error.to_string()))
     }
 }
 
-/// As `UnixStream::connect`, which waits for ever when the daemon accepts nobody.
+/// Like `UnixStream::connect`, which would wait for ever when the daemon stops accepting.
 fn connect(socket: &Path) -> io::Result<UnixStream> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, socket as new_socket};

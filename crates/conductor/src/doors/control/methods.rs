@@ -1,9 +1,8 @@
-//! What can be asked on the human door. One closed enum; every method is one arm of one match.
+//! The requests of the human door: one table of names and parameters, and one match that answers
+//! them.
 
-use super::decisions::{self, GatewayMethod};
 use super::person::NotAPerson;
-use super::secrets::{self, SecretsMethod};
-use super::{Caller, Control, play, plugins};
+use super::{Caller, Control, decisions, play, plugins, secrets};
 use crate::config_check::Checked;
 use conductor_core::config::Config;
 use conductor_core::digest::Digest;
@@ -11,92 +10,117 @@ use conductor_core::engine::explain::Asked;
 use conductor_core::engine::{self, Explanation, SimError, TraceRecord};
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Taint;
-use conductor_core::principal::Principal;
+use conductor_gateway::audit_log::head_value;
 use conductor_gateway::owner_handle::{self, SentBy, Wanted};
-use conductor_gateway::pipeline::approval::{ApprovalEvent, ApproverPresent};
+use conductor_gateway::pipeline::approval::ApproverPresent;
+use conductor_gateway::studio::events::{Event, Listener};
 use conductor_gateway::tools::daemon::plans;
-use conductor_gateway::tools::daemon::surroundings::Around;
+use conductor_gateway::tools::daemon::surroundings::OwnedSurroundings;
 use conductor_hosts::atomic_file;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use tokio::sync::{broadcast, mpsc};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::net::SocketAddr;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
 
-macro_rules! methods {
-    ($($variant:ident = $name:literal),+ $(,)?) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Method { $($variant),+ }
+/// One line per request: variant, wire name, and parameters. `slow` marks requests that wait for a
+/// person, a program or a piece of music, so a client must not time out on them.
+macro_rules! requests {
+    ($($variant:ident = $name:literal $($slow:ident)? { $($fields:tt)* })+) => {
+        #[derive(Deserialize)]
+        #[serde(tag = "method", content = "params", deny_unknown_fields)]
+        pub enum Request { $(#[serde(rename = $name)] $variant { $($fields)* }),+ }
 
-        impl Method {
-            pub const ALL: &'static [Method] = &[$(Method::$variant),+];
-
-            pub const fn name(self) -> &'static str {
-                match self { $(Method::$variant => $name),+ }
-            }
-
-            pub fn from_name(name: &str) -> Option<Self> {
-                match name { $($name => Some(Method::$variant),)+ _ => None }
-            }
+        impl Request {
+            pub const NAMES: &'static [&'static str] = &[$($name),+];
+            const SLOW: &'static [&'static str] = &[$($(requests!(@$slow $name),)?)+];
         }
     };
+    (@slow $name:literal) => { $name };
 }
 
-methods! {
-    Status = "status",
-    Modes = "modes",
-    Mappings = "mappings",
-    Devices = "devices",
-    Bindings = "bindings",
-    DeviceEnable = "device.enable",
-    PortsScan = "ports.scan",
-    ModeSet = "mode.set",
-    ModeAuto = "mode.auto",
-    PerformanceSet = "performance.set",
-    Reload = "reload",
-    Panic = "panic",
-    Simulate = "simulate",
-    Explain = "explain",
-    Trace = "trace",
-    LearnStart = "learn.start",
-    LearnStop = "learn.stop",
-    Monitor = "monitor",
-    Send = "send",
-    Play = "play",
-    Listen = "listen",
-    ConfigShow = "config.show",
-    ConfigCheck = "config.check",
-    ConfigWaiting = "config.waiting",
-    ConfigAccept = "config.accept",
-    Call = "call",
-    ToolsList = "tools.list",
-    PlansList = "plans.list",
-    PlansShow = "plans.show",
-    PlansApply = "plans.apply",
-    PlansReject = "plans.reject",
-    PlansUndo = "plans.undo",
-    SeedApplyPlan = "llm_apply_plan",
-    SeedRejectPlan = "llm_reject_plan",
-    ApprovalsList = "approvals.list",
-    ApprovalsShow = "approvals.show",
-    ApprovalsAllow = "approvals.allow",
-    ApprovalsDeny = "approvals.deny",
-    ApprovalsWatch = "approvals.watch",
-    AuditHead = "audit.head",
-    AuditAccept = "audit.accept",
-    CircuitList = "circuit.list",
-    CircuitReset = "circuit.reset",
-    HttpOpen = "http.open",
-    HttpClose = "http.close",
-    PluginsList = "plugins.list",
-    PluginsCheck = "plugins.check",
-    PluginsEnable = "plugins.enable",
-    PluginsDisable = "plugins.disable",
-    SecretsSet = "secrets.set",
-    SecretsList = "secrets.list",
-    SecretsRemove = "secrets.remove",
-    SecretsStatus = "secrets.status",
-    SecretsRotate = "secrets.rotate",
-    LiveExamine = "live.examine",
+requests! {
+    Status = "status" {}
+    Modes = "modes" {}
+    Mappings = "mappings" { mode: String }
+    Devices = "devices" {}
+    Bindings = "bindings" {}
+    DeviceEnable = "device.enable" { device_id: String, enabled: bool }
+    PortsScan = "ports.scan" {}
+    ModeSet = "mode.set" { mode: String }
+    ModeAuto = "mode.auto" {}
+    PerformanceSet = "performance.set" { on: bool }
+    Reload = "reload" slow {}
+    Panic = "panic" {}
+    Simulate = "simulate" { events: String, mode: Option<String> }
+    Explain = "explain" { event: String, mode: Option<String>, device: Option<String> }
+    Trace = "trace" {
+        limit: Option<usize>, since_seq: Option<u64>, device: Option<String>, mapping_id: Option<String>,
+        outcome: Option<String>,
+    }
+    LearnStart = "learn.start" slow { timeout_ms: u32, #[serde(default)] let_through: bool }
+    LearnStop = "learn.stop" {}
+    Monitor = "monitor" {}
+    // `messages` are whole MIDI messages; `events` is a script in which `t:` lets time pass.
+    Send = "send" { port: String, messages: Vec<Vec<u8>> }
+    Play = "play" slow { port: String, events: String }
+    Listen = "listen" { port: String }
+    ConfigShow = "config.show" {}
+    ConfigCheck = "config.check" {}
+    ConfigWaiting = "config.waiting" {}
+    // `hash` is that of the file that the person was shown.
+    ConfigAccept = "config.accept" slow { hash: String }
+    Call = "call" slow { tool: String, arguments: Option<Value> }
+    ToolsList = "tools.list" {}
+    PlansList = "plans.list" {}
+    PlansShow = "plans.show" { id: String }
+    PlansApply = "plans.apply" slow { id: String }
+    PlansReject = "plans.reject" { id: String }
+    PlansUndo = "plans.undo" slow { id: String }
+    SeedApplyPlan = "llm_apply_plan" slow { #[serde(rename = "planId")] plan_id: String }
+    SeedRejectPlan = "llm_reject_plan" { #[serde(rename = "planId")] plan_id: String }
+    ApprovalsList = "approvals.list" {}
+    // With `full_from` every fact is given in full, in pages: the first character of this page.
+    ApprovalsShow = "approvals.show" { id: String, full_from: Option<usize> }
+    ApprovalsAllow = "approvals.allow" {
+        id: String, uses: Option<u32>, for_ms: Option<u64>, #[serde(default)] any_args: bool,
+    }
+    ApprovalsDeny = "approvals.deny" { id: String }
+    ApprovalsWatch = "approvals.watch" {}
+    AuditHead = "audit.head" {}
+    AuditAccept = "audit.accept" {}
+    CircuitList = "circuit.list" {}
+    CircuitReset = "circuit.reset" { tool: Option<String> }
+    HttpOpen = "http.open" { address: SocketAddr }
+    // Without an address: every listener that this connection asked for.
+    HttpClose = "http.close" { address: Option<SocketAddr> }
+    PluginsList = "plugins.list" {}
+    PluginsCheck = "plugins.check" slow { file: String }
+    // Keys that `row` leaves out keep their value in the file.
+    PluginsEnable = "plugins.enable" slow {
+        name: String, file: String, pin: Digest, #[serde(default)] row: Map<String, Value>,
+    }
+    PluginsDisable = "plugins.disable" { name: String }
+    SecretsSet = "secrets.set" slow {
+        name: String, value: String, #[serde(default)] hosts: Vec<String>, #[serde(default)] allow_key_file: bool,
+    }
+    SecretsList = "secrets.list" {}
+    SecretsRemove = "secrets.remove" slow { name: String }
+    SecretsStatus = "secrets.status" {}
+    SecretsRotate = "secrets.rotate" slow {}
+    LiveExamine = "live.examine" slow {}
+}
+
+impl Request {
+    pub fn read(name: &str, params: Value) -> Result<Self, ToolError> {
+        serde_json::from_value(json!({ "method": name, "params": params }))
+            .map_err(|error| ToolError::new(Code::BadInput, format!("params: {error}")))
+    }
+
+    /// Whether an answer may take longer than the daemon itself does.
+    pub fn is_slow(name: &str) -> bool {
+        Self::SLOW.contains(&name)
+    }
 }
 
 pub enum Answer {
@@ -108,9 +132,9 @@ pub enum Answer {
 pub enum Stream {
     Records(mpsc::Receiver<TraceRecord>),
     Bytes(mpsc::Receiver<Vec<u8>>),
-    /// Questions as they come and are answered. Somebody is there to answer for as long as it
-    /// lives.
-    Questions(ApproverPresent, broadcast::Receiver<ApprovalEvent>),
+    /// Approval requests and decisions as they happen. While the stream lives, an approver counts
+    /// as present.
+    Questions(ApproverPresent, Listener),
 }
 
 impl Stream {
@@ -118,225 +142,91 @@ impl Stream {
         match self {
             Stream::Records(records) => records.recv().await.map(|it| it.to_json()),
             Stream::Bytes(heard) => heard.recv().await.map(|it| json!({ "bytes": it })),
-            Stream::Questions(_, news) => loop {
-                match news.recv().await {
-                    Ok(ApprovalEvent::Asked(record)) => return serde_json::from_slice(&record.to_json()).ok(),
-                    Ok(ApprovalEvent::Decided(id)) => return Some(json!({ "decided": id.to_string() })),
-                    Err(broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(broadcast::error::RecvError::Closed) => return None,
+            Stream::Questions(_, events) => loop {
+                match events.recv().await {
+                    Ok(Event::ApprovalAsked(record)) => return serde_json::from_slice(&record.to_json()).ok(),
+                    Ok(Event::ApprovalDecided(id)) => return Some(json!({ "decided": id.to_string() })),
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return None,
                 }
             },
         }
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Nothing {}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Accept {
-    /// Of the file that the person was shown.
-    hash: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OfMode {
-    mode: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DeviceEnable {
-    device_id: String,
-    enabled: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PerformanceSet {
-    on: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Simulate {
-    events: String,
-    mode: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Explain {
-    event: String,
-    mode: Option<String>,
-    device: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Trace {
-    limit: Option<usize>,
-    since_seq: Option<u64>,
-    device: Option<String>,
-    mapping_id: Option<String>,
-    outcome: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LearnStart {
-    timeout_ms: u32,
-    #[serde(default)]
-    let_through: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Send {
-    port: String,
-    /// Whole MIDI messages.
-    messages: Vec<Vec<u8>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Play {
-    port: String,
-    /// An event script; `t:` lets time pass.
-    events: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OfPort {
-    port: String,
-}
-
-pub async fn answer(control: &Control, caller: Caller, method: Method, params: Value) -> Result<Answer, ToolError> {
+pub async fn answer(control: &Control, caller: Caller, request: Request) -> Result<Answer, ToolError> {
     let handle = &control.handle;
-    let value = match method {
-        Method::Status => {
-            let Nothing {} = read(params)?;
-            told(plans::with_waiting(&control.gateway.studio, handle.status().await?))
-        }
-        Method::Modes => {
-            let Nothing {} = read(params)?;
-            told(&*handle.modes())
-        }
-        Method::Mappings => {
-            let OfMode { mode } = read(params)?;
-            told(handle.mappings(&mode)?)
-        }
-        Method::Devices => {
-            let Nothing {} = read(params)?;
-            told(handle.devices().await?)
-        }
-        Method::Bindings => {
-            let Nothing {} = read(params)?;
-            told(handle.bindings().await?)
-        }
-        Method::DeviceEnable => {
-            let DeviceEnable { device_id, enabled } = read(params)?;
+    let studio = &control.gateway.studio;
+    let value = match request {
+        Request::Status {} => json!(plans::with_waiting(studio, handle.status().await?)),
+        Request::Modes {} => json!(&*handle.modes()),
+        Request::Mappings { mode } => json!(handle.mappings(&mode)?),
+        Request::Devices {} => json!(handle.devices().await?),
+        Request::Bindings {} => json!(handle.bindings().await?),
+        Request::DeviceEnable { device_id, enabled } => {
             control.may_change_the_stage(caller.peer, "no device is muted or unmuted").await?;
-            told(handle.set_device_enabled(device_id, enabled).await?)
+            json!(handle.set_device_enabled(device_id, enabled).await?)
         }
-        Method::PortsScan => {
-            let Nothing {} = read(params)?;
+        Request::PortsScan {} => {
             control.may_change_the_stage(caller.peer, "no scan is started").await?;
-            told(handle.scan_ports().await?)
+            json!(handle.scan_ports().await?)
         }
-        Method::ModeSet => {
-            let OfMode { mode } = read(params)?;
+        Request::ModeSet { mode } => {
             control.may_change_the_stage(caller.peer, "the mode stays as it is").await?;
-            let by = match control.recognise(caller.peer) {
-                Ok(_) => Taint::Clean,
-                Err(_) => Taint::Tool,
-            };
-            told(handle.switch_mode_by(mode, by).await?)
+            let by = if control.recognise(caller.peer).is_ok() { Taint::Clean } else { Taint::Tool };
+            json!(handle.switch_mode_by(mode, by).await?)
         }
-        Method::ModeAuto => {
-            let Nothing {} = read(params)?;
+        Request::ModeAuto {} => {
             control.may_change_the_stage(caller.peer, "the mode stays as it is").await?;
-            told(handle.auto_mode().await?)
+            json!(handle.auto_mode().await?)
         }
-        Method::PerformanceSet => {
-            let PerformanceSet { on } = read(params)?;
-            control.recognise(caller.peer).map_err(refuse)?;
+        Request::PerformanceSet { on } => {
+            control.person(caller)?;
             handle.set_performance_lock(on).await?;
             json!({ "on": on })
         }
-        Method::Reload => {
-            let Nothing {} = read(params)?;
-            told(handle.reload().await?)
+        Request::Reload {} => json!(handle.reload().await?),
+        Request::Panic {} => json!(handle.panic().await?),
+        Request::Simulate { events, mode } => simulate(&handle.serving().config, &events, mode.as_deref())?,
+        Request::Explain { event, mode, device } => {
+            with_text(&handle.explain(&event, mode.as_deref(), device.as_deref()).await?)
         }
-        Method::Panic => {
-            let Nothing {} = read(params)?;
-            told(handle.panic().await?)
-        }
-        Method::Simulate => {
-            let Simulate { events, mode } = read(params)?;
-            simulate(&handle.serving().config, &events, mode.as_deref())?
-        }
-        Method::Explain => {
-            let Explain { event, mode, device } = read(params)?;
-            told_of(&handle.explain(&event, mode.as_deref(), device.as_deref()).await?)
-        }
-        Method::Trace => {
-            let Trace { limit, since_seq, device, mapping_id, outcome } = read(params)?;
+        Request::Trace { limit, since_seq, device, mapping_id, outcome } => {
             let traced = handle.trace(Wanted { limit, since_seq, device, mapping_id, outcome }).await?;
             let records: Vec<Value> = traced.records.iter().map(TraceRecord::to_json).collect();
             json!({ "records": records, "next_seq": traced.next_seq, "lost": traced.lost })
         }
-        Method::LearnStart => {
-            let LearnStart { timeout_ms, let_through } = read(params)?;
+        Request::LearnStart { timeout_ms, let_through } => {
             control.may_change_the_stage(caller.peer, "nothing is learned").await?;
             handle.learn_start(timeout_ms, let_through, Some(caller.connection)).await?
         }
-        Method::LearnStop => {
-            let Nothing {} = read(params)?;
-            handle.learn_stop().await?
-        }
-        Method::Monitor => {
-            let Nothing {} = read(params)?;
-            return Ok(Answer::Stream(Stream::Records(handle.monitor().await?)));
-        }
-        Method::Send => {
-            let Send { port, messages } = read(params)?;
+        Request::LearnStop {} => handle.learn_stop().await?,
+        Request::Monitor {} => return Ok(Answer::Stream(Stream::Records(handle.monitor().await?))),
+        Request::Send { port, messages } => {
             may_send(control, caller, &port).await?;
             json!({ "messages_sent": handle.send(port, messages, sent_by(control, caller)).await? })
         }
-        Method::Play => {
-            let Play { port, events } = read(params)?;
+        Request::Play { port, events } => {
             may_send(control, caller, &port).await?;
-            // What it leaves on ends with the connection.
+            // Notes that it leaves on are released when the connection ends.
             let by = match sent_by(control, caller) {
                 SentBy::Person => SentBy::Hand { connection: caller.connection },
                 by @ (SentBy::Hand { .. } | SentBy::Tool { .. }) => by,
             };
             json!({ "messages_sent": play::play(handle, &port, &events, by, control.now()).await? })
         }
-        Method::Listen => {
-            let OfPort { port } = read(params)?;
-            return Ok(Answer::Stream(Stream::Bytes(handle.listen(port).await?)));
-        }
-        Method::ConfigShow => {
-            let Nothing {} = read(params)?;
+        Request::Listen { port } => return Ok(Answer::Stream(Stream::Bytes(handle.listen(port).await?))),
+        Request::ConfigShow {} => {
             let serving = handle.serving();
             let text = serving.text.as_deref().ok_or_else(|| no_file(control))?;
             json!({ "content": text, "path": control.home.config_file(), "hash": serving.hash_text() })
         }
-        Method::ConfigCheck => {
-            let Nothing {} = read(params)?;
-            let studio = &control.gateway.studio;
-            let around = Around::look(studio, handle).await;
-            Checked::here(&control.home.config_file(), studio, &around).to_json()
+        Request::ConfigCheck {} => {
+            let surroundings = OwnedSurroundings::read(studio, handle).await;
+            Checked::here(&control.home.config_file(), studio, &surroundings).to_json()
         }
-        Method::ConfigWaiting => {
-            let Nothing {} = read(params)?;
-            // So that what is shown is the file as it is now.
+        Request::ConfigWaiting {} => {
+            // Read the file again, so that the answer describes its present content.
             let reloaded = handle.reload().await;
             let serving = handle.serving();
             let waiting = &serving.waiting;
@@ -345,62 +235,60 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
                 "difference": &*waiting.difference, "unprotected": waiting.typing, "error": reloaded.err().map(|it| it.message),
             })
         }
-        Method::ConfigAccept => {
-            let Accept { hash } = read(params)?;
-            let person = control.recognise(caller.peer).map_err(refuse)?;
+        Request::ConfigAccept { hash } => {
+            let person = control.person(caller)?;
             let hash = hash.parse().map_err(|_| ToolError::new(Code::BadInput, "hash: sha256: and 64 hex digits"))?;
-            told(control.gateway.accept_config(handle, Principal::Person { uid: person.uid }, hash).await?)
+            json!(control.gateway.accept_config(handle, person, hash).await?)
         }
-        Method::Call => return decisions::answer(control, caller, GatewayMethod::Call, params).await,
-        Method::ToolsList => return decisions::answer(control, caller, GatewayMethod::ToolsList, params).await,
-        Method::PlansList => return decisions::answer(control, caller, GatewayMethod::PlansList, params).await,
-        Method::PlansShow => return decisions::answer(control, caller, GatewayMethod::PlansShow, params).await,
-        Method::PlansApply => return decisions::answer(control, caller, GatewayMethod::PlansApply, params).await,
-        Method::PlansReject => return decisions::answer(control, caller, GatewayMethod::PlansReject, params).await,
-        Method::PlansUndo => return decisions::answer(control, caller, GatewayMethod::PlansUndo, params).await,
-        Method::SeedApplyPlan => return decisions::answer(control, caller, GatewayMethod::SeedApplyPlan, params).await,
-        Method::SeedRejectPlan => {
-            return decisions::answer(control, caller, GatewayMethod::SeedRejectPlan, params).await;
+        Request::Call { tool, arguments } => decisions::call(control, caller, tool, arguments).await?,
+        Request::ToolsList {} => decisions::tools(control),
+        Request::PlansList {} => decisions::plans_list(control).await?,
+        Request::PlansShow { id } => decisions::plan(control, &id).await?,
+        Request::PlansApply { id } | Request::SeedApplyPlan { plan_id: id } => {
+            decisions::decide_plan(control, caller, "plan.apply", &id).await?
         }
-        Method::ApprovalsList => return decisions::answer(control, caller, GatewayMethod::ApprovalsList, params).await,
-        Method::ApprovalsShow => return decisions::answer(control, caller, GatewayMethod::ApprovalsShow, params).await,
-        Method::ApprovalsAllow => {
-            return decisions::answer(control, caller, GatewayMethod::ApprovalsAllow, params).await;
+        Request::PlansReject { id } | Request::SeedRejectPlan { plan_id: id } => {
+            decisions::decide_plan(control, caller, "plan.reject", &id).await?
         }
-        Method::ApprovalsDeny => return decisions::answer(control, caller, GatewayMethod::ApprovalsDeny, params).await,
-        Method::ApprovalsWatch => {
-            return decisions::answer(control, caller, GatewayMethod::ApprovalsWatch, params).await;
+        Request::PlansUndo { id } => decisions::undo_plan(control, caller, &id).await?,
+        Request::ApprovalsList {} => decisions::approvals(control).await,
+        Request::ApprovalsShow { id, full_from } => decisions::approval(control, &id, full_from).await?,
+        Request::ApprovalsAllow { id, uses, for_ms, any_args } => {
+            decisions::allow(control, caller, &id, (uses.unwrap_or(1), for_ms, any_args)).await?
         }
-        Method::AuditHead => return decisions::answer(control, caller, GatewayMethod::AuditHead, params).await,
-        Method::AuditAccept => return decisions::answer(control, caller, GatewayMethod::AuditAccept, params).await,
-        Method::CircuitList => return decisions::answer(control, caller, GatewayMethod::CircuitList, params).await,
-        Method::CircuitReset => return decisions::answer(control, caller, GatewayMethod::CircuitReset, params).await,
-        Method::HttpOpen => return decisions::answer(control, caller, GatewayMethod::HttpOpen, params).await,
-        Method::HttpClose => return decisions::answer(control, caller, GatewayMethod::HttpClose, params).await,
-        Method::PluginsList => plugins::list(control, params)?,
-        Method::PluginsCheck => plugins::check(control, params).await?,
-        Method::PluginsEnable => plugins::enable(control, caller, params).await?,
-        Method::PluginsDisable => plugins::disable(control, caller, params).await?,
-        Method::SecretsSet => return secrets::answer(control, caller, SecretsMethod::Set, params).await,
-        Method::SecretsList => return secrets::answer(control, caller, SecretsMethod::List, params).await,
-        Method::SecretsRemove => return secrets::answer(control, caller, SecretsMethod::Remove, params).await,
-        Method::SecretsStatus => return secrets::answer(control, caller, SecretsMethod::Status, params).await,
-        Method::SecretsRotate => return secrets::answer(control, caller, SecretsMethod::Rotate, params).await,
-        Method::LiveExamine => {
-            let Nothing {} = read(params)?;
-            json!({ "checks": control.gateway.live.examine().await })
+        Request::ApprovalsDeny { id } => decisions::deny(control, caller, &id).await?,
+        Request::ApprovalsWatch {} => {
+            control.person(caller)?;
+            return Ok(Answer::Stream(Stream::Questions(
+                studio.approvals.attend(),
+                studio.events.listen(Event::is_approval),
+            )));
         }
+        Request::AuditHead {} => json!({ "head": control.gateway.audit.head().as_ref().map(head_value) }),
+        Request::AuditAccept {} => decisions::accept_log(control, caller).await?,
+        Request::CircuitList {} => decisions::circuits(control),
+        Request::CircuitReset { tool } => decisions::reset_circuit(control, caller, tool).await?,
+        Request::HttpOpen { address } => decisions::open_http(control, caller, address).await?,
+        Request::HttpClose { address } => decisions::close_http(control, caller, address).await?,
+        Request::PluginsList {} => {
+            let plugins = &control.gateway.plugins;
+            json!({ "folder": plugins.folder(), "plugins": plugins.reports() })
+        }
+        Request::PluginsCheck { file } => plugins::check(control, &file).await?,
+        Request::PluginsEnable { name, file, pin, row } => {
+            plugins::enable(control, caller, &name, &file, pin, row).await?
+        }
+        Request::PluginsDisable { name } => plugins::disable(control, caller, name).await?,
+        Request::SecretsSet { name, value, hosts, allow_key_file } => {
+            secrets::set(control, caller, name, value, hosts, allow_key_file).await?
+        }
+        Request::SecretsList {} => secrets::list(control).await?,
+        Request::SecretsRemove { name } => secrets::remove(control, caller, name).await?,
+        Request::SecretsStatus {} => secrets::status(control).await?,
+        Request::SecretsRotate {} => secrets::rotate(control, caller).await?,
+        Request::LiveExamine {} => json!({ "checks": control.gateway.live.examine().await }),
     };
     Ok(Answer::Value(value))
-}
-
-pub(super) fn read<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
-    serde_json::from_value(params).map_err(|error| ToolError::new(Code::BadInput, format!("params: {error}")))
-}
-
-/// Reports are plain data; there is nothing in them that JSON cannot say.
-fn told(report: impl Serialize) -> Value {
-    json!(report)
 }
 
 async fn may_send(control: &Control, caller: Caller, port: &str) -> Result<(), ToolError> {
@@ -410,12 +298,9 @@ async fn may_send(control: &Control, caller: Caller, port: &str) -> Result<(), T
     control.may_change_the_stage(caller.peer, &format!("nothing is sent to {port}")).await
 }
 
-/// Whoever does not count as a person is treated as a tool: what it sends is no hand.
+/// A caller that is not a person counts as a tool: its events are tainted.
 fn sent_by(control: &Control, caller: Caller) -> SentBy {
-    match control.recognise(caller.peer) {
-        Ok(_) => SentBy::Person,
-        Err(_) => SentBy::Tool { connection: caller.connection },
-    }
+    if control.recognise(caller.peer).is_ok() { SentBy::Person } else { SentBy::Tool { connection: caller.connection } }
 }
 
 pub(super) fn refuse(why: NotAPerson) -> ToolError {
@@ -435,18 +320,15 @@ fn no_file(control: &Control) -> ToolError {
 
 /// Runs a script on a configuration in virtual time: `{trace, text}`.
 pub fn simulate(config: &Config, events: &str, mode: Option<&str>) -> Result<Value, ToolError> {
-    let simulation = engine::simulate(config, events, mode).map_err(|fault| match fault {
-        SimError::Script(faults) => {
-            let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            ToolError::new(Code::BadInput, lines.join("\n")).subject(Subject::Argument("events".into()))
-        }
+    let simulation = engine::simulate(config, events, mode).map_err(|error| match error {
+        SimError::Script(errors) => play::bad_script(&errors),
         SimError::Mode(unknown) => owner_handle::no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
     })?;
     let trace: Vec<Value> = simulation.records.iter().map(TraceRecord::to_json).collect();
     Ok(json!({ "trace": trace, "text": simulation.text() }))
 }
 
-/// Judges one event by a configuration alone, as if every device were there.
+/// Explains one event by a configuration alone, as if every device were connected.
 pub fn explain(config: &Config, event: &str, mode: Option<&str>, device: Option<&str>) -> Result<Value, ToolError> {
     let body = owner_handle::one_event(event)?;
     let mode = mode.unwrap_or(&config.default_mode);
@@ -454,10 +336,10 @@ pub fn explain(config: &Config, event: &str, mode: Option<&str>, device: Option<
         return Err(owner_handle::no_mode(mode, config.modes.iter().map(|it| it.name.as_str())));
     }
     let asked = Asked { mode, device, muted: false, absent: false, taint: Taint::Clean };
-    Ok(told_of(&engine::explain(config, &body, &asked)))
+    Ok(with_text(&engine::explain(config, &body, &asked)))
 }
 
-fn told_of(explanation: &Explanation) -> Value {
+fn with_text(explanation: &Explanation) -> Value {
     let mut value = explanation.to_json();
     if let Value::Object(members) = &mut value {
         members.insert("text".into(), explanation.text().into());

@@ -1,22 +1,22 @@
-//! Who counts as a person on the human door. Any process of the same user can connect, and an AI
-//! client may own a shell; so a decision needs a terminal behind the peer, no AI client above it,
-//! and an origin that is not a client's.
+//! Decides who counts as a person on the human door. Any process of the same user can connect, and
+//! an AI client may run a shell. So a decision needs a peer with a terminal, without an AI client
+//! among its ancestors, and that is not an orphan of a client.
 //!
-//! The origin: a process that a client started and orphaned (double fork, `setsid`) has no client
-//! above it any more; the kernel hands it to pid 1 or to the user's service manager. Walking up
-//! from the peer, take the last process that is younger than a client. When one of these two is its
-//! parent, it may be such an orphan, unless its cgroup says that the service manager started it
-//! elsewhere: a desktop gives every window a scope of its own, and an orphan stays in the client's.
-//! A terminal that was open before the client started, and a new window of an emulator, multiplexer
-//! or login server that was, are people.
+//! Orphans: a process that a client started and detached (double fork, `setsid`) no longer has the
+//! client as ancestor; the kernel makes it a child of pid 1 or of the user's service manager. So
+//! walk up from the peer to the last process that is younger than the client. If its parent is pid
+//! 1 or the service manager, it may be such an orphan, unless it is in another cgroup than the
+//! client: a desktop gives every window its own scope, and an orphan stays in the client's.
+//! Terminals opened before the client started count as people, and so do new windows of an
+//! emulator, multiplexer or login server that ran before it.
 //!
 //! This stops an honest client, not a hostile one: a process of the same user can type into a
 //! terminal that a person opened.
 
-use crate::socket::Peer;
+use conductor_hosts::system::listener::Peer;
+use conductor_hosts::system::processes::{self, Process};
 
-/// Proof that the peer counts as a person. Only [`recognise`] makes one; methods that decide
-/// something take it.
+/// Proof that the peer counts as a person. Only [`recognise`] makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Person {
     pub uid: u32,
@@ -26,7 +26,7 @@ pub struct Person {
 pub enum NotAPerson {
     #[error("the process at the other end is not known to the system")]
     Unknown,
-    #[error("process {pid} has no terminal; decisions are made at a terminal")]
+    #[error("process {pid} has no terminal; decisions need a terminal")]
     NoTerminal { pid: i32 },
     #[error("process {pid} was started by an AI client (process {client}); ask the person")]
     BelowClient { pid: i32, client: i32 },
@@ -37,26 +37,11 @@ pub enum NotAPerson {
     Orphan { pid: i32, client: i32 },
 }
 
-/// One process, as far as the rule needs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
-    pub parent: i32,
-    pub has_terminal: bool,
-    /// Pid 1 or a user's service manager: everything descends from it, and it adopts orphans.
-    pub is_service_manager: bool,
-    /// Ticks since boot; absent where the system does not tell.
-    pub started: Option<u64>,
-    /// As `/proc` writes it; empty where there is none.
-    pub cgroup: String,
-    /// A shell or launcher that only starts another program, and leads no session.
-    pub is_wrapper: bool,
-}
-
-/// A process that is an AI client, as it was when it connected.
+/// The process of an AI client, as it was when it connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     pub pid: i32,
-    /// Ticks since boot: a later process of the same pid is another one.
+    /// Ticks since boot, to distinguish it from a later process with the same pid.
     pub started: u64,
     pub cgroup: String,
 }
@@ -79,11 +64,10 @@ pub fn recognise(peer: Peer, clients: &[Client], look: impl Fn(i32) -> Option<Pr
     Ok(Person { uid: peer.uid })
 }
 
-/// The process and those above it, the service manager last.
+/// The process and its ancestors, up to the service manager.
 fn ancestors(pid: i32, process: Process, look: impl Fn(i32) -> Option<Process>) -> Vec<(i32, Process)> {
     let mut chain = vec![(pid, process)];
-    // A chain of parents has no loops, except when pids are reused while it is walked; more steps
-    // than processes can be nested end it.
+    // The limit ends a loop, which can appear when pids are reused during the walk.
     while chain.len() < MAX_DEPTH {
         let Some((_, last)) = chain.last().filter(|(_, it)| !it.is_service_manager) else { break };
         let parent = last.parent;
@@ -93,7 +77,7 @@ fn ancestors(pid: i32, process: Process, look: impl Fn(i32) -> Option<Process>) 
     chain
 }
 
-/// Whether the youngest part of the chain was adopted, and could have been the client's.
+/// Whether the part of the chain younger than the client was adopted, and may be the client's.
 fn may_be_orphan_of(client: &Client, chain: &[(i32, Process)]) -> bool {
     let younger = |it: &Process| it.started.is_some_and(|it| it >= client.started);
     let Some(old) = chain.iter().position(|(_, it)| it.is_service_manager || !younger(it)) else { return false };
@@ -102,18 +86,14 @@ fn may_be_orphan_of(client: &Client, chain: &[(i32, Process)]) -> bool {
     is_adopter && (adopted.cgroup == client.cgroup || is_transient(&adopted.cgroup))
 }
 
-/// A unit that `systemd-run` made: anybody can ask the service manager for one.
+/// A unit of `systemd-run`, which any process can create.
 fn is_transient(cgroup: &str) -> bool {
     cgroup.split(['/', '\n']).any(|it| it.starts_with("run-"))
 }
 
 const MAX_DEPTH: usize = 512;
 
-/// Programs that a client may start `mcp start` through. What they are started by is the client.
-const WRAPPERS: &[&str] =
-    &["sh", "bash", "dash", "zsh", "ksh", "fish", "env", "nice", "timeout", "npx", "npm", "uv", "uvx"];
-
-/// The process that started a proxy, and those above it when it is only a wrapper.
+/// The process that started a proxy and, while that is only a wrapper, its parent too.
 pub fn starters(proxy: i32, look: impl Fn(i32) -> Option<Process>) -> Vec<i32> {
     let mut starters = Vec::new();
     let mut at = look(proxy).map(|it| it.parent);
@@ -126,72 +106,10 @@ pub fn starters(proxy: i32, look: impl Fn(i32) -> Option<Process>) -> Vec<i32> {
     starters
 }
 
-/// The process as a client; none when it is gone or a service manager.
+/// The process as a client; `None` when it has ended or is a service manager.
 pub fn client(pid: i32) -> Option<Client> {
-    let process = look(pid).filter(|it| !it.is_service_manager)?;
+    let process = processes::find(pid).filter(|it| !it.is_service_manager)?;
     Some(Client { pid, started: process.started.unwrap_or(0), cgroup: process.cgroup })
-}
-
-/// Reads `/proc`. Where there is none, no peer of the socket is recognised.
-#[cfg(target_os = "linux")]
-pub fn look(pid: i32) -> Option<Process> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut process = parse_stat(pid, &stat)?;
-    process.cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    // Any program can be called systemd; the service manager is the one that root installed.
-    process.is_service_manager &= pid == 1 || is_roots_systemd(pid);
-    Some(process)
-}
-
-/// The link of a service manager's program may be hidden from us, which no program of the user can
-/// do by its name alone.
-#[cfg(target_os = "linux")]
-fn is_roots_systemd(pid: i32) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let link = format!("/proc/{pid}/exe");
-    match std::fs::read_link(&link) {
-        Ok(path) => {
-            path.ends_with("systemd/systemd")
-                && std::fs::metadata(link).is_ok_and(|it| it.uid() == 0 && it.mode() & 0o022 == 0)
-        }
-        Err(fault) => fault.kind() == std::io::ErrorKind::PermissionDenied,
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub fn look(pid: i32) -> Option<Process> {
-    // The command checks its own terminal here; the system does not tell the daemon.
-    Some(Process {
-        parent: 0,
-        has_terminal: true,
-        is_service_manager: pid <= 1,
-        started: None,
-        cgroup: String::new(),
-        is_wrapper: false,
-    })
-}
-
-/// `pid (name) state parent group session tty …`; the name may hold blanks and brackets, so fields
-/// are counted after the last one.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
-    let open = stat.find('(')?;
-    let close = stat.rfind(')')?;
-    let name = stat.get(open + 1..close)?;
-    let mut fields = stat.get(close + 1..)?.split_ascii_whitespace().skip(1);
-    let parent = fields.next()?.parse().ok()?;
-    let session: i32 = fields.nth(1)?.parse().ok()?;
-    let terminal: i64 = fields.next()?.parse().ok()?;
-    // The 22nd field: the terminal is the 7th.
-    let started = fields.nth(14)?.parse().ok()?;
-    Some(Process {
-        parent,
-        has_terminal: terminal != 0,
-        is_service_manager: pid == 1 || (name == "systemd" && parent == 1),
-        started: Some(started),
-        cgroup: String::new(),
-        is_wrapper: session != pid && WRAPPERS.contains(&name.split_whitespace().next().unwrap_or_default()),
-    })
 }
 
 #[cfg(test)]
@@ -303,31 +221,5 @@ mod tests {
     fn a_loop_of_reused_pids_ends() {
         const LOOP: &[Row] = &[(5, 6, true, 1, ""), (6, 5, true, 1, "")];
         assert_eq!(ask(5, &[], tree(LOOP)), Ok(Person { uid: 7 }));
-    }
-
-    #[test]
-    fn names_with_brackets_do_not_shift_the_fields() {
-        let rest = "7 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4711 99";
-        let parsed = parse_stat(7, &format!("7 (a) b (c)) S 3 7 7 34816 {rest}")).unwrap();
-        assert_eq!((parsed.parent, parsed.has_terminal, parsed.started), (3, true, Some(4711)));
-        assert!(!parsed.is_service_manager && !parsed.is_wrapper);
-        assert!(parse_stat(7, &format!("7 (npm exec x) S 3 7 6 0 {rest}")).unwrap().is_wrapper);
-        assert!(!parse_stat(7, &format!("7 (bash) S 3 7 7 34816 {rest}")).unwrap().is_wrapper, "a person's own shell");
-        assert!(parse_stat(8, &format!("8 (systemd) S 1 8 8 0 {rest}")).unwrap().is_service_manager);
-        assert!(
-            !parse_stat(8, &format!("8 (systemd) S 3 8 8 0 {rest}")).unwrap().is_service_manager,
-            "a name proves nothing"
-        );
-        for bad in ["", "7", "7 (", "7 (x", ") 7 (", "7 (x) S", "7 (x) S a b c d", "7 (x) S 1 2 3 4 5"] {
-            assert_eq!(parse_stat(7, bad), None, "{bad:?}");
-        }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn this_process_is_found_with_its_parent() {
-        let found = look(std::process::id() as i32).unwrap();
-        assert_eq!(found.parent, std::os::unix::process::parent_id() as i32);
-        assert!(found.started.is_some());
     }
 }

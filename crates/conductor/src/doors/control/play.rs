@@ -1,6 +1,6 @@
-//! Playing an event script on a port, in real time. Each step has a time of its own, and the owner
-//! says when it has come. What the script leaves on is released at its end; when it is dropped
-//! before, with the connection that plays it.
+//! Plays an event script on a port, in real time. Each step has a time, and the owner wakes the
+//! player when it is due. Notes that the script leaves on are released at its end, or with the
+//! connection when that closes earlier.
 
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::script::{self, Step};
@@ -13,12 +13,12 @@ const LONGEST: Micros = Micros::from_ms(60_000);
 /// Messages to send together.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Beat {
-    /// After the beginning.
+    /// Since the start of the script.
     at: Micros,
     messages: Vec<Vec<u8>>,
 }
 
-/// Gives how many messages of the script were sent; releases added at its end do not count.
+/// Returns how many messages of the script were sent, without the releases added at its end.
 pub async fn play(
     handle: &OwnerHandle,
     port: &str,
@@ -42,13 +42,18 @@ pub async fn play(
     Ok(sent)
 }
 
-/// The script as beats, and the note-offs of what it leaves on.
+fn bad(reason: String) -> ToolError {
+    ToolError::new(Code::BadInput, reason).subject(Subject::Argument("events".into()))
+}
+
+/// Every error of an event script, one per line.
+pub fn bad_script(errors: &[impl ToString]) -> ToolError {
+    bad(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+/// The script as beats, and the note-offs of the notes that it leaves on.
 fn read(events: &str) -> Result<(Vec<Beat>, Vec<Vec<u8>>), ToolError> {
-    let bad = |why: String| ToolError::new(Code::BadInput, why).subject(Subject::Argument("events".into()));
-    let steps = script::parse(events).map_err(|faults| {
-        let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        bad(lines.join("\n"))
-    })?;
+    let steps = script::parse(events).map_err(|errors| bad_script(&errors))?;
     let mut beats = vec![Beat::default()];
     let mut held: Vec<(u8, u8)> = Vec::new();
     let mut length = Micros(0);
@@ -71,13 +76,15 @@ fn read(events: &str) -> Result<(Vec<Beat>, Vec<Vec<u8>>), ToolError> {
                 beats.push(Beat { at: length, messages: Vec::new() });
             }
             Step::Device(_) | Step::Mode(_) => {
-                return Err(bad("`dev:` and `mode:` are for simulations; the port stands beside the events".into()));
+                return Err(bad(
+                    "`dev:` and `mode:` are for simulations; here the port is a parameter of its own".into()
+                ));
             }
         }
     }
     if length > LONGEST {
         return Err(bad(format!(
-            "the script lasts {} s; {} s are possible",
+            "the script lasts {} s; the limit is {} s",
             length.0 / 1_000_000,
             LONGEST.0 / 1_000_000
         )));

@@ -1,111 +1,68 @@
-//! Methods of the human door about secrets. No answer holds a value, and whatever changes one asks
-//! first whether a person is asking.
+//! The human door's requests about secrets. No answer contains a value, and only a person can
+//! change one.
 
-use super::methods::{Answer, read, refuse};
 use super::{Caller, Control};
 use conductor_core::audit::record::EventName;
 use conductor_core::error::{Code, ToolError};
 use conductor_core::principal::Principal;
-use conductor_gateway::secrets::{Secrets, Status};
+use conductor_gateway::secrets::Secrets;
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SecretsMethod {
-    Set,
-    List,
-    Remove,
-    Status,
-    Rotate,
+pub async fn status(control: &Control) -> Result<Value, ToolError> {
+    let status = work(control, |secrets| Ok(secrets.status())).await?;
+    Ok(json!({ "key": status.rung.as_str(), "sentence": status.sentence, "open": status.open, "count": status.count }))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Nothing {}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Set {
-    name: String,
-    value: String,
-    #[serde(default)]
-    hosts: Vec<String>,
-    #[serde(default)]
-    allow_key_file: bool,
+pub async fn list(control: &Control) -> Result<Value, ToolError> {
+    let listed = work(control, |secrets| Ok(secrets.list()?)).await?;
+    let listed =
+        listed.iter().map(|it| json!({ "name": it.name, "version": it.version, "hosts": it.hosts, "fault": it.fault }));
+    Ok(json!({ "secrets": listed.collect::<Vec<_>>() }))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Named {
-    name: String,
-}
-
-pub async fn answer(
+pub async fn set(
     control: &Control,
     caller: Caller,
-    method: SecretsMethod,
-    params: Value,
-) -> Result<Answer, ToolError> {
-    let value = match method {
-        SecretsMethod::Status => {
-            let Nothing {} = read(params)?;
-            shown(&work(control, |secrets| Ok(secrets.status())).await?)
-        }
-        SecretsMethod::List => {
-            let Nothing {} = read(params)?;
-            let listed = work(control, |secrets| Ok(secrets.list()?)).await?;
-            let listed: Vec<Value> = listed
-                .iter()
-                .map(|it| json!({ "name": it.name, "version": it.version, "hosts": it.hosts, "fault": it.fault }))
-                .collect();
-            json!({ "secrets": listed })
-        }
-        SecretsMethod::Set => {
-            let Set { name, value, hosts, allow_key_file } = read(params)?;
-            let (value, by) = (SecretString::from(value), person(control, caller)?);
-            let named = name.clone();
-            let version =
-                work(control, move |secrets| Ok(secrets.set(&named, value.expose_secret(), hosts, allow_key_file)?));
-            let version = version.await?;
-            tell(control, by, EventName::SecretSet, json!({ "name": name, "version": version })).await;
-            // A plugin may have waited for it.
-            control.gateway.plugins.touch();
-            control.handle.key_changed();
-            json!({ "name": name, "version": version })
-        }
-        SecretsMethod::Remove => {
-            let Named { name } = read(params)?;
-            let by = person(control, caller)?;
-            let named = name.clone();
-            work(control, move |secrets| Ok(secrets.remove(&named)?)).await?;
-            tell(control, by, EventName::SecretRemoved, json!({ "name": name })).await;
-            control.handle.key_changed();
-            json!({ "removed": name })
-        }
-        SecretsMethod::Rotate => {
-            let Nothing {} = read(params)?;
-            let by = person(control, caller)?;
-            let count = work(control, |secrets| Ok(secrets.rotate()?)).await?;
-            tell(control, by, EventName::SecretRotated, json!({ "count": count })).await;
-            control.handle.key_changed();
-            json!({ "sealed": count })
-        }
-    };
-    Ok(Answer::Value(value))
+    name: String,
+    value: String,
+    hosts: Vec<String>,
+    allow_key_file: bool,
+) -> Result<Value, ToolError> {
+    let (value, by) = (SecretString::from(value), control.person(caller)?);
+    let key = name.clone();
+    let stored = move |secrets: &Secrets| Ok(secrets.set(&key, value.expose_secret(), hosts, allow_key_file)?);
+    let version = work(control, stored).await?;
+    let answer = json!({ "name": name, "version": version });
+    changed(control, by, EventName::SecretSet, answer.clone()).await;
+    // A plugin may have waited for this secret.
+    control.gateway.plugins.touch();
+    Ok(answer)
 }
 
-fn person(control: &Control, caller: Caller) -> Result<Principal, ToolError> {
-    let person = control.recognise(caller.peer).map_err(refuse)?;
-    Ok(Principal::Person { uid: person.uid })
+pub async fn remove(control: &Control, caller: Caller, name: String) -> Result<Value, ToolError> {
+    let by = control.person(caller)?;
+    let key = name.clone();
+    work(control, move |secrets| Ok(secrets.remove(&key)?)).await?;
+    changed(control, by, EventName::SecretRemoved, json!({ "name": name })).await;
+    Ok(json!({ "removed": name }))
 }
 
-async fn tell(control: &Control, by: Principal, event: EventName, detail: Value) {
+pub async fn rotate(control: &Control, caller: Caller) -> Result<Value, ToolError> {
+    let by = control.person(caller)?;
+    let count = work(control, |secrets| Ok(secrets.rotate()?)).await?;
+    changed(control, by, EventName::SecretRotated, json!({ "count": count })).await;
+    Ok(json!({ "sealed": count }))
+}
+
+/// Records the change and notifies the owner of it.
+async fn changed(control: &Control, by: Principal, event: EventName, detail: Value) {
     let _ = control.gateway.studio.audit.event(Some(by), event, detail).await;
+    control.handle.key_changed();
 }
 
-/// The holder of the key may take seconds to answer.
+/// Runs on a thread that may block: the keychain may take seconds to answer.
 async fn work<T: Send + 'static>(
     control: &Control,
     work: impl FnOnce(&Secrets) -> Result<T, ToolError> + Send + 'static,
@@ -113,8 +70,4 @@ async fn work<T: Send + 'static>(
     let secrets = Arc::clone(&control.gateway.grants.secrets);
     let done = tokio::task::spawn_blocking(move || work(&secrets)).await;
     done.unwrap_or_else(|_| Err(ToolError::new(Code::Internal, "the secrets could not be reached")))
-}
-
-fn shown(status: &Status) -> Value {
-    json!({ "key": status.rung.name(), "sentence": status.sentence, "open": status.open, "count": status.count })
 }

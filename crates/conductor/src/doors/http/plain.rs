@@ -1,23 +1,23 @@
-//! The plain routes beside `/mcp`: tools without a protocol, and what an observer may see. Nothing
-//! here decides anything.
+//! The plain HTTP routes: tool calls without MCP, and read-only routes for observers. No route
+//! decides an approval.
 //!
-//! A call passes the same pipeline as from every door. What observers see holds ids, names, results
-//! and times; no argument and no output.
+//! A call goes through the same pipeline as at every door. Observers see ids, names, results and
+//! times, but neither arguments nor outputs.
 
 use super::{Tokens, read_body, refuse, refuse_after};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::render;
 use crate::doors::session::{Session, View, Who};
 use axum::Router;
-use axum::extract::{Path, Request};
+use axum::extract::{Path, Request, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use conductor_core::error::{Code, ToolError};
 use conductor_gateway::audit_log::lines::{Filter, newest};
 use conductor_gateway::pipeline;
-use conductor_gateway::pipeline::approval::ApprovalEvent;
 use conductor_gateway::pipeline::call::Outcome;
+use conductor_gateway::studio::events::Listener;
 use conductor_gateway::studio::meters;
 use conductor_gateway::tools::catalog::Tool;
 use futures_util::Stream;
@@ -28,9 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
-/// Open streams of events, all clients together.
+/// Limit of open event streams, over all clients.
 const STREAMS: usize = 16;
-/// Records of one answer.
+/// Limit of records in one answer.
 const MOST_RECORDS: usize = 1000;
 const STILL_HERE: Duration = Duration::from_secs(15);
 
@@ -46,23 +46,23 @@ pub fn routes(shared: &Arc<Shared>, tokens: &Arc<Tokens>) -> Router {
         tokens: Arc::clone(tokens),
         streams: Arc::new(Semaphore::new(STREAMS)),
     });
-    let with = |door: &Arc<Door>| Arc::clone(door);
-    let (list, call, openapi, audit, events, numbers) =
-        (with(&door), with(&door), with(&door), with(&door), with(&door), with(&door));
     Router::new()
-        .route("/tools", get(move |request: Request| async move { list.tools(request).await }))
+        .route("/tools", get(async |State(door): SharedDoor, request| door.tools(request).await))
         .route(
             "/tools/{name}",
-            post(move |Path(name): Path<String>, request: Request| async move { call.call(name, request).await }),
+            post(async |State(door): SharedDoor, Path(name), request| door.call(name, request).await),
         )
-        .route("/openapi.json", get(move |request: Request| async move { openapi.openapi(request).await }))
-        .route("/audit", get(move |request: Request| async move { audit.audit(request).await }))
-        .route("/events", get(move |request: Request| async move { events.events(request).await }))
-        .route("/metrics", get(move |request: Request| async move { numbers.metrics(request).await }))
+        .route("/openapi.json", get(async |State(door): SharedDoor, request| door.openapi(request).await))
+        .route("/audit", get(async |State(door): SharedDoor, request| door.audit(request).await))
+        .route("/events", get(async |State(door): SharedDoor, request| door.events(request).await))
+        .route("/metrics", get(async |State(door): SharedDoor, request| door.metrics(request).await))
+        .with_state(door)
 }
 
+type SharedDoor = State<Arc<Door>>;
+
 impl Door {
-    /// The name of the token, and the request back.
+    /// Checks the token; returns its name and the request.
     async fn admit(&self, request: Request, scope: &str) -> Result<(String, Request), Response> {
         match self.tokens.check(request.headers(), scope) {
             Some(who) => Ok((who, request)),
@@ -108,7 +108,8 @@ impl Door {
             return failed(&error);
         };
         let session = Session::new(studio, Who::Token(who));
-        // The session is this request: when the client hangs up, its call is told so.
+        // The session lives as long as this request: when the client hangs up, its call is
+        // cancelled.
         let call = session.call(session.principal(""), name, arguments, session.gone.child_token());
         match pipeline::run_detached(studio, call).await.into_outcome() {
             Outcome::Done(Ok(output)) if output.is_error => plain(&json!({ "result": render::direct_success(output) })),
@@ -138,8 +139,8 @@ impl Door {
             Ok(admitted) => admitted,
             Err(refused) => return refused,
         };
-        let (filter, limit) = match asked(request.uri().query().unwrap_or_default()) {
-            Ok(asked) => asked,
+        let (filter, limit) = match audit_query(request.uri().query().unwrap_or_default()) {
+            Ok(query) => query,
             Err(why) => return refuse(StatusCode::BAD_REQUEST, &self.shared.studio.scrubber.text(&why)),
         };
         let home = self.shared.studio.home.clone();
@@ -163,11 +164,11 @@ impl Door {
         if let Err(refused) = self.admit(request, "observe").await {
             return refused;
         }
-        let Ok(seat) = Arc::clone(&self.streams).try_acquire_owned() else {
-            return refuse(StatusCode::SERVICE_UNAVAILABLE, "as many streams are open as there may be");
+        let Ok(permit) = Arc::clone(&self.streams).try_acquire_owned() else {
+            return refuse(StatusCode::SERVICE_UNAVAILABLE, "too many event streams are open");
         };
         let studio = &self.shared.studio;
-        let stream = stream(studio.news.listen(), studio.desk.listen(), seat);
+        let stream = stream(studio.events.observe(), permit);
         let mut response = Sse::new(stream).keep_alive(KeepAlive::new().interval(STILL_HERE)).into_response();
         response.headers_mut().insert("x-accel-buffering", http::HeaderValue::from_static("no"));
         response
@@ -194,9 +195,9 @@ fn shown(tool: &Tool) -> Value {
     })
 }
 
-/// What is asked of the log. An unknown word is refused: a filter that is silently ignored shows
-/// too much.
-fn asked(query: &str) -> Result<(Filter, usize), String> {
+/// The filter and the limit of a query. Unknown keys are refused: an ignored filter would show too
+/// much.
+fn audit_query(query: &str) -> Result<(Filter, usize), String> {
     let (mut filter, mut limit) = (Filter::default(), 100);
     for (key, value) in form(query) {
         let bad = || format!("{key}: {value:?} cannot be read");
@@ -217,41 +218,31 @@ fn asked(query: &str) -> Result<(Filter, usize), String> {
 }
 
 fn form(query: &str) -> Vec<(String, String)> {
-    // The parser of addresses reads queries as well; the address itself is not used.
+    // The URL parser also parses queries; the address is a placeholder.
     let read = reqwest::Url::parse(&format!("http://local/?{query}"));
     read.map(|it| it.query_pairs().map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
         .unwrap_or_default()
 }
 
-/// News of the pipeline and of the desk as one stream. A slow reader loses the oldest and is told
-/// how many.
-fn stream(
-    news: broadcast::Receiver<conductor_gateway::studio::news::News>,
-    desk: broadcast::Receiver<ApprovalEvent>,
-    seat: OwnedSemaphorePermit,
-) -> impl Stream<Item = Result<Event, Infallible>> {
-    futures_util::stream::unfold((news, desk, seat), |(mut news, mut desk, seat)| async move {
-        let (name, data) = tokio::select! {
-            told = news.recv() => match told {
-                Ok(news) => (news.name, news.data),
-                Err(broadcast::error::RecvError::Lagged(missed)) => ("lagged", json!({ "missed": missed })),
+/// The studio's events as one stream. A slow reader misses the oldest ones and gets their number.
+fn stream(events: Listener, permit: OwnedSemaphorePermit) -> impl Stream<Item = Result<Event, Infallible>> {
+    futures_util::stream::unfold((events, permit), |(mut events, permit)| async move {
+        let (name, data) = loop {
+            match events.recv().await {
+                Ok(event) => {
+                    if let Some(observed) = event.observed() {
+                        break observed;
+                    }
+                }
+                Err(broadcast::error::RecvError::Lagged(missed)) => break ("lagged", json!({ "missed": missed })),
                 Err(broadcast::error::RecvError::Closed) => return None,
-            },
-            told = desk.recv() => match told {
-                Ok(ApprovalEvent::Asked(record)) => ("approval.pending", json!({
-                    "id": record.id.to_string(), "short": record.short, "tool": record.tool, "tier": record.tier,
-                    "principal": record.principal.to_string(),
-                })),
-                Ok(ApprovalEvent::Decided(id)) => ("approval.decided", json!({ "id": id.to_string() })),
-                Err(broadcast::error::RecvError::Lagged(missed)) => ("lagged", json!({ "missed": missed })),
-                Err(broadcast::error::RecvError::Closed) => return None,
-            },
+            }
         };
-        Some((Ok(Event::default().event(name).data(data.to_string())), (news, desk, seat)))
+        Some((Ok(Event::default().event(name).data(data.to_string())), (events, permit)))
     })
 }
 
-/// Assembled from the schemas of the catalog, which are values of this moment.
+/// The OpenAPI document of these tools, made from their schemas.
 fn openapi(tools: &[Arc<Tool>]) -> Value {
     let error = json!({ "description": "The error object", "content": { "application/json": { "schema": {
         "type": "object", "required": ["code", "message", "hint"],
@@ -283,7 +274,7 @@ fn openapi(tools: &[Arc<Tool>]) -> Value {
     })
 }
 
-/// What a success gives; errors have a status of their own here.
+/// The schema of a success; errors have their own HTTP status.
 fn without_error_branch(tool: &Tool) -> Value {
     let schema = &tool.definition().output_schema;
     if schema.is_null() { json!({ "type": "object" }) } else { schema.value() }

@@ -1,13 +1,13 @@
-//! Completion of prompt arguments and template variables, from cached state only: it starts nothing
-//! and calls nothing.
+//! Completes prompt arguments and template variables from cached state only: it starts nothing and
+//! calls nothing.
 
 use rmcp::model::{CompletionInfo, ErrorData, Reference};
 
 use crate::doors::session::Session;
 use conductor_gateway::tools::resource::Completer;
 
-/// The values for one argument, best first. The caller must be allowed the read tool they come
-/// from, else there are none.
+/// The values for one argument, best first. Empty if the caller may not use the read tool that
+/// provides them.
 pub fn complete(
     session: &Session,
     reference: &Reference,
@@ -61,8 +61,8 @@ fn unknown(kind: &str, name: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Unknown {kind}: {name}"), None)
 }
 
-/// Prefix matches first, then those that hold the text, then those that hold its letters in order;
-/// case does not matter.
+/// Prefix matches first, then values that contain the text, then those that contain its letters in
+/// order; case is ignored.
 pub fn rank(values: Vec<String>, typed: &str) -> Vec<String> {
     let typed = typed.to_lowercase();
     let mut ranked: Vec<(u8, String)> = values

@@ -1,7 +1,8 @@
-//! Approvals through the client: the door only carries the question and the answer.
+//! Asks for approvals through the client; the door only carries the question and the answer.
 //!
-//! A model can never answer: no tool argument counts, and what a modern client carries between
-//! question and answer is sealed. Whether a client may be asked at all is the pipeline's decision.
+//! A model can never answer: tool arguments do not count, and the state that a modern client
+//! carries between question and answer is sealed. The pipeline decides whether a client may be
+//! asked at all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,17 +26,17 @@ use conductor_gateway::pipeline::call::{Answered, AskClient, Call, ClientAnswer}
 use conductor_gateway::tools::catalog::Tool;
 
 const KEY: &str = "approve";
-/// Longest question; a longer one ends with the count of what is left out.
+/// Longest question; a longer one is truncated and ends with the number of omitted characters.
 const MAX_MESSAGE: usize = 2000;
 
-/// What is sealed: nothing a client could use, only which record to look at.
+/// The sealed state: only which record to look up, nothing that a client could use.
 #[derive(Serialize, Deserialize)]
 struct State {
     approval: String,
     nonce: String,
 }
 
-/// Who asked for what: the state of one call opens for no other.
+/// Binds the state to one call of one principal.
 pub struct Question {
     principal: String,
     arguments: Vec<u8>,
@@ -56,7 +57,7 @@ impl Question {
     }
 }
 
-/// A client of the older era: the form is shown while the call is held open.
+/// Legacy era: the form is shown while the call stays open.
 struct Dialog {
     out: mpsc::Sender<Outgoing>,
     wait: Duration,
@@ -167,7 +168,7 @@ fn shorten(message: String) -> String {
     kept
 }
 
-/// Gives the call its client's answer when it is the retry of one that asked.
+/// Adds the client's answer to a call that repeats one with a question.
 pub fn prepare(
     door: &McpDoor,
     call: &mut Call,
@@ -175,7 +176,7 @@ pub fn prepare(
     responses: Option<&BTreeMap<String, Value>>,
     era: Era,
 ) -> Result<(), ErrorData> {
-    // Answers without a question change nothing: the first call asks.
+    // An answer without a question changes nothing: the first call asks.
     let (Era::Modern, Some(state)) = (era, state) else { return Ok(()) };
     let catalog = door.studio().catalog();
     #[cfg(feature = "conformance")]
@@ -184,7 +185,7 @@ pub fn prepare(
     }
     let bound = Question::of(call).bound_to(catalog.get(&call.tool).map(|tool| tool.as_ref()));
     let opened: State = door.shared.seal.open_json_with(state, &bound).map_err(|_| bad_state())?;
-    // No answer yet, or not to our question: the same question again.
+    // No answer yet, or to another question: ask the same question again.
     let Some(answer) = responses.and_then(|it| it.get(KEY)) else { return Ok(()) };
     let yes = serde_json::from_value::<ElicitResult>(answer.clone())
         .is_ok_and(|result| verdict(&result) == ClientAnswer::Yes);
@@ -192,12 +193,12 @@ pub fn prepare(
     Ok(())
 }
 
-/// Forged, foreign, replayed or expired: all the same to the caller.
+/// The caller cannot distinguish forged, foreign, replayed and expired state.
 pub fn bad_state() -> ErrorData {
     ErrorData::invalid_params("Invalid requestState", None)
 }
 
-/// The store found that a sealed answer no longer counts.
+/// The store reports that a sealed answer is no longer valid.
 pub fn is_bad_state(error: &ToolError) -> bool {
     error.code == Code::PlanExpired && error.extras.more.get("request_state") == Some(&Value::Bool(false))
 }

@@ -1,15 +1,14 @@
-//! Which of the protocol's two eras a request belongs to. Read from each request, here and nowhere
-//! else.
+//! Determines which era of the protocol a request belongs to, from the request itself.
 //!
-//! *Legacy*: a handshake made the connection one client's. *Modern*: every request carries its own
-//! version and capabilities, and both may interleave on one connection.
+//! *Legacy*: a handshake binds the connection to one client. *Modern*: every request carries its
+//! own version and capabilities. Both may interleave on one connection.
 
 use rmcp::model::{ClientCapabilities, ClientRequest, ErrorCode, ErrorData, ProtocolVersion, ServerResult};
 
 use super::McpDoor;
 use super::methods::Cx;
 
-/// Newest first. HTTP+SSE of the oldest is not served, its messages are.
+/// Newest first. The HTTP+SSE transport of the oldest version is not served; its messages are.
 pub const SUPPORTED: [ProtocolVersion; 5] = [
     ProtocolVersion::V_2026_07_28,
     ProtocolVersion::V_2025_11_25,

@@ -1,5 +1,5 @@
-//! How the public suite's fixtures reach their client. In the fixture build only; nothing of the
-//! product talks back like this.
+//! Lets the fixtures of the public test suite reach their client. Compiled in the fixture build
+//! only; the product does not use it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ pub fn special(special: Special, meta: Option<MetaObject>) -> Result<CallToolRes
     }
 }
 
-/// The one fixture prompt that asks.
+/// The fixture prompt that asks the client.
 pub fn prompt_asks(
     name: &str,
     answered: bool,

@@ -1,6 +1,6 @@
-//! MCP over HTTP at `/mcp`: the SDK's service behind our guards, with a bound on its sessions.
+//! Serves MCP over HTTP at `/mcp`: the SDK's service behind our checks, with a limit of sessions.
 //!
-//! Not here: the listener, Host and Origin, which every route shares (`doors/http`).
+//! Not here: the listener, and the Host and Origin checks that all routes share (`doors/http`).
 
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -61,7 +61,7 @@ impl McpHttp {
             .with_json_response(true)
             .with_sse_keep_alive(Some(KEEP_ALIVE))
             .with_cancellation_token(shared.stop.child_token())
-            // A second belt: our own guard has looked at every header already.
+            // Defence in depth: our own guard has checked every header already.
             .with_allowed_hosts(authority.host_names())
             .enforce_origin_validation()
             .with_allowed_origins(authority.origins());
@@ -77,7 +77,7 @@ impl McpHttp {
         Self { service, sessions, tokens: Arc::clone(tokens), shared: Arc::clone(shared) }
     }
 
-    /// Token, method, size; then the SDK.
+    /// Checks token, method and size, then passes the request to the SDK.
     pub async fn handle(self: Arc<Self>, request: Request<Body>) -> Response {
         let Some(who) = self.tokens.check(request.headers(), "call") else {
             self.tokens.note_failure(&self.shared.studio).await;
@@ -95,13 +95,13 @@ impl McpHttp {
             Ok(body) => body,
             Err(refused) => return refused,
         };
-        // A session is its token's alone; to others it does not exist.
+        // A session belongs to its token; for other tokens it does not exist.
         let session: Option<SessionId> = session_of(&parts.headers);
         if session.as_ref().is_some_and(|id| !self.sessions.is_of(id, &who)) {
             return refuse(StatusCode::NOT_FOUND, "there is no such session");
         }
         parts.extensions.insert(Who::Token(who.clone()));
-        // The token is ours alone: nothing behind this line sees it.
+        // Remove the token, so that no later code sees it.
         parts.headers.remove(header::AUTHORIZATION);
         let Ok(response) = self.service.clone().call(Request::from_parts(parts, Full::new(body))).await;
         if session.is_none()
@@ -330,7 +330,7 @@ async fn notify(uris: Arc<Mutex<BTreeSet<String>>>, watch: Watch, gone: Cancella
     }
 }
 
-/// The SDK's sessions, at most [`MAX_SESSIONS`] of them: the one unused for longest makes room.
+/// The SDK's sessions, at most [`MAX_SESSIONS`]: a new one replaces the one unused for longest.
 pub struct CappedSessions {
     inner: LocalSessionManager,
     used: Mutex<Uses>,
@@ -351,7 +351,7 @@ struct Use {
 impl CappedSessions {
     fn new(idle: Duration) -> Self {
         let mut inner = LocalSessionManager::default();
-        // A model may think for a long time between two calls.
+        // A model may pause for a long time between two calls.
         inner.session_config = SessionConfig::default();
         inner.session_config.keep_alive = Some(idle);
         Self { inner, used: Mutex::default() }
@@ -376,7 +376,7 @@ impl CappedSessions {
         }
     }
 
-    /// Also true for one that is not known: the SDK says so.
+    /// Also true for an unknown session, which the SDK reports.
     fn is_of(&self, id: &SessionId, token: &str) -> bool {
         let used = self.used.lock();
         used.last.get(id).is_none_or(|it| it.owner.as_deref() == Some(token))

@@ -1,9 +1,6 @@
-//! The Unix socket: one daemon's door for every local client, by itself or behind the stdio proxy.
+//! Serves the Unix socket: local clients connect to it directly or through the stdio proxy.
 
-use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -11,7 +8,7 @@ use conductor_core::audit::record::EventName;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 
 use super::connection::{self, READ_CHUNK, Setup};
 use super::stdio_handoff::{BYE, Input, Target, receive_first};
@@ -19,64 +16,19 @@ use super::wire::LineError;
 use super::{McpDoor, Shared};
 use crate::doors::session::Who;
 use crate::release_memory::trim_soon;
-use conductor_hosts::descriptors::after_failed_accept;
+use conductor_hosts::system::listener::{Listener, Peer};
+use conductor_hosts::system::open_files::after_failed_accept;
 
-/// The kernel's limit for a socket's path, without its final zero.
-const MAX_PATH: usize = 107;
-
-/// The socket, and a second descriptor of it to see its end.
+/// The socket, and a second descriptor of it to detect its end.
 const PLAIN_DESCRIPTORS: usize = 2;
-/// Both ends that a proxy hands over, and a second descriptor of one.
+/// Both descriptors that a proxy hands over, and a second one to detect the end.
 const HANDED_DESCRIPTORS: usize = 3;
 
-#[derive(Debug, thiserror::Error)]
-pub enum BindError {
-    #[error(
-        "{path} is {length} bytes long and a socket's path may have {MAX_PATH}; set CONDUCTOR_HOME to a shorter folder"
-    )]
-    TooLong { path: PathBuf, length: usize },
-    #[error("{0} is served by another process; a second daemon on one home is refused")]
-    InUse(PathBuf),
-    #[error("{0} exists and is no socket; it is left alone, move it away")]
-    NotASocket(PathBuf),
-    #[error("{path}: {source}")]
-    Io { path: PathBuf, source: io::Error },
-}
-
-/// Makes the socket of a home. The folder is private before the socket exists, so there is no
-/// moment in which others could reach it.
-pub async fn bind(home: &Path, name: &str) -> Result<UnixListener, BindError> {
-    let path = home.join(name);
-    let fault = |source| BindError::Io { path: path.clone(), source };
-    let length = path.as_os_str().len();
-    if length > MAX_PATH {
-        return Err(BindError::TooLong { path, length });
-    }
-    std::fs::create_dir_all(home).map_err(fault)?;
-    std::fs::set_permissions(home, std::fs::Permissions::from_mode(0o700)).map_err(fault)?;
-    match std::fs::symlink_metadata(&path) {
-        Err(missing) if missing.kind() == io::ErrorKind::NotFound => {}
-        Err(other) => return Err(fault(other)),
-        Ok(there) if !there.file_type().is_socket() => return Err(BindError::NotASocket(path)),
-        Ok(_) => match UnixStream::connect(&path).await {
-            Ok(_) => return Err(BindError::InUse(path)),
-            // Nobody listens: what a killed daemon left behind.
-            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(&path).map_err(fault)?
-            }
-            Err(other) => return Err(fault(other)),
-        },
-    }
-    let listener = UnixListener::bind(&path).map_err(fault)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(fault)?;
-    Ok(listener)
-}
-
-/// What `status` tells of the socket.
+/// The counters of the socket for `status`.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub connected: AtomicUsize,
-    /// Peers of another uid, closed without a byte.
+    /// Connections of other users, closed without a byte.
     pub strangers: AtomicU64,
 }
 
@@ -88,28 +40,26 @@ impl Drop for Connected {
     }
 }
 
-/// Accepts until the daemon stops.
-pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally>) {
-    let ours = rustix::process::geteuid().as_raw();
+/// Accepts connections until the daemon stops.
+pub async fn serve(listener: Listener, shared: Arc<Shared>, tally: Arc<Tally>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = shared.stop.cancelled() => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(fault) => {
-                after_failed_accept(&fault).await;
+        let (stream, peer) = match accepted {
+            Ok(Some(accepted)) => accepted,
+            Ok(None) => {
+                tally.strangers.fetch_add(1, Ordering::Relaxed);
+                let recorded = shared.studio.audit.event(None, EventName::AuthFailed, json!({ "door": "socket" }));
+                tokio::spawn(recorded);
+                continue;
+            }
+            Err(error) => {
+                after_failed_accept(&error).await;
                 continue;
             }
         };
-        let uid = stream.peer_cred().map(|it| it.uid());
-        if uid.as_ref().ok() != Some(&ours) {
-            tally.strangers.fetch_add(1, Ordering::Relaxed);
-            let told = shared.studio.audit.event(None, EventName::AuthFailed, json!({ "door": "socket" }));
-            tokio::spawn(told);
-            continue;
-        }
         let before = tally.connected.fetch_add(1, Ordering::AcqRel);
         let connected = Connected(Arc::clone(&tally));
         let share = shared.descriptors.take(PLAIN_DESCRIPTORS);
@@ -120,20 +70,14 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
         };
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            serve_stream(&shared, Who::Uid(ours), stream).await;
+            serve_stream(&shared, Who::Uid(peer.uid), stream).await;
             drop((connected, share));
             trim_soon(&tokio::runtime::Handle::current());
         });
     }
-    // Nobody is there any more; what a killed daemon leaves behind is removed by the next.
-    if let Ok(address) = listener.local_addr()
-        && let Some(path) = address.as_pathname()
-    {
-        let _ = std::fs::remove_file(path);
-    }
 }
 
-/// Does not wait: a new socket has room for a line, and this one is closed right after.
+/// Does not wait: a new socket has room for a line, and it is closed right after.
 fn turn_away(stream: &UnixStream) {
     let line = LineError { code: -32603, message: "Too many connections", id: Value::Null }.to_line();
     let _ = rustix::net::send(stream, &line, rustix::net::SendFlags::DONTWAIT);
@@ -150,14 +94,15 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     if let Some(pid) = stream.peer_cred().ok().and_then(|it| it.pid()) {
         door.session.seat_peer(&shared.clients, pid);
     }
-    // Descriptors that came with anything but a hello, or that cannot be driven, are closed, and
-    // the line is answered as any other.
+    // Descriptors that came with another line than a hello, or that cannot be driven, are closed,
+    // and the line is answered like any other.
     if let Some(ends) = ends
         && let Some(hello) = proxy_hello(&first)
         && let Some(_share) = shared.descriptors.take(HANDED_DESCRIPTORS)
         && let Ok((input, output, watched)) = ends.drive()
     {
-        return serve_handed(door, stream, &hello, input, output, watched).await;
+        // Boxed, so that a plain connection does not reserve room for it.
+        return Box::pin(serve_handed(door, stream, &hello, input, output, watched)).await;
     }
     let mut setup = Setup::new(shared.studio.settings().mcp.max_message_bytes);
     setup.first = first;
@@ -168,15 +113,15 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     connection::serve(door, read, write, setup).await;
 }
 
-/// The line that descriptors may come with.
+/// The line that may carry descriptors.
 fn proxy_hello(line: &[u8]) -> Option<Value> {
     let line = line.strip_suffix(b"\n")?;
     let hello: Value = serde_json::from_slice(line).ok()?;
     (hello.get("method") == Some(&Value::from("conductor.hello"))).then_some(hello)
 }
 
-/// Speaks with a proxy's client directly. The socket to the proxy carries the answer to its hello,
-/// and one line at the end.
+/// Serves a proxy's client directly. The socket to the proxy carries the answer to its hello, and
+/// one line at the end.
 async fn serve_handed(
     door: Arc<McpDoor>,
     mut proxy: UnixStream,
@@ -227,7 +172,7 @@ async fn serve_handed(
     }
 }
 
-/// The kernel reports a hang-up once neither direction is open.
+/// The kernel reports a hang-up when both directions are closed.
 fn hung_up(fd: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(fd, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,5 +1,5 @@
-//! A reply as each dialect shows it. Value and text come from one place, because the protocol plans
-//! to rework the pair.
+//! Renders a reply for each dialect. Value and text are made in one place, because the protocol
+//! plans to change this pair.
 
 use conductor_core::error::{Code, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use conductor_gateway::pipeline::call::{Content, Output};
 
-/// What a tool gave, its own error results included.
+/// The result of a tool, including its own error results.
 pub fn success(output: Output) -> CallToolResult {
     let (structured, is_error) = (output.is_structured(), output.is_error);
     let (value, text, blocks) = output.into_parts();
@@ -24,7 +24,7 @@ pub fn failure(error: &ToolError) -> CallToolResult {
     result
 }
 
-/// The one failure of a tool call that is a protocol error: there is no such tool.
+/// The only tool failure that is a protocol error: an unknown tool.
 pub fn unknown_tool(error: &ToolError) -> ErrorData {
     ErrorData::invalid_params(
         error.message.clone(),
@@ -32,7 +32,7 @@ pub fn unknown_tool(error: &ToolError) -> ErrorData {
     )
 }
 
-/// The bare value of the direct dialect; blocks that are not text stand beside it.
+/// The bare value of the direct dialect, with blocks that are not text in a separate member.
 pub fn direct_success(output: Output) -> Value {
     let is_error = output.is_error;
     let (mut value, _, blocks) = output.into_parts();
@@ -55,7 +55,7 @@ pub fn direct_failure(error: &ToolError) -> ErrorData {
     ErrorData::new(ErrorCode(error.direct_number()), error.message.clone(), Some(error.to_wire()))
 }
 
-/// A failed read of a resource: the object that tools put into their result is in `data`.
+/// A failed read of a resource: `data` contains the object that tools put into their result.
 pub fn resource_failure(uri: &str, error: &ToolError) -> ErrorData {
     let mut data = error.to_wire();
     data["uri"] = uri.into();
@@ -80,7 +80,7 @@ pub fn resource_failure(uri: &str, error: &ToolError) -> ErrorData {
     }
 }
 
-/// What a read gives: the value as text, or the blocks of a tool whose value they are.
+/// The contents of a read: the value as text, or the blocks of a tool that returns blocks.
 pub fn resource_contents(uri: &str, mime: &str, output: Output) -> Vec<ResourceContents> {
     let (_, text, blocks) = output.into_parts();
     let picture = blocks.into_iter().find_map(|block| match block {

@@ -1,7 +1,7 @@
-//! `conductor mcp setup`: puts the server into an AI client's configuration file, without harming
-//! anything else in it.
+//! `conductor mcp setup`: adds the server to an AI client's configuration file, and changes nothing
+//! else in it.
 //!
-//! Not here: printing and exit codes (`cli`). A file that is not strict JSON is never touched; the
+//! Not here: printing and exit codes (`cli`). A file that is not strict JSON is not changed; the
 //! caller prints the snippet instead.
 
 use std::io::{self, Write as _};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 
 const NAME: &str = "conductor";
 
@@ -44,7 +44,7 @@ impl Client {
         Self::ALL.into_iter().find(|client| client.as_str() == text)
     }
 
-    /// Where this client keeps its servers; absent for those that have no file of their own.
+    /// The file with the servers of this client; absent for clients without such a file.
     pub fn file(self, places: &Places) -> Option<PathBuf> {
         match self {
             Self::ClaudeDesktop => places.app_data.as_ref().map(|it| it.join("Claude/claude_desktop_config.json")),
@@ -65,7 +65,7 @@ impl Client {
         }
     }
 
-    /// `program` is absolute: programs with windows have no PATH.
+    /// `program` is absolute, because desktop programs often have no PATH.
     fn entry(self, program: &Path) -> Value {
         let mut entry = Map::new();
         if self == Self::VsCode {
@@ -76,14 +76,14 @@ impl Client {
         Value::Object(entry)
     }
 
-    /// What a person pastes where we do not write.
+    /// The text that a person pastes where we do not write.
     pub fn snippet(self, program: &Path) -> String {
         let whole = json!({ self.root(): { NAME: self.entry(program) } });
         serde_json::to_string_pretty(&whole).unwrap_or_default()
     }
 }
 
-/// The folders a client's file may lie in, read from the environment by the caller.
+/// The folders that may contain a client's file, read from the environment by the caller.
 #[derive(Debug, Clone)]
 pub struct Places {
     pub user_home: Option<PathBuf>,
@@ -112,7 +112,7 @@ pub enum Done {
     Written {
         file: PathBuf,
     },
-    /// Everything was there already.
+    /// The entry was there already.
     Unchanged {
         file: PathBuf,
     },
@@ -132,7 +132,7 @@ pub enum SetupError {
     Io { file: PathBuf, source: io::Error },
 }
 
-/// Adds or updates our entry, keeping every other key and its order.
+/// Adds or updates our entry, and keeps every other key and the order.
 pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, SetupError> {
     let Some(file) = client.file(places) else { return Ok(Done::NoFile) };
     let fault = |source| SetupError::Io { file: file.clone(), source };
@@ -164,12 +164,12 @@ pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, Se
     }
     let mut text = serde_json::to_string_pretty(&whole).unwrap_or_default();
     text.push('\n');
-    // Dotfiles may be links to where they are kept; those stay links.
-    atomic_file::replace(&RealDisk, &file, text.as_bytes(), 0o644, &std::process::id().to_string()).map_err(fault)?;
+    // Configuration files may be symbolic links; they stay links.
+    atomic_file::replace(&file, text.as_bytes(), 0o644, &std::process::id().to_string()).map_err(fault)?;
     Ok(Done::Written { file })
 }
 
-/// Once: a second run must not overwrite what the file was before us.
+/// Only once: a second run must not overwrite the backup of the original file.
 fn back_up(file: &Path, text: &str) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(".before-conductor");
@@ -240,7 +240,7 @@ mod tests {
         );
         let backup = places.user_home.as_ref().map(|it| it.join(".cursor/mcp.json.before-conductor")).expect("a path");
         assert_eq!(std::fs::read_to_string(&backup).ok().as_deref(), Some(before));
-        // The backup is of the file before us, also after a later change.
+        // The backup is the original file, also after a later change.
         apply(Client::Cursor, &places, Path::new("/opt/conductor")).expect("written");
         assert_eq!(std::fs::read_to_string(&backup).ok().as_deref(), Some(before));
         let left: Vec<_> = std::fs::read_dir(places.user_home.as_ref().map(|it| it.join(".cursor")).expect("a path"))

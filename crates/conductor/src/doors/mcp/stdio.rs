@@ -1,8 +1,9 @@
-//! `conductor mcp start`: a thin process between a client's pipes and the daemon's socket.
+//! `conductor mcp start`: a small process between the pipes of a client and the socket of the
+//! daemon.
 //!
-//! It hands its own input and output to the daemon with its hello and then only waits; where the
-//! daemon cannot take them, it copies bytes both ways. stdout belongs to the protocol; what a
-//! person should read goes to the given sink. Not here: anything about a message.
+//! It passes its own input and output to the daemon with its hello, and then only waits. If the
+//! daemon cannot take them, it copies bytes both ways. stdout belongs to the protocol; messages for
+//! a person go to the given sink. Not here: the content of messages.
 
 use std::future::Future;
 use std::io;
@@ -16,20 +17,20 @@ use tokio::net::UnixStream;
 
 use super::stdio_handoff::{self, BYE, Ends, Input, Target};
 
-/// How long a daemon may take to open its socket.
+/// How long a daemon may take to open its socket after it was started.
 const START_PATIENCE: Duration = Duration::from_secs(5);
-/// How long replies may take after the client has said all it had to say.
+/// How long replies may take after the client has closed its input.
 const DRAIN: Duration = Duration::from_secs(15);
 const DRAIN_AFTER_SIGNAL: Duration = Duration::from_secs(1);
 const COPY_BUFFER: usize = 64 * 1024;
 
-/// How the process ends.
+/// The result of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Done,
-    /// The daemon is not there, or went away.
+    /// The daemon did not start, or has gone away.
     Lost,
-    /// The daemon refused the hello: a toolset that does not exist.
+    /// The daemon refused the hello: an unknown toolset.
     Usage,
 }
 
@@ -43,10 +44,10 @@ impl Exit {
     }
 }
 
-/// What the daemon is asked for.
+/// The first line to the daemon.
 #[derive(Debug, Clone, Default)]
 pub struct Hello {
-    /// Absent: as configured.
+    /// Absent: as in the configuration.
     pub tools: Option<Vec<String>>,
     pub tool_names: Option<String>,
 }
@@ -68,8 +69,8 @@ impl Hello {
     }
 }
 
-/// Opens the socket, starting a daemon when none listens. Two proxies at once end with one daemon:
-/// the second to bind refuses, and both find the first.
+/// Connects to the socket, and starts a daemon if none listens. If two proxies start one at the
+/// same time, the second daemon refuses to run, and both connect to the first.
 async fn connect(socket: &Path, start_daemon: impl FnOnce() -> io::Result<()>) -> io::Result<UnixStream> {
     let absent = |fault: &io::Error| matches!(fault.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
     match UnixStream::connect(socket).await {
@@ -91,7 +92,7 @@ async fn connect(socket: &Path, start_daemon: impl FnOnce() -> io::Result<()>) -
     }
 }
 
-/// Reads exactly one line; bytes that came with it belong to the client.
+/// Reads exactly one line; bytes after it belong to the client.
 async fn read_line(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     loop {
@@ -105,7 +106,7 @@ async fn read_line(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     }
 }
 
-/// Runs the proxy to its end. `say` takes lines for a person; `signal` resolves when the process
+/// Runs the proxy to its end. `say` prints lines for a person; `signal` resolves when the process
 /// should stop.
 pub async fn run(
     socket: &Path,
@@ -152,15 +153,15 @@ pub async fn run(
     copy(stream, early, signal, stdio_handoff::input(stdin), stdio_handoff::output(stdout), say).await
 }
 
-/// The daemon speaks with the client itself. It says goodbye when it is done; a connection that
-/// ends without that broke.
+/// Waits while the daemon serves the client directly. The daemon sends a last line when it is done;
+/// a connection that ends without it has broken.
 async fn wait(
     mut stream: UnixStream,
     mut heard: Vec<u8>,
     signal: impl Future<Output = ()>,
     say: &dyn Fn(&str),
 ) -> Exit {
-    // One line and no more is ever sent here.
+    // At most one line arrives here.
     const MOST: u64 = 64;
     let mut to_end = async |stream: &mut UnixStream| {
         let _ = stream.take(MOST).read_to_end(&mut heard).await;
@@ -176,7 +177,7 @@ async fn wait(
         }
         () = signal => {}
     }
-    // Half-closed: the daemon takes nothing more from the client and finishes what it was asked.
+    // Half-closed: the daemon reads no more from the client and finishes running requests.
     let _ = stream.shutdown().await;
     let _ = tokio::time::timeout(DRAIN_AFTER_SIGNAL, stream.read_to_end(&mut Vec::new())).await;
     Exit::Done
@@ -195,7 +196,7 @@ async fn copy(
         let copied =
             tokio::io::copy_buf(&mut tokio::io::BufReader::with_capacity(COPY_BUFFER, &mut input), &mut to_daemon)
                 .await;
-        // Half-closed: the daemon finishes what it was asked.
+        // Half-closed: the daemon finishes running requests.
         let _ = to_daemon.shutdown().await;
         copied.is_ok()
     };
@@ -212,8 +213,8 @@ async fn copy(
     };
     tokio::pin!(up, down, signal);
     let drain = tokio::select! {
-        // The daemon closed while the client still had something to say. No silent reconnect: a
-        // handshake would be lost.
+        // The daemon closed while the client was still connected. Do not reconnect: the handshake
+        // would be lost.
         _ = &mut down => {
             say("conductor: the daemon closed the connection");
             return Exit::Lost;

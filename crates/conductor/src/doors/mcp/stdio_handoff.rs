@@ -1,9 +1,9 @@
-//! The two descriptors a client speaks through: what they are, how they are driven, and how they
-//! change hands.
+//! Handles the two descriptors of a client: their kind, how they are driven, and how they are
+//! handed over.
 //!
-//! Node gives its children socket pairs, most others FIFOs; both can be waited for. Anything else
-//! (a terminal, a file) is read by a thread that blocks, and cannot be handed over. Not here: what
-//! is said through them.
+//! Node gives its children socket pairs, most others give FIFOs; both can be polled. Others (a
+//! terminal, a file) are read by a blocking thread and cannot be handed over. Not here: the
+//! messages.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,10 +21,10 @@ use tokio::net::unix::pipe;
 pub type Input = Box<dyn AsyncRead + Unpin + Send>;
 pub type Target = Box<dyn AsyncWrite + Unpin + Send>;
 
-/// What the daemon writes to the proxy once the client has its last reply.
+/// The line that the daemon sends to the proxy after the client's last reply.
 pub const BYE: &[u8] = b"conductor.bye\n";
 
-/// A client's own descriptors, both of a kind that can be waited for.
+/// A client's descriptors, both of a kind that can be polled.
 #[derive(Debug)]
 pub struct Ends {
     input: OwnedFd,
@@ -63,22 +63,21 @@ fn kind(fd: BorrowedFd<'_>) -> Kind {
 }
 
 impl Ends {
-    /// Copies of both for somebody else to drive, where both can be.
+    /// Copies of both, for another process to drive, if both can be polled.
     pub fn of(stdin: BorrowedFd<'_>, stdout: BorrowedFd<'_>) -> Option<Self> {
         Some(Self { input: own(stdin, Way::In)?, output: own(stdout, Way::Out)? })
     }
 
-    /// Drives both here; with them comes a copy of the output, to ask whether anybody listens.
-    /// Fails when one is not what it was said to be: the peer of a socket may send any descriptor
-    /// it has.
+    /// Drives both here, with a copy of the output to check whether the client still reads. Fails
+    /// when one is of another kind than claimed: the peer of a socket may send any descriptor.
     pub fn drive(self) -> io::Result<(Input, Target, OwnedFd)> {
         let watched = self.output.try_clone()?;
         Ok((input_from(self.input)?, output_from(self.output)?, watched))
     }
 }
 
-/// A description of our own where there is a way to have one: the non-blocking flag must not leak
-/// into whoever shares the pipe.
+/// Opens a separate file description where possible, so that the non-blocking flag does not affect
+/// other users of the pipe.
 fn own(fd: BorrowedFd<'_>, way: Way) -> Option<OwnedFd> {
     match kind(fd) {
         Kind::Fifo => reopen(fd, way).ok(),
@@ -118,7 +117,7 @@ fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
     UnixStream::from_std(stream)
 }
 
-/// Drives a descriptor here, by a thread that blocks where nothing better is possible.
+/// Drives a descriptor here, with a blocking thread if it cannot be polled.
 pub fn input(fd: BorrowedFd<'_>) -> Input {
     own(fd, Way::In).and_then(|fd| input_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdin()))
 }
@@ -127,8 +126,8 @@ pub fn output(fd: BorrowedFd<'_>) -> Target {
     own(fd, Way::Out).and_then(|fd| output_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdout()))
 }
 
-// What one system does in the call itself another leaves to us: a broken pipe is no signal in a
-// Rust program anyway, and descriptors are kept from children one by one.
+// Linux sets these flags in the call; elsewhere we set them afterwards. A broken pipe raises no
+// signal in a Rust program.
 #[cfg(target_os = "linux")]
 const SEND: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(not(target_os = "linux"))]
@@ -140,12 +139,12 @@ const RECEIVE: RecvFlags = RecvFlags::empty();
 
 fn keep_from_children(fd: &OwnedFd) {
     if RECEIVE.is_empty() {
-        // Fails on what is no descriptor, and this is one.
+        // Fails only for an invalid descriptor, and this one is valid.
         let _ = rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC);
     }
 }
 
-/// Sends one line, and both descriptors with it.
+/// Sends one line together with both descriptors.
 pub async fn send_with(stream: &UnixStream, line: &[u8], ends: Ends) -> io::Result<()> {
     let sent = stream
         .async_io(Interest::WRITABLE, || {
@@ -156,12 +155,12 @@ pub async fn send_with(stream: &UnixStream, line: &[u8], ends: Ends) -> io::Resu
             Ok(rustix::net::sendmsg(stream, &[IoSlice::new(line)], &mut rights, SEND)?)
         })
         .await?;
-    // The socket is empty and the line is short: the kernel takes it whole.
+    // The socket is empty and the line is short, so the kernel takes it at once.
     if sent == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// The first bytes of a connection, and the descriptors that came with them. None of either: the
-/// peer has nothing to say.
+/// The first bytes of a connection, and the descriptors that came with them. Both empty when the
+/// peer closed.
 pub async fn receive_first(stream: &UnixStream, most: usize) -> io::Result<(Vec<u8>, Option<Ends>)> {
     stream
         .async_io(Interest::READABLE, || {
@@ -170,7 +169,7 @@ pub async fn receive_first(stream: &UnixStream, most: usize) -> io::Result<(Vec<
             let mut rights = RecvAncillaryBuffer::new(&mut space);
             let got = rustix::net::recvmsg(stream, &mut [IoSliceMut::new(&mut bytes)], &mut rights, RECEIVE)?;
             bytes.truncate(got.bytes);
-            // What is not taken here is closed.
+            // Descriptors that are not taken here are closed.
             let mut fds = rights
                 .drain()
                 .filter_map(|message| if let RecvAncillaryMessage::ScmRights(fds) = message { Some(fds) } else { None })

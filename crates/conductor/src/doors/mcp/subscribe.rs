@@ -1,7 +1,7 @@
 //! Subscriptions: which client is notified of which change, and how often.
 //!
 //! Not here: what changed (`studio::hub`). List changes within a window give one message at its
-//! end; a URI is announced at most four times a second, its last change always.
+//! end; a URI is announced at most four times a second, and its last change always.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use super::McpDoor;
 use super::methods::{self, Answer, Cx, Outgoing};
 
 use conductor_gateway::studio::Studio;
-use conductor_gateway::studio::hub::Change;
+use conductor_gateway::studio::events::{Change, Event, Listener};
 
 const LIST_WINDOW_US: u64 = 100_000;
 const URI_WINDOW_US: u64 = 250_000;
@@ -28,7 +28,7 @@ const MAX_LISTENS: usize = 16;
 const MAX_SUBSCRIPTIONS: usize = 256;
 const MAX_URI: usize = 2048;
 
-/// When each announced change is due. Pure: time is a parameter, in microseconds.
+/// When each announcement is due. Pure: time is a parameter, in microseconds.
 #[derive(Debug, Default)]
 pub struct Announcements {
     due: BTreeMap<Change, u64>,
@@ -52,7 +52,7 @@ impl Announcements {
     pub fn take(&mut self, now: u64) -> Vec<Change> {
         let due: Vec<Change> =
             self.due.iter().filter(|(_, at)| **at <= now).map(|(change, _)| change.clone()).collect();
-        // What was announced longer ago than its window says nothing about the next announcement.
+        // An announcement older than its window does not delay the next one.
         self.last.retain(|_, last| *last + URI_WINDOW_US > now);
         for change in &due {
             self.due.remove(change);
@@ -64,26 +64,27 @@ impl Announcements {
     }
 }
 
-/// One listener's stream of announcements.
+/// The stream of announcements of one listener.
 pub struct Watch {
     studio: Arc<Studio>,
-    changes: tokio::sync::broadcast::Receiver<Change>,
+    events: Listener,
     announcements: Announcements,
 }
 
-/// What comes out of a [`Watch`].
+/// An item of a [`Watch`].
 pub enum News {
     Changes(Vec<Change>),
-    /// Some were lost: everything watched may have changed.
+    /// Some changes were lost: everything watched may have changed.
     Lagged,
 }
 
 impl Watch {
     pub fn new(studio: &Arc<Studio>) -> Self {
-        Self { studio: Arc::clone(studio), changes: studio.hub.listen(), announcements: Announcements::default() }
+        let events = studio.events.listen(Event::is_change);
+        Self { studio: Arc::clone(studio), events, announcements: Announcements::default() }
     }
 
-    /// Names of documents are in addresses, and a secret may be such a name.
+    /// Addresses contain names of documents, and such a name may be a secret.
     fn clean(&self, change: &mut Change) {
         if let Change::Uri(uri) = change
             && let std::borrow::Cow::Owned(clean) = self.studio.scrubber.text(uri)
@@ -92,7 +93,7 @@ impl Watch {
         }
     }
 
-    /// Waits for the next announcements among those `wanted`. Absent once the studio is gone.
+    /// Waits for the next announcements among those `wanted`. `None` when the studio is gone.
     pub async fn next(&mut self, wanted: impl Fn(&Change) -> bool) -> Option<News> {
         loop {
             let now = self.studio.clock.now().0;
@@ -103,8 +104,8 @@ impl Watch {
             }
             let wake = self.announcements.next();
             tokio::select! {
-                change = self.changes.recv() => match change {
-                    Ok(change) if wanted(&change) => self.announcements.note(change, self.studio.clock.now().0),
+                event = self.events.recv() => match event {
+                    Ok(Event::Changed(change)) if wanted(&change) => self.announcements.note(change, self.studio.clock.now().0),
                     Ok(_) => {}
                     Err(RecvError::Lagged(_)) => return Some(News::Lagged),
                     Err(RecvError::Closed) => return None,
@@ -300,7 +301,7 @@ mod tests {
     }
 
     proptest! {
-        /// No change is lost: after the last one there is an announcement at or after it.
+        /// No change is lost: an announcement follows at or after the last one.
         #[test]
         fn the_last_change_is_always_announced(times in prop::collection::vec(0u64..2_000_000, 1..60)) {
             let mut times = times;

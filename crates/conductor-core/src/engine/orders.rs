@@ -1,0 +1,211 @@
+//! Everything that changes the engine apart from events and deadlines: the mode, a new
+//! configuration, devices and ports that come and go, panic, and messages sent by tools.
+
+use super::continuous::State;
+use super::effect::{Effect, MappingRef};
+use super::ledger::{Held, Owner};
+use super::trace::Outcome;
+use super::{Engine, PanicReport, Reading, Timer, UnknownMode};
+use crate::config::Config;
+use crate::event::{Body, DeviceSlot, Event, Micros, Taint};
+use crate::mapping::Target;
+use crate::mapping::table::{CompiledTarget, ModeIndex, Row, Slots, Tables};
+use crate::timer::Timers;
+use std::sync::Arc;
+
+impl Engine {
+    /// Switches the mode. `by` is the taint of the caller.
+    pub fn switch_mode(
+        &mut self,
+        name: &str,
+        by: Taint,
+        now: Micros,
+        out: &mut Vec<Effect>,
+    ) -> Result<ModeIndex, UnknownMode> {
+        self.advance(now, out);
+        let Some(mode) = self.tables.mode_named(name) else {
+            let known = self.tables.mode_names.iter().map(|it| it.to_string()).collect();
+            return Err(UnknownMode { asked: name.to_owned(), known });
+        };
+        self.enter_mode(mode, by);
+        Ok(mode)
+    }
+
+    pub(super) fn enter_mode(&mut self, mode: ModeIndex, by: Taint) {
+        if mode == self.mode {
+            return;
+        }
+        self.mode_by = by;
+        self.mode = mode;
+        self.counters.mode_changes += 1;
+        self.bindings.iter_mut().for_each(State::rearm);
+    }
+
+    /// Replaces the configuration. Pending gestures are cancelled; notes and keys stay held only
+    /// where their mapping is unchanged.
+    pub fn reload(&mut self, config: &Config, slots: &mut Slots, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        self.with_gestures(|gestures, cx| gestures.cancel_pending(cx));
+        self.act_on_found(out);
+        let old = Arc::clone(&self.tables);
+        let new = Arc::new(Tables::compile(config, slots));
+        let unchanged = |mapping: &MappingRef| match (find_row(&old, mapping), find_row(&new, mapping)) {
+            (Some(before), Some(after)) => before.written == after.written,
+            (Some(_), None) | (None, Some(_)) | (None, None) => false,
+        };
+        self.ledger.end_mappings(unchanged, out);
+        self.runs.cancel_all(&mut self.timers);
+        self.timers.retain(|timer| match timer {
+            // Notes with a duration still end on time. The timer of an entry that has ended does
+            // nothing.
+            Timer::NoteEnd(_) => true,
+            Timer::Gesture(_) | Timer::Run { .. } | Timer::Flush(_) | Timer::StickRepeat { .. } => false,
+        });
+        self.flush_all(out);
+        let name = Arc::clone(old.mode_name(self.mode));
+        self.trace.resize(new.advanced.trace_buffer_size as usize);
+        self.tables = new;
+        self.shown.clear();
+        self.fresh_states();
+        let mode = self.tables.mode_named(&name).unwrap_or(self.tables.default_mode);
+        self.counters.mode_changes += u64::from(self.tables.mode_name(mode) != &name);
+        self.mode = mode;
+    }
+
+    /// The device is gone: everything it holds ends, everything it has started is cancelled.
+    pub fn device_lost(&mut self, device: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        self.let_go(device, out);
+        self.facts.connected.remove(&device.0);
+        let state = self.device(device);
+        state.assembler.reset();
+        state.last = None;
+        state.axes = [0.0; 4];
+    }
+
+    /// The device is connected again.
+    pub fn device_back(&mut self, device: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        self.facts.connected.insert(device.0);
+        self.bindings.iter_mut().for_each(State::rearm);
+    }
+
+    /// Mutes or unmutes a device. Muting releases everything it holds.
+    pub fn set_muted(&mut self, device: DeviceSlot, muted: bool, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        if muted {
+            self.let_go(device, out);
+        }
+        self.device(device).muted = Some(muted);
+    }
+
+    fn let_go(&mut self, device: DeviceSlot, out: &mut Vec<Effect>) {
+        self.with_gestures(|gestures, cx| gestures.drop_device(device, cx));
+        self.act_on_found(out);
+        self.ledger.end_source(device, out);
+        for memory in self.memories.iter_mut() {
+            memory.retain(|it| it.device != device);
+        }
+        self.timers.retain(|timer| !matches!(timer, Timer::StickRepeat { device: it, .. } if *it == device));
+    }
+
+    /// The output port is gone.
+    pub fn output_lost(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        // A lost port is found by the next scan at the latest.
+        let unnoticed_us = (u64::from(self.tables.advanced.scan_interval_ms) * 2 + 1000) * 1000;
+        self.ledger.port_lost(port, unnoticed_us);
+    }
+
+    /// Sends the ends that were due while the port was closed.
+    pub fn output_back(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        self.ledger.port_back(port, out);
+        self.selected.retain(|it| it.0 != port);
+    }
+
+    /// Cancels every timer and running action and ends everything held. The owner then silences
+    /// every open output.
+    pub fn panic(&mut self, now: Micros, out: &mut Vec<Effect>) -> PanicReport {
+        self.advance(now, out);
+        self.with_gestures(|gestures, cx| gestures.cancel_pending(cx));
+        self.act_on_found(out);
+        let actions_cancelled = self.runs.cancel_all(&mut self.timers);
+        self.timers = Timers::default();
+        for state in &mut self.bindings {
+            state.pending = None;
+            state.flush = None;
+        }
+        let released = self.ledger.end_all(out);
+        PanicReport { notes_released: released.notes, keys_released: released.keys, actions_cancelled }
+    }
+
+    /// Records a message of a tool: its notes end with its connection, and a copy that comes back
+    /// is recognised.
+    pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
+        self.sent_without_hand(message, now);
+        self.hold(connection, port, message, Taint::Tool, now);
+    }
+
+    /// Records the notes of a connection, so that they end with it.
+    pub fn hold_for(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
+        self.hold(connection, port, message, Taint::Clean, now);
+    }
+
+    fn hold(&mut self, connection: u64, port: DeviceSlot, message: &Body, taint: Taint, now: Micros) {
+        self.set_now(now);
+        if let Body::NoteOn { channel, note, .. } = message {
+            let held = Held::Note { port, channel: *channel, note: *note };
+            self.ledger.enter(Owner::Tool(connection), None, None, held, taint);
+        } else if let Body::NoteOff { channel, note, .. } = message {
+            self.ledger.take_note(port, *channel, *note);
+            self.ledger.note_end(Held::Note { port, channel: *channel, note: *note });
+        }
+    }
+
+    /// A connection ended: its notes end.
+    pub fn tool_gone(&mut self, connection: u64, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        self.ledger.end_tool(connection, out);
+    }
+
+    /// Records a message that no hand caused: wherever it comes back, it does not count as a hand.
+    pub fn sent_without_hand(&mut self, message: &Body, now: Micros) {
+        self.set_now(now);
+        self.returns.note_sent(self.now, message);
+    }
+
+    /// Records a light that was sent. An echo by the device does not count as a hand, nor does a
+    /// copy over a cable where a tool was the cause. A light that follows a hand is not recorded:
+    /// the hand may press the same pad again.
+    pub fn shown(&mut self, port: DeviceSlot, message: &Body, by: Taint, now: Micros) {
+        self.set_now(now);
+        self.guard(port, message);
+        if by != Taint::Clean {
+            self.returns.note_sent(self.now, message);
+        }
+    }
+
+    /// Counts and traces an event that is not an input.
+    pub fn passed_over(&mut self, event: &Event, reason: &'static str) {
+        self.counters.events += 1;
+        self.now = self.now.max(event.at);
+        self.note_outcome(event, "", Outcome::NoMatch, reason);
+    }
+
+    /// Takes a parameter value read from Live. If it was moved elsewhere, takeover starts again and
+    /// a relative knob continues from there.
+    pub fn live_parameter_read(&mut self, path: &str, reading: Reading) {
+        for (binding, state) in self.tables.bindings.iter().zip(&mut self.bindings) {
+            let here = |it: &CompiledTarget| matches!(&*it.spec, Target::LiveParameter { path: own } if own == path);
+            if binding.targets.iter().any(here) {
+                state.read = reading.before_out(&binding.spec.glue);
+            }
+        }
+    }
+}
+
+fn find_row<'a>(tables: &'a Tables, mapping: &MappingRef) -> Option<&'a Row> {
+    let mode = tables.mode_named(&mapping.mode);
+    tables.rows.iter().find(|it| it.id == mapping.id && it.mode == mode)
+}

@@ -1,0 +1,17 @@
+//! The crate from outside: one binary, one module per concern.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+mod config_faults;
+mod config_held;
+mod config_load;
+mod config_plan;
+mod config_schema;
+mod config_tutorial;
+mod engine_properties;
+mod explain;
+mod feedback;
+mod generate;
+mod learn;
+mod sim;
+mod taint;

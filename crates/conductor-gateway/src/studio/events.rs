@@ -1,0 +1,184 @@
+//! Events of the studio on one channel: changes that clients watch, approval requests, calls,
+//! circuit breakers, plugins and checkpoints of the audit log.
+//!
+//! Senders do not know the listeners. Each listener names the events it wants. A listener that
+//! falls behind loses the oldest events, gets their number, and must treat everything it watches as
+//! changed. Events hold ids, names, results and times, never an argument or an output.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use conductor_core::audit::Head;
+use conductor_core::error::{AuditResult, Code};
+use conductor_core::pending::Record;
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use uuid::Uuid;
+
+use crate::audit_log::head_value;
+
+/// Events that may wait for a slow listener.
+const BACKLOG: usize = 1024;
+
+/// A list of the catalog, or a resource, that is no longer what a client read.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Change {
+    Tools,
+    Resources,
+    Prompts,
+    Uri(Arc<str>),
+}
+
+#[derive(Debug, Clone)]
+pub enum Event {
+    Changed(Change),
+    ApprovalAsked(Arc<Record>),
+    /// Allowed, denied, expired or stale.
+    ApprovalDecided(Uuid),
+    CallStarted {
+        call: Uuid,
+        tool: String,
+        principal: String,
+    },
+    CallEnded {
+        call: Uuid,
+        tool: String,
+        principal: String,
+        result: AuditResult,
+        code: Option<Code>,
+        duration_ms: u64,
+    },
+    CircuitChanged {
+        tool: String,
+        target: Option<String>,
+        state: &'static str,
+    },
+    PluginChanged {
+        plugin: String,
+        status: Value,
+    },
+    AuditCheckpoint(Head),
+}
+
+impl Event {
+    pub fn is_change(&self) -> bool {
+        matches!(self, Self::Changed(_))
+    }
+
+    pub fn is_approval(&self) -> bool {
+        matches!(self, Self::ApprovalAsked(_) | Self::ApprovalDecided(_))
+    }
+
+    /// Name and data for an observer; none for changes, which only clients that watch need.
+    pub fn observed(&self) -> Option<(&'static str, Value)> {
+        Some(match self {
+            Self::Changed(_) => return None,
+            Self::ApprovalAsked(record) => (
+                "approval.pending",
+                json!({
+                    "id": record.id.to_string(), "short": record.short, "tool": record.tool, "tier": record.tier,
+                    "principal": record.principal.to_string(),
+                }),
+            ),
+            Self::ApprovalDecided(id) => ("approval.decided", json!({ "id": id.to_string() })),
+            Self::CallStarted { call, tool, principal } => {
+                ("tool.start", json!({ "call": call.to_string(), "tool": tool, "principal": principal }))
+            }
+            Self::CallEnded { call, tool, principal, result, code, duration_ms } => (
+                "tool.complete",
+                json!({
+                    "call": call.to_string(), "tool": tool, "principal": principal, "result": result.as_str(), "code": code,
+                    "duration_ms": duration_ms,
+                }),
+            ),
+            Self::CircuitChanged { tool, target, state } => {
+                ("circuit.changed", json!({ "tool": tool, "target": target, "state": state }))
+            }
+            Self::PluginChanged { plugin, status } => ("plugin.changed", json!({ "plugin": plugin, "status": status })),
+            Self::AuditCheckpoint(head) => ("audit.checkpoint", head_value(head)),
+        })
+    }
+}
+
+pub struct Events {
+    channel: broadcast::Sender<Event>,
+    observers: Arc<AtomicUsize>,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { channel: broadcast::channel(BACKLOG).0, observers: Arc::default() }
+    }
+}
+
+impl Events {
+    pub fn send(&self, event: Event) {
+        // Without listeners the event is dropped.
+        let _ = self.channel.send(event);
+    }
+
+    pub fn changed(&self, change: Change) {
+        self.send(Event::Changed(change));
+    }
+
+    pub fn uri_changed(&self, uri: &str) {
+        self.changed(Change::Uri(uri.into()));
+    }
+
+    /// Sends an event that only observers want. It is built and wakes listeners only while there is
+    /// an observer: most calls have none.
+    pub fn observe_with(&self, event: impl FnOnce() -> Event) {
+        if self.observers.load(Ordering::Acquire) > 0 {
+            self.send(event());
+        }
+    }
+
+    /// The events from now on that `wants` accepts.
+    pub fn listen(&self, wants: fn(&Event) -> bool) -> Listener {
+        Listener { receiver: self.channel.subscribe(), wants, observing: None }
+    }
+
+    /// The events from now on that an observer can see.
+    pub fn observe(&self) -> Listener {
+        self.observers.fetch_add(1, Ordering::AcqRel);
+        let observing = Some(Observing(Arc::clone(&self.observers)));
+        Listener { observing, ..self.listen(|event| !event.is_change()) }
+    }
+}
+
+struct Observing(Arc<AtomicUsize>);
+
+impl Drop for Observing {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+pub struct Listener {
+    receiver: broadcast::Receiver<Event>,
+    wants: fn(&Event) -> bool,
+    #[expect(dead_code, reason = "counts the observer until it is dropped")]
+    observing: Option<Observing>,
+}
+
+impl Listener {
+    /// The next wanted event. `Lagged` counts lost events of every kind.
+    pub async fn recv(&mut self) -> Result<Event, RecvError> {
+        loop {
+            let event = self.receiver.recv().await?;
+            if (self.wants)(&event) {
+                return Ok(event);
+            }
+        }
+    }
+
+    pub fn try_recv(&mut self) -> Result<Event, TryRecvError> {
+        loop {
+            let event = self.receiver.try_recv()?;
+            if (self.wants)(&event) {
+                return Ok(event);
+            }
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Files beneath folders that a person granted, and beneath no others.
+//!
+//! A path is resolved from an open handle of its folder and cannot leave it: not by `..`, not by a
+//! link, not by a link that is swapped in during the lookup. A file is opened without blocking,
+//! read up to a limit, and replaced atomically. Not here: which folders are granted, and error
+//! messages (`files`, `live::roots`, `patch::folders`).
+
+use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
+use cap_std::ambient_authority;
+pub use cap_std::fs::{Dir, File, Metadata};
+use cap_std::fs::{DirBuilder, DirBuilderExt as _, MetadataExt as _, OpenOptions, OpenOptionsExt as _};
+use cap_std::fs::{Permissions, PermissionsExt as _};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::path::{Component, Path, PathBuf};
+
+/// Why a file beneath a root was not opened or written. The caller knows the path.
+#[derive(Debug, thiserror::Error)]
+pub enum RootedError {
+    #[error("no such file")]
+    Missing,
+    /// A path that leads out of the root, or a link where none is followed.
+    #[error("a link, or outside the folder")]
+    Outside,
+    #[error("not a folder")]
+    NotAFolder,
+    #[error("not a regular file")]
+    WrongKind(Kind),
+    #[error("exists already")]
+    Exists,
+    #[error("not empty")]
+    NotEmpty,
+    #[error("more than {0} bytes")]
+    TooLarge(u64),
+    /// Another program wrote the file before the rename.
+    #[error("changed by another program")]
+    Changed,
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+impl From<io::Error> for RootedError {
+    fn from(error: io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT) => RootedError::Missing,
+            Some(Errno::LOOP | Errno::XDEV) => RootedError::Outside,
+            Some(Errno::NOTDIR) => RootedError::NotAFolder,
+            Some(Errno::ISDIR) => RootedError::WrongKind(Kind::Folder),
+            Some(Errno::EXIST) => RootedError::Exists,
+            Some(Errno::NOTEMPTY) => RootedError::NotEmpty,
+            // cap-std reports a path that leads out without an errno.
+            None if error.kind() == io::ErrorKind::PermissionDenied => RootedError::Outside,
+            Some(_) | None => RootedError::Io(error),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Folder,
+    Link,
+    Other,
+}
+
+impl Kind {
+    pub fn of(metadata: &Metadata) -> Self {
+        if metadata.is_file() {
+            Kind::File
+        } else if metadata.is_dir() {
+            Kind::Folder
+        } else if metadata.is_symlink() {
+            Kind::Link
+        } else {
+            Kind::Other
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::File => "file",
+            Kind::Folder => "directory",
+            Kind::Link => "link",
+            Kind::Other => "other",
+        }
+    }
+}
+
+/// Identifies one state of a file: any write to the file changes its stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    pub fn of(metadata: &Metadata) -> Self {
+        Stamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+pub fn modified_ms(metadata: &Metadata) -> i64 {
+    metadata.mtime().saturating_mul(1000).saturating_add(metadata.mtime_nsec() / 1_000_000)
+}
+
+/// The steps of [`RootedFile::replace`]. A callback runs before each step: callers do their own
+/// work in it, and tests inject errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Write,
+    Sync,
+    Backup,
+    LastLook,
+    Rename,
+    SyncFolder,
+}
+
+impl Step {
+    pub const ALL: [Step; 6] = [Step::Write, Step::Sync, Step::Backup, Step::LastLook, Step::Rename, Step::SyncFolder];
+}
+
+/// Whether a folder is in the Conductor home or contains it: granted, it would open secrets,
+/// tokens, the audit log and the configuration.
+pub fn touches_home(home: &Path, folder: &Path) -> bool {
+    let (home, folder) = (canonical(home), canonical(folder));
+    folder.starts_with(&home) || home.starts_with(&folder)
+}
+
+/// A configured or requested path, with `~/` replaced by the person's own folder. None when that
+/// folder is not known.
+pub fn expand_home(text: &str, user_home: Option<&Path>) -> Option<PathBuf> {
+    match text.strip_prefix("~/") {
+        Some(rest) => user_home.map(|home| home.join(rest)),
+        None => Some(PathBuf::from(text)),
+    }
+}
+
+pub fn canonical(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| lexical(path))
+}
+
+/// A path without `.` and `..`, resolved as the kernel would if there were no links.
+pub fn lexical(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => out.push(part),
+        }
+    }
+    out
+}
+
+/// The path without `.`; none when it is absolute or goes up, even where it would stay inside.
+pub fn plain(path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => out.push(name),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(out)
+}
+
+/// Opens a granted folder; links in its own path are followed.
+pub fn open_root(path: &Path) -> io::Result<Dir> {
+    Dir::open_ambient_dir(path, ambient_authority())
+}
+
+/// Opens a folder beneath a root without following any link. The error has the path that failed.
+pub fn walk(root: &Path, folders: &Path) -> Result<Dir, (PathBuf, RootedError)> {
+    let mut path = root.to_owned();
+    let mut folder = open_root(root).map_err(|error| (path.clone(), error.into()))?;
+    for name in folders.components() {
+        path.push(name);
+        folder = folder.open_dir_nofollow(name.as_os_str()).map_err(|error| (path.clone(), error.into()))?;
+    }
+    Ok(folder)
+}
+
+/// Opens a folder beneath a root, following links that stay inside. An empty path is the root.
+pub fn open_folder(root: &Dir, inside: &Path) -> io::Result<Dir> {
+    root.open_dir(dot(inside))
+}
+
+/// Creates the missing folders of a path.
+pub fn make_folders(root: &Dir, inside: &Path) -> io::Result<()> {
+    match root.create_dir_with(dot(inside), DirBuilder::new().recursive(true).mode(0o755)) {
+        // A file, or a link that leads out, has the name of the folder.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_folder(root, inside).map(drop),
+        done => done,
+    }
+}
+
+fn dot(inside: &Path) -> &Path {
+    if inside.as_os_str().is_empty() { Path::new(".") } else { inside }
+}
+
+/// The path of a file beneath a root, with links resolved. Nothing is opened for reading, so a
+/// pipe does not block.
+pub fn real_path(root: &Dir, inside: &Path) -> Result<PathBuf, RootedError> {
+    let mut options = OpenOptions::new();
+    #[cfg(target_os = "linux")]
+    options.read(true).custom_flags(OFlags::PATH.bits().cast_signed());
+    #[cfg(not(target_os = "linux"))]
+    options.read(true).nonblock(true);
+    let file = root.open_with(dot(inside), &options)?;
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd as _;
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        if path.is_absolute() { Ok(path) } else { Err(RootedError::Missing) }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        use std::os::unix::ffi::OsStringExt as _;
+        let path = rustix::fs::getpath(&file).map_err(io::Error::from)?;
+        Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
+    }
+}
+
+/// Opens a regular file beneath a folder, following links that stay inside.
+pub fn open_file(folder: &Dir, inside: &Path) -> Result<(File, Metadata), RootedError> {
+    open_regular(folder, dot(inside), FollowSymlinks::Yes)
+}
+
+/// Opens a regular file in a folder; a link is refused.
+pub fn open_entry(folder: &Dir, name: &OsStr) -> Result<(File, Metadata), RootedError> {
+    open_regular(folder, Path::new(name), FollowSymlinks::No)
+}
+
+fn open_regular(folder: &Dir, path: &Path, follow: FollowSymlinks) -> Result<(File, Metadata), RootedError> {
+    let mut options = OpenOptions::new();
+    // Without `nonblock` a pipe would block the call until another program writes to the pipe.
+    options.read(true).follow(follow).nonblock(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
+    let file = folder.open_with(path, &options)?;
+    let metadata = file.metadata()?;
+    match Kind::of(&metadata) {
+        Kind::File => Ok((file, metadata)),
+        kind @ (Kind::Folder | Kind::Link | Kind::Other) => Err(RootedError::WrongKind(kind)),
+    }
+}
+
+pub fn read_limited(file: File, limit: u64) -> Result<Vec<u8>, RootedError> {
+    let mut bytes = Vec::new();
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit { Err(RootedError::TooLarge(limit)) } else { Ok(bytes) }
+}
+
+pub fn sync_folder(folder: &Dir) -> io::Result<()> {
+    readable(folder)?.sync_all()
+}
+
+/// A handle of the folder that can be synced; the handle in `Dir` may only name it (`O_PATH`).
+fn readable(folder: &Dir) -> io::Result<File> {
+    folder.open(".")
+}
+
+/// A name in an open folder. There may be no file of that name; a link of that name is never
+/// followed.
+#[derive(Debug)]
+pub struct RootedFile {
+    folder: Dir,
+    name: OsString,
+}
+
+impl RootedFile {
+    pub fn new(folder: Dir, name: impl Into<OsString>) -> Self {
+        RootedFile { folder, name: name.into() }
+    }
+
+    pub fn folder(&self) -> &Dir {
+        &self.folder
+    }
+
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// Another name in the same folder.
+    pub fn sibling(&self, name: impl Into<OsString>) -> io::Result<Self> {
+        Ok(RootedFile { folder: self.folder.try_clone()?, name: name.into() })
+    }
+
+    pub fn open(&self) -> Result<(File, Metadata), RootedError> {
+        open_entry(&self.folder, &self.name)
+    }
+
+    pub fn read(&self, limit: u64) -> Result<(Vec<u8>, Metadata), RootedError> {
+        let (file, metadata) = self.open()?;
+        Ok((read_limited(file, limit)?, metadata))
+    }
+
+    /// What has this name; links are not followed.
+    pub fn metadata(&self) -> Result<Metadata, RootedError> {
+        Ok(self.folder.symlink_metadata(&self.name)?)
+    }
+
+    /// Writes a file that must not exist yet.
+    pub fn create(&self, bytes: &[u8]) -> Result<Stamp, RootedError> {
+        let folder = readable(&self.folder)?;
+        let mut file = create_new(&self.folder, &self.name)?;
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        if let Err(error) = written {
+            let _ = self.folder.remove_file(&self.name);
+            return Err(error.into());
+        }
+        folder.sync_all()?;
+        Ok(Stamp::of(&file.metadata()?))
+    }
+
+    /// Replaces the file atomically. An existing file keeps its mode, and its owner where we may
+    /// give files away; a new file gets `mode`. An error before the rename leaves the old file.
+    pub fn replace(
+        &self,
+        bytes: &[u8],
+        mode: u32,
+        unique: &str,
+        before: &mut dyn FnMut(Step) -> Result<(), RootedError>,
+    ) -> Result<Stamp, RootedError> {
+        let old = self.metadata().ok().filter(Metadata::is_file);
+        self.swap(bytes, mode, old.as_ref(), unique, before)
+    }
+
+    fn swap(
+        &self,
+        bytes: &[u8],
+        mode: u32,
+        like: Option<&Metadata>,
+        unique: &str,
+        before: &mut dyn FnMut(Step) -> Result<(), RootedError>,
+    ) -> Result<Stamp, RootedError> {
+        let mut temporary = OsString::from(".");
+        temporary.push(&self.name);
+        temporary.push(format!(".{unique}.new"));
+        let folder = readable(&self.folder)?;
+        before(Step::Write)?;
+        let mut file = create_new(&self.folder, &temporary)?;
+        let mut finish = || {
+            file.write_all(bytes)?;
+            set_mode_and_owner(&file, mode, like)?;
+            before(Step::Sync)?;
+            file.sync_all()?;
+            before(Step::Backup)?;
+            before(Step::LastLook)?;
+            before(Step::Rename)?;
+            Ok(self.folder.rename(&temporary, &self.folder, &self.name)?)
+        };
+        if let Err(error) = finish() {
+            let _ = self.folder.remove_file(&temporary);
+            return Err(error);
+        }
+        before(Step::SyncFolder)?;
+        folder.sync_all()?;
+        Ok(Stamp::of(&file.metadata()?))
+    }
+
+    /// Replaces the file with bytes that get the mode and owner of `other`.
+    pub fn copy_of(&self, other: &RootedFile, bytes: &[u8], unique: &str) -> Result<(), RootedError> {
+        let like = other.metadata()?;
+        self.swap(bytes, 0o600, Some(&like), unique, &mut |_| Ok(())).map(drop)
+    }
+
+    pub fn remove(&self) -> Result<(), RootedError> {
+        self.folder.remove_file(&self.name)?;
+        Ok(sync_folder(&self.folder)?)
+    }
+
+    /// Removes an empty folder.
+    pub fn remove_folder(&self) -> Result<(), RootedError> {
+        self.folder.remove_dir(&self.name)?;
+        Ok(sync_folder(&self.folder)?)
+    }
+}
+
+/// Readable by the owner alone until its mode is set.
+fn create_new(folder: &Dir, name: &OsStr) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).follow(FollowSymlinks::No);
+    folder.open_with(name, &options)
+}
+
+fn set_mode_and_owner(file: &File, mode: u32, old: Option<&Metadata>) -> io::Result<()> {
+    let mut mode = old.map_or(mode, |it| it.mode() & 0o7777);
+    if let Some(old) = old {
+        let now = file.metadata()?;
+        let differs = (now.uid(), now.gid()) != (old.uid(), old.gid());
+        if differs && std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())).is_err() {
+            // Set-user-ID of another owner must not become ours.
+            mode &= 0o777;
+        }
+    }
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+#[cfg(test)]
+mod tests;

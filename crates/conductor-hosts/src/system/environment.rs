@@ -1,0 +1,96 @@
+//! The process environment: variables, search paths and this program's own file.
+
+#![expect(clippy::disallowed_methods, reason = "the only file that reads environment variables")]
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// This program, for starting it again. On Linux this is the running one, even after an upgrade has
+/// replaced its file.
+pub fn own_program() -> PathBuf {
+    if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        std::env::current_exe().unwrap_or_default()
+    }
+}
+
+/// The values that the daemon takes from the process environment, read once at start.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// `CONDUCTOR_HOME`, else `~/.conductor`; absent when neither is known.
+    pub home: Option<PathBuf>,
+    pub user_home: Option<PathBuf>,
+    pub display: Option<String>,
+    pub xdg_data_dirs: Vec<PathBuf>,
+    /// Folders that are searched for a command without a slash.
+    pub search_path: Vec<PathBuf>,
+    pub no_color: bool,
+    /// Folder into which the service manager writes credentials.
+    pub credentials: Option<PathBuf>,
+}
+
+/// A variable that is set and not empty.
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|it| !it.is_empty())
+}
+
+fn path(name: &str) -> Option<PathBuf> {
+    variable(name).map(PathBuf::from)
+}
+
+fn paths(name: &str) -> Option<Vec<PathBuf>> {
+    variable(name).map(|it| std::env::split_paths(&it).collect())
+}
+
+impl Environment {
+    pub fn read() -> Self {
+        let user_home = path("HOME");
+        let beneath = |folder: &str| user_home.as_ref().map(|it| it.join(folder));
+        let mut xdg_data_dirs = Vec::from_iter(path("XDG_DATA_HOME").or_else(|| beneath(".local/share")));
+        let shared = || ["/usr/local/share", "/usr/share"].map(PathBuf::from).into();
+        xdg_data_dirs.extend(paths("XDG_DATA_DIRS").unwrap_or_else(shared));
+        Environment {
+            home: path("CONDUCTOR_HOME").or_else(|| beneath(".conductor")),
+            display: variable("DISPLAY").and_then(|it| it.into_string().ok()),
+            xdg_data_dirs,
+            search_path: paths("PATH").unwrap_or_default(),
+            no_color: std::env::var_os("NO_COLOR").is_some(),
+            credentials: path("CREDENTIALS_DIRECTORY"),
+            user_home,
+        }
+    }
+}
+
+/// The file of a command: searched in these folders, unless the command contains a folder.
+pub fn program_of(command: &Path, folders: &[PathBuf]) -> Option<PathBuf> {
+    let has_folder = command.components().count() > 1;
+    let candidates =
+        if has_folder { vec![command.to_owned()] } else { folders.iter().map(|it| it.join(command)).collect() };
+    candidates.into_iter().find(|it| it.is_file())
+}
+
+/// Those of these environment variables that are set.
+pub fn variables(names: &[&'static str]) -> Vec<(&'static str, OsString)> {
+    names.iter().filter_map(|name| std::env::var_os(name).map(|value| (*name, value))).collect()
+}
+
+/// The variables by which a program finds the desktop of this session.
+pub fn session_variables() -> Vec<(&'static str, OsString)> {
+    variables(&[
+        "DISPLAY",
+        "WAYLAND_DISPLAY",
+        "XAUTHORITY",
+        "XDG_RUNTIME_DIR",
+        "XDG_SESSION_TYPE",
+        "XDG_CURRENT_DESKTOP",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "PATH",
+        "USER",
+    ])
+}
+
+/// The folders in which servers of the session create their sockets.
+pub fn runtime_folders() -> Vec<PathBuf> {
+    ["PIPEWIRE_RUNTIME_DIR", "XDG_RUNTIME_DIR"].into_iter().filter_map(path).collect()
+}

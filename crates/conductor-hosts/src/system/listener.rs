@@ -1,0 +1,193 @@
+//! A local endpoint in the home: clients of this user connect to it, and the kernel reports the
+//! process of each client.
+//!
+//! Binding never replaces a live endpoint and never removes a file that is not a socket.
+//!
+//! Not here: what is sent over a connection (`doors`).
+
+use super::folder::{self, FolderError};
+use super::processes::current_user;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
+use std::path::{Path, PathBuf};
+use tokio::net::{UnixListener, UnixStream};
+
+/// Longest path that `sockaddr_un` takes on every supported system, without the closing zero.
+const LONGEST_PATH: usize = 103;
+
+/// One connection.
+pub type Stream = UnixStream;
+
+/// A bound endpoint. Dropping it removes the file, unless another file has taken its place.
+#[derive(Debug)]
+pub struct Listener {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Device and inode of the socket file.
+    file: (u64, u64),
+}
+
+/// The process at the other end of a connection, as the kernel reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub uid: u32,
+    /// Absent where the system does not report it.
+    pub pid: Option<i32>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    #[error("{}: a program answers on this socket already", path.display())]
+    InUse { path: PathBuf },
+    #[error("{}: this is not a socket; move it away", path.display())]
+    NotASocket { path: PathBuf },
+    #[error(
+        "{}: the path has {length} bytes and a socket allows {LONGEST_PATH}; choose a shorter folder with --home or CONDUCTOR_HOME",
+        path.display()
+    )]
+    TooLong { path: PathBuf, length: usize },
+    #[error("{0}")]
+    Folder(#[from] FolderError),
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl Peer {
+    /// None when the peer is gone already.
+    pub fn of(stream: &Stream) -> Option<Self> {
+        let credentials = stream.peer_cred().ok()?;
+        Some(Peer { uid: credentials.uid(), pid: credentials.pid() })
+    }
+}
+
+impl Listener {
+    /// Must be called inside a tokio runtime, by the holder of the home's lock. The folder is made
+    /// private first: between bind and chmod only its mode protects the file. The umask is not
+    /// used, because it belongs to the whole process.
+    pub fn bind(path: &Path) -> Result<Self, BindError> {
+        let failed = |source| BindError::Io { path: path.to_owned(), source };
+        let length = path.as_os_str().len();
+        if length > LONGEST_PATH {
+            return Err(BindError::TooLong { path: path.to_owned(), length });
+        }
+        path.parent().map_or(Ok(()), folder::make_private)?;
+        remove_stale(path)?;
+        let listener = StdListener::bind(path).map_err(failed)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let found = std::fs::symlink_metadata(path).map_err(failed)?;
+        Ok(Listener {
+            listener: UnixListener::from_std(listener).map_err(failed)?,
+            path: path.to_owned(),
+            file: (found.dev(), found.ino()),
+        })
+    }
+
+    /// The next connection. None for a process of another user, or one that is gone already; its
+    /// connection is closed without a byte.
+    pub async fn accept(&self) -> io::Result<Option<(Stream, Peer)>> {
+        let (stream, _) = self.listener.accept().await?;
+        let peer = Peer::of(&stream).filter(|peer| admits(current_user(), *peer));
+        Ok(peer.map(|peer| (stream, peer)))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let still_ours = std::fs::symlink_metadata(&self.path).is_ok_and(|it| (it.dev(), it.ino()) == self.file);
+        if still_ours {
+            // A file that cannot be removed refuses connections, so the next daemon replaces it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn admits(owner: u32, peer: Peer) -> bool {
+    peer.uid == owner
+}
+
+/// Removes a socket without a listener, as a killed daemon leaves it. Other files are kept.
+fn remove_stale(path: &Path) -> Result<(), BindError> {
+    let failed = |source| BindError::Io { path: path.to_owned(), source };
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(found) if !found.file_type().is_socket() => return Err(BindError::NotASocket { path: path.to_owned() }),
+        Ok(_) => {}
+    }
+    match StdStream::connect(path) {
+        Ok(_) => Err(BindError::InUse { path: path.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path).map_err(failed),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_live_socket_is_not_stolen_and_a_stale_one_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let first = Listener::bind(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(matches!(Listener::bind(&path), Err(BindError::InUse { .. })));
+        drop(first);
+        assert!(!path.exists());
+
+        // A killed daemon leaves the file without a listener.
+        drop(StdListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let again = Listener::bind(&path).unwrap();
+        let _client = UnixStream::connect(&path).await.unwrap();
+        let (_, peer) = again.accept().await.unwrap().unwrap();
+        assert_eq!(peer.uid, current_user());
+    }
+
+    #[tokio::test]
+    async fn what_is_not_a_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        std::fs::write(&path, "precious").unwrap();
+        assert!(matches!(Listener::bind(&path), Err(BindError::NotASocket { .. })));
+        std::fs::remove_file(&path).unwrap();
+
+        let target = dir.path().join("target");
+        std::fs::write(&target, "precious").unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        assert!(matches!(Listener::bind(&path), Err(BindError::NotASocket { .. })));
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
+    }
+
+    #[tokio::test]
+    async fn dropping_leaves_a_successor_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let first = Listener::bind(&path).unwrap();
+        // The inode of a removed socket may be reused at once, so the successor is made first and
+        // moved over.
+        let other = dir.path().join("other");
+        let _second = StdListener::bind(&other).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        drop(first);
+        assert!(path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_path_that_cannot_be_bound_says_how_long_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = Listener::bind(&dir.path().join("x".repeat(120))).unwrap_err();
+        assert!(matches!(error, BindError::TooLong { .. }), "{error}");
+        assert!(error.to_string().contains("--home"));
+    }
+
+    #[test]
+    fn only_the_owner_is_admitted() {
+        assert!(admits(1000, Peer { uid: 1000, pid: None }));
+        assert!(!admits(1000, Peer { uid: 1001, pid: None }));
+        // Root can always open the socket, but is not the person of this studio.
+        assert!(!admits(1000, Peer { uid: 0, pid: None }));
+    }
+}

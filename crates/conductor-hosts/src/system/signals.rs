@@ -1,0 +1,32 @@
+//! Requests of the system that ask the daemon to end.
+
+use std::io;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Interrupt, terminate and hang-up. From its creation on, they no longer end the process at once.
+pub struct EndSignals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl EndSignals {
+    /// Must be called inside a tokio runtime.
+    pub fn catch() -> io::Result<Self> {
+        Ok(EndSignals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Returns after the first signal. A hang-up counts: without a terminal, the person could not
+    /// stop notes that still sound.
+    pub async fn received(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}

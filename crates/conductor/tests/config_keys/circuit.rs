@@ -1,0 +1,93 @@
+//! `[circuit]` and `[retry]`.
+
+use super::*;
+
+#[test]
+fn circuits_trip_and_calls_are_repeated_as_often_as_the_file_says() {
+    let retry = "[retry]\nattempts = 2\nbase_ms = 1\ncap_ms = 1\n";
+    let studio = Studio::start(&format!(
+        "{retry}[circuit]\nfailures = 2\n[circuit.tools]\n\"test.fail_effect\" = {{ failures = 1 }}\n"
+    ));
+    let mut client = studio.client();
+    let fail: Vec<String> = (0..3).map(|_| studio.code(&mut client, test_tools::FAIL)).collect();
+    assert_eq!(fail, ["INTERNAL", "INTERNAL", "CIRCUIT_OPEN"]);
+    assert_eq!(studio.runs.of(test_tools::FAIL), 4, "two attempts each");
+    let effect: Vec<String> = (0..2).map(|_| studio.code(&mut client, test_tools::FAIL_EFFECT)).collect();
+    assert_eq!(effect, ["INTERNAL", "CIRCUIT_OPEN"]);
+
+    studio.reload("[retry]\nattempts = 1\n[circuit]\nopen_ms = 1\n");
+    let again = loop {
+        // The probe is admitted as soon as the millisecond is over.
+        let code = studio.code(&mut client, test_tools::FAIL);
+        if code != "CIRCUIT_OPEN" {
+            break code;
+        }
+    };
+    assert_eq!((again.as_str(), studio.runs.of(test_tools::FAIL)), ("INTERNAL", 5));
+}
+
+#[test]
+pub(super) fn a_call_is_repeated_as_often_and_as_soon_as_the_file_says() {
+    let took = |cap: &str| {
+        let studio = Studio::start(&format!("[retry]\nattempts = 9\nbase_ms = 4\n{cap}[circuit]\nfailures = 1000\n"));
+        let (mut client, clock) = (studio.client(), RealClock::new());
+        let from = clock.now();
+        assert_eq!(studio.code(&mut client, test_tools::FAIL), "INTERNAL");
+        assert_eq!(studio.runs.of(test_tools::FAIL), 9);
+        clock.now().since(from)
+    };
+    // Eight waits of 4 ms and a bit; or each twice as long as the one before, which is a second at
+    // least.
+    let (capped, doubled) = (took("cap_ms = 4\n"), took(""));
+    assert!(capped * 2 < doubled, "{capped} {doubled}");
+}
+
+#[test]
+pub(super) fn failures_are_counted_and_a_circuit_closes_as_the_file_says() {
+    counts_and_closes("[circuit]\n");
+}
+
+#[test]
+pub(super) fn one_tool_may_have_a_circuit_of_its_own() {
+    counts_and_closes("[circuit.tools.\"test.fail\"]\n");
+}
+
+fn counts_and_closes(head: &str) {
+    let attempts = "[retry]\nattempts = 1\n";
+    let bad = || json!({ "code": "INTERNAL" });
+    let good = || json!({ "code": "INTERNAL", "good_from": 1 });
+    let run = |config: &str, calls: &[Value]| -> Vec<String> {
+        let studio = Studio::start(&format!("{attempts}{head}failures = 2\n{config}"));
+        let mut client = studio.client();
+        calls.iter().map(|arguments| studio.call(&mut client, test_tools::FAIL, arguments.clone()).0).collect()
+    };
+    // A success in between: two in a row are wanted, or two in a window.
+    let broken_up = [bad(), good(), bad(), good()];
+    let off = ["INTERNAL", "ok", "INTERNAL", "CIRCUIT_OPEN"];
+    let on = ["INTERNAL", "ok", "INTERNAL", "ok"];
+    assert_eq!(run("", &broken_up), off);
+    assert_eq!(run("mode = \"consecutive\"\n", &broken_up), on);
+
+    // Two failures that no window holds together.
+    let studio = Studio::start(&format!("{attempts}{head}failures = 2\nwindow_ms = 1\n"));
+    let mut client = studio.client();
+    for _ in 0..3 {
+        assert_eq!(studio.call(&mut client, test_tools::FAIL, bad()).0, "INTERNAL", "{head}");
+        pause(20);
+    }
+
+    let studio = Studio::start(&format!("{attempts}{head}failures = 1\nopen_ms = 1\nclose_after = 2\n"));
+    let mut client = studio.client();
+    let state =
+        || studio.gateway().studio.circuits.list().into_iter().find(|it| it.tool == test_tools::FAIL).unwrap().state;
+    assert_eq!(studio.call(&mut client, test_tools::FAIL, bad()).0, "INTERNAL");
+    let mut probes = 0;
+    for _ in 0..1000 {
+        if state() == conductor_core::breaker::State::Passing {
+            break;
+        }
+        // Refused until the millisecond is over; then each good probe counts.
+        probes += u32::from(studio.call(&mut client, test_tools::FAIL, good()).0 == "ok");
+    }
+    assert_eq!(probes, 2);
+}

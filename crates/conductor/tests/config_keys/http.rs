@@ -1,0 +1,65 @@
+//! `[http]`: where it is served and to whom.
+
+use super::*;
+
+#[test]
+pub(super) fn http_is_served_where_and_to_whom_the_file_says() {
+    let hash = conductor_core::digest::Digest::of(b"open sesame");
+    let tokens = format!("[[http.tokens]]\nname = \"ci\"\nhash = \"{hash}\"\nscopes = [\"call\"]\n");
+    let head = "[http]\nbind = \"127.0.0.1:0\"\nhosts = [\"studio.example\"]\norigins = [\"https://studio.example\"]\n";
+    let studio = Studio::start(&format!("{head}{tokens}"));
+    let at = studio.serve();
+    // A method that is not served tells a good token (405) from a bad one (401), and both from a
+    // refused Host (403).
+    assert_eq!(studio.knock(at, "open sesame", &[]), 405);
+    assert_eq!(studio.knock(at, &studio.default_token(), &[]), 405);
+    assert_eq!(studio.knock(at, "open barley", &[]), 401);
+    assert_eq!(
+        studio.knock(at, "open sesame", &[("Host", "studio.example"), ("Origin", "https://studio.example")]),
+        405
+    );
+    assert_eq!(studio.knock(at, "open sesame", &[("Host", "other.example")]), 403);
+
+    studio.reload(head);
+    let gone = || {
+        let served = studio.gateway().http.served();
+        served.first().is_some_and(|at| studio.knock(*at, "open sesame", &[]) == 401)
+    };
+    wait_for(PATIENCE, || gone().then_some(())).expect("the token is gone");
+    assert_eq!(studio.gateway().http.served(), [at], "a port that was picked is kept");
+    assert_eq!(studio.knock(at, "open sesame", &[("Host", "studio.example")]), 401);
+
+    // Whoever joins the daemon's own listener does not end it.
+    assert_eq!(studio.block_on(studio.gateway().http.open(at)).unwrap(), at);
+    studio.block_on(studio.gateway().http.close());
+    assert_eq!(studio.knock(at, &studio.default_token(), &[]), 405);
+    let everywhere = || studio.block_on(studio.gateway().http.open("0.0.0.0:0".parse().unwrap()));
+    assert!(everywhere().is_err_and(|it| it.to_string().contains("allow_remote")));
+    let observer = tokens.replace("\"call\"", "\"observe\"");
+    studio.reload(&format!("{head}allow_remote = true\n{observer}"));
+    wait_for(PATIENCE, || everywhere().ok()).expect("other machines are let in");
+    let scoped = || {
+        let served = studio.gateway().http.served();
+        served.first().is_some_and(|at| studio.knock(*at, &studio.default_token(), &[]) == 405)
+    };
+    wait_for(PATIENCE, || scoped().then_some(())).expect("served again");
+    let at = studio.gateway().http.served()[0];
+    assert_eq!(studio.knock(at, "open sesame", &[]), 401, "a token that may look may not call");
+}
+
+#[test]
+pub(super) fn a_port_in_use_is_told_and_not_fatal() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let studio = Studio::start(&format!("[http]\nbind = \"{address}\"\n"));
+    assert_eq!(studio.missing("http"), None, "nobody has asked for it yet");
+    assert_eq!(studio.block_on(studio.gateway().http.open_own(None)), None);
+    assert!(studio.missing("http").unwrap().contains("used by another program"));
+    assert_eq!(studio.code(&mut studio.client(), test_tools::ECHO), "ok");
+
+    studio.reload("[http]\nbind = \"127.0.0.1:0\"\n");
+    wait_for(PATIENCE, || studio.missing("http").is_none().then_some(())).expect("served at last");
+    let at = studio.gateway().http.served()[0];
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": modern(json!({})) });
+    assert_eq!(studio.block_on(post_modern(at, &ping)).status, 401, "the token of the test is not ours");
+}

@@ -1,0 +1,37 @@
+//! The built binary as a child process: what a person at a terminal would see.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+mod approvals;
+mod audit;
+mod audit_files;
+#[cfg(target_os = "linux")]
+mod audit_full_disk;
+mod audit_kill;
+mod canary;
+mod clients;
+mod commands;
+mod devices;
+mod doors;
+mod held;
+#[cfg(feature = "jack")]
+mod jack;
+#[cfg(feature = "jack")]
+mod jack_backend;
+mod launch;
+mod learning;
+mod life;
+mod limits;
+mod machine;
+mod observe;
+mod plugins;
+mod proxy;
+mod reload;
+mod secrets;
+mod sound;
+mod spine;
+mod studio;
+#[cfg(feature = "jack")]
+mod taint;
+mod terminal;
+mod web;

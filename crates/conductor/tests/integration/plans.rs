@@ -1,0 +1,554 @@
+//! Plans and approvals through the real path: a daemon in this process, its pipeline, its audit log
+//! and its files.
+
+use conductor_core::error::{Code, ToolError};
+use conductor_core::pending::{Kind, State, Yes};
+use conductor_core::policy::Channel;
+use conductor_core::principal::Principal;
+use conductor_gateway::owner_handle::SentBy;
+use conductor_gateway::pipeline::call::Outcome;
+use conductor_gateway::pipeline::{self, Call};
+use conductor_gateway::studio::Studio;
+use conductor_gateway::tools::lint;
+use conductor_hosts::system::ManualClock;
+use conductor_testkit::daemon::{Setup, TestDaemon};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+const CONFIG: &str = r#"# my studio
+schema = 1
+
+[[devices]]
+alias = "pads"      # sixteen of them
+direction = "Input"
+loopback = true
+
+[[devices]]
+alias = "synth"
+direction = "Output"
+loopback = true
+
+[[devices]]
+alias = "rig"
+direction = "Output"
+loopback = true
+ask_output = true
+
+[[modes]]
+name = "Default"
+
+[[modes.mappings]]
+id = "kick"
+trigger = { type = "Note", note = 36, device = "pads" }
+action = { type = "SendMidi", port = "synth", channel = 0, message_type = "CC", controller = 20, value = 1 }
+
+[[modes.mappings]]
+id = "by-hand"
+trigger = { type = "Note", note = 37, device = "pads" }
+action = { type = "CallTool", tool = "conductor_send_midi", arguments = { port = "rig", messages = [{ type = "cc", channel = 1, controller = 1, value = 1 }] } }
+"#;
+
+/// A daemon on a clock that moves by hand.
+struct Fixture {
+    daemon: TestDaemon,
+    clock: Arc<ManualClock>,
+}
+
+impl std::ops::Deref for Fixture {
+    type Target = TestDaemon;
+
+    fn deref(&self) -> &TestDaemon {
+        &self.daemon
+    }
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let clock = ManualClock::at_wall_ms(1_800_000_000_000);
+        let daemon = TestDaemon::start_with(Setup { clock: clock.clone(), ..Setup::default() }, CONFIG);
+        Fixture { daemon, clock }
+    }
+
+    fn studio(&self) -> Arc<Studio> {
+        Arc::clone(&self.gateway().studio)
+    }
+
+    fn call(&self, principal: Principal, tool: &str, arguments: Value) -> Result<Value, ToolError> {
+        self.block_on(call(self.studio(), principal, tool.to_owned(), arguments))
+    }
+
+    fn plan(&self) -> String {
+        let plan = self.call(model(), "conductor_create_mapping", new_mapping()).unwrap();
+        plan["plan_id"].as_str().unwrap().to_owned()
+    }
+
+    fn apply(&self, id: &str) -> Result<Value, ToolError> {
+        self.call(person(), "plan.apply", json!({ "plan_id": id, "channel": "cli" }))
+    }
+
+    fn config_file(&self) -> PathBuf {
+        self.home.path().join("config.toml")
+    }
+
+    fn config(&self) -> String {
+        std::fs::read_to_string(self.config_file()).unwrap()
+    }
+
+    fn status_of(&self, id: &str) -> String {
+        let plan = self.call(model(), "conductor_get_plan", json!({ "plan_id": id })).unwrap();
+        plan["status"].as_str().unwrap().to_owned()
+    }
+}
+
+async fn call(studio: Arc<Studio>, principal: Principal, tool: String, arguments: Value) -> Result<Value, ToolError> {
+    match pipeline::run(&studio, Call::new(principal, tool, arguments)).await.into_outcome() {
+        Outcome::Done(Ok(output)) => Ok(output.value),
+        Outcome::Done(Err(error)) => Err(error),
+        Outcome::Cancelled | Outcome::Ask { .. } => panic!("no such end here"),
+    }
+}
+
+fn model() -> Principal {
+    Principal::socket(1000, "demo")
+}
+
+fn person() -> Principal {
+    Principal::Person { uid: 1000 }
+}
+
+fn new_mapping() -> Value {
+    json!({
+        "mode": "Default",
+        "trigger": { "type": "Note", "note": 40, "device": "pads" },
+        "action": { "type": "SendMidi", "port": "synth", "channel": 0, "message_type": "CC", "controller": 21, "value": 2 },
+    })
+}
+
+#[test]
+fn the_model_plans_a_person_applies_and_the_pad_does_it() {
+    let daemon = Fixture::new();
+    let before = daemon.config();
+    let id = daemon.plan();
+    assert_eq!(daemon.config(), before, "a plan changes nothing");
+    daemon.apply(&id).unwrap();
+    let after = daemon.config();
+    assert!(after.starts_with("# my studio\n") && after.contains("alias = \"pads\"      # sixteen of them"), "{after}");
+    let mut synth = daemon.block_on(daemon.handle().listen("synth".into())).unwrap();
+    daemon.block_on(daemon.handle().send("pads hand".into(), vec![vec![0x90, 40, 100]], SentBy::Person)).unwrap();
+    assert_eq!(daemon.block_on(synth.recv()), Some(vec![0xB0, 21, 2]));
+    assert_eq!(daemon.status_of(&id), "applied");
+
+    let undo = daemon.call(model(), "conductor_undo_plan", json!({ "plan_id": id })).unwrap();
+    daemon.apply(undo["plan_id"].as_str().unwrap()).unwrap();
+    assert_eq!(daemon.config(), before, "undo gives the old bytes");
+    assert_eq!(daemon.status_of(&id), "undone");
+}
+
+#[test]
+fn of_a_hundred_applies_at_once_exactly_one_wins() {
+    let daemon = Fixture::new();
+    let id = daemon.plan();
+    let results = daemon.block_on(async {
+        let mut tasks = Vec::new();
+        for _ in 0..100 {
+            let arguments = json!({ "plan_id": id, "channel": "cli" });
+            tasks.push(tokio::spawn(call(daemon.studio(), person(), "plan.apply".into(), arguments)));
+        }
+        let mut results = Vec::new();
+        for task in tasks {
+            results.push(task.await.unwrap());
+        }
+        results
+    });
+    let won = results.iter().filter(|it| it.is_ok()).count();
+    // Some may be turned away for speed; none of the others applied anything.
+    let lost = results.iter().filter_map(|it| it.as_ref().err()).map(|it| it.code);
+    let lost: Vec<Code> = lost.collect();
+    assert_eq!(won, 1, "{lost:?}");
+    assert!(lost.iter().all(|code| matches!(code, Code::BadInput | Code::RateLimited | Code::Busy)), "{lost:?}");
+}
+
+#[test]
+fn a_file_edited_in_between_makes_the_plan_stale_and_stays_as_it_is() {
+    let daemon = Fixture::new();
+    let id = daemon.plan();
+    let edited = daemon.config() + "# a remark\n";
+    std::fs::write(daemon.config_file(), &edited).unwrap();
+    assert_eq!(daemon.apply(&id).unwrap_err().code, Code::PlanStale);
+    assert_eq!(daemon.config(), edited);
+    assert_eq!(daemon.status_of(&id), "stale");
+    assert_eq!(daemon.apply(&id).unwrap_err().code, Code::PlanStale);
+}
+
+#[test]
+fn a_plan_lives_five_minutes_to_the_millisecond() {
+    let daemon = Fixture::new();
+    let id = daemon.plan();
+    daemon.clock.advance(Duration::from_millis(300_000));
+    assert_eq!(daemon.apply(&id).unwrap_err().code, Code::PlanExpired);
+    let id = daemon.plan();
+    daemon.clock.advance(Duration::from_millis(299_999));
+    daemon.apply(&id).unwrap();
+}
+
+#[test]
+fn nobody_but_a_person_reaches_what_decides() {
+    let daemon = Fixture::new();
+    let id = daemon.plan();
+    let others = [
+        model(),
+        Principal::Cli { uid: 1000 },
+        Principal::Http { token: "default".into() },
+        Principal::Mapping { mode: "Default".into(), id: "kick".into() },
+    ];
+    for principal in others {
+        for tool in ["plan.apply", "plan_apply", "plan.reject", "llm_apply_plan", "llm_reject_plan"] {
+            let refused = daemon.call(principal.clone(), tool, json!({ "plan_id": id, "channel": "cli" })).unwrap_err();
+            assert_eq!(refused.code, Code::NotFound, "{principal} {tool}");
+        }
+    }
+    assert_eq!(daemon.status_of(&id), "pending");
+}
+
+/// One client at `mcp.sock`, in the way of MCP.
+struct McpClient {
+    stream: BufReader<UnixStream>,
+    next: u64,
+}
+
+impl McpClient {
+    fn connect(home: &Path) -> Self {
+        let stream = BufReader::new(UnixStream::connect(home.join("mcp.sock")).unwrap());
+        let mut client = McpClient { stream, next: 0 };
+        let hello = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "demo", "version": "1" },
+        });
+        let id = client.send("initialize", hello);
+        client.answers(&[id]);
+        let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        writeln!(client.stream.get_mut(), "{ready}").unwrap();
+        client
+    }
+
+    fn send(&mut self, method: &str, params: Value) -> u64 {
+        self.next += 1;
+        let line = json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });
+        writeln!(self.stream.get_mut(), "{line}").unwrap();
+        self.next
+    }
+
+    /// The answers to these requests, in whatever order they come.
+    fn answers(&mut self, ids: &[u64]) -> BTreeMap<u64, Value> {
+        let mut answers = BTreeMap::new();
+        while answers.len() < ids.len() {
+            let mut line = String::new();
+            assert!(self.stream.read_line(&mut line).unwrap() > 0, "the daemon hung up");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if let Some(id) = message["id"].as_u64().filter(|it| ids.contains(it)) {
+                answers.insert(id, message);
+            }
+        }
+        answers
+    }
+
+    fn tools(&mut self) -> Vec<Value> {
+        let (mut tools, mut cursor) = (Vec::new(), Value::Null);
+        loop {
+            let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
+            let id = self.send("tools/list", params);
+            let result = self.answers(&[id])[&id]["result"].clone();
+            tools.extend(result["tools"].as_array().unwrap().clone());
+            cursor = result["nextCursor"].clone();
+            if cursor.is_null() {
+                return tools;
+            }
+        }
+    }
+}
+
+/// A value that fits the schema, with `text` wherever any text fits.
+fn fitting(schema: &Value, root: &Value, text: &str) -> Value {
+    if let Some(at) = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
+        return fitting(root.pointer(at).unwrap(), root, text);
+    }
+    if let Some(fixed) = schema.get("const").or_else(|| schema["enum"].get(0)) {
+        return fixed.clone();
+    }
+    if let Some(first) = schema["oneOf"].get(0).or_else(|| schema["anyOf"].get(0)) {
+        return fitting(first, root, text);
+    }
+    let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str());
+    match kind {
+        Some("object") => {
+            let members = schema["properties"].as_object().cloned().unwrap_or_default();
+            members.iter().map(|(key, it)| (key.clone(), fitting(it, root, text))).collect()
+        }
+        Some("array") => {
+            let least = schema["minItems"].as_u64().unwrap_or(1).max(1);
+            (0..least).map(|_| fitting(&schema["items"], root, text)).collect()
+        }
+        Some("integer") => schema["minimum"].as_i64().unwrap_or(1).into(),
+        Some("number") => schema["minimum"].as_f64().unwrap_or(1.0).into(),
+        Some("boolean") => true.into(),
+        _ => text
+            .chars()
+            .take(schema["maxLength"].as_u64().map_or(usize::MAX, |it| it as usize))
+            .collect::<String>()
+            .into(),
+    }
+}
+
+/// Every tool that a model sees, with arguments that are valid and hold the ids of a plan and a
+/// question that wait.
+#[test]
+fn no_tool_decides_whatever_it_is_given() {
+    let daemon = Fixture::new();
+    let mut client = McpClient::connect(daemon.home.path());
+    let call = |client: &mut McpClient, tool: &str, arguments: &Value| {
+        client.send("tools/call", json!({ "name": tool, "arguments": arguments }))
+    };
+    let asked = [
+        call(&mut client, "conductor_create_mapping", &new_mapping()),
+        call(&mut client, "conductor_send_sysex", &json!({ "port": "synth", "data": [0x7D, 1] })),
+    ];
+    let answers = client.answers(&asked);
+    let word = |id: u64, key: &str| answers[&id]["result"]["structuredContent"][key].as_str().unwrap().to_owned();
+    let (plan, approval, short) = (word(asked[0], "plan_id"), word(asked[1], "approval_id"), word(asked[1], "short"));
+    let config = daemon.config();
+    let policy = daemon.studio().policy().version;
+
+    let tools = client.tools();
+    assert!(tools.len() > 100, "{}", tools.len());
+    let (mut passed, mut of) = (0, 0);
+    for text in [plan.as_str(), approval.as_str(), short.as_str()] {
+        for some in tools.chunks(16) {
+            let ids: Vec<u64> = some
+                .iter()
+                .flat_map(|tool| {
+                    let (name, schema) = (tool["name"].as_str().unwrap(), &tool["inputSchema"]);
+                    let whole = fitting(schema, schema, text);
+                    let needed = schema["required"].as_array().cloned().unwrap_or_default();
+                    let mut least = whole.clone();
+                    least.as_object_mut().unwrap().retain(|key, _| needed.iter().any(|it| it == key));
+                    [call(&mut client, name, &whole), call(&mut client, name, &least)]
+                })
+                .collect();
+            for answer in client.answers(&ids).values() {
+                let result = &answer["result"]["structuredContent"];
+                of += 1;
+                passed += usize::from(answer["result"].is_object() && result["violations"].is_null());
+            }
+        }
+    }
+    assert!(passed * 10 > of * 8, "most calls are valid and reach the code of their tool: {passed} of {of}");
+
+    assert_eq!(daemon.status_of(&plan), "pending");
+    let question = daemon.studio().approvals.get(approval.parse().unwrap()).unwrap();
+    assert_eq!(question.state, State::Pending);
+    assert_eq!(daemon.config(), config);
+    assert_eq!(daemon.studio().policy().version, policy);
+    let log = std::fs::read_to_string(daemon.home.path().join("audit.log")).unwrap();
+    for event in ["approval.allowed", "approval.denied", "plan.applied", "plan.rejected", "plan.undone", "secret.set"] {
+        assert!(!log.contains(&format!("\"event\":\"{event}\"")), "{event}");
+    }
+    // The same ids decide when a person says so.
+    daemon.apply(&plan).unwrap();
+    assert_eq!(daemon.status_of(&plan), "applied");
+}
+
+/// The clock on the wall is set back by an hour, and later forward by one.
+#[test]
+fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
+    let hour = Duration::from_secs(3600);
+    let sysex = |byte: u8| json!({ "port": "synth", "data": [0x7D, byte] });
+    let daemon = Fixture::new();
+    let ask = |byte: u8| daemon.call(model(), "conductor_send_sysex", sysex(byte)).unwrap_err();
+    let question = |error: &ToolError| error.to_wire()["approval_id"].as_str().unwrap().parse().unwrap();
+    let state = |id| daemon.studio().approvals.get(id).unwrap().state;
+    let plan = daemon.plan();
+    let questions: Vec<uuid::Uuid> = (0..6).map(|byte| question(&ask(byte))).collect();
+    assert_eq!(ask(6).code, Code::RateLimited, "six a minute");
+    let studio = daemon.studio();
+    let deny =
+        |id| daemon.block_on(async { studio.approvals.deny(&studio, id, "person:1000", Channel::Cli).await.unwrap() });
+    deny(questions[0]);
+    assert_eq!(ask(0).code, Code::Denied, "asked again a moment after the no");
+
+    daemon.clock.set_wall_back(hour);
+    daemon.clock.advance(Duration::from_secs(61));
+    let seventh = ask(6);
+    assert_eq!(seventh.code, Code::ApprovalRequired, "a minute is over on the monotonic clock");
+    assert_eq!(ask(0).code, Code::ApprovalRequired, "and the time after a no as well");
+    // Five minutes after they were asked the first ones are over, whatever the wall says.
+    daemon.clock.advance(Duration::from_millis(300_000 - 61_000));
+    daemon.block_on(async { studio.approvals.expire(&studio).await.unwrap() });
+    assert_eq!(state(questions[1]), State::Expired);
+    assert_eq!(daemon.apply(&plan).unwrap_err().code, Code::PlanExpired);
+    assert_eq!(state(question(&seventh)), State::Pending);
+
+    // A yes ends in time too.
+    let yes = conductor_core::pending::Yes { grant_ms: Some(60_000), ..Yes::once("person:1000", Channel::Cli) };
+    daemon.block_on(async { studio.approvals.allow(&studio, question(&seventh), yes).await.unwrap() });
+    daemon.clock.set_wall_back(hour);
+    daemon.clock.advance(Duration::from_millis(60_000));
+    assert_eq!(ask(6).code, Code::ApprovalRequired, "the yes is over");
+    assert_eq!(state(question(&seventh)), State::Expired);
+
+    // Forward: the wall says so first.
+    let late = daemon.plan();
+    daemon.clock.set_wall_forward(hour);
+    assert_eq!(daemon.apply(&late).unwrap_err().code, Code::PlanExpired);
+}
+
+#[test]
+fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_asks() {
+    let daemon = Fixture::new();
+    let mut rig = daemon.block_on(daemon.handle().listen("rig".into())).unwrap();
+    let press = |note: u8, by: SentBy| {
+        daemon
+            .block_on(daemon.handle().send("pads hand".into(), vec![vec![0x90, note, 100], vec![0x80, note, 0]], by))
+            .unwrap();
+    };
+    let questions = || {
+        daemon
+            .studio()
+            .approvals
+            .store()
+            .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count())
+    };
+    // Written by hand: the press parks a question.
+    press(37, SentBy::Person);
+    daemon.block_on(async {
+        while questions() == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(rig.try_recv().is_err());
+
+    let send = json!({ "port": "rig", "messages": [{ "type": "cc", "channel": 1, "controller": 2, "value": 9 }] });
+    let plan = daemon
+        .call(
+            model(),
+            "conductor_create_mapping",
+            json!({
+                "mode": "Default", "trigger": { "type": "Note", "note": 41, "device": "pads" },
+                "action": { "type": "CallTool", "tool": "conductor_send_midi", "arguments": send },
+            }),
+        )
+        .unwrap();
+    daemon.apply(plan["plan_id"].as_str().unwrap()).unwrap();
+    press(41, SentBy::Person);
+    assert_eq!(daemon.block_on(rig.recv()), Some(vec![0xB0, 2, 9]), "the plan's grant answers");
+
+    // Pressed by a tool it is no hand, grant or not.
+    press(41, SentBy::Tool { connection: 9 });
+    daemon.block_on(async {
+        let tainted = conductor_gateway::owner_handle::Wanted { outcome: Some("tainted".into()), ..Default::default() };
+        while daemon.handle().trace(tainted.clone()).await.unwrap().records.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(rig.try_recv().is_err());
+    assert_eq!(questions(), 1);
+}
+
+#[test]
+fn every_tool_of_the_product_keeps_the_rules_that_clients_need() {
+    let daemon = Fixture::new();
+    let catalog = daemon.studio().catalog();
+    for tool in catalog.tools().filter(|it| !it.hidden) {
+        let broken = lint::lint(tool);
+        assert!(broken.is_empty(), "{}: {broken:#?}", tool.name);
+    }
+    let description = &catalog.get("conductor_create_mapping").unwrap().description;
+    let kinds = conductor_core::mapping::TriggerKind::NAMES.iter().chain(conductor_core::action::Action::NAMES);
+    for kind in kinds {
+        assert!(description.contains(kind), "{kind} is not in the description");
+    }
+    assert_eq!(catalog.tools().filter(|it| !it.hidden && it.name.starts_with("conductor_")).count(), 27);
+}
+
+#[test]
+fn a_tool_that_learns_says_what_would_fire() {
+    let daemon = Fixture::new();
+    daemon.call(model(), "conductor_start_midi_learn", json!({})).unwrap();
+    daemon
+        .block_on(daemon.handle().send("pads hand".into(), vec![vec![0x90, 50, 90], vec![0x80, 50, 0]], SentBy::Person))
+        .unwrap();
+    let learned = daemon.block_on(async {
+        // The events travel through the callback lane; the owner has them once it says so.
+        loop {
+            let status = daemon.handle().status().await.unwrap();
+            if status.statistics.events_processed >= 2 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        call(daemon.studio(), model(), "conductor_stop_midi_learn".into(), json!({})).await.unwrap()
+    });
+    assert_eq!(learned["suggestions"][0]["type"], "Note", "{learned}");
+    assert_eq!(learned["suggestions"][0]["note"], 50);
+    assert_eq!(learned["suggestions"][0]["device"], "pads");
+    let nothing = daemon.call(model(), "conductor_stop_midi_learn", json!({})).unwrap();
+    assert_eq!(nothing["events"], json!([]));
+}
+
+#[test]
+fn sysex_waits_for_a_person_and_is_sent_once() {
+    let daemon = Fixture::new();
+    let arguments = json!({ "port": "synth", "data": ["F0", "7E", 127, 6, 1, "F7"] });
+    let asked = daemon.call(model(), "conductor_send_sysex", arguments.clone()).unwrap_err();
+    assert_eq!(asked.code, Code::ApprovalRequired);
+    let wire = asked.to_wire();
+    assert_eq!(wire["status"], "requires_confirmation");
+    assert_eq!(wire["risk_assessment"]["category"], "identity_request");
+    let id = wire["approval_id"].as_str().unwrap().parse().unwrap();
+    let mut synth = daemon.block_on(daemon.handle().listen("synth".into())).unwrap();
+    daemon.block_on(async {
+        let yes = conductor_core::pending::Yes {
+            grantable: false,
+            grant_ms: Some(60_000),
+            ..conductor_core::pending::Yes::once("person:1000", conductor_core::policy::Channel::Cli)
+        };
+        let studio = daemon.studio();
+        studio.approvals.allow(&studio, id, yes).await.unwrap();
+    });
+    let other = json!({ "port": "synth", "data": [1] });
+    assert_eq!(daemon.call(model(), "conductor_send_sysex", other).unwrap_err().code, Code::ApprovalRequired);
+    let sent = daemon.call(model(), "conductor_send_sysex", arguments.clone()).unwrap();
+    assert_eq!(sent, json!({ "status": "confirmed", "bytes_sent": 6, "port": "synth" }));
+    assert_eq!(daemon.block_on(synth.recv()), Some(vec![0xF0, 0x7E, 127, 6, 1, 0xF7]));
+    assert_eq!(daemon.call(model(), "conductor_send_sysex", arguments).unwrap_err().code, Code::ApprovalRequired);
+}
+
+#[test]
+fn a_bad_message_among_good_ones_sends_nothing() {
+    let daemon = Fixture::new();
+    let mut synth = daemon.block_on(daemon.handle().listen("synth".into())).unwrap();
+    let good = json!({ "type": "note_on", "channel": 1, "note": 60 });
+    let bad = json!({ "type": "note_on", "channel": 17, "note": 60 });
+    let messages = json!({ "port": "synth", "messages": [good, good, bad, good, good] });
+    let refused = daemon.call(model(), "conductor_send_midi", messages).unwrap_err();
+    assert_eq!(refused.code, Code::BadInput);
+    assert!(refused.to_wire().to_string().contains("/messages/2"), "{}", refused.to_wire());
+    assert!(synth.try_recv().is_err());
+}
+
+/// `CONDUCTOR_BLESS=1 cargo test -p conductor --test words` writes the page anew.
+#[test]
+fn the_page_of_tools_is_the_catalog() {
+    let daemon = Fixture::new();
+    let page = conductor_gateway::tools::docs::page(&daemon.studio().catalog());
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md");
+    #[expect(clippy::disallowed_methods, reason = "a person asks for the page to be written")]
+    if std::env::var_os("CONDUCTOR_BLESS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(there == page, "docs/tools.md is not current; write it with CONDUCTOR_BLESS=1");
+}
