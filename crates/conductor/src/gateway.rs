@@ -59,7 +59,7 @@ pub enum GatewayError {
     #[error("a tool cannot be offered: {0}")]
     Catalog(#[from] CatalogError),
     #[error("{0}")]
-    Socket(#[from] mcp_listener::BindError),
+    Socket(#[from] BindError),
     #[error("{0}")]
     NoTls(#[from] NoTls),
 }
@@ -297,8 +297,8 @@ impl Gateway {
         listed.map(|it| it.name.to_string()).collect()
     }
 
-    pub async fn bind(home: &Home) -> Result<UnixListener, GatewayError> {
-        Ok(mcp_listener::bind(home.root(), "mcp.sock").await?)
+    pub async fn bind(home: &Home) -> Result<Listener, GatewayError> {
+        Ok(Listener::bind(&home.mcp_socket())?)
     }
 
     /// Accepts AI clients, expires unanswered approval requests and removes old records, until the

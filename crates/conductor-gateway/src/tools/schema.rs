@@ -32,6 +32,10 @@ impl Schema {
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     pub fn is_null(&self) -> bool {
         &*self.0 == "null"
     }

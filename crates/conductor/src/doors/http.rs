@@ -252,7 +252,7 @@ async fn health(State(shared): State<Arc<Shared>>) -> Response {
 
 /// All routes of this listener. `more` are routes of other modules, behind the same checks.
 pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, more: Router) -> Router {
-    let mcp = Arc::new(McpHttp::new(shared, tokens, &authority));
+    let mcp = Arc::new(McpHttp::new(shared, tokens));
     Router::new()
         .route("/mcp", any(move |request: Request<Body>| Arc::clone(&mcp).handle(request)))
         .route("/health", get(health).with_state(Arc::clone(shared)))

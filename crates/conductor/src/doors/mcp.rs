@@ -11,6 +11,8 @@ pub mod era;
 #[cfg(feature = "conformance")]
 pub mod fixture;
 pub mod http;
+mod http_headers;
+mod http_session;
 pub mod listener;
 mod lists;
 pub mod methods;
@@ -41,7 +43,7 @@ use crate::doors::session::{Session, View, Who};
 use conductor_gateway::pipeline::call::Principal;
 use conductor_gateway::studio::Studio;
 use conductor_gateway::tools::names::NameForm;
-use conductor_hosts::descriptors::{Budget, HttpConnections};
+use conductor_hosts::connection_limits::{Budget, HttpConnections};
 
 /// What a model is told first; at most 1200 characters.
 pub const INSTRUCTIONS: &str = "Conductor connects a music studio: controllers, mappings, patches and Live Sets. \

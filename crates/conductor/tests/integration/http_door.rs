@@ -188,7 +188,7 @@ async fn session(address: std::net::SocketAddr) -> String {
 }
 
 #[tokio::test]
-async fn a_plain_call_is_answered_in_one_piece_and_any_other_by_the_sdk_with_the_same_words() {
+async fn a_call_is_answered_in_one_piece_unless_it_reports_or_waits() {
     let (studio, _shared, address) = open(McpSettings::default()).await;
     let session = session(address).await;
     let with = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
@@ -201,15 +201,10 @@ async fn a_plain_call_is_answered_in_one_piece_and_any_other_by_the_sdk_with_the
         let kind = answer.header("content-type").unwrap_or_default().to_owned();
         if kind.starts_with("text/event-stream") { "stream" } else { "piece" }
     };
-    // The first call of a session shows its door.
     let first = post(address, &with, &call(2, json!({}))).await;
-    assert_eq!(kind(&first), "stream");
-    let mut second = post(address, &with, &call(3, json!({}))).await;
-    assert_eq!((kind(&second), second.header("cache-control")), ("piece", Some("no-store")));
-    let mut same = second.json();
-    same["id"] = json!(2);
-    assert_eq!(first.messages().last(), Some(&same));
-    second = post(address, &with[..1], &call(4, json!({}))).await;
+    assert_eq!((kind(&first), first.header("cache-control")), ("piece", Some("no-store")));
+    assert_eq!(first.json()["id"], json!(2));
+    let second = post(address, &with[..1], &call(4, json!({}))).await;
     assert_eq!(kind(&second), "piece", "the version may be left out");
     let bad =
         post(address, &with, &rpc(5, "tools/call", json!({ "name": "test.echo", "arguments": { "text": 7 } }))).await;
@@ -219,20 +214,26 @@ async fn a_plain_call_is_answered_in_one_piece_and_any_other_by_the_sdk_with_the
     assert!(studio.journal.written().iter().all(|it| match it {
         Written::Intent(facts) | Written::Outcome(facts, _) => facts.principal.to_string().starts_with("http:"),
     }));
-    assert_eq!(studio.journal.written().len(), 5, "one record for each");
+    assert_eq!(studio.journal.written().len(), 4, "one record for each");
 
-    // What may speak on its way, and what must be judged.
-    let speaks = post(address, &with, &call(7, json!({ "_meta": { "progressToken": 1 } }))).await;
-    assert_eq!(kind(&speaks), "stream");
-    let judged = [with[0], with[1], ("Mcp-Method", "tools/list")];
-    let answer = post(address, &judged, &call(8, json!({}))).await;
-    assert!(answer.status == 400 || kind(&answer) == "stream", "{} {}", answer.status, answer.body);
+    // A report precedes the answer, in the same stream.
+    let params = json!({ "name": tools::SLOW, "arguments": {}, "_meta": { "progressToken": 1 } });
+    let reporting = rpc(7, "tools/call", params);
+    let reporting = post(address, &with, &reporting);
+    let release = async {
+        studio.runs.until(tools::SLOW, 1).await;
+        studio.runs.release.notify_one();
+    };
+    let (reports, ()) = tokio::join!(reporting, release);
+    assert_eq!(kind(&reports), "stream");
+    let messages = reports.messages();
+    assert_eq!(messages.first().map(|it| it["method"].clone()), Some(json!("notifications/progress")));
+    assert_eq!(messages.last().map(|it| it["id"].clone()), Some(json!(7)));
     let odd = [with[0], ("MCP-Protocol-Version", "1999-01-01")];
     assert_eq!(post(address, &odd, &call(9, json!({}))).await.status, 400);
     let bearer = format!("Bearer {TOKEN}");
     let level = post(address, &with, &rpc(10, "logging/setLevel", json!({ "level": "debug" }))).await;
     assert_eq!(level.status, 200);
-    assert_eq!(kind(&post(address, &with, &call(11, json!({}))).await), "stream");
 
     let gone = request(address, "DELETE", "/mcp", &[("Authorization", &bearer), with[0], with[1]], "");
     assert!(send(address, &gone).await.status < 300);
@@ -241,7 +242,7 @@ async fn a_plain_call_is_answered_in_one_piece_and_any_other_by_the_sdk_with_the
 }
 
 #[tokio::test]
-async fn a_call_begun_at_once_goes_on_with_the_sdk_to_its_end_or_its_cancelling() {
+async fn a_slow_call_runs_to_its_answer_or_its_cancellation() {
     let (studio, _shared, address) = open(McpSettings::default()).await;
     let session = session(address).await;
     let calls = |id: i64, name: &'static str| {
@@ -256,7 +257,7 @@ async fn a_call_begun_at_once_goes_on_with_the_sdk_to_its_end_or_its_cancelling(
     studio.runs.until(tools::SLOW, 1).await;
     studio.runs.release.notify_one();
     let slow = slow.await.expect("answered");
-    assert_eq!(slow.messages().last().map(|it| it["id"].clone()), Some(json!(3)), "{}", slow.body);
+    assert_eq!(slow.json()["id"], json!(3), "{}", slow.body);
     assert_eq!(studio.runs.of(tools::SLOW), 1, "begun once");
 
     let cancelled = calls(4, tools::SLOW_EFFECT);

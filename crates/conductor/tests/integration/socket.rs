@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use conductor::doors::mcp::Shared;
-use conductor::doors::mcp::listener::{BindError, Tally, bind, serve};
+use conductor::doors::mcp::listener::{Tally, serve};
 use conductor_core::policy::Policy;
 use conductor_gateway::studio::{McpSettings, Settings};
 use conductor_hosts::system::listener::{BindError, Listener};

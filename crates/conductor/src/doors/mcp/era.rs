@@ -24,8 +24,8 @@ pub enum Era {
 }
 
 /// Versions are dates, so text order is time order.
-fn is_modern(version: &ProtocolVersion) -> bool {
-    version.as_str() >= ProtocolVersion::V_2026_07_28.as_str()
+pub fn is_modern(version: &str) -> bool {
+    version >= ProtocolVersion::V_2026_07_28.as_str()
 }
 
 /// The version of a handshake: the one asked for, or else the newest that begins with one.
@@ -38,7 +38,7 @@ pub fn agree(asked: &ProtocolVersion) -> ProtocolVersion {
 /// A request needs a handshake before it, or its own version and capabilities inside.
 pub fn admit(door: &McpDoor, request: &ClientRequest, cx: &Cx) -> Result<Era, ErrorData> {
     let own = cx.meta.protocol_version();
-    let is_modern = own.as_ref().is_some_and(is_modern);
+    let is_modern = own.as_ref().is_some_and(|it| is_modern(it.as_str()));
     if matches!(request, ClientRequest::InitializeRequest(_)) {
         return if is_modern { Err(unknown_method("initialize")) } else { Ok(Era::Legacy) };
     }
@@ -57,11 +57,15 @@ pub fn admit(door: &McpDoor, request: &ClientRequest, cx: &Cx) -> Result<Era, Er
     if is_modern || is_discover {
         let missing = cx.meta.missing_required_keys(&ProtocolVersion::V_2026_07_28);
         if !missing.is_empty() {
-            let text = format!("request _meta is missing or has malformed required fields: {}", missing.join(", "));
-            return Err(ErrorData::invalid_params(text, None));
+            return Err(missing_meta(&missing));
         }
     }
     Ok(if is_modern { Era::Modern } else { Era::Legacy })
+}
+
+pub fn missing_meta(missing: &[&str]) -> ErrorData {
+    let text = format!("request _meta is missing or has malformed required fields: {}", missing.join(", "));
+    ErrorData::invalid_params(text, None)
 }
 
 /// Modern results say how long they may be cached; legacy ones have no type.

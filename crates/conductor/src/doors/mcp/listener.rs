@@ -91,8 +91,8 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     };
     let Ok((first, ends)) = first else { return };
     let door = McpDoor::new(shared, who);
-    if let Some(pid) = stream.peer_cred().ok().and_then(|it| it.pid()) {
-        door.session.seat_peer(&shared.clients, pid);
+    if let Some(pid) = Peer::of(&stream).and_then(|it| it.pid) {
+        door.session.register_peer(&shared.clients, pid);
     }
     // Descriptors that came with another line than a hello, or that cannot be driven, are closed,
     // and the line is answered like any other.

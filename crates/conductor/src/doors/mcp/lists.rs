@@ -43,13 +43,6 @@ pub fn tools(door: &McpDoor, request: Option<PaginatedRequestParams>, era: Era) 
     listed!(ListToolsResult, door, era, page.into_iter().map(|it| tool_entry(it, view.names)).collect(), next)
 }
 
-/// The entry of one tool, if this client sees it.
-pub fn tool(door: &McpDoor, name: &str) -> Option<ToolEntry> {
-    let (catalog, view) = (door.studio().catalog(), door.session.view());
-    let tool = catalog.get(name).filter(|tool| !tool.hidden && view.toolset.has(tool))?;
-    Some(tool_entry(tool, view.names))
-}
-
 pub fn resources(door: &McpDoor, request: Option<PaginatedRequestParams>, era: Era) -> Answer {
     let catalog = door.studio().catalog();
     let fixed = catalog.resources(&door.session.view().toolset).filter(|it| !it.is_template());

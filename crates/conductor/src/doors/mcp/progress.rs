@@ -8,9 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rmcp::model::{
-    ClientRequest, LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification,
-    ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerNotification, SetLevelRequest,
-    SetLevelRequestParams,
+    LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification,
+    ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerNotification, SetLevelRequestParams,
 };
 
 use tokio::sync::mpsc;
@@ -29,15 +28,8 @@ pub fn with_logging(mut capabilities: ServerCapabilities) -> ServerCapabilities 
     capabilities
 }
 
-/// The parameters of `logging/setLevel`.
-pub type SetLevel = SetLevelRequestParams;
-
-pub fn set_level(params: SetLevel) -> ClientRequest {
-    ClientRequest::SetLevelRequest(SetLevelRequest::new(params))
-}
-
 /// The level that a legacy client asks for, for its whole session.
-pub fn level_asked(request: &SetLevel) -> LogLevel {
+pub fn level_asked(request: &SetLevelRequestParams) -> LogLevel {
     level_in(request.level)
 }
 

@@ -6,15 +6,17 @@
 
 use std::ops::Range;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use conductor_gateway::tools::lint::MCP_METHODS;
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequest, ClientNotification, ClientRequest, CustomRequest, ErrorData, NumberOrString, RequestId,
-    RequestMetaObject,
+    CallToolRequest, ClientNotification, ClientRequest, CustomRequest, ErrorData, JsonRpcMessage, NumberOrString,
+    RequestId, RequestMetaObject, ServerNotification, ServerRequest,
 };
 use rmcp::service::TxJsonRpcMessage;
 use serde_json::{Map, Value, json};
+
+use super::methods::Answer;
 
 /// A buffer that once held a large message is freed when it is empty: idle connections are many.
 const KEPT_BUFFER: usize = 64 * 1024;
@@ -87,7 +89,7 @@ pub fn read(line: &[u8]) -> Result<Option<Incoming>, LineError> {
         };
     }
     Ok(match usable {
-        Some(id) => Some(Incoming::Request(id, request(method, params))),
+        Some(id) => Some(Incoming::Request(id, read_request(method, params))),
         None => serde_json::from_value(whole(&method, params)).ok().map(Incoming::Notification),
     })
 }
@@ -111,7 +113,7 @@ fn whole(method: &str, params: Option<Value>) -> Value {
 /// Calls and the direct dialect are built here; for the rest the SDK's reader tries every kind of
 /// request in turn. A method of the protocol whose parameters do not fit becomes a custom request,
 /// which is answered with -32602.
-fn request(method: String, params: Option<Value>) -> ClientRequest {
+fn read_request(method: String, params: Option<Value>) -> ClientRequest {
     let read = match method.as_str() {
         "tools/call" => call(params),
         known if MCP_METHODS.contains(&known) => serde_json::from_value(whole(known, params)).ok(),
@@ -139,6 +141,32 @@ fn call(params: Option<Value>) -> Option<ClientRequest> {
         request.extensions.insert(RequestMetaObject::from(meta));
     }
     Some(ClientRequest::CallToolRequest(request))
+}
+
+/// A notification without a line end.
+pub fn notification(notification: ServerNotification) -> Bytes {
+    encode(&JsonRpcMessage::notification(notification), None)
+}
+
+/// A request to the client, without a line end.
+pub fn request(request: ServerRequest, id: RequestId) -> Bytes {
+    encode(&JsonRpcMessage::request(request, id), None)
+}
+
+/// The answer to a request, without a line end.
+pub fn answer(answer: Answer, id: RequestId) -> Bytes {
+    let message = match answer {
+        Ok(result) => JsonRpcMessage::response(result, id.clone()),
+        Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
+    };
+    encode(&message, Some(&id))
+}
+
+fn encode(message: &TxJsonRpcMessage<RoleServer>, id: Option<&RequestId>) -> Bytes {
+    let mut out = BytesMut::new();
+    write(message, id, &mut out);
+    out.truncate(out.len().saturating_sub(1));
+    out.freeze()
 }
 
 /// Appends a message as one line. An answer that cannot be written becomes an internal error.
@@ -243,7 +271,7 @@ mod tests {
     #[test]
     fn lines_are_cut_at_newlines_and_a_long_one_ends_the_input() {
         let mut lines = Lines::new(b"one\r\ntwo\n\nhalf".to_vec(), 8);
-        let mut next = |lines: &mut Lines| {
+        let next = |lines: &mut Lines| {
             let line = lines.next()?.map(|range| lines.buffer[range].to_vec());
             Some(line.map(|it| String::from_utf8(it).unwrap()))
         };
