@@ -3,8 +3,6 @@
 //! Not here: who may call them and when (`pipeline`), and how a call arrives (`doors`).
 
 pub mod catalog;
-#[cfg(feature = "conformance")]
-pub mod conformance;
 pub mod daemon;
 pub mod database;
 pub mod docs;

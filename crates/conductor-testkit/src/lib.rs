@@ -5,6 +5,7 @@
 
 pub mod auth_proxy;
 pub mod backend_contract;
+pub mod conformance;
 pub mod daemon;
 pub mod foreign_client;
 pub mod golden;

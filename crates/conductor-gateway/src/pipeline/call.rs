@@ -89,30 +89,6 @@ pub struct Call {
     pub hand: bool,
     /// The caller's connection has reached its limit of running calls.
     pub crowded: bool,
-    /// For fixtures only: no tool of the product sends requests to its client.
-    #[cfg(feature = "conformance")]
-    pub client: Option<Arc<dyn FixtureClient>>,
-}
-
-/// Requests that fixtures of the public suite send to a client. Product tools never do.
-#[cfg(feature = "conformance")]
-pub trait FixtureClient: Send + Sync {
-    fn is_modern(&self) -> bool;
-    fn capabilities(&self) -> Value;
-    fn responses(&self) -> Option<Value>;
-    fn state(&self) -> Option<String>;
-    fn seal(&self, text: &str) -> String;
-    fn open(&self, sealed: &str) -> Option<String>;
-    /// A request to a client of the older era.
-    fn request(&self, method: &str, params: Value) -> BoxFuture<'static, Result<Value, String>>;
-}
-
-/// A fixture's result that is neither value nor error.
-#[cfg(feature = "conformance")]
-#[derive(Debug, Clone, PartialEq)]
-pub enum Special {
-    InputRequired { requests: Value, state: Option<String> },
-    ProtocolError { code: i32, message: String, data: Value },
 }
 
 impl Call {
@@ -131,8 +107,6 @@ impl Call {
             tainted: false,
             hand: false,
             crowded: false,
-            #[cfg(feature = "conformance")]
-            client: None,
         }
     }
 }
@@ -181,21 +155,11 @@ pub struct Output {
     /// The tool itself reports that it could not do the work. This is an answer, not a failure of
     /// the tool.
     pub is_error: bool,
-    #[cfg(feature = "conformance")]
-    pub special: Option<Special>,
 }
 
 impl Output {
     pub fn new(value: Value) -> Self {
-        Self {
-            value,
-            content: Vec::new(),
-            text: String::new(),
-            structured: true,
-            is_error: false,
-            #[cfg(feature = "conformance")]
-            special: None,
-        }
+        Self { value, content: Vec::new(), text: String::new(), structured: true, is_error: false }
     }
 
     /// Finished blocks without a value, for a tool without an output schema.

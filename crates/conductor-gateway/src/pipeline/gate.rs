@@ -33,8 +33,6 @@ pub struct Clearance {
     tainted: bool,
     hand: bool,
     seen_state: Option<Digest>,
-    #[cfg(feature = "conformance")]
-    client: Option<Arc<dyn super::call::FixtureClient>>,
 }
 
 impl Clearance {
@@ -109,11 +107,6 @@ impl Clearance {
     pub fn progress(&self) -> Option<&Arc<dyn Progress>> {
         self.progress.as_ref()
     }
-
-    #[cfg(feature = "conformance")]
-    pub fn client(&self) -> Option<&Arc<dyn super::call::FixtureClient>> {
-        self.client.as_ref()
-    }
 }
 
 /// An opened gate: one call may run its handler, including retries.
@@ -141,8 +134,6 @@ impl Gate {
             tainted: call.tainted,
             hand: call.hand,
             seen_state: record.seen_state,
-            #[cfg(feature = "conformance")]
-            client: call.client.clone(),
         }
     }
 

@@ -26,7 +26,6 @@ use crate::tools::schema::cut;
 /// How long a handler may take to stop after a cancel.
 const GRACE: Duration = Duration::from_secs(2);
 
-#[cfg_attr(feature = "conformance", expect(clippy::large_enum_variant, reason = "fixtures make results larger"))]
 enum End {
     Finished(Result<Output, ToolError>),
     /// The task was killed while it ran.

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use conductor::doors::http::{self, Authority, Tokens};
-use conductor::doors::mcp::{Shared, socket, stdio};
+use conductor::doors::mcp::{Shared, listener as socket, stdio};
 use conductor_core::digest::Digest;
 use conductor_core::policy::limits::Rate;
 use conductor_core::policy::{Policy, Tier};
@@ -22,6 +22,7 @@ use conductor_gateway::pending_store::PendingStore;
 use conductor_gateway::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};
 use conductor_hosts::system::listener::Listener;
 use conductor_hosts::system::{Clock, RandomIds, RealClock};
+use conductor_testkit::conformance::{self, Suite};
 use conductor_testkit::tools::{self, Runs};
 
 fn main() -> ExitCode {
@@ -95,10 +96,11 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     if flags.iter().any(|it| it == "--client-approves") {
         policy.approval.client_tiers = Tier::ALL.to_vec();
     }
-    #[cfg_attr(not(feature = "conformance"), expect(unused_mut, reason = "fixtures are added to it"))]
     let mut catalog = tools::catalog(&runs);
-    #[cfg(feature = "conformance")]
-    conductor_gateway::tools::conformance::register(&mut catalog)?;
+    let has_fixtures = flags.iter().any(|it| it == "--fixtures");
+    if has_fixtures {
+        conformance::register(&mut catalog)?;
+    }
     let studio = Studio::new(Parts {
         sleeper: Arc::new(RealSleeper::new(Arc::clone(&clock))),
         clock,
@@ -112,6 +114,9 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         scrubber: conductor_gateway::secrets::Scrubber::new(),
     });
     let shared = Shared::new(&studio);
+    if has_fixtures {
+        let _ = shared.fixtures.set(Box::new(Suite::new()));
+    }
     let listener = Listener::bind(&home.join("mcp.sock"))?;
     tokio::spawn(socket::serve(listener, Arc::clone(&shared), Arc::default()));
     let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await?;

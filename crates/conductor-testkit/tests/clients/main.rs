@@ -11,9 +11,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use conductor_testkit::foreign_client::Puppet;
-#[cfg(feature = "conformance")]
-use conductor_testkit::mcp_process::suite;
-use conductor_testkit::mcp_process::{Doorstep, node, python};
+use conductor_testkit::mcp_process::{Doorstep, node, python, suite};
 use serde_json::json;
 
 const DOOR: &str = env!("CARGO_BIN_EXE_testdoor");
@@ -140,13 +138,12 @@ fn no_sdk_throws_on_an_error_result() {
 }
 
 /// Strict both ways: an unlisted failure fails, and so does a listed pass.
-#[cfg(feature = "conformance")]
 #[test]
 fn the_public_suite_in_both_eras() {
     if node().is_none() {
         return;
     }
-    let door = Doorstep::start(DOOR, &[]);
+    let door = Doorstep::start(DOOR, &["--fixtures"]);
     for arguments in [
         ["--requirements", "2026-07-28", "--expected-failures", "baseline-2026-07-28.yml"],
         ["--spec-version", "2025-11-25", "--expected-failures", "baseline-2025-11-25.yml"],

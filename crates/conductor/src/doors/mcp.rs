@@ -8,8 +8,7 @@ pub mod complete;
 pub mod connection;
 pub mod elicit;
 pub mod era;
-#[cfg(feature = "conformance")]
-pub mod fixture;
+pub mod fixtures;
 pub mod http;
 mod http_headers;
 mod http_session;
@@ -29,14 +28,15 @@ pub mod wire;
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use rmcp::model::{ErrorData, Implementation, InitializeRequestParams, MetaObject, RequestStateCodec};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::era::Era;
+use self::fixtures::Fixtures;
 use self::methods::Cx;
 use crate::doors::client_processes::ClientProcesses;
 use crate::doors::session::{Session, View, Who};
@@ -64,6 +64,8 @@ pub struct Shared {
     pub clients: Arc<ClientProcesses>,
     pub descriptors: Arc<Budget>,
     pub http_connections: Arc<HttpConnections>,
+    /// Set by a test server only.
+    pub fixtures: OnceLock<Box<dyn Fixtures>>,
 }
 
 impl Shared {
@@ -78,6 +80,7 @@ impl Shared {
             clients: ClientProcesses::new(Arc::clone(&studio.clock)),
             http_connections: HttpConnections::new(&descriptors),
             descriptors,
+            fixtures: OnceLock::new(),
         })
     }
 }

@@ -1,20 +1,13 @@
 //! `tools/call`, and the direct dialect, in which the method is the name of a tool.
 
-#[cfg(feature = "conformance")]
-use std::sync::Arc;
-
 use conductor_core::error::{Code, Subject, ToolError};
 use rmcp::model::{CallToolRequestParams, ErrorData, ServerResult};
 use serde_json::{Map, Value, json};
 
 use super::era::Era;
-#[cfg(feature = "conformance")]
-use super::fixture;
 use super::methods::{Answer, Cx, internal};
 use super::{McpDoor, elicit, progress, render};
 use conductor_gateway::pipeline::call::Outcome;
-#[cfg(feature = "conformance")]
-use conductor_gateway::pipeline::call::Output;
 use conductor_gateway::pipeline::{self, Call, Reply};
 use conductor_gateway::tools::lint::MCP_METHODS;
 
@@ -24,19 +17,10 @@ pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era
     elicit::prepare(door, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), era)?;
     call.progress = progress::channel(door, cx, era);
     call.ask = elicit::channel(door, cx, era);
-    #[cfg(feature = "conformance")]
-    {
-        let link = fixture::Link::new(door, cx, era, request.input_responses, request.request_state);
-        call.client = Some(Arc::new(link));
-    }
     let question = call.ask.as_ref().is_some_and(|ask| ask.by_result()).then(|| elicit::Question::of(&call));
     let reply = run(door, call).await;
     let tool = reply.tool().cloned();
     let mut result = match reply.into_outcome() {
-        #[cfg(feature = "conformance")]
-        Outcome::Done(Ok(Output { special: Some(special), .. })) => {
-            return fixture::special(special, door.signed(era)).map(ServerResult::from);
-        }
         Outcome::Done(Ok(output)) => render::success(output),
         Outcome::Done(Err(error)) if is_unknown_tool(&error) => return Err(render::unknown_tool(&error)),
         Outcome::Done(Err(error)) if elicit::is_bad_state(&error) => return Err(elicit::bad_state()),

@@ -179,10 +179,6 @@ pub fn prepare(
     // An answer without a question changes nothing: the first call asks.
     let (Era::Modern, Some(state)) = (era, state) else { return Ok(()) };
     let catalog = door.studio().catalog();
-    #[cfg(feature = "conformance")]
-    if catalog.get(&call.tool).is_some_and(|tool| tool.toolset == "conformance") {
-        return Ok(());
-    }
     let bound = Question::of(call).bound_to(catalog.get(&call.tool).map(|tool| tool.as_ref()));
     let opened: State = door.shared.seal.open_json_with(state, &bound).map_err(|_| bad_state())?;
     // No answer yet, or to another question: ask the same question again.

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::era::{self, Era};
+use super::fixtures::Link;
 use super::{INSTRUCTIONS, McpDoor, call_tool, complete, lists, progress, prompt, resource, subscribe};
 
 const DISCOVER_TTL_MS: u64 = 300_000;
@@ -32,20 +33,29 @@ pub enum Outgoing {
     Request { request: Box<ServerRequest>, reply: oneshot::Sender<Result<Value, ErrorData>> },
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "an enum of the SDK that may grow")]
 pub async fn answer(door: &McpDoor, request: ClientRequest, cx: Cx) -> Answer {
     let is_first = door.session.first_message();
     let era = era::admit(door, &request, &cx)?;
-    let answer = match request {
+    let fixtures = door.shared.fixtures.get();
+    let answer = match fixtures.and_then(|it| it.answer(&request, Link::new(door, &cx, era))) {
+        Some(answer) => answer.await,
+        None => dispatch(door, request, &cx, era, is_first).await,
+    };
+    answer.map(|result| era::shaped(result, era)).map_err(|error| door.clean(era::coded(error, era)))
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "an enum of the SDK that may grow")]
+async fn dispatch(door: &McpDoor, request: ClientRequest, cx: &Cx, era: Era, is_first: bool) -> Answer {
+    match request {
         ClientRequest::InitializeRequest(it) => initialize(door, it.params).map(ServerResult::InitializeResult),
         ClientRequest::DiscoverRequest(_) => Ok(ServerResult::DiscoverResult(discover(door, era))),
         ClientRequest::PingRequest(_) if era == Era::Legacy => Ok(ServerResult::empty(())),
         ClientRequest::PingRequest(_) => Err(era::unknown_method("ping")),
         ClientRequest::ListToolsRequest(it) => lists::tools(door, it.params, era),
-        ClientRequest::CallToolRequest(it) => call_tool::answer(door, it.params, &cx, era).await,
+        ClientRequest::CallToolRequest(it) => call_tool::answer(door, it.params, cx, era).await,
         ClientRequest::ListResourcesRequest(it) => lists::resources(door, it.params, era),
         ClientRequest::ListResourceTemplatesRequest(it) => lists::resource_templates(door, it.params, era),
-        ClientRequest::ReadResourceRequest(it) => resource::read(door, it.params, &cx, era).await,
+        ClientRequest::ReadResourceRequest(it) => resource::read(door, it.params, cx, era).await,
         ClientRequest::ListPromptsRequest(it) => lists::prompts(door, it.params, era),
         ClientRequest::GetPromptRequest(it) => prompt::get(door, it.params, era),
         ClientRequest::CompleteRequest(it) => {
@@ -74,16 +84,15 @@ pub async fn answer(door: &McpDoor, request: ClientRequest, cx: Cx) -> Answer {
         }
         ClientRequest::UnsubscribeRequest(_) => Err(era::unknown_method("resources/unsubscribe")),
         ClientRequest::SubscriptionsListenRequest(it) if era == Era::Modern => {
-            Box::pin(subscribe::listen(door, it.params.notifications, &cx)).await
+            Box::pin(subscribe::listen(door, it.params.notifications, cx)).await
         }
         ClientRequest::SubscriptionsListenRequest(_) => Err(era::unknown_method("subscriptions/listen")),
-        ClientRequest::CustomRequest(it) => custom(door, it, &cx, is_first).await,
+        ClientRequest::CustomRequest(it) => custom(door, it, cx, is_first).await,
         ClientRequest::GetTaskRequest(_) => Err(era::unknown_method("tasks/get")),
         ClientRequest::UpdateTaskRequest(_) => Err(era::unknown_method("tasks/update")),
         ClientRequest::CancelTaskRequest(_) => Err(era::unknown_method("tasks/cancel")),
         _ => Err(era::unknown_method("of a newer protocol")),
-    };
-    answer.map(|result| era::shaped(result, era)).map_err(|error| door.clean(era::coded(error, era)))
+    }
 }
 
 pub fn internal() -> ErrorData {

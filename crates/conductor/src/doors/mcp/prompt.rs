@@ -6,8 +6,6 @@ use rmcp::model::{ErrorData, GetPromptRequestParams, GetPromptResult, PromptMess
 use serde_json::Value;
 
 use super::era::Era;
-#[cfg(feature = "conformance")]
-use super::fixture;
 use super::methods::Answer;
 use super::{McpDoor, render};
 
@@ -17,10 +15,6 @@ pub fn get(door: &McpDoor, request: GetPromptRequestParams, era: Era) -> Answer 
         catalog.prompt(&request.name).filter(|it| door.session.view().toolset.has_set(&it.toolset)).ok_or_else(
             || ErrorData::invalid_params(door.studio().scrubber.unknown("Unknown prompt", &request.name), None),
         )?;
-    #[cfg(feature = "conformance")]
-    if let Some(asks) = fixture::prompt_asks(&request.name, request.input_responses.is_some(), door.signed(era)) {
-        return asks.map(ServerResult::from);
-    }
     let mut arguments = BTreeMap::new();
     for (name, value) in request.arguments.unwrap_or_default() {
         match value {

@@ -1,23 +1,30 @@
 //! Fixtures of the public MCP suite: tools, resources and prompts with every shape of the protocol.
 //!
-//! They exist only in the fixture build, and use the same catalog, pipeline, doors and audit as all
-//! tools. They are exempt from the rules of `lint`, because some of them break rules on purpose.
+//! Most use the catalog, the pipeline and the doors like all tools. Those that send requests to
+//! their client, or answer with a question, are listed in the catalog and answered by [`Suite`].
+//! Some break rules of `lint` on purpose.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use conductor::doors::mcp::fixtures::{Fixtures, Link};
+use conductor::doors::mcp::methods::Answer;
+use conductor::doors::mcp::render;
 use conductor_core::error::{Code, ToolError};
 use conductor_core::policy::Tier;
+use conductor_gateway::pipeline::call::{Content, LogLevel, Output};
+use conductor_gateway::pipeline::gate::Clearance;
+use conductor_gateway::studio::Studio;
+use conductor_gateway::tools::catalog::{Catalog, CatalogError, Definition, Tool};
+use conductor_gateway::tools::prompt::{Argument, Message, Prompt};
+use conductor_gateway::tools::resource::Resource;
+use futures_util::future::BoxFuture;
+use rmcp::model::{ClientRequest, ErrorCode, ErrorData, InputRequiredResult, ServerResult};
 use serde_json::{Value, json};
 
-use super::catalog::{Catalog, CatalogError, Definition, Tool};
-use super::prompt::{Argument, Message, Prompt};
-use super::resource::Resource;
-use crate::pipeline::call::{Content, FixtureClient, LogLevel, Output, Special};
-use crate::pipeline::gate::Clearance;
-
 const SET: &str = "conformance";
+const ASKING_PROMPT: &str = "test_input_required_result_prompt";
 /// One red pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 /// Silence.
@@ -41,7 +48,7 @@ fn needs(name: &str, kind: Value) -> Value {
 }
 
 /// One question in the shape of the newer era.
-pub fn form(key: &str, message: &str, field: &str, kind: &str) -> Value {
+fn form(key: &str, message: &str, field: &str, kind: &str) -> Value {
     json!({ key: { "method": "elicitation/create", "params": {
         "mode": "form", "message": message,
         "requestedSchema": { "type": "object", "properties": { field: { "type": kind } }, "required": [field] }
@@ -68,25 +75,109 @@ fn all(parts: impl IntoIterator<Item = Value>) -> Value {
     Value::Object(whole)
 }
 
-fn ask(requests: Value, state: Option<String>) -> Output {
-    let mut output = text("");
-    output.special = Some(Special::InputRequired { requests, state });
-    output
+/// The answer of a fixture to its client.
+enum Said {
+    Result(Output),
+    InputRequired { requests: Value, state: Option<String> },
+    ProtocolError { code: i32, message: &'static str, data: Value },
 }
 
-fn protocol_error(code: i32, message: &str, data: Value) -> Output {
-    let mut output = text("");
-    output.special = Some(Special::ProtocolError { code, message: message.to_owned(), data });
-    output
+/// One call of a fixture that talks to its client.
+struct Talk {
+    link: Link,
+    arguments: Value,
+    responses: Option<Value>,
+    state: Option<String>,
 }
 
-fn client(clearance: &Clearance) -> Result<Arc<dyn FixtureClient>, ToolError> {
-    clearance.client().cloned().ok_or_else(|| ToolError::new(Code::Unsupported, "this fixture needs an MCP client"))
+type Run = Box<dyn Fn(Talk) -> BoxFuture<'static, Result<Said, ToolError>> + Send + Sync>;
+
+/// Answers the fixtures that talk to their client.
+pub struct Suite(HashMap<&'static str, Run>);
+
+impl Suite {
+    #[expect(clippy::new_without_default, reason = "a test server makes exactly one")]
+    pub fn new() -> Self {
+        Self(asking().into_iter().map(|it| (it.name, it.run)).collect())
+    }
+}
+
+impl Fixtures for Suite {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "an enum of the SDK; other requests have no fixtures")]
+    fn answer(&self, request: &ClientRequest, link: Link) -> Option<BoxFuture<'static, Answer>> {
+        match request {
+            ClientRequest::CallToolRequest(it) => {
+                let run = self.0.get(&*it.params.name)?;
+                let arguments = it.params.arguments.clone().map_or(Value::Null, Value::Object);
+                let responses = it.params.input_responses.as_ref().map(|it| json!(it));
+                let meta = link.meta.clone();
+                let talk = Talk { link, arguments, responses, state: it.params.request_state.clone() };
+                let said = run(talk);
+                Some(Box::pin(async move {
+                    let mut result = match said.await {
+                        Ok(Said::Result(output)) => render::success(output),
+                        Ok(Said::InputRequired { requests, state }) => {
+                            return input_required(requests, state, meta).map(ServerResult::InputRequiredResult);
+                        }
+                        Ok(Said::ProtocolError { code, message, data }) => {
+                            return Err(ErrorData::new(ErrorCode(code), message, Some(data)));
+                        }
+                        Err(error) => render::failure(&error),
+                    };
+                    result.meta = meta;
+                    Ok(ServerResult::CallToolResult(result))
+                }))
+            }
+            ClientRequest::GetPromptRequest(it)
+                if it.params.name == ASKING_PROMPT && it.params.input_responses.is_none() =>
+            {
+                let requests = form("user_context", "What context should the prompt use?", "context", "string");
+                let asked = input_required(requests, None, link.meta).map(ServerResult::InputRequiredResult);
+                Some(Box::pin(std::future::ready(asked)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn input_required(
+    requests: Value,
+    state: Option<String>,
+    meta: Option<rmcp::model::MetaObject>,
+) -> Result<InputRequiredResult, ErrorData> {
+    let requests =
+        serde_json::from_value(requests).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+    let mut result = InputRequiredResult::new(Some(requests), state);
+    result.meta = meta;
+    Ok(result)
+}
+
+/// A fixture that talks to its client.
+struct Asking {
+    name: &'static str,
+    input: Value,
+    run: Run,
+}
+
+fn asks<F, R>(name: &'static str, run: F) -> Asking
+where
+    F: Fn(Talk) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Said, ToolError>> + Send + 'static,
+{
+    Asking { name, input: open_object(), run: Box::new(move |talk| Box::pin(run(talk))) }
+}
+
+fn says(words: impl Into<String>) -> Said {
+    Said::Result(text(words))
+}
+
+fn ask(requests: Value, state: Option<String>) -> Said {
+    Said::InputRequired { requests, state }
 }
 
 fn tool<F, R>(name: &'static str, run: F) -> Definition
 where
-    F: Fn(Arc<crate::studio::Studio>, Clearance, Value) -> R + Send + Sync + 'static,
+    F: Fn(Arc<Studio>, Clearance, Value) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Output, ToolError>> + Send + 'static,
 {
     let mut definition = Definition::new(name, Tier::Stateful, SET, run)
@@ -114,21 +205,17 @@ async fn beat() {
     tokio::time::sleep(BEAT).await;
 }
 
-/// Asks a client of the older era and shows what it said.
-async fn elicit(clearance: Clearance, message: String, schema: Value, label: &str) -> Result<Output, ToolError> {
-    let client = client(&clearance)?;
+/// Asks a client of the older era and shows its answer.
+async fn elicit(link: &Link, message: &str, schema: Value, label: &str) -> Result<Said, ToolError> {
     let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
-    match client.request("elicitation/create", params).await {
-        Ok(answer) => {
-            let action = answer.get("action").and_then(Value::as_str).unwrap_or("cancel").to_owned();
-            let content = answer.get("content").cloned().unwrap_or(Value::Null);
-            Ok(text(match label {
-                "User response" => format!("User response: <action: {action}, content: {content}>"),
-                _ => format!("{label}: action={action}, content={content}"),
-            }))
-        }
-        Err(fault) => Err(ToolError::new(Code::Unsupported, fault)),
-    }
+    let answer =
+        link.request("elicitation/create", params).await.map_err(|it| ToolError::new(Code::Unsupported, it))?;
+    let action = answer.get("action").and_then(Value::as_str).unwrap_or("cancel");
+    let content = answer.get("content").cloned().unwrap_or(Value::Null);
+    Ok(says(match label {
+        "User response" => format!("User response: <action: {action}, content: {content}>"),
+        _ => format!("{label}: action={action}, content={content}"),
+    }))
 }
 
 /// The text a client's model gave.
@@ -178,53 +265,11 @@ fn talking() -> Vec<Definition> {
             beat().await;
             Ok(text("Reconnection test completed."))
         }),
-        tool("test_sampling", |_, clearance, arguments| async move {
-            let client = client(&clearance)?;
-            let prompt = arguments.get("prompt").cloned().unwrap_or_default();
-            let params = json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": prompt } }], "maxTokens": 100 });
-            match client.request("sampling/createMessage", params).await {
-                Ok(answer) => Ok(text(format!("LLM response: {}", said(&answer)))),
-                Err(fault) => Err(ToolError::new(Code::Unsupported, fault)),
-            }
-        })
-        .input(needs("prompt", json!({ "type": "string" }))),
-        tool("test_elicitation", |_, clearance, arguments| async move {
-            let message = arguments.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
-            let schema = json!({ "type": "object", "required": ["username", "email"], "properties": {
-                "username": { "type": "string", "description": "User's response" },
-                "email": { "type": "string", "description": "User's email address" } } });
-            elicit(clearance, message, schema, "User response").await
-        })
-        .input(needs("message", json!({ "type": "string" }))),
-        tool("test_elicitation_sep1034_defaults", |_, clearance, _| async move {
-            let schema = json!({ "type": "object", "properties": {
-                "name": { "type": "string", "default": "John Doe" }, "age": { "type": "integer", "default": 30 },
-                "score": { "type": "number", "default": 95.5 },
-                "status": { "type": "string", "enum": ["active", "inactive", "pending"], "default": "active" },
-                "verified": { "type": "boolean", "default": true } } });
-            elicit(clearance, "Please review the defaults".to_owned(), schema, "Elicitation completed").await
-        }),
-        tool("test_elicitation_sep1330_enums", |_, clearance, _| async move {
-            let titled = |word: &str| (1..=3).zip(["First", "Second", "Third"]).map(|(n, title)| json!({ "const": format!("value{n}"), "title": format!("{title} {word}") })).collect::<Vec<_>>();
-            let options = ["option1", "option2", "option3"];
-            let schema = json!({ "type": "object", "properties": {
-                "untitledSingle": { "type": "string", "enum": options },
-                "titledSingle": { "type": "string", "oneOf": titled("Option") },
-                "legacyEnum": { "type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"] },
-                "untitledMulti": { "type": "array", "items": { "type": "string", "enum": options } },
-                "titledMulti": { "type": "array", "items": { "anyOf": titled("Choice") } } } });
-            elicit(clearance, "Please choose".to_owned(), schema, "Elicitation completed").await
-        }),
-        tool("test_missing_capability", |_, clearance, _| async move {
-            if client(&clearance)?.capabilities().get("sampling").is_some() {
-                return Ok(text("Sampling is declared."));
-            }
-            Ok(protocol_error(-32021, "Missing required client capability", json!({ "requiredCapabilities": { "sampling": {} } })))
-        }),
         tool("test_trigger_tool_change", |studio, _, _| async move {
             studio.edit_catalog(|catalog| {
                 if !catalog.remove("test_passing_tool") {
-                    let _ = Tool::new(fixed("test_passing_tool", vec![Content::Text("here now".into())])).map(|it| catalog.add(it));
+                    let _ = Tool::new(fixed("test_passing_tool", vec![Content::Text("here now".into())]))
+                        .map(|it| catalog.add(it));
                 }
             });
             Ok(text("The tool list changed."))
@@ -240,100 +285,144 @@ fn talking() -> Vec<Definition> {
     ]
 }
 
-/// Tools of the newer era that ask by result.
-fn asking() -> Vec<Definition> {
+/// Tools that talk to their client: by a request in the older era, by their result in the newer.
+fn asking() -> Vec<Asking> {
     vec![
-        tool("test_input_required_result_elicitation", |_, clearance, _| async move {
-            let responses = client(&clearance)?.responses().unwrap_or_default();
+        Asking {
+            input: needs("prompt", json!({ "type": "string" })),
+            ..asks("test_sampling", async |it: Talk| {
+                let prompt = it.arguments.get("prompt").cloned().unwrap_or_default();
+                let message = json!({ "role": "user", "content": { "type": "text", "text": prompt } });
+                let params = json!({ "messages": [message], "maxTokens": 100 });
+                let answer = it.link.request("sampling/createMessage", params).await;
+                let answer = answer.map_err(|it| ToolError::new(Code::Unsupported, it))?;
+                Ok(says(format!("LLM response: {}", said(&answer))))
+            })
+        },
+        Asking {
+            input: needs("message", json!({ "type": "string" })),
+            ..asks("test_elicitation", async |it: Talk| {
+                let message = it.arguments.get("message").and_then(Value::as_str).unwrap_or_default();
+                let schema = json!({ "type": "object", "required": ["username", "email"], "properties": {
+                    "username": { "type": "string", "description": "User's response" },
+                    "email": { "type": "string", "description": "User's email address" } } });
+                elicit(&it.link, message, schema, "User response").await
+            })
+        },
+        asks("test_elicitation_sep1034_defaults", async |it: Talk| {
+            let schema = json!({ "type": "object", "properties": {
+                "name": { "type": "string", "default": "John Doe" }, "age": { "type": "integer", "default": 30 },
+                "score": { "type": "number", "default": 95.5 },
+                "status": { "type": "string", "enum": ["active", "inactive", "pending"], "default": "active" },
+                "verified": { "type": "boolean", "default": true } } });
+            elicit(&it.link, "Please review the defaults", schema, "Elicitation completed").await
+        }),
+        asks("test_elicitation_sep1330_enums", async |it: Talk| {
+            let titled = |word: &str| {
+                let options = (1..=3).zip(["First", "Second", "Third"]);
+                let option = |(n, title)| json!({ "const": format!("value{n}"), "title": format!("{title} {word}") });
+                options.map(option).collect::<Vec<_>>()
+            };
+            let options = ["option1", "option2", "option3"];
+            let schema = json!({ "type": "object", "properties": {
+                "untitledSingle": { "type": "string", "enum": options },
+                "titledSingle": { "type": "string", "oneOf": titled("Option") },
+                "legacyEnum": { "type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"] },
+                "untitledMulti": { "type": "array", "items": { "type": "string", "enum": options } },
+                "titledMulti": { "type": "array", "items": { "anyOf": titled("Choice") } } } });
+            elicit(&it.link, "Please choose", schema, "Elicitation completed").await
+        }),
+        asks("test_missing_capability", async |it: Talk| {
+            if it.link.capabilities.get("sampling").is_some() {
+                return Ok(says("Sampling is declared."));
+            }
+            let data = json!({ "requiredCapabilities": { "sampling": {} } });
+            Ok(Said::ProtocolError { code: -32021, message: "Missing required client capability", data })
+        }),
+        asks("test_input_required_result_elicitation", async |it: Talk| {
+            let responses = it.responses.unwrap_or_default();
             Ok(match field(&responses, "user_name", "name").and_then(Value::as_str) {
-                Some(name) => text(format!("Hello, {name}!")),
+                Some(name) => says(format!("Hello, {name}!")),
                 None => ask(form("user_name", "What is your name?", "name", "string"), None),
             })
         }),
-        tool("test_input_required_result_sampling", |_, clearance, _| async move {
-            let responses = client(&clearance)?.responses().unwrap_or_default();
+        asks("test_input_required_result_sampling", async |it: Talk| {
+            let responses = it.responses.unwrap_or_default();
             Ok(match responses.get("capital_question") {
-                Some(answer) => text(said(answer)),
+                Some(answer) => says(said(answer)),
                 None => ask(sampling("capital_question", "What is the capital of France?", 100), None),
             })
         }),
-        tool("test_input_required_result_list_roots", |_, clearance, _| async move {
-            let responses = client(&clearance)?.responses().unwrap_or_default();
+        asks("test_input_required_result_list_roots", async |it: Talk| {
+            let responses = it.responses.unwrap_or_default();
             Ok(match responses.get("client_roots").and_then(|it| it.get("roots")) {
-                Some(roots) => text(format!("Roots: {roots}")),
-                None => ask(roots_request(), None),
+                Some(roots) => says(format!("Roots: {roots}")),
+                None => ask(roots("client_roots"), None),
             })
         }),
         sealed("test_input_required_result_request_state"),
         sealed("test_input_required_result_tampered_state"),
-        tool("test_input_required_result_multiple_inputs", |_, clearance, _| async move {
-            let client = client(&clearance)?;
-            let responses = client.responses().unwrap_or_default();
+        asks("test_input_required_result_multiple_inputs", async |it: Talk| {
+            let responses = it.responses.unwrap_or_default();
             let answered = ["user_name", "greeting", "client_roots"].iter().all(|key| responses.get(key).is_some());
-            if answered && client.state().is_some_and(|it| client.open(&it).as_deref() == Some("multiple")) {
-                return Ok(text("All three answers arrived."));
+            if answered && it.state.is_some_and(|state| it.link.open(&state).as_deref() == Some("multiple")) {
+                return Ok(says("All three answers arrived."));
             }
             let requests = all([
                 form("user_name", "What is your name?", "name", "string"),
                 sampling("greeting", "Generate a greeting", 50),
                 roots("client_roots"),
             ]);
-            Ok(ask(requests, Some(client.seal("multiple"))))
+            Ok(ask(requests, Some(it.link.seal("multiple"))))
         }),
-        tool("test_input_required_result_multi_round", |_, clearance, _| async move {
-            let client = client(&clearance)?;
-            let responses = client.responses().unwrap_or_default();
-            let state = client.state().and_then(|it| client.open(&it)).unwrap_or_default();
+        asks("test_input_required_result_multi_round", async |it: Talk| {
+            let responses = it.responses.unwrap_or_default();
+            let state = it.state.and_then(|state| it.link.open(&state)).unwrap_or_default();
             let name = field(&responses, "step1", "name").and_then(Value::as_str);
             let color = field(&responses, "step2", "color").and_then(Value::as_str);
             Ok(match (state.as_str(), name, color) {
-                ("round-2", _, Some(color)) => text(format!("Both steps are done; {color} it is.")),
+                ("round-2", _, Some(color)) => says(format!("Both steps are done; {color} it is.")),
                 ("round-1", Some(_), _) => ask(
                     form("step2", "Step 2: What is your favorite color?", "color", "string"),
-                    Some(client.seal("round-2")),
+                    Some(it.link.seal("round-2")),
                 ),
-                _ => ask(form("step1", "Step 1: What is your name?", "name", "string"), Some(client.seal("round-1"))),
+                _ => ask(form("step1", "Step 1: What is your name?", "name", "string"), Some(it.link.seal("round-1"))),
             })
         }),
-        tool("test_input_required_result_capabilities", |_, clearance, _| async move {
-            let client = client(&clearance)?;
-            let declared = client.capabilities();
-            if client.responses().is_some() {
-                return Ok(text("Answered."));
+        asks("test_input_required_result_capabilities", async |it: Talk| {
+            if it.responses.is_some() {
+                return Ok(says("Answered."));
             }
+            let declared = |name: &str| it.link.capabilities.get(name).is_some();
             let mut parts = Vec::new();
-            if declared.get("elicitation").is_some() {
+            if declared("elicitation") {
                 parts.push(form("user_name", "What is your name?", "name", "string"));
             }
-            if declared.get("sampling").is_some() {
+            if declared("sampling") {
                 parts.push(sampling("greeting", "Generate a greeting", 50));
             }
-            if declared.get("roots").is_some() {
+            if declared("roots") {
                 parts.push(roots("client_roots"));
             }
-            Ok(if parts.is_empty() { text("Nothing to ask with.") } else { ask(all(parts), None) })
+            Ok(if parts.is_empty() { says("Nothing to ask with.") } else { ask(all(parts), None) })
         }),
     ]
 }
 
-fn roots_request() -> Value {
-    roots("client_roots")
-}
-
-/// A question whose state is sealed; a touched seal is a protocol error.
-fn sealed(name: &'static str) -> Definition {
-    tool(name, |_, clearance, _| async move {
-        let client = client(&clearance)?;
-        let Some(state) = client.state() else {
-            return Ok(ask(form("confirm", "Please confirm", "ok", "boolean"), Some(client.seal("confirm"))));
+/// A question whose state is sealed; a changed seal is a protocol error.
+fn sealed(name: &'static str) -> Asking {
+    asks(name, async |it: Talk| {
+        let question = || form("confirm", "Please confirm", "ok", "boolean");
+        let Some(state) = it.state else {
+            return Ok(ask(question(), Some(it.link.seal("confirm"))));
         };
-        if client.open(&state).as_deref() != Some("confirm") {
-            return Ok(protocol_error(-32602, "Invalid requestState", Value::Null));
+        if it.link.open(&state).as_deref() != Some("confirm") {
+            return Ok(Said::ProtocolError { code: -32602, message: "Invalid requestState", data: Value::Null });
         }
-        let responses = client.responses().unwrap_or_default();
+        let responses = it.responses.unwrap_or_default();
         Ok(match responses.get("confirm") {
-            Some(_) => text("state-ok"),
-            None => ask(form("confirm", "Please confirm", "ok", "boolean"), Some(state)),
+            Some(_) => says("state-ok"),
+            None => ask(question(), Some(state)),
         })
     })
 }
@@ -435,7 +524,9 @@ fn prompt(
 
 /// Adds everything to a catalog.
 pub fn register(catalog: &mut Catalog) -> Result<(), CatalogError> {
-    for definition in shapes().into_iter().chain(talking()).chain(asking()) {
+    // Listed like all tools; `Suite` answers their calls.
+    let listed = asking().into_iter().map(|it| fixed(it.name, Vec::new()).input(it.input));
+    for definition in shapes().into_iter().chain(talking()).chain(listed) {
         catalog.add(Tool::new(definition)?)?;
     }
     catalog.add_resource(resource("test://static-text", "test_read_static_text", "text/plain"))?;
@@ -468,7 +559,5 @@ pub fn register(catalog: &mut Catalog) -> Result<(), CatalogError> {
     catalog.add_prompt(prompt("test_prompt_with_image", &[], |_| {
         vec![Message { content: picture() }, Message::text("Please analyze the image above.")]
     }))?;
-    catalog.add_prompt(prompt("test_input_required_result_prompt", &[], |_| {
-        vec![Message::text("With the context given.")]
-    }))
+    catalog.add_prompt(prompt(ASKING_PROMPT, &[], |_| vec![Message::text("With the context given.")]))
 }
