@@ -94,7 +94,7 @@ where
     loop {
         // Everything that was read is started, as long as the peer reads its answers.
         while paused_until.is_none() && peer.takes_more() {
-            let Some(line) = lines.next() else { break };
+            let Some(line) = lines.next_line() else { break };
             // A peer that never stops asking is not the only one.
             tokio::task::coop::consume_budget().await;
             peer.take(line.map(|range| lines.buffer.get(range).unwrap_or_default()));
@@ -231,7 +231,7 @@ impl Peer {
         let read = line.and_then(|line| if line.trim_ascii().is_empty() { Ok(None) } else { wire::read(line) });
         match read {
             Ok(None) => {}
-            Ok(Some(Incoming::Request(id, request))) => self.start(id, request),
+            Ok(Some(Incoming::Request(id, request))) => self.start(id, *request),
             Ok(Some(Incoming::Notification(notification))) => self.notified(notification),
             Ok(Some(Incoming::Reply(id, result))) => {
                 if let Some(reply) = self.asked.remove(&id) {

@@ -87,7 +87,7 @@ impl McpHttp {
             self.sessions.end(&session.id);
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
-        self.get(&parts.headers, session)
+        Ok(self.get(&parts.headers, session))
     }
 
     async fn post(
@@ -112,15 +112,13 @@ impl McpHttp {
         };
         let era = http_headers::check(headers, &message, &self.shared.studio)?;
         match (era, message) {
-            (Era::Modern, Incoming::Request(id, request)) => Ok(self.alone(id, request, token).await),
+            (Era::Modern, Incoming::Request(id, request)) => Ok(self.alone(id, *request, token).await),
             (Era::Modern, Incoming::Notification(_)) => Ok(StatusCode::ACCEPTED.into_response()),
             (Era::Modern, Incoming::Reply(..)) => {
                 Err(refuse(StatusCode::BAD_REQUEST, "this protocol version has no requests to the client"))
             }
-            (Era::Legacy, Incoming::Request(id, request @ ClientRequest::InitializeRequest(_)))
-                if session.is_none() =>
-            {
-                Ok(self.open(id, request, token).await)
+            (Era::Legacy, Incoming::Request(id, request)) if session.is_none() && is_initialize(&request) => {
+                Ok(self.open(id, *request, token).await)
             }
             (Era::Legacy, message) => session.ok_or_else(no_session)?.take(message, &self.shared).await,
         }
@@ -140,7 +138,7 @@ impl McpHttp {
     /// Opens a session for a client of the older era.
     async fn open(&self, id: RequestId, request: ClientRequest, token: String) -> Response {
         let session = self.sessions.open(&self.shared, token);
-        let taken = Arc::clone(&session).take(Incoming::Request(id, request), &self.shared).await;
+        let taken = Arc::clone(&session).take(Incoming::Request(id, Box::new(request)), &self.shared).await;
         let mut response = taken.unwrap_or_else(|refused| refused);
         match HeaderValue::from_str(&session.id) {
             Ok(id) if session.is_open() => {
@@ -152,9 +150,9 @@ impl McpHttp {
     }
 
     /// The stream of changes of a session, or the rest of a response stream whose connection broke.
-    fn get(&self, headers: &HeaderMap, session: Arc<HttpSession>) -> Result<Response, Response> {
+    fn get(&self, headers: &HeaderMap, session: Arc<HttpSession>) -> Response {
         if !accepts(headers, EVENTS) {
-            return Err(refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream"));
+            return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
         }
         if let Some(last) = text(headers, LAST_EVENT) {
             // An unknown stream is answered with an empty one: after an error a browser would
@@ -162,10 +160,10 @@ impl McpHttp {
             let body = session
                 .resume(last)
                 .map_or_else(Body::empty, |(stream, from)| events(stream, from, self.shared.stop.clone(), None));
-            return Ok(event_response(body));
+            return event_response(body);
         }
         let Ok(changes) = session.changes() else {
-            return Err(refuse(StatusCode::CONFLICT, "this session has an open stream of changes"));
+            return refuse(StatusCode::CONFLICT, "this session has an open stream of changes");
         };
         let stop = self.shared.stop.clone();
         let body = stream::unfold((session, changes, stop), |(session, mut changes, stop)| async move {
@@ -180,7 +178,7 @@ impl McpHttp {
             };
             Some((Ok::<_, Infallible>(Bytes::from(text)), (session, changes, stop)))
         });
-        Ok(event_response(Body::from_stream(body)))
+        event_response(Body::from_stream(body))
     }
 }
 
@@ -222,6 +220,10 @@ fn event_response(body: Body) -> Response {
 
 pub fn bad_line(error: LineError) -> Response {
     (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, JSON)], error.to_line()).into_response()
+}
+
+fn is_initialize(request: &ClientRequest) -> bool {
+    matches!(request, ClientRequest::InitializeRequest(_))
 }
 
 fn no_session() -> Response {

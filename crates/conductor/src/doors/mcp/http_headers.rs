@@ -8,11 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, StatusCode};
 use rmcp::model::{ClientRequest, ErrorCode, ErrorData, GetMeta, ProtocolVersion, RequestId};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::era::{self, Era};
-use super::wire::{self, Incoming};
-use crate::doors::http::refuse;
+use super::wire::Incoming;
 use conductor_gateway::studio::Studio;
 
 const VERSION: &str = "mcp-protocol-version";
@@ -22,54 +21,72 @@ const PARAM: &str = "mcp-param-";
 /// The mark of a tool's parameter that is repeated in a header.
 const PARAM_MARK: &str = "x-mcp-header";
 
+/// Headers that contradict the body or each other.
+pub struct Mismatch {
+    id: Option<RequestId>,
+    error: ErrorData,
+}
+
+impl Mismatch {
+    fn header(id: &RequestId, reason: String) -> Self {
+        Self { id: Some(id.clone()), error: ErrorData::header_mismatch(reason, None) }
+    }
+}
+
+impl From<Mismatch> for Response {
+    fn from(it: Mismatch) -> Self {
+        let body = json!({ "jsonrpc": "2.0", "id": it.id, "error": it.error });
+        (StatusCode::BAD_REQUEST, axum::Json(body)).into_response()
+    }
+}
+
 /// The era of a request without a body.
-pub fn is_modern(headers: &HeaderMap) -> Result<bool, Response> {
+pub fn is_modern(headers: &HeaderMap) -> Result<bool, Mismatch> {
     match single(headers, VERSION) {
         Ok(Some(version)) if ProtocolVersion::KNOWN_VERSIONS.iter().any(|it| it.as_str() == version) => {
             Ok(era::is_modern(version))
         }
         Ok(None) => Ok(false),
-        Ok(Some(_)) | Err(_) => Err(refuse(StatusCode::BAD_REQUEST, "this MCP-Protocol-Version is not supported")),
+        Ok(Some(_)) | Err(_) => {
+            let error = ErrorData::invalid_request("this MCP-Protocol-Version is not supported", None);
+            Err(Mismatch { id: None, error })
+        }
     }
 }
 
-/// The era of a message, whose headers agree with it.
-pub fn check(headers: &HeaderMap, message: &Incoming, studio: &Studio) -> Result<Era, Response> {
+/// The era of a message whose headers agree with it.
+pub fn check(headers: &HeaderMap, message: &Incoming, studio: &Studio) -> Result<Era, Mismatch> {
     let Incoming::Request(id, request) = message else {
         return Ok(if is_modern(headers)? { Era::Modern } else { Era::Legacy });
     };
-    let header = single(headers, VERSION).map_err(|reason| mismatch(id, reason))?;
-    if let ClientRequest::InitializeRequest(it) = request {
+    let header = single(headers, VERSION).map_err(|reason| Mismatch::header(id, reason))?;
+    if let ClientRequest::InitializeRequest(it) = &**request {
         let asked = it.params.protocol_version.as_str();
         if header.is_some_and(|header| header != asked) {
-            let error = "MCP-Protocol-Version does not match params.protocolVersion";
-            return Err(error_response(id, ErrorData::invalid_request(error, None), StatusCode::BAD_REQUEST));
+            let error = ErrorData::invalid_request("MCP-Protocol-Version does not match params.protocolVersion", None);
+            return Err(Mismatch { id: Some(id.clone()), error });
         }
-        let method = single(headers, METHOD).map_err(|reason| mismatch(id, reason))?;
-        if method.is_some_and(|method| method != "initialize") && header.is_some_and(era::is_modern) {
-            return Err(mismatch(id, "Mcp-Method does not match the method of the body".to_owned()));
+        let method = single(headers, METHOD).map_err(|reason| Mismatch::header(id, reason))?;
+        if header.is_some_and(era::is_modern) && method.is_some_and(|method| method != "initialize") {
+            return Err(Mismatch::header(id, "Mcp-Method does not match the method of the body".to_owned()));
         }
         return Ok(Era::Legacy);
     }
     let meta = request.get_meta();
-    let own = meta.protocol_version();
-    let must_be_modern = header.is_some_and(era::is_modern) || matches!(request, ClientRequest::DiscoverRequest(_));
-    let Some(own) = own else {
-        if must_be_modern {
+    let Some(own) = meta.protocol_version() else {
+        if header.is_some_and(era::is_modern) || matches!(**request, ClientRequest::DiscoverRequest(_)) {
             let error = era::missing_meta(&meta.missing_required_keys(&era::SUPPORTED[0]));
-            return Err(error_response(id, error, StatusCode::BAD_REQUEST));
+            return Err(Mismatch { id: Some(id.clone()), error });
         }
-        is_modern(headers)?;
-        return Ok(Era::Legacy);
+        return is_modern(headers).map(|_| Era::Legacy);
     };
     if header != Some(own.as_str()) {
-        return Err(mismatch(id, "MCP-Protocol-Version does not match the version in _meta".to_owned()));
+        return Err(Mismatch::header(id, "MCP-Protocol-Version does not match the version in _meta".to_owned()));
     }
     if !era::is_modern(own.as_str()) {
-        is_modern(headers)?;
-        return Ok(Era::Legacy);
+        return is_modern(headers).map(|_| Era::Legacy);
     }
-    repeats_body(headers, request, studio).map_err(|reason| mismatch(id, reason))?;
+    repeats_body(headers, request, studio).map_err(|reason| Mismatch::header(id, reason))?;
     Ok(Era::Modern)
 }
 
@@ -157,13 +174,4 @@ fn decode(value: &str) -> Option<String> {
         Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok(),
         None => Some(value.to_owned()),
     }
-}
-
-fn mismatch(id: &RequestId, reason: String) -> Response {
-    error_response(id, ErrorData::header_mismatch(reason, None), StatusCode::BAD_REQUEST)
-}
-
-fn error_response(id: &RequestId, error: ErrorData, status: StatusCode) -> Response {
-    let body = wire::answer(Err(error), id.clone());
-    (status, [(http::header::CONTENT_TYPE, "application/json")], body).into_response()
 }

@@ -129,7 +129,7 @@ impl HttpSession {
 
     pub async fn take(self: Arc<Self>, message: Incoming, shared: &Shared) -> Result<Response, Response> {
         match message {
-            Incoming::Request(id, request) => return self.answer(id, request, shared).await,
+            Incoming::Request(id, request) => return self.answer(id, *request, shared).await,
             Incoming::Notification(ClientNotification::CancelledNotification(cancelled)) => {
                 let request = cancelled.params.request_id.and_then(|id| self.in_flight.lock().remove(&id));
                 if let Some(request) = request {

@@ -44,7 +44,6 @@ pub async fn answer(door: &McpDoor, request: ClientRequest, cx: Cx) -> Answer {
     answer.map(|result| era::shaped(result, era)).map_err(|error| door.clean(era::coded(error, era)))
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "an enum of the SDK that may grow")]
 async fn dispatch(door: &McpDoor, request: ClientRequest, cx: &Cx, era: Era, is_first: bool) -> Answer {
     match request {
         ClientRequest::InitializeRequest(it) => initialize(door, it.params).map(ServerResult::InitializeResult),
@@ -114,16 +113,12 @@ async fn custom(door: &McpDoor, request: CustomRequest, cx: &Cx, is_first: bool)
 }
 
 pub fn info() -> ServerConfig {
-    let capabilities = ServerCapabilities::builder()
-        .enable_tools()
-        .enable_tool_list_changed()
-        .enable_resources()
-        .enable_resources_list_changed()
-        .enable_resources_subscribe()
-        .enable_prompts()
-        .enable_prompts_list_changed()
-        .enable_completions()
-        .build();
+    let mut capabilities = ServerCapabilities::default();
+    capabilities.tools.get_or_insert_default().list_changed = Some(true);
+    capabilities.prompts.get_or_insert_default().list_changed = Some(true);
+    let resources = capabilities.resources.get_or_insert_default();
+    (resources.list_changed, resources.subscribe) = (Some(true), Some(true));
+    capabilities.completions = Some(Default::default());
     ServerConfig::new(progress::with_logging(capabilities))
         .with_server_info(McpDoor::identity())
         .with_instructions(INSTRUCTIONS)

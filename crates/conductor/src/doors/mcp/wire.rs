@@ -8,12 +8,10 @@ use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use conductor_gateway::tools::lint::MCP_METHODS;
-use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequest, ClientNotification, ClientRequest, CustomRequest, ErrorData, JsonRpcMessage, NumberOrString,
-    RequestId, RequestMetaObject, ServerNotification, ServerRequest,
+    RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerNotification, ServerRequest,
 };
-use rmcp::service::TxJsonRpcMessage;
 use serde_json::{Map, Value, json};
 
 use super::methods::Answer;
@@ -23,7 +21,7 @@ const KEPT_BUFFER: usize = 64 * 1024;
 
 /// One message of a client.
 pub enum Incoming {
-    Request(RequestId, ClientRequest),
+    Request(RequestId, Box<ClientRequest>),
     Notification(ClientNotification),
     /// The answer to a request of ours.
     Reply(RequestId, Result<Value, ErrorData>),
@@ -89,7 +87,7 @@ pub fn read(line: &[u8]) -> Result<Option<Incoming>, LineError> {
         };
     }
     Ok(match usable {
-        Some(id) => Some(Incoming::Request(id, read_request(method, params))),
+        Some(id) => Some(Incoming::Request(id, Box::new(read_request(method, params)))),
         None => serde_json::from_value(whole(&method, params)).ok().map(Incoming::Notification),
     })
 }
@@ -162,7 +160,7 @@ pub fn answer(answer: Answer, id: RequestId) -> Bytes {
     encode(&message, Some(&id))
 }
 
-fn encode(message: &TxJsonRpcMessage<RoleServer>, id: Option<&RequestId>) -> Bytes {
+fn encode(message: &ServerJsonRpcMessage, id: Option<&RequestId>) -> Bytes {
     let mut out = BytesMut::new();
     write(message, id, &mut out);
     out.truncate(out.len().saturating_sub(1));
@@ -170,7 +168,7 @@ fn encode(message: &TxJsonRpcMessage<RoleServer>, id: Option<&RequestId>) -> Byt
 }
 
 /// Appends a message as one line. An answer that cannot be written becomes an internal error.
-pub fn write(message: &TxJsonRpcMessage<RoleServer>, id: Option<&RequestId>, out: &mut BytesMut) {
+pub fn write(message: &ServerJsonRpcMessage, id: Option<&RequestId>, out: &mut BytesMut) {
     let before = out.len();
     if serde_json::to_writer(out.writer(), message).is_ok() {
         return out.put_u8(b'\n');
@@ -202,7 +200,7 @@ impl Lines {
 
     /// The next whole line without its end, or an error once it is too long: framing is lost then,
     /// and nothing more is read. At the end of input the rest counts as a line.
-    pub fn next(&mut self) -> Option<Result<Range<usize>, LineError>> {
+    pub fn next_line(&mut self) -> Option<Result<Range<usize>, LineError>> {
         let rest = self.buffer.get(self.scanned..).unwrap_or_default();
         let end = match memchr::memchr(b'\n', rest) {
             Some(at) => self.scanned + at,
@@ -256,7 +254,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","requestState":"s","inputResponses":{}}}"#,
         ] {
             let Ok(Some(Incoming::Request(_, read))) = read(line.as_bytes()) else { panic!("{line}") };
-            assert_eq!(shown(read), shown(by_the_sdk(line)), "{line}");
+            assert_eq!(shown(*read), shown(by_the_sdk(line)), "{line}");
         }
         for line in [
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}"#,
@@ -264,7 +262,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#,
         ] {
             let Ok(Some(Incoming::Request(_, read))) = read(line.as_bytes()) else { panic!("{line}") };
-            assert!(matches!(read, ClientRequest::CustomRequest(_)), "{line}: answered with -32602");
+            assert!(matches!(*read, ClientRequest::CustomRequest(_)), "{line}: answered with -32602");
         }
     }
 
@@ -272,7 +270,7 @@ mod tests {
     fn lines_are_cut_at_newlines_and_a_long_one_ends_the_input() {
         let mut lines = Lines::new(b"one\r\ntwo\n\nhalf".to_vec(), 8);
         let next = |lines: &mut Lines| {
-            let line = lines.next()?.map(|range| lines.buffer[range].to_vec());
+            let line = lines.next_line()?.map(|range| lines.buffer[range].to_vec());
             Some(line.map(|it| String::from_utf8(it).unwrap()))
         };
         assert_eq!(next(&mut lines), Some(Ok("one".to_owned())));
