@@ -84,7 +84,7 @@ fn what_no_row_allows_is_told_before_it_is_pressed_and_refused_when_it_is() {
     for (app, rows) in [("app", String::new()), ("other", row(&path)), ("app", slots)] {
         let studio = Studio::start(&config(app, &rows));
         let told = text(&studio.run(&["config", "check"]).stdout);
-        assert!(told.contains("refused when it is pressed"), "{app}: {told}");
+        assert!(told.contains("so this action is refused"), "{app}: {told}");
         assert!(told.contains(&format!("[[tools.shell.commands]] with name = \"{app}\"")), "{told}");
         let why = studio.ask("explain", json!({ "event": "on:36@100", "device": "pads" }));
         assert_eq!(why["verdict"], "refused", "{why}");

@@ -270,7 +270,7 @@ fn status_counts_the_faults_of_the_file() {
     let config = studio.status()["config"].clone();
     assert_eq!(config["faults"], 2, "{config}");
     let lines = config["fault_lines"].to_string();
-    assert!(lines.contains("colour") && lines.contains("which port"), "{lines}");
+    assert!(lines.contains("colour") && lines.contains("selects the port"), "{lines}");
     let shown = crate::studio::text(&studio.run(&["status"]).stdout);
     assert!(shown.contains("2 in config.toml"), "{shown}");
 }
