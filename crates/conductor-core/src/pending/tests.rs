@@ -471,7 +471,8 @@ proptest! {
                 Op::ChangeState => world.2 += 1,
                 Op::CleanUp => { desk.pending.clean_up(at(now)); }
                 Op::RollBack => {
-                    // A use that could not be written was not taken, so the call did not run.
+                    // If the use could not be written, it was not consumed, so the call did not
+                    // run.
                     let before: Vec<Record> = desk.pending.iter().cloned().collect();
                     let ask = question("0", "0");
                     let _ = desk.ask(&ask, now);
