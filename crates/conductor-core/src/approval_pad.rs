@@ -33,7 +33,7 @@ pub enum NotCounted {
     #[error("a tool or a mapping sent MIDI within the last two seconds; wait a moment and hold it again")]
     NotQuiet,
     /// No request is open, or more than one.
-    #[error("exactly one approval request or plan must be open")]
+    #[error("the pad answers only when exactly one approval request or plan is open")]
     NotOneQuestion,
 }
 
@@ -61,7 +61,7 @@ impl ApprovalPad {
         ApprovalPad { pad, hold: None, sent_at: None, lights: Echo::of_lights() }
     }
 
-    /// Replaces the configuration. A current hold ends.
+    /// Replaces the configuration, and ends a hold in progress.
     pub fn reload(&mut self, settings: Option<&PadSettings>, slots: &mut Slots) {
         self.pad = settings.map(|it| (slots.slot(&it.device), it.clone()));
         self.hold = None;

@@ -14,7 +14,7 @@ named_enum! {
         /// Trips after `failures` failures within `window_ms`. Successes between them do not reset
         /// the count.
         Window = "window",
-        /// Trips after `failures` consecutive failures, in any time.
+        /// Trips after `failures` consecutive failures, regardless of time.
         Consecutive = "consecutive",
     }
 }

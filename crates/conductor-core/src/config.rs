@@ -1,6 +1,6 @@
 //! The types of `config.toml`. [`load`] returns the valid items, and every fault with its place in
-//! the file. A fault in one item disables only that item; a fault of the file as a whole refuses
-//! the file.
+//! the file. A fault in one item disables only that item. The whole file is refused only for a
+//! fault such as a syntax error.
 //!
 //! Not here: reading, watching and writing the file on disk (the `conductor` crate does that), and
 //! edits of its text (`plan`).
@@ -110,23 +110,23 @@ pub struct Config {
 pub struct Live {
     /// Target of calls that name no Set.
     pub host: LiveHostChoice,
-    /// Set that calls use when they do not use a running Live; empty means none.
+    /// Set file for calls that name no Set and use no running Live; empty means none.
     pub default_set: String,
     /// Set that new Sets are copied from; empty means the built-in template.
     pub template_set: String,
     /// Folders in which Sets may be opened.
     pub file_roots: Vec<String>,
-    /// Most Sets that are open at the same time.
+    /// Maximum number of Sets that are open at the same time.
     pub max_open: u32,
     /// Largest unpacked Set in MiB.
     pub max_xml_mb: u32,
-    /// Undo steps kept per Set.
+    /// Number of undo steps kept per Set.
     pub undo_depth: u32,
     /// Folder of rendered pictures.
     pub render_dir: String,
     /// `[live.osc]`.
     pub osc: LiveOsc,
-    /// `[live.script] timeout_ms`
+    /// `[live.script] timeout_ms`: longest wait for a reply of our script.
     pub script_timeout_ms: u32,
 }
 
@@ -188,13 +188,13 @@ pub struct Patch {
     pub roots: Vec<String>,
     /// Patches that are opened at start.
     pub open: Vec<String>,
-    /// Most patches that are open at the same time.
+    /// Maximum number of patches that are open at the same time.
     pub max_open: u32,
     /// Largest patch file in MiB.
     pub max_file_mb: u32,
-    /// Undo steps kept per patch.
+    /// Number of undo steps kept per patch.
     pub journal_steps: u32,
-    /// Most memory for the undo steps of one patch, in MiB.
+    /// Maximum memory for the undo steps of one patch, in MiB.
     pub journal_mb: u32,
     /// `[patch.pd]`.
     pub pd: Pd,
@@ -222,7 +222,7 @@ impl Default for Patch {
 pub struct Pd {
     /// How Pd runs.
     pub mode: PdMode,
-    /// Program to start.
+    /// Command that starts Pd.
     pub command: String,
     /// Longest sleep of Pd between two ticks.
     pub sleepgrain_ms: f64,
@@ -255,7 +255,7 @@ named_enum! {
         Off = "off",
         /// The audio settings that Pd uses by default.
         Default = "default",
-        /// JACK.
+        /// Audio through JACK.
         Jack = "jack",
     }
 }
@@ -283,9 +283,9 @@ pub struct Mode {
 /// The rows of a mode.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
-    /// In the order of the file.
+    /// The mappings in the order of the file.
     pub mappings: Vec<Mapping>,
-    /// In the order of the file.
+    /// The continuous bindings in the order of the file.
     pub continuous: Vec<ContinuousRow>,
 }
 
@@ -363,7 +363,8 @@ pub struct Device {
     pub enabled: bool,
     /// Name of a virtual port that the daemon creates.
     pub virtual_port: Option<String>,
-    /// An in-process device with two ends: the port named by the alias, and `<alias> hand`.
+    /// Whether this is an in-process device with two ports: one is named like the alias, the other
+    /// `<alias> hand`.
     pub loopback: bool,
     /// Address of an OSC listener.
     pub listen: Option<String>,
@@ -374,7 +375,7 @@ pub struct Device {
     pub allow_sensitive_actions: bool,
     /// Whether a tool needs a person's approval before it sends to the device.
     pub ask_output: bool,
-    /// Whether our own output that comes back as input is dropped.
+    /// Whether input that echoes our own output is dropped.
     pub echo_guard: bool,
     /// Whether its input is treated as played by a person, although any program could send to it.
     pub trusted: bool,
@@ -445,27 +446,27 @@ pub enum Matcher {
     ControllerGuid(String),
     /// USB vendor and product.
     UsbIdentifier {
-        /// idVendor.
+        /// USB vendor id (`idVendor`).
         vendor_id: u16,
-        /// idProduct.
+        /// USB product id (`idProduct`).
         product_id: u16,
     },
     /// Unique id of the port; macOS only.
     CoreMidiUniqueId(i64),
 }
 
-/// One `[[routes]]`: MIDI from one port to another.
+/// One `[[routes]]`: sends MIDI from one port to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// Device alias or port name.
+    /// Source: a device alias or a port name.
     pub from: String,
-    /// Device alias or port name.
+    /// Target: a device alias or a port name.
     pub to: String,
     /// Messages that pass.
     pub filter: Filter,
     /// Changes to each message.
     pub transform: Transform,
-    /// Empty means every mode.
+    /// Modes in which the route is active; empty means every mode.
     pub modes: Vec<String>,
     /// Whether the route is active.
     pub enabled: bool,
@@ -524,7 +525,7 @@ pub struct Feedback {
 pub enum FeedbackOut {
     /// A note, with the value as velocity.
     Note { channel: u8, note: u8 },
-    /// A controller.
+    /// A control change, with the value as controller value.
     Cc { channel: u8, controller: u8 },
 }
 
@@ -572,7 +573,7 @@ pub struct Advanced {
     pub chord_learn_timeout_ms: u32,
     /// Longest time between the two taps of a double tap.
     pub double_tap_timeout_ms: u32,
-    /// A press is long after this time.
+    /// Time after which a press is a long press.
     pub hold_threshold_ms: u32,
     /// Part of a stick's travel that is ignored, 0-0.9.
     pub stick_deadzone: f64,
@@ -580,16 +581,16 @@ pub struct Advanced {
     pub trigger_deadzone: f64,
     /// Which ports are opened.
     pub listen_mode: ListenMode,
-    /// Most ports that are opened although no device of the file matches them.
+    /// Maximum number of ports that are opened although no device of the file matches them.
     pub max_midi_ports: u16,
-    /// Most events of one device per second. Above this limit, controller values are merged and
-    /// other events are dropped.
+    /// Maximum number of events of one device per second. Above this limit, releases still pass,
+    /// continuous values are merged, and other events are dropped.
     pub max_events_per_sec: u32,
     /// Which kinds of devices are opened.
     pub input_mode: InputMode,
     /// How many times one message may be forwarded.
     pub max_route_depth: u8,
-    /// Events kept in the trace.
+    /// Number of events kept in the trace.
     pub trace_buffer_size: u32,
     /// Time between two scans for ports.
     pub scan_interval_ms: u32,
@@ -637,10 +638,11 @@ named_enum! {
     }
 }
 
-/// `[performance]`: protection on stage.
+/// `[performance]`: protects a show from changes by tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Performance {
-    /// Whether the performance lock is on: it refuses plans, mode changes and MIDI output by tools.
+    /// Whether the performance lock is on. It refuses to apply plans, and refuses tools that switch
+    /// modes, mute devices or send MIDI.
     pub lock: bool,
     /// Ports that tools may send to while the lock is on.
     pub allow_output: Vec<String>,
@@ -687,9 +689,9 @@ pub struct PerAppModes {
     pub default: Option<String>,
     /// The mode for each window class; case is ignored.
     pub rules: BTreeMap<String, String>,
-    /// Tried in order, before `rules`.
+    /// Rules for window titles, tried in order before `rules`.
     pub window_rules: Vec<WindowRule>,
-    /// Whether a mode chosen by hand ends when another window gets the focus.
+    /// Whether a mode that a person selected ends when another window gets the focus.
     pub release_on_focus_change: bool,
 }
 
@@ -750,7 +752,7 @@ impl Default for Config {
     }
 }
 
-/// One fault or remark about the file, with its place.
+/// One fault or warning about the file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How much of the file the fault disables.
@@ -786,7 +788,7 @@ named_enum! {
     }
 }
 
-/// The check that found a fault.
+/// The kind of check that found a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// The text is not valid TOML.
@@ -800,7 +802,7 @@ pub enum Class {
 /// Facts that the names in a file are checked against. Absent facts are not checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Surroundings<'a> {
-    /// Warns about matchers that cannot match on this operating system.
+    /// The operating system, to warn about matchers that cannot match on it.
     pub platform: Option<Platform>,
     /// Exact names of the ports that exist now. A name may also be a device of the file.
     pub ports: Option<&'a BTreeSet<String>>,

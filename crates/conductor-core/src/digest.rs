@@ -1,6 +1,6 @@
 //! SHA-256 digests with their text form, and canonical JSON (RFC 8785) as the input of digests.
 //!
-//! Not here: keyed hashes of arguments (`audit::input_hash`) and signatures (`audit::checkpoint`).
+//! Not here: keyed hashes of arguments (`audit::record`) and signatures (`audit::checkpoint`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -155,8 +155,8 @@ pub fn canonical(value: &Value) -> Result<Vec<u8>, NotCanonical> {
     Ok(serde_json_canonicalizer::to_vec(value).unwrap_or_default())
 }
 
-/// Finds the first number that is too large or value that is nested too deep to be hashed. The
-/// pipeline also uses it to check arguments.
+/// Finds the first number that is too large, or the first value that is nested too deep, to be
+/// hashed. The pipeline also uses it to check arguments.
 pub fn check(value: &Value) -> Result<(), NotCanonical> {
     fn walk(value: &Value, depth: usize, path: &mut Vec<String>) -> Result<(), NotCanonical> {
         match value {

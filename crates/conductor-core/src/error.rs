@@ -18,7 +18,7 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident $name:literal $http:literal $number:literal $audit:ident $counts:literal $hint:literal;)+) => {
         named_enum! {
             /// Every error code that a caller can receive. Each listener has an exhaustive match
-            /// over it, so a new code is a change in every listener.
+            /// over the codes, so that a new code cannot be forgotten there.
             #[derive(PartialOrd, Ord)]
             pub enum Code { $($(#[$doc])* $code = $name,)+ }
         }
@@ -91,7 +91,7 @@ codes! {
 }
 
 impl Code {
-    /// The hint for a model when the failing code has no better one.
+    /// The hint for a model if the error sets no other hint.
     pub const fn default_hint(self) -> &'static str {
         self.facts().4
     }
@@ -138,7 +138,7 @@ pub enum Subject {
     Other(String),
 }
 
-/// Returns a reference to the name in a [`Subject`], mutable if the subject is.
+/// Returns a reference to the name in a [`Subject`], mutable if the subject is mutable.
 macro_rules! subject_text {
     ($subject:expr) => {
         match $subject {
@@ -214,7 +214,7 @@ pub struct OpenQuestion {
     pub summary: String,
 }
 
-/// The last failure behind an open circuit.
+/// The last failure before the circuit opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// Code of the failure.
@@ -226,15 +226,15 @@ pub struct Cause {
 /// Members that only some codes have.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Extras {
-    /// Of `BAD_INPUT`.
+    /// Faults of the arguments, for `BAD_INPUT`.
     pub violations: Vec<Violation>,
-    /// Of `DENIED`.
+    /// Who refused the call, for `DENIED`.
     pub by: Option<RefusedBy>,
-    /// Of `APPROVAL_REQUIRED`.
+    /// The open approval request, for `APPROVAL_REQUIRED`.
     pub question: Option<OpenQuestion>,
-    /// Of `CIRCUIT_OPEN`.
+    /// The last failure, for `CIRCUIT_OPEN`.
     pub cause: Option<Cause>,
-    /// Of `NOT_FOUND`: similar names.
+    /// Similar names, for `NOT_FOUND`.
     pub did_you_mean: Vec<String>,
     /// Members of a single tool, such as the risk assessment of a SysEx message. They never replace
     /// a standard member.
@@ -244,7 +244,7 @@ pub struct Extras {
 /// A failed call, the same for every listener.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolError {
-    /// Closed set of codes.
+    /// The error code.
     pub code: Code,
     /// Description of the failure, for people and models.
     pub message: String,
@@ -252,7 +252,7 @@ pub struct ToolError {
     pub hint: String,
     /// The object the error is about.
     pub subject: Option<Subject>,
-    /// Present on every error of an effectful tool.
+    /// Whether the call changed something. Present on every error of a tool with effects.
     pub effect: Option<Effect>,
     /// A repeated call fails until this many milliseconds have passed.
     pub retry_after_ms: Option<u64>,
@@ -324,7 +324,7 @@ impl ToolError {
         self
     }
 
-    /// Sets the last failure behind an open circuit.
+    /// Sets the last failure before the circuit opened.
     #[must_use]
     pub fn cause(mut self, code: Code, message: impl Into<String>) -> Self {
         self.extras.cause = Some(Cause { code, message: message.into() });

@@ -18,19 +18,19 @@ use crate::principal::Principal;
 use crate::timestamp::Timestamp;
 pub use record::{Decided, Fact, Kind, Record, Short, State};
 
-/// Most calls that one approval may allow.
+/// Maximum number of calls that one approval may allow.
 pub const MAX_USES: u32 = 100;
 /// Longest time that an approval may be valid.
 pub const MAX_GRANT_MS: u64 = 86_400_000;
-/// Shortest time that an approval is valid, so that there is time to repeat the call even after a
+/// Shortest default validity of an approval, so that there is time to repeat the call even after a
 /// late answer.
 const MIN_GRANT_MS: u64 = 60_000;
 /// Time for which ended records are kept.
 const KEPT_MS: u64 = 7 * 86_400_000;
 /// Number of applied plans that are kept regardless of age, so that they can be undone.
 const KEPT_PLANS: usize = 100;
-/// Most other ended records that are kept, so that unanswered requests and plans cannot fill the
-/// disk within a week.
+/// Maximum number of other ended records that are kept, so that unanswered requests and plans
+/// cannot fill the disk within a week.
 const KEPT_ENDED: usize = 500;
 
 /// The state that an approval depends on. An approval is valid only while this state does not
@@ -746,7 +746,7 @@ impl Pending {
         self.insert(record)
     }
 
-    /// Marks an applied plan or edit as rolled back.
+    /// Marks an applied plan or edit as undone.
     pub fn undo(&mut self, id: Uuid, now: Timestamp) -> Result<(), Refused> {
         let record = self.in_state(id, State::Used, now)?;
         match record.kind {

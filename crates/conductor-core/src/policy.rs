@@ -153,9 +153,9 @@ pub enum AskFloor {
     /// Only a rule for one exact `mapping:` principal can allow a call without approval. Used for
     /// commands with `effect = "write"`.
     UnlessMapping,
-    /// The tool decides by the arguments that a call needs an approval, which no rule, no grant and
-    /// no client dialog can replace. Used for edits of a running patch that use files, the network
-    /// or the program. For other calls of the tool the rules decide.
+    /// The tool decides by the arguments whether a call needs an approval. If it does, no rule, no
+    /// grant and no client dialog can replace the approval. Used for edits of a running patch that
+    /// use files, the network or the program. For other calls of the tool the rules decide.
     ByArgs,
 }
 

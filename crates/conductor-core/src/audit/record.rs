@@ -82,7 +82,7 @@ pub struct CallFacts {
     pub tool: String,
     /// Absent for an unknown tool.
     pub tier: Option<Tier>,
-    /// Digest of the plugin's file, for a tool of a plugin.
+    /// Digest of the tool, for a tool of a plugin.
     pub pin: Option<Digest>,
     /// Keyed hash of the arguments.
     pub input_hash: InputHash,
@@ -358,8 +358,8 @@ impl fmt::Debug for InputHasher {
 impl InputHasher {
     /// A hasher with the key of this log.
     pub fn new(salt: &[u8; 32]) -> Self {
-        // HMAC pads a short key with zeros to the block size. Do that here, because a key of block
-        // size cannot be refused.
+        // HMAC pads a short key with zeros to the block size. Do that here, so that `new` cannot
+        // fail because of the length.
         let mut block = [0; 64];
         block[..32].copy_from_slice(salt);
         Self { keyed: Hmac::new(&block.into()) }

@@ -21,16 +21,16 @@ use super::record::EventName;
 use crate::digest::Digest;
 use crate::named_enum::named_enum;
 
-/// Most records after the last checkpoint in a correct log: the writer waits for a checkpoint at
-/// this number.
+/// Maximum number of records after the last checkpoint in a correct log. At this number, the writer
+/// waits for a checkpoint.
 pub const MAX_LAG: u64 = 512;
 
-/// Most records in a correct log without a checkpoint: the writer signs the first record before it
-/// accepts a second.
+/// Maximum number of records in a correct log without a checkpoint. The writer signs the first
+/// record before it accepts a second.
 pub const MAX_UNSIGNED: u64 = 1;
 
 named_enum! {
-    /// The state of a log. If several apply, the first in this order is reported.
+    /// The state of a log. If several verdicts apply, the first in this order is reported.
     #[derive(PartialOrd, Ord)]
     pub enum Verdict {
         /// Segments or checkpoints are missing.

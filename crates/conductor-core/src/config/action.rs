@@ -165,7 +165,8 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str, budget: &mut Bud
             Action::CallTool { tool: tool?, arguments }
         }
         "Plugin" => plugin(r, f)?,
-        // `tag` returns only names in `Action::NAMES`, and a test reads each of them.
+        // Never reached: `tag` returns only names in `Action::NAMES`, and a test covers each of
+        // them.
         _ => return None,
     })
 }

@@ -13,11 +13,11 @@ pub struct Audit {
     pub read_only_sync: ReadOnlySync,
     /// Size in MiB at which a new log file is started.
     pub rotate_mb: u32,
-    /// Most records between two checkpoints.
+    /// Maximum number of records between two checkpoints.
     pub checkpoint_records: u32,
-    /// Most milliseconds between two checkpoints.
+    /// Maximum number of milliseconds between two checkpoints.
     pub checkpoint_ms: u32,
-    /// Log files older than this are deleted; 0 keeps all.
+    /// Age in days after which log files are deleted; 0 keeps all files.
     pub retention_days: u32,
     /// Absolute path of a folder that receives a copy of the log.
     pub copy_to: Option<String>,

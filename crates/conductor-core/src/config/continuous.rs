@@ -52,7 +52,8 @@ fn source_kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option
             let arg_index = f.or(r, "arg_index", 0, |r, it| r.whole(it, 0, 63));
             SourceKind::Osc { address: address?, arg_index }
         }
-        // `tag` returns only names in `SourceKind::NAMES`, and a test reads each of them.
+        // Never reached: `tag` returns only names in `SourceKind::NAMES`, and a test covers each of
+        // them.
         _ => return None,
     })
 }
@@ -145,7 +146,7 @@ fn target_kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option
             }
         }
         "PitchBend" => Target::PitchBend { port: port?, channel: channel? },
-        // `tag` returns only names in `Target::NAMES`, and a test reads each of them.
+        // `tag` returns only names in `Target::NAMES`; the remaining one is `Aftertouch`.
         _ => Target::Aftertouch { port: port?, channel: channel? },
     })
 }

@@ -58,7 +58,7 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let trusted = f.or(r, "trusted", false, Reader::boolean);
 
     // The protocol decides which keys are allowed. Skip this check if the protocol is misspelt,
-    // because every fault would be wrong.
+    // because it would report wrong faults.
     if protocol_known {
         check_protocol(r, &mut f, protocol, loopback);
     }

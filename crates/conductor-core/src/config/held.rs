@@ -33,7 +33,8 @@ const HARMLESS: [&str; 10] = [
     "logging",
 ];
 
-/// Keys of a device that treat its events as played by a person, or allow them more effects.
+/// Keys that make a device trusted: its events are treated as played by a person, or may have more
+/// effects.
 const TRUST: [&str; 5] = ["allow_network", "allow_sensitive_actions", "echo_guard", "loopback", "trusted"];
 
 /// Keys that may change even on a trusted device, because they do not select the device.
@@ -94,7 +95,7 @@ impl Accepted {
 pub struct Held {
     /// Names of sections, such as `policy`, and of trust keys, such as `devices.pads.trusted`.
     pub sections: Vec<String>,
-    /// Rows as `mode/id`.
+    /// Names of rows, as `mode/id`.
     pub rows: Vec<String>,
 }
 

@@ -13,9 +13,9 @@ pub struct Mcp {
     pub tool_names: ToolNames,
     /// Largest size of one line on the socket or one HTTP body.
     pub max_message_bytes: u32,
-    /// Most calls of one connection that run at the same time.
+    /// Maximum number of calls of one connection that run at the same time.
     pub max_in_flight: u32,
-    /// Most connections of all listeners together.
+    /// Maximum number of connections of all listeners together.
     pub max_connections: u32,
     /// Longest time that one call stays open while the client shows the approval request as a form.
     pub elicitation_wait_ms: u32,

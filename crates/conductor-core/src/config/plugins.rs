@@ -37,7 +37,7 @@ pub struct Plugin {
     pub cpu_ms: u32,
     /// Longest duration of one call, including all waiting.
     pub timeout_ms: u32,
-    /// Most memory of the script, in MiB.
+    /// Maximum memory of the script, in MiB.
     pub heap_mb: u32,
     /// Settings passed to the plugin; checked against its schema when it is loaded.
     pub config: Map<String, Value>,

@@ -938,12 +938,13 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// `Some(None)`: a whole number outside `i64`.
+/// The whole number of a node. `Some(None)` is a whole number outside `i64`; `None` is not a whole
+/// number.
 fn as_whole(node: &Node) -> Option<Option<i64>> {
     match node.kind {
         Kind::Int(it) => Some(Some(it)),
         Kind::Float(it) if it.is_finite() && it.fract() == 0.0 => {
-            // 2^63 is exact in f64, so the comparison is too.
+            // 2^63 has an exact f64 value, so the comparison is exact.
             let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&it);
             Some(fits.then_some(it as i64))
         }

@@ -37,7 +37,7 @@ impl Loaded {
     }
 }
 
-/// Reads a file, without checks of names of ports, tools and plugins.
+/// Reads a file. Does not check the names of ports, tools and plugins.
 pub fn load(text: &str) -> Loaded {
     load_with(text, &Surroundings::default())
 }
@@ -47,8 +47,8 @@ pub fn load_with(text: &str, surroundings: &Surroundings<'_>) -> Loaded {
     load_with_tree(text, surroundings).0
 }
 
-/// Also returns the tree, which contains every item, valid or not. It is absent when the text is
-/// not TOML.
+/// Like [`load_with`], but also returns the tree, which contains every item, valid or not. The tree
+/// is absent when the text is not TOML.
 pub(crate) fn load_with_tree(text: &str, surroundings: &Surroundings<'_>) -> (Loaded, Option<Node>) {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     let shift = text.len() - body.len();
@@ -75,8 +75,8 @@ pub(crate) fn read_tree(tree: &Node, surroundings: &Surroundings<'_>) -> Option<
     config.filter(|_| r.faults.iter().all(|it| it.severity != Severity::Fatal))
 }
 
-/// Uses two parsers: `toml_edit` stops at its first fault; the recovering parser of `toml` finds
-/// all faults except a few that only `toml_edit` finds.
+/// Combines the faults of two parsers. `toml_edit` stops at its first fault. The recovering parser
+/// of `toml` finds further faults, but misses a few that `toml_edit` finds.
 fn syntax_faults(body: &str, shift: usize, first: &toml_edit::TomlError) -> Vec<Fault> {
     let (_, others) = toml::de::DeTable::parse_recoverable(body);
     let others = others.iter().map(|it| (it.span(), it.message().to_owned()));

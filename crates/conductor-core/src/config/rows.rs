@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The mode name of global rows, which are outside all modes.
 pub const GLOBAL: &str = "*";
 
-/// A row before the checks and ids that depend on the other rows.
+/// A row that was read by itself. Checks and ids that depend on other rows are added later.
 pub(crate) struct Row<T> {
     pub id: Option<String>,
     pub description: Option<String>,

@@ -49,8 +49,8 @@ pub fn waits(config: &Config) -> Vec<WaitNote> {
                 let because = other.kind.name();
                 let same = |it: &&mut WaitNote| it.mode == mode.name && it.key == key && it.because == because;
                 match notes.iter_mut().find(same) {
-                    // A press is dropped at the shortest long press. Other gestures delay it until
-                    // the last of them is impossible.
+                    // The shortest long press already drops the press. Other gestures delay the
+                    // press until none of them is possible.
                     Some(note) if matches!(other.kind, TriggerKind::LongPress { .. }) => {
                         note.wait_ms = note.wait_ms.min(wait_ms);
                     }

@@ -52,7 +52,7 @@ pub struct Database {
     pub place: DatabasePlace,
     /// Name of the secret that holds the password.
     pub password: Option<String>,
-    /// Most rows that one statement may change.
+    /// Maximum number of rows that one statement may change.
     pub max_rows_affected: u64,
 }
 
@@ -266,7 +266,7 @@ fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Opt
             let place = f.place.clone();
             let pattern = f.need(r, "pattern", |r, it| {
                 let text = r.text(it, 1, 1024)?;
-                // Anchored: an unanchored pattern would allow any text around its match.
+                // Anchor the pattern, because otherwise it would allow any text around its match.
                 let pattern = Regex::new(&format!("^(?:{text})$")).ok();
                 if pattern.is_none() {
                     r.rule(

@@ -133,7 +133,8 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Trigge
             let args = f.opt(r, "args", |r, it| r.list_of(it, 1, 16, osc_test));
             TriggerKind::Osc { address: address?, args: args.unwrap_or_default() }
         }
-        // `tag` returns only names in `TriggerKind::NAMES`, and a test reads each of them.
+        // Never reached: `tag` returns only names in `TriggerKind::NAMES`, and a test covers each
+        // of them.
         _ => return None,
     })
 }

@@ -1,5 +1,5 @@
-//! Questions and plans from several principals, with a changing world, against a plain list of what
-//! was allowed.
+//! Tests random requests and plans of several principals while the state changes, and compares the
+//! store with a simple list of the approvals.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -153,7 +153,8 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Change
             let alias = f.need(r, "alias", Reader::alias);
             Change::ApplyTemplate { template: template?, alias: alias? }
         }
-        // `tag` returns only names in `Change::NAMES`, and a test reads each of them.
+        // Never reached: `tag` returns only names in `Change::NAMES`, and a test covers each of
+        // them.
         _ => return None,
     })
 }

@@ -13,14 +13,15 @@ use crate::principal::Principal;
 pub struct Rate {
     /// Calls per minute in the long run.
     pub per_minute: u32,
-    /// Most calls at once after a pause.
+    /// Maximum number of calls at once after a pause.
     pub burst: u32,
 }
 
 /// `[limits]`, and limits that cannot be configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Most running calls of all connections. Calls that wait for a person are not counted.
+    /// Maximum number of running calls of all connections. Calls that wait for a person are not
+    /// counted.
     pub in_flight: usize,
     /// Largest result in bytes.
     pub result_bytes: usize,
@@ -28,11 +29,11 @@ pub struct Limits {
     pub read: Rate,
     /// Rate of other calls.
     pub effect: Rate,
-    /// Most open approval requests and plans of one principal.
+    /// Maximum number of open approval requests and plans of one principal.
     pub pending_per_principal: usize,
-    /// Most open approval requests and plans of all principals.
+    /// Maximum number of open approval requests and plans of all principals.
     pub pending_all: usize,
-    /// Most new approval requests of one principal per minute.
+    /// Maximum number of new approval requests of one principal per minute.
     pub asks_per_minute: u32,
     /// Largest arguments in bytes.
     pub argument_bytes: usize,
@@ -75,8 +76,8 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Delay after failed attempt `n`, counted from 1. `jitter` is a random number that adds up to
-    /// one `base_ms`.
+    /// Delay after failed attempt `n`, counted from 1. `jitter` is a random number; it lengthens
+    /// the delay by at most `base_ms`.
     pub fn delay_ms(&self, n: u32, jitter: u32) -> u64 {
         let doubled = self.base_ms.saturating_mul(1_u64.checked_shl(n.saturating_sub(1)).unwrap_or(u64::MAX));
         let spread = (u128::from(self.base_ms) * u128::from(jitter)) >> 32;

@@ -1,4 +1,4 @@
-//! Every way to hurt a log, and the verdict it must get.
+//! Tests each kind of damage to a log and its verdict.
 
 use ed25519_dalek::SigningKey;
 use proptest::prelude::*;
@@ -382,8 +382,8 @@ fn precedence_when_several_apply() {
     assert_eq!(forked_and_cut.verdict(), Verdict::Forked);
 }
 
-/// A person looked at the damage and went on: verify succeeds again and lists the accepted faults;
-/// without the key this is impossible.
+/// After a person has accepted the damage, verification succeeds again and lists the accepted
+/// faults. Without the signing key, damage cannot be accepted.
 #[test]
 fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
     type Hurt = fn(&mut Log);
