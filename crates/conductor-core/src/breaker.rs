@@ -388,7 +388,7 @@ mod tests {
                     Op::Admit => {
                         let peeked = breaker.peek(now);
                         let admitted = breaker.admit(now);
-                        prop_assert_eq!(peeked.is_ok(), admitted.is_ok(), "peek tells the truth");
+                        prop_assert_eq!(peeked.is_ok(), admitted.is_ok(), "peek and admit agree");
                         if let Err(open) = &admitted {
                             prop_assert!(open.retry_after_ms > 0 && open.retry_after_ms <= 20);
                         }

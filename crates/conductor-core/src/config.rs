@@ -487,7 +487,7 @@ pub struct Filter {
 
 named_enum! {
     /// Kinds of MIDI messages that a filter can name.
-    #[expect(missing_docs, reason = "the names say it")]
+    #[expect(missing_docs, reason = "the names are self-explanatory")]
     pub enum MessageType {
         NoteOn = "NoteOn",
         NoteOff = "NoteOff",
@@ -667,7 +667,7 @@ impl Default for Led {
 
 named_enum! {
     /// Pattern of the lights on a controller.
-    #[expect(missing_docs, reason = "the names say it")]
+    #[expect(missing_docs, reason = "the names are self-explanatory")]
     pub enum LedScheme {
         Off = "off",
         Static = "static",
@@ -709,7 +709,7 @@ pub struct WindowRule {
 named_enum! {
     /// The least severe level that is logged.
     #[derive(Default)]
-    #[expect(missing_docs, reason = "the names say it")]
+    #[expect(missing_docs, reason = "the names are self-explanatory")]
     pub enum LogLevel {
         Error = "error",
         Warn = "warn",

@@ -39,13 +39,13 @@ codes! {
         "Correct the arguments at the JSON pointers in `violations`, then call again.";
     /// No object has this name or id.
     NotFound "NOT_FOUND" 404 -32602 Error false
-        "Call the matching list tool and use a name or id from its answer.";
+        "Call the matching list tool and use a name or id from its result.";
     /// The object existed when the id was issued, and no longer exists.
     StaleReference "STALE_REFERENCE" 404 -32602 Error false
         "List the objects again and use a fresh id.";
     /// The id names an object of another type.
     WrongType "WRONG_TYPE" 400 -32602 Error false
-        "List the objects again and use an id of the type this tool takes.";
+        "List the objects again and use an id of the type that this tool accepts.";
     /// The host cannot do this at all.
     Unsupported "UNSUPPORTED" 422 -32009 Error false
         "Stop: this host cannot do it. Choose another tool or tell the person.";
@@ -84,7 +84,7 @@ codes! {
         "The audit log cannot be written, so no call is made. `effect` reports whether this call changed something. Tell the person.";
     /// Too many calls are running, or too many approval requests are open.
     Busy "BUSY" 503 -32011 RateLimited false
-        "Wait for running calls or open questions to finish, then repeat the call.";
+        "Wait until running calls or open approval requests have ended, then repeat the call.";
     /// An error of Conductor itself.
     Internal "INTERNAL" 500 -32603 Error true
         "Report it to the person. `effect` reports whether the call changed something.";
@@ -124,7 +124,7 @@ impl Code {
 /// The object that an error is about. On the wire it is a string; its kind selects the JSON-RPC
 /// number of a direct call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant is the kind of the named object")]
+#[expect(missing_docs, reason = "each variant is a kind of object")]
 pub enum Subject {
     Config(String),
     Mode(String),

@@ -173,7 +173,7 @@ impl Yes {
 
 /// The reason why a decision is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum Refused {
     #[error("there is no such plan or approval")]
     NotFound,
@@ -183,13 +183,13 @@ pub enum Refused {
     Already(State),
     #[error("it has expired")]
     Expired,
-    #[error("{0:?} has changed since")]
+    #[error("the {} has changed since", match .0 { Changed::Pin => "tool", Changed::Policy => "policy", Changed::State => "state" })]
     Changed(Changed),
     #[error("this needs an answer from a {} channel", match .0 { Floor::Client => "client", Floor::Local => "local", Floor::Pad => "pad" })]
     Channel(Floor),
     #[error("each call of this tool needs its own approval")]
     NotGrantable,
-    #[error("uses must be within 1..{MAX_USES}, and the time within 24 h")]
+    #[error("uses must be from 1 to {MAX_USES}, and the time at most 24 h")]
     TooWide,
     #[error("a {0} cannot be decided this way")]
     Kind(Kind),

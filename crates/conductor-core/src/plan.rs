@@ -111,7 +111,7 @@ pub struct Template {
 
 /// The reason why a plan cannot be made.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum PlanError {
     /// The present file cannot be read, so it cannot be changed.
     Unreadable { diagnostics: Vec<Diagnostic> },

@@ -295,7 +295,7 @@ pub struct Policy {
 /// A rule or default that cannot work as written. A policy with such a fault must not replace a
 /// valid policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum PolicyError {
     #[error(
         "rule {rule} allows a client by its own name ({principal}), but any client can use that name. End the principal after the \

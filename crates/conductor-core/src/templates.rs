@@ -95,7 +95,7 @@ pub struct Light {
 
 /// The reason why a template file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum TemplateError {
     #[error("not a template: {0}")]
     Form(String),

@@ -60,7 +60,7 @@ struct Wire {
 
 /// Why a line of `checkpoints.jsonl` is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum BadCheckpoint {
     #[error("is not a checkpoint: {0}")]
     Shape(String),

@@ -90,18 +90,18 @@ impl Remembered {
         };
         Some(if let Some(end) = end {
             if end.log_id != log_id {
-                let expected = format!("log {log_id} through seq {seq}, by {place}");
+                let expected = format!("log {log_id} through seq {seq}, according to {place}");
                 Fault::new(Verdict::Forked, 0, expected, format!("log {}", end.log_id))
             } else if seq > end.seq {
                 let next = end.seq + 1;
-                let expected = format!("records through seq {seq}, by {place}");
+                let expected = format!("records through seq {seq}, according to {place}");
                 Fault::new(Verdict::Truncated, next, expected, format!("an end before seq {next}"))
             } else {
-                let expected = format!("the checkpoint at seq {seq}, by {place}");
+                let expected = format!("the checkpoint at seq {seq}, according to {place}");
                 Fault::new(Verdict::Missing, seq, expected, "no such line in state/checkpoints.jsonl")
             }
         } else {
-            Fault::new(Verdict::Missing, 0, format!("a log through seq {seq}, by {place}"), "no record")
+            Fault::new(Verdict::Missing, 0, format!("a log through seq {seq}, according to {place}"), "no record")
         })
     }
 }

@@ -153,7 +153,7 @@ impl AnsweredBy {
 
 named_enum! {
     /// Events that are not calls.
-    #[expect(missing_docs, reason = "the wire names say it")]
+    #[expect(missing_docs, reason = "the wire names are self-explanatory")]
     pub enum EventName {
         DaemonStart = "daemon.start",
         DaemonStop = "daemon.stop",

@@ -206,7 +206,8 @@ impl Anchors {
             Err(why) => {
                 let seq = self.latest.map_or(0, |latest| latest.seq);
                 let found = format!("line {} of the checkpoints, which {why}", index + 1);
-                self.bad.push((index, Fault::new(Verdict::Forked, seq, "a checkpoint of this log's key", found)));
+                self.bad
+                    .push((index, Fault::new(Verdict::Forked, seq, "a checkpoint that this log's key signed", found)));
             }
         }
     }
@@ -326,8 +327,12 @@ impl Verifier {
                 self.lost = true;
             }
             Some(before) if self.lines == 0 && !self.lost => {
-                let fault =
-                    Fault::new(Verdict::Broken, self.chain.next_seq(), "records", format!("none in segment {before}"));
+                let fault = Fault::new(
+                    Verdict::Broken,
+                    self.chain.next_seq(),
+                    "records",
+                    format!("no records in segment {before}"),
+                );
                 self.faults.push(fault);
                 self.lost = true;
             }
@@ -358,7 +363,12 @@ impl Verifier {
         let carry = std::mem::take(&mut self.carry);
         let expected = "a line with its newline";
         self.note_bad(
-            Fault::new(Verdict::Broken, self.chain.next_seq(), expected, format!("{} bytes without one", carry.len())),
+            Fault::new(
+                Verdict::Broken,
+                self.chain.next_seq(),
+                expected,
+                format!("{} bytes without a newline", carry.len()),
+            ),
             &carry,
         );
     }
@@ -460,7 +470,9 @@ impl Verifier {
 
     fn line_fault(&self, why: &LineError, len: usize) -> Fault {
         let (expected, found) = match why {
-            LineError::Shape => ("a line that ends in its hash".to_owned(), format!("{len} bytes that do not")),
+            LineError::Shape => {
+                ("a line that ends in its hash".to_owned(), format!("{len} bytes that do not end in a hash"))
+            }
             LineError::Hash { expected, found } => (expected.to_string(), found.to_string()),
             LineError::Json(why) => ("a record in JSON".to_owned(), why.clone()),
         };
@@ -571,7 +583,7 @@ impl Verifier {
             }
             if anchor.hash != hash || self.log_id.is_some_and(|id| id != anchor.log_id) {
                 let who = if anchor.signed { "a checkpoint" } else { "the running daemon" };
-                let expected = format!("{} of log {}, by {who}", anchor.hash, anchor.log_id);
+                let expected = format!("{} of log {}, according to {who}", anchor.hash, anchor.log_id);
                 self.faults.push(Fault::new(Verdict::Forked, seq, expected, hash.to_string()));
             } else if anchor.signed {
                 self.confirmed = Some((seq, anchor.line));
@@ -595,11 +607,11 @@ impl Verifier {
                 self.faults.push(Fault::new(
                     Verdict::Missing,
                     0,
-                    format!("a log through seq {}, by {who}", anchor.seq),
+                    format!("a log through seq {}, according to {who}", anchor.seq),
                     "no segment",
                 ));
             } else {
-                let expected = format!("records through seq {}, by {who}", anchor.seq);
+                let expected = format!("records through seq {}, according to {who}", anchor.seq);
                 self.faults.push(Fault::new(Verdict::Truncated, next, expected, format!("an end before seq {next}")));
             }
         }
@@ -627,7 +639,7 @@ impl Verifier {
             let (at, expected, found) = match said {
                 Some(seq) => {
                     let expected = format!("a checkpoint in the last {MAX_LAG} records");
-                    (seq + 1, expected, format!("the last one at seq {seq}"))
+                    (seq + 1, expected, format!("the last checkpoint at seq {seq}"))
                 }
                 None => (first, "a checkpoint of this log".to_owned(), "none".to_owned()),
             };

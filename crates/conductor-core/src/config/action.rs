@@ -66,7 +66,7 @@ fn descend<'t, T>(
         return None;
     }
     if budget.depth == MAX_DEPTH {
-        r.rule(&node.place, format!("actions nest at most {MAX_DEPTH} deep"));
+        r.rule(&node.place, format!("actions may be nested at most {MAX_DEPTH} levels deep"));
         return None;
     }
     budget.depth += 1;
@@ -185,7 +185,7 @@ fn volume<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Volume> {
         Volume::Set(_) => {
             if !f.has("value") {
                 let place = f.key_place("operation");
-                r.rule_help(&place, "operation = \"Set\" needs `value`".into(), "add value = 0 to 100".into());
+                r.rule_help(&place, "operation = \"Set\" needs `value`".into(), "add `value`, from 0 to 100".into());
             }
             value.map(Volume::Set)
         }
@@ -529,7 +529,7 @@ fn keystroke<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Keystroke> {
             match press {
                 Pressed::Modifier(modifier) => modifiers.push(modifier),
                 Pressed::Key(_) if key.is_some() => {
-                    let help = "for one key after the other use a Sequence".to_owned();
+                    let help = "to press one key after another, use a Sequence".to_owned();
                     r.rule_help(&node.place, "a keystroke has one key in addition to its modifiers".to_owned(), help);
                 }
                 Pressed::Key(it) => key = Some(it),

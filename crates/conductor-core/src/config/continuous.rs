@@ -73,7 +73,7 @@ fn glue<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Glue> {
     let input = f.opt(r, "in", |r, it| {
         let pair = r.pair(it)?;
         if pair.0 == pair.1 {
-            r.rule(&it.place, "`in` has no width: every value would be the same".to_owned());
+            r.rule(&it.place, "the two numbers of `in` are equal, so every value would be the same".to_owned());
         }
         Some(pair)
     });

@@ -133,7 +133,7 @@ fn listen<'t>(r: &mut Reader<'t>, node: &'t Node, allow_network: bool) -> Option
         return r.reject(node, format!("\"{text}\" is not an address to listen on"), help);
     };
     if address.port() == 0 {
-        r.rule(&node.place, "a surface cannot send to port 0".to_owned());
+        r.rule(&node.place, "port 0 cannot be used, because senders need a fixed port".to_owned());
         return None;
     }
     if !address.ip().is_loopback() && !allow_network {

@@ -210,7 +210,7 @@ fn waits(text: &str, span: std::ops::Range<usize>, path: String, message: String
     let before = text.get(..span.start).unwrap_or_default();
     let line = before.matches('\n').count() as u32 + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() as u32 + 1;
-    let help = Some("a person accepts it with `conductor config accept`".to_owned());
+    let help = Some("a person can accept it with `conductor config accept`".to_owned());
     Diagnostic { severity: Severity::Error, class: Class::Rule, message, help, path, span, line, column }
 }
 

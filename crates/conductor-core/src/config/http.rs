@@ -123,7 +123,8 @@ fn token<'t>(r: &mut Reader<'t>, node: &'t Node, seen: &mut BTreeSet<String>) ->
         r.unique_alias(it, seen, "token")
     });
     let hash = f.need(r, "hash", |r, it| {
-        let help = "printf %s \"$TOKEN\" | sha256sum, written as \"sha256:…\"; do not write the token itself";
+        let help =
+            "write \"sha256:\" and the digest from: printf %s \"$TOKEN\" | sha256sum; do not write the token itself";
         r.digest(it, Some(help))
     });
     let scopes = f.need(r, "scopes", |r, it| r.set(it, 1, Scope::ALL.len(), Reader::named));

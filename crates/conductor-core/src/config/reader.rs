@@ -680,7 +680,7 @@ impl<'t> Reader<'t> {
     /// Refuses values that JSON cannot represent: dates, infinities and NaN.
     fn json_only(&mut self, node: &'t Node) {
         match &node.kind {
-            Kind::Null => self.rule(&node.place, "the file has no way to write null: leave the key out".into()),
+            Kind::Null => self.rule(&node.place, "null cannot be written in the file; leave the key out".into()),
             Kind::Date(it) => {
                 let help = format!("write it in quotes: \"{it}\"");
                 self.rule_help(&node.place, "arguments are sent as JSON, which has no dates".into(), help);

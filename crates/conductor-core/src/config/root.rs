@@ -225,8 +225,10 @@ fn warn_of_open_doors(r: &mut Reader<'_>, node: &Node, device: &Device) {
         r.under("allow_network", |r| r.warn(&place("allow_network"), message, None));
     }
     if device.allow_sensitive_actions {
-        let message =
-            format!("unauthenticated senders can reach keys, programs and tools through \"{}\"", device.alias);
+        let message = format!(
+            "unauthenticated senders can press keys, start programs and call tools through \"{}\"",
+            device.alias
+        );
         r.under("allow_sensitive_actions", |r| r.warn(&place("allow_sensitive_actions"), message, None));
     }
 }

@@ -252,7 +252,7 @@ pub(crate) fn encoder<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, mode_required:
     let mode = match mode? {
         EncoderMode::NrpnIncDec { .. } => {
             if !f.has("parameter") {
-                let help = "add parameter = 0 to 16383".to_owned();
+                let help = "add `parameter`, from 0 to 16383".to_owned();
                 r.rule_help(&f.key_place("mode"), "`nrpn_inc_dec` needs `parameter`".to_owned(), help);
             }
             if cc.is_some_and(|cc| cc != 96) {

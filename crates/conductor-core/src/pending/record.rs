@@ -143,7 +143,7 @@ serde_as_text!(Short);
 
 /// Why a record cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum BadRecord {
     #[error("a short id has eight characters, such as 7F3K-Q2WD")]
     Short,
@@ -228,7 +228,7 @@ pub struct Record {
 impl Record {
     /// A record with the members that every kind has. The other members are those of an open
     /// request for one call.
-    #[expect(clippy::too_many_arguments, reason = "the members without a default, named at each call by their types")]
+    #[expect(clippy::too_many_arguments, reason = "these members have no default")]
     pub(super) fn new(
         id: Uuid,
         principal: Principal,

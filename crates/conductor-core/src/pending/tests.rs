@@ -180,7 +180,7 @@ fn what_changed_since_the_yes_makes_it_stale() {
         desk.yes(id, 1);
         let moved = Ask { present: now, ..ask.clone() };
         assert_eq!(desk.ask(&moved, 2), Asked::Stale { id, what });
-        assert!(matches!(desk.ask(&ask, 3), Asked::Created { .. }), "also when it moved back");
+        assert!(matches!(desk.ask(&ask, 3), Asked::Created { .. }), "even if the state is the old one again");
     }
 }
 
@@ -293,7 +293,7 @@ fn standing_grants() {
     }
     assert!(
         matches!(desk.ask(&Ask { tainted: true, ..press("x") }, 1), Asked::Created { .. }),
-        "the network presses no pad"
+        "events from the network press no pad"
     );
     assert!(matches!(desk.ask(&press("other template"), 1), Asked::Created { .. }));
     let plugin = Ask { from_plugin: true, ..upgraded };
@@ -404,7 +404,7 @@ fn short_ids_are_unique_and_forgiving() {
     assert_eq!(record, Asked::Created { id: Uuid::from_u128(99) });
     assert_eq!(desk.pending.find("0000-0001"), Ok(one));
     assert_eq!(desk.pending.find("OOOOOOOI"), Ok(one));
-    assert_eq!(desk.pending.find("00000002"), Ok(Uuid::from_u128(99)), "a taken one is stepped over");
+    assert_eq!(desk.pending.find("00000002"), Ok(Uuid::from_u128(99)), "a short id that is in use is skipped");
     assert_eq!(desk.pending.find(&one.to_string()), Ok(one));
     for text in ["", "0000-0009", "0000-00011", "U000-0000", "../x"] {
         assert_eq!(desk.pending.find(text), Err(Refused::NotFound), "{text}");

@@ -402,7 +402,7 @@ fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
         // Only records up to the checkpoint are proven, so the new segment continues there.
         log.segment(2, Some(1));
         log.event(EventName::AuditAccepted, json!({"verdict": before.as_str()}));
-        assert_ne!(log.verdict(), Verdict::Intact, "{name}: the words alone change nothing");
+        assert_ne!(log.verdict(), Verdict::Intact, "{name}: the text alone changes nothing");
         log.checkpoint().records(3);
         let report = log.verify();
         assert_eq!(report.verdict, Verdict::Intact, "{name}: {:?}", report.faults);

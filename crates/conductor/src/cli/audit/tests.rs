@@ -245,7 +245,10 @@ fn a_rollback_is_accepted_by_its_own_command() {
     desk.write(&["b"]);
     old.iter().for_each(|(bytes, path)| std::fs::write(path, bytes).expect("writable"));
     let (code, text) = desk.run("verify");
-    assert!(code == 11 && text.contains("by state/audit.last") && text.contains("by the second copy"), "{text}");
+    assert!(
+        code == 11 && text.contains("according to state/audit.last") && text.contains("according to the second copy"),
+        "{text}"
+    );
     let (code, text) = desk.run("accept-rollback");
     assert!(code == 0 && text.contains("accepted as person:1000; the log continues at seq "), "{text}");
     assert_eq!(desk.run("verify").0, 0);
