@@ -56,7 +56,7 @@ pub const TUTORIAL: &str = include_str!("config/tutorial.toml");
 pub struct Config {
     /// Mode after a start. Default: the first mode.
     pub default_mode: String,
-    /// Never empty.
+    /// All modes; never empty.
     pub modes: Vec<Mode>,
     /// Rows that are active in every mode.
     pub global: Rows,

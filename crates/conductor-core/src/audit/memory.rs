@@ -2,7 +2,7 @@
 //! once had at least this many records, so a log that was rolled back together with its checkpoint
 //! file is found.
 //!
-//! A copy is stored only after the checkpoint file with the same line is on the disk, and that file
+//! A copy is stored only after the same line is on the disk in the checkpoint file, and that file
 //! only grows. So the file contains the line of every copy, even after a crash, a rotation or
 //! retention. Not here: reading and writing the copies.
 

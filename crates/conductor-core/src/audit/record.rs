@@ -78,7 +78,7 @@ pub struct CallFacts {
     pub principal: Principal,
     /// Name of the connection.
     pub conn: Option<String>,
-    /// Name of the tool, as requested if no such tool exists.
+    /// Name of the tool. For an unknown tool, the requested name.
     pub tool: String,
     /// Absent for an unknown tool.
     pub tier: Option<Tier>,

@@ -37,7 +37,8 @@ named_enum! {
         Missing = "MISSING",
         /// A record was changed.
         Broken = "BROKEN",
-        /// A record differs from the one that a checkpoint or the running daemon has at its place.
+        /// A record differs from the record that a checkpoint or the running daemon reports for
+        /// this place.
         Forked = "FORKED",
         /// The end is missing.
         Truncated = "TRUNCATED",
@@ -170,7 +171,7 @@ impl Anchors {
     }
 
     /// Reads the checkpoints at record `first` or later, or else the last checkpoint before it. A
-    /// start verifies only the last segment, and skips older checkpoints because checking a
+    /// daemon start verifies only the last segment, and skips older checkpoints because checking a
     /// signature is slow.
     pub fn read_from(bytes: &[u8], key: &VerifyingKey, first: Seq) -> Self {
         let mut anchors = Self::default();
@@ -527,8 +528,8 @@ impl Verifier {
         None
     }
 
-    /// Reports checkpoints for records that are missing before a segment that does not continue the
-    /// chain.
+    /// Skips the checkpoints before `seq`. If there are any, their records are missing, which is
+    /// reported.
     fn skip_anchors_before(&mut self, seq: Seq) {
         let from = self.next_anchor;
         while self.anchors.get(self.next_anchor).is_some_and(|anchor| anchor.seq < seq) {

@@ -49,8 +49,8 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Action> {
     (r.errors() == before).then_some(action)
 }
 
-/// Reads one level deeper. Reading stops at the first node above the limit, so a malicious tree
-/// costs no more time than a large valid one.
+/// Reads a node one level deeper. Reading stops at the first node above the limit, so a malicious
+/// tree costs no more time than a large valid one.
 fn descend<'t, T>(
     r: &mut Reader<'t>,
     node: &'t Node,

@@ -48,8 +48,8 @@ pub struct Accepted {
     /// Rows that type keys or text and that no person has accepted. They are in force, and `status`
     /// lists them.
     pub typing: BTreeSet<String>,
-    /// The accepted configuration could not be verified. Nothing is granted, and every effect needs
-    /// a person's approval.
+    /// Whether the accepted configuration could not be verified. Then nothing is granted, and every
+    /// effect needs a person's approval.
     pub closed: bool,
 }
 
@@ -380,7 +380,7 @@ fn types(rule: &Rule) -> bool {
     leaves(rule).into_iter().any(|it| matches!(it, Action::Keystroke(_) | Action::Text { .. }))
 }
 
-/// A text of all parts of a row that have an effect, to compare rows.
+/// All parts of a row that have an effect, as a text for comparison.
 fn key_of(mode: &str, row: &Mapping) -> String {
     let id = row.id_is_written.then_some(&row.id);
     let written = json!({

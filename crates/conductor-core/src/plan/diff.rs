@@ -102,7 +102,7 @@ fn by_context<'t>(old: &[&'t str], lines: &[(ChangeTag, &'t str)]) -> Option<Vec
     let mut cursor = 0;
     let mut at = 0;
     while at < lines.len() {
-        // The next hunk is where all of its lines, except the added lines, match.
+        // Find the place where all lines of the next hunk, except the added lines, match.
         let hunk = hunk_length(old, cursor, at, lines);
         let part = lines.get(at..at + hunk)?;
         let wanted: Vec<&str> =
@@ -119,8 +119,7 @@ fn by_context<'t>(old: &[&'t str], lines: &[(ChangeTag, &'t str)]) -> Option<Vec
 }
 
 /// The number of lines in the next hunk. There is no separator between hunks. Exactly twice
-/// [`CONTEXT`] equal lines between two changes can be inside one hunk, or the end of a hunk and the
-/// start of the next.
+/// [`CONTEXT`] equal lines between two changes may be inside one hunk, or may separate two hunks.
 fn hunk_length(old: &[&str], cursor: usize, at: usize, lines: &[(ChangeTag, &str)]) -> usize {
     let rest = lines.get(at..).unwrap_or_default();
     let mut end = 0;

@@ -38,7 +38,7 @@ impl Policy {
     /// approvals depend on those too.
     pub fn version(&self, tools: &Value, plugins: &Value) -> Digest {
         // This can fail only for a number above 2^53 in a rule, which the file reader refuses. A
-        // policy from elsewhere then gets a different version, so earlier approvals are stale.
+        // policy with such a number gets another version, so that earlier approvals are stale.
         policy_version(&self.to_json(), tools, plugins).unwrap_or_else(|fault| Digest::of(fault.to_string().as_bytes()))
     }
 }
