@@ -1,9 +1,10 @@
 //! The approval pad: a person holds it to approve the open request.
 //!
-//! These rules prevent an AI client from imitating a press. The press must be an untainted event of
-//! the configured device, which must be hardware. No tool and no mapping may have sent MIDI in the
-//! two seconds before the hold ends. An echo of the pad's own light is not a press. The request
-//! must stay the same during the hold, because the person read this request.
+//! These rules prevent an AI client from imitating a press. The press must be an event of the
+//! configured device, which must be hardware. The event must not be tainted: no program and no
+//! network message caused it. No tool and no mapping may have sent MIDI in the two seconds before
+//! the hold ends. An echo of the pad's own light is not a press. The request must stay the same
+//! during the hold, because the person read this request.
 //!
 //! Not here: which ports are hardware (`conductor-hosts`), the requests (`pending`), and recording
 //! the answer (the daemon's gateway).

@@ -776,7 +776,7 @@ impl<'t> Reader<'t> {
             if ports.contains(&name) {
                 return Some(name);
             }
-            // Keep the row, because the port may only be unplugged.
+            // Keep the row, because the port may be plugged in later.
             let help = suggestion(&name, aliases.chain(ports.iter().map(String::as_str)), "ports are");
             self.warn(&node.place, format!("there is no device or port \"{name}\" now"), Some(help));
             return Some(name);

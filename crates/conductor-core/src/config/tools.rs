@@ -50,7 +50,7 @@ pub struct Database {
     pub name: String,
     /// Address of the database.
     pub place: DatabasePlace,
-    /// Name of the secret that holds the password.
+    /// Name of the secret that contains the password.
     pub password: Option<String>,
     /// Maximum number of rows that one statement may change.
     pub max_rows_affected: u64,

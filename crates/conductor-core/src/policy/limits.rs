@@ -1,4 +1,4 @@
-//! Limits of the pipeline, the token bucket behind rates, and the delays of a retry.
+//! Limits of the pipeline, the token buckets of rate limits, and the delays between retries.
 //!
 //! The token bucket uses whole numbers and the same monotonic milliseconds as the breaker. Time is
 //! a parameter, so tests can use random schedules without a clock. Not here: concurrency slots,
