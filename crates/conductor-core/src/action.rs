@@ -1,7 +1,7 @@
-//! Actions as a configuration writes them. Actions are trees; the compiled tables hold each tree
+//! Actions, as in the configuration file. Actions are trees; the compiled tables contain each tree
 //! once.
 //!
-//! Not here: carrying out actions. Reflexes leave through `engine`, calls through the gateway's
+//! Not here: performing actions. The `engine` performs most of them; calls use the gateway's
 //! pipeline.
 
 use crate::event::{OscArg, wire_names};
@@ -18,7 +18,7 @@ pub enum Action {
     Launch {
         app: String,
     },
-    /// `argv[0]` is the command; never interpreted by a shell.
+    /// `argv[0]` is the command. No shell interprets the arguments.
     Shell {
         argv: Vec<String>,
         timeout_ms: u32,
@@ -85,7 +85,8 @@ pub struct Keystroke {
     pub modifiers: Vec<Modifier>,
     /// The key; absent for modifiers alone.
     pub key: Option<KeyName>,
-    /// Held until the trigger's release; otherwise pressed and released at once.
+    /// Whether the key is held until the release of the trigger. If false, it is pressed and
+    /// released at once.
     pub hold: bool,
 }
 
@@ -182,7 +183,7 @@ pub enum MidiOut {
     PitchBend {
         pitch: i16,
     },
-    /// Polyphonic when a note is given.
+    /// Polyphonic if a note is given.
     Aftertouch {
         note: Option<u8>,
         pressure: u8,
@@ -193,7 +194,7 @@ pub enum MidiOut {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Velocity {
-    /// The trigger's velocity, else 100.
+    /// The velocity of the trigger; 100 if it has none.
     Trigger,
     Fixed(u8),
     Linear {
@@ -230,13 +231,13 @@ pub struct Transform {
     pub channel: Option<u8>,
     /// The new controller.
     pub cc: Option<u8>,
-    /// The new note; wins over `note_offset`.
+    /// The new note; overrides `note_offset`.
     pub note: Option<u8>,
     /// Semitones added to the note.
     pub note_offset: i8,
-    /// The response of velocity or value.
+    /// The curve for velocity or value.
     pub curve: Option<Curve>,
-    /// 128 values.
+    /// A lookup table of 128 values.
     pub lut: Option<Vec<u8>>,
     /// The factor for velocity or value.
     pub velocity_scale: Option<f64>,
@@ -252,7 +253,7 @@ pub struct Transform {
 pub enum Condition {
     Always,
     Never,
-    /// Minutes after midnight, local time, `[start, end)`, wrapping midnight.
+    /// Minutes after midnight, local time, without `end`. The range may include midnight.
     TimeRange {
         start: u16,
         end: u16,
