@@ -1,4 +1,4 @@
-//! Explain names every rule that concerns a control and says why each did or did not fire.
+//! Tests `explain`: it lists every rule for a control, and for each rule whether it fires and why.
 
 use conductor_core::config::{Config, load};
 use conductor_core::engine::explain::{Asked, explain};
