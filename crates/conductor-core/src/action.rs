@@ -120,7 +120,7 @@ pub enum KeyName {
     End,
     PageUp,
     PageDown,
-    /// 1-20.
+    /// The function keys F1 to F20.
     F(u8),
     VolumeUp,
     VolumeDown,
@@ -153,7 +153,7 @@ pub enum Volume {
 pub struct SendMidi {
     /// A device alias or the name of a port.
     pub port: String,
-    /// 0-15.
+    /// The channel, 0-15.
     pub channel: u8,
     /// The message.
     pub message: MidiOut,
@@ -179,7 +179,7 @@ pub enum MidiOut {
     ProgramChange {
         program: u8,
     },
-    /// -8192..=8191.
+    /// The pitch is -8192..=8191.
     PitchBend {
         pitch: i16,
     },
@@ -209,7 +209,7 @@ pub enum Velocity {
 pub struct Curve {
     /// The shape.
     pub kind: CurveKind,
-    /// 0..=1.
+    /// The intensity, 0..=1.
     pub intensity: f64,
 }
 
@@ -253,7 +253,8 @@ pub struct Transform {
 pub enum Condition {
     Always,
     Never,
-    /// Minutes after midnight, local time, without `end`. The range may include midnight.
+    /// Minutes after midnight in local time, from `start` up to but not including `end`. The range
+    /// may cross midnight.
     TimeRange {
         start: u16,
         end: u16,

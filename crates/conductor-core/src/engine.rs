@@ -169,11 +169,12 @@ struct Context {
     values: Placeholders,
 }
 
-/// The state machine from events to effects.
+/// The state machine that converts events to effects.
 pub struct Engine {
     tables: Arc<Tables>,
     mode: ModeIndex,
-    /// The taint of the event that chose the mode. Lights that change with the mode inherit it.
+    /// The taint of the event that selected the mode. Lights that change with the mode inherit this
+    /// taint.
     mode_by: Taint,
     now: Micros,
     gestures: Gestures,
@@ -257,7 +258,7 @@ impl Engine {
         &mut self.facts
     }
 
-    /// The taint of the event that chose the mode.
+    /// The taint of the event that selected the mode.
     pub fn mode_by(&self) -> Taint {
         self.mode_by
     }
@@ -277,7 +278,7 @@ impl Engine {
         self.ledger.is_empty() && self.gestures.pending() == 0 && self.runs.is_empty()
     }
 
-    /// Presses that wait for a chord.
+    /// The number of presses in the chord stage.
     pub fn pending_chord_members(&self) -> usize {
         self.gestures.chord_members()
     }
@@ -542,7 +543,7 @@ impl Engine {
         MappingRef { mode, id: Arc::clone(&row.id) }
     }
 
-    /// A trace record in the current mode, without event, mapping and action.
+    /// Creates a trace record in the current mode, without event, mapping and action.
     fn record(&self, device: DeviceSlot, outcome: Outcome, reason: &'static str) -> Record {
         Record {
             seq: 0,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct Micros(pub u64);
 
 impl Micros {
-    /// Converts milliseconds.
+    /// Creates a time from milliseconds.
     pub const fn from_ms(ms: u64) -> Self {
         Micros(ms.saturating_mul(1000))
     }
@@ -125,8 +125,8 @@ impl Event {
     }
 }
 
-/// The content of an event. Channels are 0-15, notes, controllers and values 0-127, pitch bend
-/// 0-16383 with its centre at 8192.
+/// The content of an event. Channels are 0-15; notes, controllers and values are 0-127; pitch bend
+/// is 0-16383 with its centre at 8192.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields are those of MIDI")]
 pub enum Body {

@@ -57,9 +57,9 @@ pub enum Fact<'a> {
     Mode(&'a str),
     /// The key of a mapping with this id was pressed or released.
     Pressed { mapping: &'a str, down: bool },
-    /// The value of a continuous binding, The value of a Live parameter, 0..=1.
+    /// The value of a continuous binding, 0..=1.
     Value { continuous: &'a str, value: f64 },
-    /// 0..=1.
+    /// The value of a Live parameter, 0..=1.
     LiveParameter { path: &'a str, value: f64 },
     /// Whether a device is connected.
     Connected { device: &'a str, connected: bool },
@@ -184,7 +184,7 @@ impl Control {
 struct Port {
     /// The times of the last messages, the oldest first; never more than [`PER_SECOND`].
     sent: VecDeque<Micros>,
-    /// The time up to which the share of scheme messages is used.
+    /// For the rate limit of scheme messages: each message advances this time by `PAINT_US`.
     paid_until: Micros,
 }
 
@@ -241,7 +241,7 @@ pub struct Feedback {
 }
 
 impl Feedback {
-    /// Feedback for a configuration.
+    /// Creates the feedback for a configuration.
     pub fn new(config: &Config, slots: &mut Slots) -> Self {
         let mut feedback = Feedback {
             rows: Vec::new(),
@@ -295,7 +295,7 @@ impl Feedback {
             let control = self.controls.entry(Address::of(port, spec.out)).or_default();
             control.rows.push(self.rows.len());
             control.moves |= matches!(spec.from, FeedbackFrom::Value { .. } | FeedbackFrom::LiveParameter { .. });
-            // The state of the same source is still valid.
+            // Keep the known state of a source that the old configuration also used.
             let known = before.iter().find(|it| it.spec.from == spec.from).map(|it| it.state.clone());
             let state = known.unwrap_or_else(|| self.first_state(&spec.from));
             self.rows.push(Row { spec: spec.clone(), state, by: Taint::Clean, dirty: false });
@@ -341,12 +341,12 @@ impl Feedback {
         self.refresh(Some(port));
     }
 
-    /// Whether rows or a scheme show anything on this port.
+    /// Whether feedback rows or the LED scheme use this port.
     pub fn uses(&self, port: DeviceSlot) -> bool {
         self.ports.contains_key(&port)
     }
 
-    /// Marks every control, of one port or of all, to be sent again.
+    /// Marks the controls of one port, or of all ports, to be sent again.
     fn refresh(&mut self, port: Option<DeviceSlot>) {
         for (address, control) in &mut self.controls {
             if port.is_none_or(|it| it == address.port) {

@@ -44,7 +44,7 @@ pub struct Wish {
 pub struct Focus {
     rules: Option<PerAppModes>,
     window: Option<Window>,
-    /// The last known frontmost window.
+    /// The id of the last known frontmost window.
     last: Option<u64>,
     held: bool,
 }
@@ -237,7 +237,7 @@ mod tests {
         ]
     }
 
-    /// A title rule as a regular expression, to compare with.
+    /// A title rule as a regular expression, used for comparison.
     fn as_regex(glob: &str) -> regex::Regex {
         let inner: String = glob
             .chars()

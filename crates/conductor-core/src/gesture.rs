@@ -96,9 +96,9 @@ pub struct PressInfo {
     pub id: PressId,
     /// The key.
     pub key: KeyRef,
-    /// When the key went down.
+    /// The time at which the key was pressed.
     pub at: Micros,
-    /// 1-127; 127 for buttons.
+    /// The velocity, 1-127; 127 for buttons.
     pub velocity: u8,
     /// The mode at the time of the press.
     pub mode: ModeIndex,
@@ -162,9 +162,9 @@ struct Press {
     release_row: Option<RowId>,
     longs: Vec<TimerKey>,
     double: Option<(TimerKey, Micros)>,
-    /// The threshold of a long press was reached.
+    /// Whether the threshold of a long press was reached.
     held_long: bool,
-    /// The rule with the longest threshold reached, among rules that fire on release.
+    /// Among the rules that fire on release: the rule with the longest threshold that was reached.
     long_on_release: Option<RowId>,
 }
 
@@ -222,7 +222,7 @@ impl Gestures {
         self.presses.get(id.index as usize)?.as_ref().filter(|it| it.serial == id.serial)
     }
 
-    /// Whether the key of this press is still down. For a chord: whether all of its keys are.
+    /// Whether the key of this press is still down. For a chord: whether all of its keys are down.
     pub fn is_held(&self, id: PressId) -> bool {
         self.press(id).is_some_and(|it| !it.up)
     }
@@ -232,12 +232,12 @@ impl Gestures {
         KeyRef::of(event).is_some_and(|key| self.current(key).is_some())
     }
 
-    /// Presses that wait for a chord.
+    /// The number of presses in the chord stage.
     pub fn chord_members(&self) -> usize {
         self.presses.iter().flatten().filter(|it| it.stage == Stage::Chord).count()
     }
 
-    /// Presses that are not decided yet.
+    /// The number of presses that are not decided yet.
     pub fn pending(&self) -> usize {
         self.presses.iter().flatten().filter(|it| matches!(it.stage, Stage::Chord | Stage::Waiting)).count()
     }
@@ -328,7 +328,8 @@ impl Gestures {
         let in_chord =
             table.rules(Kind::Chord, usize::from(key.number)).iter().any(|it| it.channels & key.channels() != 0);
         if in_chord {
-            // Whether this is the second tap of a double tap is decided after the chord stage.
+            // Chords have precedence: a press is checked as a second tap only after the chord
+            // stage.
             if let Some(first) = earlier
                 && let Some(press) = self.presses[first as usize].as_mut()
                 && let Some((timer, _)) = press.double
@@ -471,8 +472,8 @@ impl Gestures {
                     it.trail
                 });
                 self.forget(first);
-                // `forget` clears the key's current press only if it is the first press. Here it is
-                // the second press already.
+                // `forget(first)` does not free the key, because the key's current press is already
+                // the second press.
                 if let Some(press) = self.presses[second as usize].as_mut() {
                     press.stage = Stage::Taken;
                     press.trail = press.trail.and(earlier);

@@ -205,7 +205,7 @@ impl Learn {
         Learned { events: session.events.into(), expired: session.over }
     }
 
-    /// The running session.
+    /// The id of the running session.
     pub fn session(&self) -> Option<SessionId> {
         self.session.as_ref().filter(|it| !it.over).map(|it| it.id)
     }
@@ -236,8 +236,9 @@ impl Learned {
 }
 
 impl Captured {
-    /// `{type, note?, velocity?, cc?, value?, button?, address?, channel?, device_id, timestamp}`.
-    /// The axis or trigger of a gamepad is in `button`, the number of a program in `value`.
+    /// The wire form: `{type, note?, velocity?, cc?, value?, button?, address?, channel?,
+    /// device_id, timestamp}`. `button` contains the axis or trigger of a gamepad, and `value`
+    /// contains the number of a program.
     pub fn to_json(&self, slots: &Slots) -> Value {
         let fields: Vec<(&str, Value)> = match &self.body {
             Body::NoteOn { note, velocity, .. } | Body::NoteOff { note, velocity, .. } => {
@@ -256,7 +257,7 @@ impl Captured {
                 let value = message.args.first().map(|it| ("value", osc_value(it)));
                 std::iter::once(("address", json!(message.address))).chain(value).collect()
             }
-            // Never captured.
+            // These messages are never recorded.
             Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => Vec::new(),
         };
         let channel = self.body.channel().map(|it| ("channel", json!(it)));

@@ -193,14 +193,15 @@ pub enum Edge {
     Change,
 }
 
-/// Decides which values of a control fire a rule.
+/// The conditions under which a value of a control fires a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gate {
     /// The range of values that can fire; absent for all values.
     pub window: Option<Window>,
-    /// The default is `Rising` with a window and `Change` without a window.
+    /// The changes that fire. The default is `Rising` with a window and `Change` without a window.
     pub edge: Option<Edge>,
-    /// In units of the value. The default is 8 for gamepad triggers and 0 for all others.
+    /// The hysteresis, in units of the value. The default is 8 for gamepad triggers and 0 for all
+    /// others.
     pub hysteresis: Option<f64>,
     /// The minimum time between two firings.
     pub throttle_ms: Option<u32>,

@@ -46,7 +46,7 @@ impl<T> Timers<T> {
         Some((at, first.remove()))
     }
 
-    /// How many deadlines are set.
+    /// The number of deadlines.
     pub fn len(&self) -> usize {
         self.due.len()
     }

@@ -292,7 +292,8 @@ impl Owner {
         self.carry_out_by(By::Hand);
     }
 
-    /// Carries out all effects. A dead output may add effects, so this loops until none are left.
+    /// Carries out all effects. If an output fails, the engine adds effects, so this loops until
+    /// none are left.
     fn carry_out_by(&mut self, by: By) {
         let mut failed = 0;
         while !self.effects.is_empty() {

@@ -67,7 +67,7 @@ impl State {
         self.source = None;
     }
 
-    /// Stores a value that another program or person gave the target.
+    /// Stores a value of the target that another program or a person has set.
     pub fn target_moved(&mut self, value: f64) {
         if self.target.is_none_or(|it| (it - value).abs() > 1.0 / 128.0) {
             self.engaged = false;
@@ -161,13 +161,14 @@ pub enum Passed {
     Later(Micros),
 }
 
-/// Converts raw units of the source to 0..=1, clamped and scaled by `in`.
+/// Scales a raw value of the source to 0..=1 and clamps it. The input range is `in`, or else the
+/// full range of the source.
 pub fn normalise(glue: &Glue, raw: f64, full: (f64, f64), centre: Option<f64>) -> f64 {
     let (low, high) = glue.input.unwrap_or(full);
     if glue.input.is_none()
         && let Some(centre) = centre
     {
-        // The centre of a bipolar source is one half, although one side has one more step.
+        // The centre of a bipolar source becomes 0.5, although one side has one more step.
         let half = if raw < centre {
             (raw - low) / (centre - low) * 0.5
         } else {
@@ -215,7 +216,8 @@ pub fn throttle_of(glue: &Glue, targets: &[CompiledTarget]) -> u32 {
     })
 }
 
-/// The last parameter selected on a port and channel: registered or not, and its number.
+/// The last parameter selected on a port and channel: whether it is registered (RPN), and its
+/// number.
 pub type Selected = Option<(bool, u16)>;
 
 /// A value rendered for one target.
@@ -225,7 +227,7 @@ pub enum Sent {
     Midi(Vec<Body>),
     /// One OSC message.
     Osc(OscMessage),
-    /// A value for a host.
+    /// A value for a Live parameter or a patch attribute.
     Parameter { value: f64, ranged: bool },
 }
 

@@ -1,8 +1,8 @@
 //! Explains an event: every rule for its control, in order of precedence, and per rule the
 //! conditions that do not match.
 //!
-//! Works from the configuration alone. State that depends on earlier values (edges, throttles, a
-//! running action) is named in a note.
+//! Only the configuration is used. If a result depends on earlier values (edges, throttles, a
+//! running action), a note mentions this.
 
 use super::values::arg_holds;
 use crate::action::Action;
@@ -70,7 +70,7 @@ pub struct Mismatch {
 /// One rule for the control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// 1 is checked first.
+    /// The position in the order of precedence; 1 is checked first.
     pub rank: u32,
     /// The mode of the rule; `*` for a global rule.
     pub mode: String,
@@ -82,7 +82,7 @@ pub struct Candidate {
     pub action: &'static str,
     /// Whether this rule is the one that fires.
     pub wins: bool,
-    /// Empty when the rule matches.
+    /// The conditions that do not match; empty if the rule matches.
     pub failed: Vec<Mismatch>,
     /// Further conditions that depend on earlier values.
     pub note: String,
@@ -162,8 +162,8 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
             candidates.push((row.map(|it| it.rank), candidate));
         }
     }
-    // Matching rules come first, each group in order of precedence; rows without a rank are not in
-    // the tables.
+    // Sort matching rules before the others, and each group by precedence. Rows without a rank are
+    // not in the tables.
     let elsewhere = |it: &Candidate| it.failed.first().is_some_and(|it| it.field == "mode");
     candidates.sort_by_key(|(rank, it)| (!it.failed.is_empty(), rank.is_none(), elsewhere(it), *rank));
     let mut candidates: Vec<Candidate> = candidates.into_iter().map(|it| it.1).collect();

@@ -12,7 +12,8 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     Press(PressId),
-    /// A trigger without a release: the entry ends with its mapping or device.
+    /// The trigger has no release, so the entry ends when its mapping is removed or its device is
+    /// lost.
     Mapping,
     /// A timer.
     Timer,
@@ -46,7 +47,7 @@ struct Entry {
     unheard: bool,
 }
 
-/// Why an entry ends.
+/// The reason why an entry ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     /// The entry's timer, or a release with this taint.
@@ -64,8 +65,9 @@ pub struct Ledger {
     /// Note-offs and pedal releases for closed ports. They are sent first when the port opens.
     owed: Vec<Held>,
     away: Vec<DeviceSlot>,
-    /// The time at which the end of each note or pedal was last sent. A port may be disconnected
-    /// for a while before this is noticed; ends sent in that time are sent again.
+    /// The time of the last note-off or pedal release for each note and pedal. A port may be
+    /// disconnected for a while before this is noticed. Messages sent in that time are lost, so
+    /// they are sent again.
     ended: BTreeMap<Sounding, Micros>,
     now: Micros,
     serial: u64,
@@ -148,7 +150,7 @@ impl Ledger {
         released
     }
 
-    /// Sets the current time, which is recorded with each end that is sent.
+    /// Sets the current time, which is stored in `ended` with each note-off and pedal release.
     pub fn set_now(&mut self, now: Micros) {
         self.now = self.now.max(now);
     }
@@ -184,8 +186,8 @@ impl Ledger {
         });
     }
 
-    /// Sends the ends that are due on this port. They are tainted: a person's input does not cause
-    /// them now.
+    /// Sends the note-offs and pedal releases that are due on this port. They are tainted, because
+    /// no person's input causes them at this time.
     pub fn port_back(&mut self, port: DeviceSlot, out: &mut Vec<Effect>) {
         self.away.retain(|it| *it != port);
         let (due, owed) = std::mem::take(&mut self.owed).into_iter().partition(|it| port_of(it) == Some(port));

@@ -69,8 +69,8 @@ impl Engine {
         true
     }
 
-    /// Sends a note-on and enters it in the ledger: it ends after its duration, at the key's
-    /// release, or with the mapping.
+    /// Sends a note-on and enters it in the ledger. The note ends after its duration, at the key's
+    /// release, or when its mapping is removed.
     fn note_on(
         &mut self,
         firing: Firing<'_>,

@@ -56,7 +56,7 @@ impl Engine {
         self.ledger.end_mappings(unchanged, out);
         self.runs.cancel_all(&mut self.timers);
         self.timers.retain(|timer| match timer {
-            // Notes with a duration still end on time. If the entry has ended already, its timer
+            // Notes with a duration still end on time. If the note has already ended, its timer
             // does nothing.
             Timer::NoteEnd(_) => true,
             Timer::Gesture(_) | Timer::Run { .. } | Timer::Flush(_) | Timer::StickRepeat { .. } => false,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 const ROUTE: &str = "Route";
 
 impl Engine {
-    /// For a note-on, `press` is the press; its release ends the notes that the route sent.
+    /// `press` is the press of a note-on. Its release ends the notes that the route sent.
     pub(super) fn route(&mut self, event: &Event, press: Option<&PressInfo>, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let mode = press.map_or(self.mode, |it| it.mode);

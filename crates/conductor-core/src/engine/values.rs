@@ -1,5 +1,5 @@
 //! Events of controls that are not keys: controllers, pressure, bend, programs, sticks, triggers,
-//! OSC. They fire rules through gates and drive continuous bindings.
+//! OSC. A `Gate` decides whether they fire a rule. They also set the values of continuous bindings.
 
 use super::continuous::{self, Passed, Sent};
 use super::effect::{Effect, Placeholders};
@@ -506,7 +506,7 @@ impl Engine {
     }
 }
 
-/// A source's value in its own units.
+/// The value of a source in the units of the source.
 #[derive(Clone, Copy)]
 struct Raw {
     value: f64,

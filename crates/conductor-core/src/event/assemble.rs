@@ -13,7 +13,7 @@ const NRPN_MSB: u8 = 99;
 const RPN_LSB: u8 = 100;
 const RPN_MSB: u8 = 101;
 const RESET_ALL_CONTROLLERS: u8 = 121;
-/// Parameter 127/127 of either kind: nothing is selected.
+/// The number 127/127 of an RPN or NRPN: no parameter is selected.
 const NULL: u16 = 0x3FFF;
 
 /// The kind of a parameter.
@@ -30,7 +30,7 @@ pub enum ParameterKind {
 pub struct Parameter {
     /// The kind.
     pub kind: ParameterKind,
-    /// 0-16382.
+    /// The number, 0-16382.
     pub number: u16,
 }
 

@@ -40,7 +40,7 @@ pub struct Swallowed {
 /// The decoder of one input port. Each port needs its own, because running status and SysEx
 /// continue across packets.
 pub struct Decoder {
-    /// The status in force; 0 for none. System messages clear it, real-time bytes do not.
+    /// The running status; 0 if there is none. System messages clear it, real-time bytes do not.
     status: u8,
     /// The first data byte of a message that has two.
     first: Option<u8>,
@@ -75,7 +75,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// `buffer` stores one SysEx; its length is the limit.
+    /// Creates a decoder. `buffer` stores one SysEx; its length is the limit.
     pub fn new(buffer: Box<[u8]>) -> Self {
         Decoder { status: 0, first: None, sysex: SysEx::Outside, buffer, swallowed: Swallowed::default() }
     }
@@ -190,7 +190,7 @@ impl Decoder {
         }
     }
 
-    /// A status byte ends an incomplete message and running status.
+    /// Called for a status byte. Discards an incomplete message and the running status.
     fn interrupt(&mut self) {
         if self.first.take().is_some() || matches!(self.status, 0xF1..=0xF3) {
             self.swallowed.stray += 1;
@@ -203,7 +203,7 @@ impl Decoder {
     }
 }
 
-/// A message of one to three bytes, without allocation.
+/// A message of one to three bytes, stored without allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Short {
     bytes: [u8; 3],
@@ -254,7 +254,7 @@ impl fmt::Display for NoBytes {
 
 impl std::error::Error for NoBytes {}
 
-/// The bytes of any message but SysEx, without allocating. A number out of range is an error.
+/// The bytes of any message except SysEx, without allocation. A number out of range is an error.
 pub fn short(body: &Body) -> Result<Short, NoBytes> {
     let two = |status: u8, channel: u8, name, byte| {
         Ok(Short { bytes: [status | nibble(channel)?, seven(name, byte)?, 0], len: 2 })

@@ -1,4 +1,5 @@
-//! OSC 1.0 address patterns, compiled once and matched in time linear in the address.
+//! OSC 1.0 address patterns. They are compiled once; the time of a match is linear in the length of
+//! the address.
 //!
 //! `?` is one character, `*` any number, `[a-z]` and `[!a-z]` one of a set, `{a,b}` one of several
 //! words; none of them crosses a `/`. Not here: OSC packets (`conductor-hosts`), and argument tests
@@ -57,7 +58,7 @@ impl Takes {
 /// The reason why a pattern is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
-    /// 1-based, in characters.
+    /// The column in characters, from 1.
     pub column: usize,
     /// The fault.
     pub reason: Reason,
@@ -66,9 +67,9 @@ pub struct PatternError {
 /// The faults of patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It does not begin with `/`.
+    /// The pattern does not begin with `/`.
     NoSlash,
-    /// It has more than [`PATTERN_MAX`] characters.
+    /// The pattern has more than [`PATTERN_MAX`] characters.
     TooLong,
     /// `[` without `]`.
     OpenBracket,
@@ -136,7 +137,7 @@ impl Pattern {
         Ok(Pattern { text: text.into(), prefix_len, places, first })
     }
 
-    /// The pattern as it was written.
+    /// The text of the pattern.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -397,7 +398,7 @@ mod tests {
         assert!(Pattern::compile(&long[..PATTERN_MAX]).unwrap().is_exact());
     }
 
-    /// A backtracking matcher would not finish here.
+    /// A backtracking matcher would not finish in reasonable time.
     #[test]
     fn hostile_patterns_end() {
         let stars = Pattern::compile(&format!("/{}b", "*a".repeat(127))).unwrap();
@@ -410,7 +411,7 @@ mod tests {
         assert!(!choices.is_match(&format!("/{}", "a".repeat(41))));
     }
 
-    /// A plain recursive matcher of the same pieces, to compare with.
+    /// A simple recursive matcher for the same pieces, used for comparison.
     fn slow(pieces: &[Piece], text: &[char]) -> bool {
         let Some((piece, rest)) = pieces.split_first() else { return text.is_empty() };
         match piece {

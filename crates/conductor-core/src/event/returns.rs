@@ -1,11 +1,11 @@
 //! Stores messages that were not caused by a person's input, so that copies that come back over a
 //! cable are tainted.
 //!
-//! A cable may delay a message, change its velocity, value or channel, or write a note-off as a
-//! note-on without velocity. It keeps the kind of the message and its number (note, controller,
-//! program; the address for OSC), so one time per kind and number is stored, in a table of fixed
-//! size. A flood of messages only overwrites times; it never removes an entry. Two OSC addresses
-//! may share a cell; then more messages are tainted than necessary.
+//! On its way over a cable, a message may be delayed. Its velocity, value or channel may change,
+//! and a note-off may become a note-on with velocity 0. The kind of the message and its number
+//! (note, controller, program; the address for OSC) do not change. A table of fixed size stores the
+//! last time for each kind and number. A flood of messages only overwrites times; it never removes
+//! an entry. Two OSC addresses may share a cell; then more messages are tainted than necessary.
 //!
 //! Not detected: copies from devices that transpose or convert messages. Not here: `echo_guard`,
 //! which drops exact copies (`event::echo`).
@@ -22,7 +22,8 @@ const POLY: usize = 2 * NUMBERS;
 const CC: usize = 3 * NUMBERS;
 const PROGRAM: usize = 4 * NUMBERS;
 const SINGLE: usize = 5 * NUMBERS;
-/// Pressure, bend, SysEx, four transport messages, and one cell for all system common messages.
+/// The number of cells for messages without a number: pressure, bend, SysEx, four transport
+/// messages, and one for all system common messages.
 const SINGLES: usize = 8;
 const OSC: usize = SINGLE + SINGLES;
 const OSC_CELLS: usize = 1024;
@@ -73,7 +74,7 @@ fn cell(body: &Body) -> Option<usize> {
         Body::RealTime(message) => Some(SINGLE + 3 + message.index()),
         Body::Common { .. } => Some(SINGLE + 7),
         Body::Osc(message) => {
-            // FNV-1a.
+            // The hash is FNV-1a.
             let sum = message
                 .address
                 .bytes()

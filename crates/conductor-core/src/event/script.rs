@@ -13,7 +13,7 @@
 //! | `axis:left_x=0.8` `trig:right=0.9` | gamepad stick and trigger |
 //! | `osc:/a/b=1.0,2,on,true` | OSC message: float, integer, text, boolean; `'1'` is the text 1 |
 //! | `sysex:7e7f0601` `rt:start` `common:f20010` | the rest of MIDI, in hexadecimal or by name |
-//! | `dev:ALIAS` `mode:NAME` `t:600` | from here on this device; switch the mode; let 600 ms pass |
+//! | `dev:ALIAS` `mode:NAME` `t:600` | the device of the following events; switch the mode; let 600 ms pass |
 //!
 //! A character that would end a token or an argument is written as `%` and two hexadecimal digits
 //! per UTF-8 byte. Not here: running a script (`engine::sim`).
@@ -342,7 +342,7 @@ fn osc_arg(part: Part<'_>) -> Result<OscArg, Wrong> {
     }
 }
 
-/// An argument that is not text.
+/// Parses an argument that is a boolean or a number; `None` for texts.
 fn unquoted(word: &str) -> Option<OscArg> {
     match word {
         "true" => return Some(OscArg::Bool(true)),

@@ -77,7 +77,8 @@ fn listen(events: &[Captured], chord_ms: u32) -> Heard {
     for event in events {
         let Some((source, key, velocity)) = key_of(event) else { continue };
         let Some(velocity) = velocity else {
-            // Any release ends the group: a chord that spans a release could never fire again.
+            // Any release ends the group, because the keys of a chord must all be down at the same
+            // time.
             heard.close(open.remove(&source));
             if let Some(press) = down.remove(&(source, key)).and_then(|at| heard.presses.get_mut(at)) {
                 press.up = Some(event.at);
@@ -111,7 +112,7 @@ fn largest(key: Key) -> usize {
     }
 }
 
-/// The key of an event, with its velocity if it went down.
+/// The key of an event, with its velocity if the key was pressed.
 fn key_of(event: &Captured) -> Option<(Source, Key, Option<u8>)> {
     let device = event.device;
     if let Body::NoteOn { channel, note, velocity } = event.body {

@@ -48,7 +48,7 @@ pub(super) enum Tier {
     Pressure,
 }
 
-/// A trigger that would fire on the recorded events.
+/// A trigger that the recorded events would fire.
 pub(super) struct Guess {
     pub tier: Tier,
     pub kind: &'static str,

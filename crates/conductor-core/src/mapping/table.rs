@@ -154,7 +154,7 @@ pub struct Binding {
     pub written: Arc<ContinuousRow>,
 }
 
-/// A target with its port resolved. Live and patch targets keep their names.
+/// A target with its port resolved. Live and patch targets have no port.
 #[derive(Clone, Debug)]
 pub struct CompiledTarget {
     /// The target from the file.
@@ -455,7 +455,7 @@ impl Tables {
         &self.tables[usize::from(mode.0) * self.tables_per_mode + usize::from(row)]
     }
 
-    /// A mapping by its index.
+    /// The mapping with this index.
     #[inline]
     pub fn row(&self, id: u32) -> &Row {
         &self.rows[id as usize]

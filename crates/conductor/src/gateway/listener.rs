@@ -229,7 +229,7 @@ impl Http {
             state.own.map(|flag| flag.unwrap_or(state.settings.bind))
         };
         if let Some(wanted) = own {
-            // Keep a port that was picked automatically, since clients use it.
+            // Keep a port that was selected automatically, because clients use it.
             let kept = own_bound.filter(|it| wanted.port() == 0 && it.ip() == wanted.ip());
             self.bind_own(kept.unwrap_or(wanted)).await;
         }

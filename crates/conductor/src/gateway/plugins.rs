@@ -1,5 +1,4 @@
-//! Manages plugins: the files in the plugin folder, those that a person enabled, and their
-//! processes.
+//! Manages plugins: the files in the plugin folder, the enabled plugins, and their processes.
 //!
 //! Files are found at start and whenever the folder or the configuration changes. A file runs only
 //! if a row of the configuration contains its pin: a hash of the code and manifest that a person
@@ -98,7 +97,7 @@ pub struct Plugins {
     log: Log,
     rows: ArcSwap<config::Plugins>,
     known: Mutex<BTreeMap<String, Known>>,
-    /// Only one scan at a time.
+    /// Allows only one scan at a time.
     looking: tokio::sync::Mutex<()>,
     touched: Arc<Notify>,
     /// The manifest that was last shown to a person. The file may change before it is loaded.
@@ -141,13 +140,14 @@ impl Plugins {
         self.program.load().to_path_buf()
     }
 
-    /// Sets new rows, which are applied soon. Does not wait.
+    /// Sets new rows and requests a reload. Does not wait for it.
     pub fn set_rows(&self, rows: &config::Plugins) {
         self.rows.store(Arc::new(rows.clone()));
         self.touched.notify_one();
     }
 
-    /// Loads plugins again soon, because something they need has changed, such as a secret.
+    /// Requests a reload of the plugins, because something that they need has changed, such as a
+    /// secret.
     pub fn touch(&self) {
         self.touched.notify_one();
     }
@@ -195,8 +195,8 @@ impl Plugins {
             for (name, row) in rows.iter() {
                 let code = found.get(&row.file).map(|it| it.code);
                 match known.get(name) {
-                    // Always load a plugin that is not configured again: a missing secret is
-                    // neither in the row nor in the file.
+                    // A plugin that is not configured may lack a secret, which is in neither the
+                    // row nor the file, so it is always loaded again.
                     Some(known)
                         if known.row.as_ref() == Some(row)
                             && known.code == code

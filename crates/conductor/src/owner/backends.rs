@@ -56,7 +56,7 @@ mod pads {
     }
 
     fn refused(id: &str) -> PortError {
-        PortError::Refused { id: id.to_owned(), detail: "a gamepad has no output".to_owned() }
+        PortError::Refused { id: id.to_owned(), detail: "a gamepad can only be opened as an input".to_owned() }
     }
 
     impl Backend for Pads {

@@ -1,7 +1,7 @@
 //! Watches the desktop: the display, the frontmost window, and the running programs.
 //!
-//! It uses two threads, one for windows and one for programs, because both may block. Not here: X
-//! itself (`conductor_hosts::focus`), rules for windows (`conductor_core::focus`), and sending keys
+//! It uses two threads, one for windows and one for programs, because both may block. Not here: the
+//! X protocol (`conductor_hosts::focus`), window rules (`conductor_core::focus`), and sending keys
 //! (`dispatch`).
 
 use super::wake::{Wake, Waker};

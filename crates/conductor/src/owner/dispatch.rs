@@ -177,7 +177,8 @@ fn send_to_name(out: &mut osc::Sender, host: &str, port: u16, message: &OscMessa
     out.send(to.ok_or("the host name has no address")?, message).map_err(|fault| fault.to_string())
 }
 
-/// Parses a host that is already an IP address and needs no resolver, which may block for seconds.
+/// The address of `localhost` or of an IP address. Other hosts need a resolver, which may block for
+/// seconds.
 fn literal(host: &str) -> Option<IpAddr> {
     if host.eq_ignore_ascii_case("localhost") {
         return Some(Ipv4Addr::LOCALHOST.into());

@@ -34,7 +34,7 @@ pub fn with_slots<T>(slots: &SharedSlots, act: impl FnOnce(&mut Slots) -> T) -> 
     act(&mut slots.lock())
 }
 
-/// Orders to the thread.
+/// Messages to the thread.
 pub enum Order {
     /// A new configuration is in force.
     Config(Arc<Config>),
@@ -198,7 +198,7 @@ struct OscInput {
     heard_by: Result<Listener, String>,
 }
 
-/// The parts of the thread.
+/// The data to create a [`PortScanner`].
 pub(crate) struct Parts {
     pub loopback: Loopback,
     /// All sources except the loopback, which always exists.

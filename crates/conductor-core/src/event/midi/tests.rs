@@ -150,7 +150,7 @@ fn any_midi() -> impl Strategy<Value = Body> {
     ]
 }
 
-/// What the independent decoder makes of one message, in our words.
+/// The result of the independent decoder for one message, as our event body.
 #[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum; what we do not name has no form here")]
 fn oracle(bytes: &[u8]) -> Option<Body> {
     use wmidi::MidiMessage as M;
