@@ -92,7 +92,7 @@ pub struct Keystroke {
 
 /// A modifier key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum Modifier {
     Cmd,
     Ctrl,
@@ -102,7 +102,7 @@ pub enum Modifier {
 
 /// A key by its name in the configuration. `Char` is a single printable character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum KeyName {
     Char(char),
     Space,
@@ -138,7 +138,7 @@ pub enum KeyName {
 
 /// A change of the system volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum Volume {
     Up,
     Down,
@@ -192,7 +192,7 @@ pub enum MidiOut {
 
 /// The source of a velocity to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum Velocity {
     /// The velocity of the trigger; 100 if it has none.
     Trigger,
@@ -215,7 +215,7 @@ pub struct Curve {
 
 /// The shape of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum CurveKind {
     Linear,
     Exponential,
@@ -282,7 +282,7 @@ pub enum Condition {
 
 /// A mouse button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum MouseButton {
     Left,
     Right,

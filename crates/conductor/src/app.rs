@@ -342,7 +342,7 @@ impl Daemon {
 /// The desktop for keys, text and mouse, and the reason why it cannot be used.
 fn desktop_of(display: Option<&str>) -> (Box<dyn Desktop>, Option<String>) {
     let missing = |reason: &str| -> (Box<dyn Desktop>, Option<String>) {
-        let reason = format!("{reason}: no keys, text and clicks are sent, and window rules are inactive");
+        let reason = format!("{reason}: no keys, text or clicks are sent, and window rules are inactive");
         (Box::new(Headless { reason: reason.clone() }), Some(reason))
     };
     match display {

@@ -229,7 +229,9 @@ impl ConfigWatcher {
             Arrival::Accepted(_) | Arrival::Same => None,
             Arrival::Refused(refusal) => {
                 let serves = if serving.text.is_some() { "accepted configuration" } else { "built-in empty mode" };
-                watcher.log.error(format_args!("the {serves} is in force: {}", refusal.reason));
+                watcher
+                    .log
+                    .error(format_args!("config.toml was rejected, so the {serves} is in force: {}", refusal.reason));
                 watcher.refused = Some(refusal.reason.clone());
                 Some(refusal.reason)
             }

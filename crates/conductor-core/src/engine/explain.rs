@@ -298,7 +298,7 @@ fn candidate(mapping: &Mapping, mode: &str, event: &Body, asked: &Asked<'_>) -> 
             failed: vec![Mismatch {
                 field: "row",
                 wanted: "a row without errors".into(),
-                got: "disabled by an error; see config check".into(),
+                got: "disabled by an error; run `conductor config check`".into(),
             }],
             note: String::new(),
         });

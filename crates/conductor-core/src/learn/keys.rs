@@ -164,7 +164,7 @@ impl Heard {
                 Some(Key::Button(_)) => ("GamepadButtonChord", "buttons"),
                 Some(Key::Note(_)) | None => ("NoteChord", "notes"),
             };
-            let reason = format!("{} keys went down within {} ms", keys.len(), spread_us / 1000);
+            let reason = format!("{} keys were pressed within {} ms", keys.len(), spread_us / 1000);
             let fields = vec![(field, json!(names)), ("timeout_ms", json!(timeout))];
             let guess = Guess::new(Tier::Gesture, kind, fields, 0.9, reason);
             drafts.push(Draft { guess, seen, device, channel: self.channel(device, &keys) });

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The fewest messages from which the kind of encoder can be derived.
 const ENCODER_MESSAGES: usize = 8;
-const OTHER_WAY: &str = "turn the other way";
+const OTHER_WAY: &str = "turn it in the other direction";
 const BEND_CENTRE: u16 = 8192;
 
 /// One control of one device.
@@ -162,7 +162,7 @@ fn guesses(control: &Control, values: &[f64]) -> Vec<Guess> {
             let mut fields = vec![("program", json!(program))];
             fields.extend(bank.0.map(|it| ("bank_msb", json!(it))));
             fields.extend(bank.1.map(|it| ("bank_lsb", json!(it))));
-            vec![guess("ProgramChange", fields, 0.9, format!("program {program} was chosen"))]
+            vec![guess("ProgramChange", fields, 0.9, format!("program {program} was selected"))]
         }
         Control::Stick(axis) => stick(*axis, values),
         Control::Pull(side) => pull(*side, values),
@@ -190,7 +190,7 @@ fn controller(cc: u8, values: &[u8]) -> Vec<Guess> {
     let few = values.len() < ENCODER_MESSAGES && low != high;
     let fallback =
         plain(if guesses.is_empty() { 0.6 } else { 0.3 }, format!("CC {cc} sent values from {low} to {high}"));
-    guesses.push(if few { fallback.needs("move it further and both ways") } else { fallback });
+    guesses.push(if few { fallback.needs("move it further and in both directions") } else { fallback });
     guesses
 }
 
@@ -259,12 +259,12 @@ fn bend(values: &[f64]) -> Vec<Guess> {
     let half = |way: f64| (way / 2.0) as u16;
     if half(up) > 0 {
         let from = BEND_CENTRE + half(up);
-        let reason = format!("the wheel went up to {}", centre + up);
+        let reason = format!("the wheel moved up to {}", centre + up);
         guesses.push(guess("PitchBend", vec![("value_min", json!(from))], if up >= down { 0.8 } else { 0.6 }, reason));
     }
     if half(down) > 0 {
         let to = BEND_CENTRE - half(down);
-        let reason = format!("the wheel went down to {}", centre - down);
+        let reason = format!("the wheel moved down to {}", centre - down);
         guesses.push(guess("PitchBend", vec![("value_max", json!(to))], if down > up { 0.8 } else { 0.6 }, reason));
     }
     if guesses.is_empty() {
@@ -296,7 +296,7 @@ fn stick(axis: Axis, values: &[f64]) -> Vec<Guess> {
             continue;
         }
         let fields = vec![("axis", json!(axis.name())), ("direction", json!(direction))];
-        let reason = format!("{axis} went to {:.2}", furthest * sign);
+        let reason = format!("{axis} moved to {:.2}", furthest * sign);
         let mut found = guess("GamepadAnalogStick", fields, 0.4 + furthest / 2.0, reason);
         if furthest < THRESHOLD {
             // One hundredth lower, so that the value can be reached despite rounding.
@@ -315,7 +315,7 @@ fn pull(side: Side, values: &[f64]) -> Vec<Guess> {
         return Vec::new();
     }
     let fields = vec![("trigger", json!(side.name()))];
-    let mut found = guess("GamepadTrigger", fields, 0.8, format!("the {side} trigger went to {furthest} of 127"));
+    let mut found = guess("GamepadTrigger", fields, 0.8, format!("the {side} trigger moved to {furthest} of 127"));
     if furthest < THRESHOLD {
         found.fields.push(("threshold", json!(furthest as u8)));
         found = found.needs("pull the trigger further");

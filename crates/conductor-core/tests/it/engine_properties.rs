@@ -95,7 +95,7 @@ struct World {
 }
 
 impl World {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "what makes no sound cannot stick")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "effects without sound cannot leave a note on")]
     fn hear(&mut self, effects: &mut Vec<Effect>) {
         for effect in effects.drain(..) {
             match effect {

@@ -28,7 +28,10 @@ pub(crate) async fn answer(studio: &Arc<Studio>, pad: &PadSettings, id: Uuid) ->
         return Err("the approval request changed while the pad was held".to_owned());
     }
     if !pad.tiers.contains(&record.tier) {
-        return Err(format!("{} is {}, which [policy.approval.pad] tiers do not list", record.short, record.tier));
+        return Err(format!(
+            "{} has the tier {}, which is not listed in [policy.approval.pad] tiers",
+            record.short, record.tier
+        ));
     }
     let by = Principal::Person { uid: rustix::process::geteuid().as_raw() };
     match record.kind {

@@ -127,7 +127,7 @@ impl DaemonLog {
     fn report(&self, opened: &Opened) {
         for (call, tool) in &opened.unanswered {
             self.log.warn(format_args!(
-                "audit: {tool} (call {call}) started before the last stop; whether it took effect is unknown"
+                "audit: {tool} (call {call}) started before the last stop; it is unknown whether it took effect"
             ));
         }
         if let Some(bytes) = opened.torn_bytes {
@@ -205,7 +205,7 @@ impl DaemonLog {
         }
         self.kept.lock().0.extend(owed);
         self.start()?;
-        self.log.info(format_args!("audit: {by} accepted a log that is {}", report.verdict));
+        self.log.info(format_args!("audit: {by} accepted a log with the verdict {}", report.verdict));
         Ok((head, report))
     }
 }

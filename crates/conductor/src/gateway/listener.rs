@@ -101,7 +101,7 @@ impl Http {
                 let studio = &self.shared.studio;
                 match http::new_token(&studio.home, &*studio.ids) {
                     Ok(_) => {
-                        format!("{taken}. state/http.token has a new token, since that program may know the old one")
+                        format!("{taken}. A new token was written to state/http.token, because that program may know the old one")
                     }
                     Err(error) => format!("{taken}. state/http.token cannot be replaced: {error}"),
                 }

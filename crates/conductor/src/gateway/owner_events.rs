@@ -76,7 +76,7 @@ impl OwnerEvents for GatewayEvents {
         } else if let Target::LiveParameter { path } = target {
             self.live_knobs.push((live_knobs::Knob { path: path.clone(), ranged }, value))
         } else {
-            return Err("this target has no host".to_owned());
+            return Err("this target is neither a Live parameter nor a patch attribute".to_owned());
         };
         taken.map_err(|_: NotTaken| "the worker for this target has ended".to_owned())
     }

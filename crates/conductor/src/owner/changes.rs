@@ -82,7 +82,7 @@ impl Owner {
             Arrival::Accepted(serving) => self.put_in_force(serving),
             Arrival::Refused(refusal) => {
                 self.statistics.reloads_failed += 1;
-                self.parts.log.error(format_args!("kept the old configuration: {}", refusal.reason));
+                self.parts.log.error(format_args!("the old configuration stays in force: {}", refusal.reason));
                 self.parts.events.config_rejected(&refusal.reason);
                 self.parts.config_error = Some(refusal.reason);
             }
