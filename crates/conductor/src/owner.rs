@@ -78,8 +78,8 @@ pub(crate) struct Parts {
     pub events: Arc<dyn OwnerEvents>,
 }
 
-/// The cause of a mode change. A mode selected by hand is held; a mode selected by a window rule is
-/// not.
+/// The cause of a mode change. After `Hand` (a pad, a tool or the command line), window rules are
+/// suspended. After `Rule` they are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Hand,
@@ -333,8 +333,7 @@ impl Owner {
         }
     }
 
-    /// Reacts to a change of the mode, if there was one. A mode selected by hand overrides the
-    /// window rules.
+    /// Reacts to a change of the mode, if there was one. `By::Hand` suspends the window rules.
     fn mode_may_have_changed(&mut self, by: By) {
         let changes = self.engine.counters().mode_changes;
         if std::mem::replace(&mut self.mode_changes, changes) == changes {

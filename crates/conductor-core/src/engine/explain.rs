@@ -80,7 +80,7 @@ pub struct Candidate {
     pub gesture: &'static str,
     /// The type of the action.
     pub action: &'static str,
-    /// Whether this rule is the one that fires.
+    /// Whether this rule fires.
     pub wins: bool,
     /// The conditions that do not match; empty if the rule matches.
     pub failed: Vec<Mismatch>,

@@ -1,11 +1,12 @@
 //! Stores messages that were not caused by a person's input, so that copies that come back over a
 //! cable are tainted.
 //!
-//! On its way over a cable, a message may be delayed. Its velocity, value or channel may change,
-//! and a note-off may become a note-on with velocity 0. The kind of the message and its number
-//! (note, controller, program; the address for OSC) do not change. A table of fixed size stores the
-//! last time for each kind and number. A flood of messages only overwrites times; it never removes
-//! an entry. Two OSC addresses may share a cell; then more messages are tainted than necessary.
+//! A message that comes back over a cable may be delayed. Its velocity, value or channel may
+//! change, and a note-off may become a note-on with velocity 0. The kind of the message and its
+//! number (note, controller, program; the address for OSC) do not change. A table of fixed size
+//! stores the last time for each kind and number. A flood of messages only overwrites times; it
+//! never removes an entry. Two OSC addresses may share a cell; then more messages are tainted than
+//! necessary.
 //!
 //! Not detected: copies from devices that transpose or convert messages. Not here: `echo_guard`,
 //! which drops exact copies (`event::echo`).
