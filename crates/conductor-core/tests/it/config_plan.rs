@@ -576,7 +576,7 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
             Err(error) => panic!("seed {seed}: {error}\n{base}\n--- plan\n{}", made.diff_preview),
         }
 
-        // Change a row that the plan wrote: the rollback must refuse.
+        // Change a row that the plan wrote. The rollback must then be refused.
         let ours =
             made.changes.iter().find(|it| it.change_type.ends_with("Mapping") && it.change_type != "DeleteMapping");
         if let Some((mode, id)) = ours.and_then(|it| Some((it.mode.clone()?, it.mapping_id.clone()?))) {

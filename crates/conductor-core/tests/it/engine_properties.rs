@@ -291,7 +291,7 @@ proptest! {
         prop_assert_eq!(trace(false), trace(true));
     }
 
-    /// A press becomes exactly one gesture: a press, a long press, a double tap or part of a chord.
+    /// A press becomes at most one gesture: a press, a long press, a double tap or part of a chord.
     #[test]
     fn at_most_one_meaning_per_press(gaps in proptest::collection::vec((0u32..700, 0u32..400, 36u8..40), 1..20)) {
         let mut stage = Stage::new();

@@ -271,7 +271,7 @@ fn a_fader_that_answers_everything_we_send_makes_no_loop() {
         let sent: Vec<Light> = stage.sent.drain(..).map(|it| it.1).collect();
         stage.pass(round % 50);
         for light in sent.iter().filter(|it| matches!(it.message, Body::Cc { .. })) {
-            // The motor stops slightly beside the requested position, as real motors do.
+            // The motor does not stop exactly at the requested position, like a real motor.
             let Body::Cc { channel, controller, value } = light.message.clone() else { continue };
             let answer = stage.event("faders", Body::Cc { channel, controller, value: value ^ 1 });
             if light.port == answer.device && stage.feedback.hear(&answer) {
