@@ -39,7 +39,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use write_turn::{Lane, Turn};
 
-/// The ids under which a running Live is an open Set.
+/// Ids of the open Set that represents a running Live, by the kind of its host.
 pub const OSC_SET: &str = "live_osc";
 pub const SCRIPT_SET: &str = "live_script";
 

@@ -351,7 +351,7 @@ const NEW_MAX: &str = r#"{
 
 const NEW_PD: &str = "#N canvas 100 100 700 500 12;\n";
 
-/// One canvas of a document, for reading.
+/// A read-only view of one canvas.
 #[derive(Clone)]
 pub struct View<'a> {
     pub(crate) document: &'a Document,
@@ -359,7 +359,7 @@ pub struct View<'a> {
     pub(crate) id: CanvasId,
 }
 
-/// One box, for reading.
+/// A read-only view of one box.
 #[derive(Clone)]
 pub struct BoxView<'a> {
     pub(crate) view: View<'a>,
@@ -367,7 +367,7 @@ pub struct BoxView<'a> {
     pub(crate) face: &'a Arc<Face>,
 }
 
-/// One cord, for reading.
+/// A read-only view of one cord.
 #[derive(Clone)]
 pub struct CordView<'a> {
     pub(crate) view: View<'a>,
@@ -869,12 +869,12 @@ impl<'a> CordView<'a> {
         self.cord.to.port
     }
 
-    /// The name in the file of the box at the start.
+    /// Name that the file uses for the box at the start.
     pub fn from_name(&self) -> &'a str {
         &self.cord.from.name
     }
 
-    /// The name in the file of the box at the end.
+    /// Name that the file uses for the box at the end.
     pub fn to_name(&self) -> &'a str {
         &self.cord.to.name
     }

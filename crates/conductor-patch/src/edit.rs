@@ -74,16 +74,16 @@ pub struct NewBox {
     pub handle: Option<String>,
 }
 
-/// The two ends of a cord; together they identify it.
+/// The two ends of a cord. A cord is identified by its ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CordEnds {
     /// The box at the start.
     pub from: Target,
-    /// Its outlet, counted from 0.
+    /// Outlet of the box at the start, counted from 0.
     pub outlet: u32,
     /// The box at the end.
     pub to: Target,
-    /// Its inlet, counted from 0.
+    /// Inlet of the box at the end, counted from 0.
     pub inlet: u32,
 }
 
@@ -135,14 +135,14 @@ pub enum Op {
     SetRect {
         /// The box.
         target: Target,
-        /// Its new top-left corner.
+        /// New top-left corner of the box.
         position: Point,
-        /// Its new width and height; none keeps the size.
+        /// New width and height of the box; none keeps the size.
         size: Option<(f64, f64)>,
     },
     /// Adds a cord; does nothing when the cord exists.
     Connect {
-        /// Its ends.
+        /// The ends of the cord.
         ends: CordEnds,
         /// Whether the cord is hidden when the patch is locked.
         hidden: bool,
@@ -151,7 +151,7 @@ pub enum Op {
     Disconnect(CordEnds),
     /// Sets the interior points of a cord; without points the cord is straight.
     SetMidpoints {
-        /// Its ends.
+        /// The ends of the cord.
         ends: CordEnds,
         /// Interior points from start to end.
         points: Vec<Point>,
@@ -214,13 +214,13 @@ pub enum StoredIn {
 pub struct DroppedCord {
     /// Name or key of the box it started at.
     pub from: String,
-    /// Its outlet.
+    /// Outlet at the start of the cord.
     pub outlet: u32,
     /// Name or key of the box it ended at.
     pub to: String,
-    /// Its inlet.
+    /// Inlet at the end of the cord.
     pub inlet: u32,
-    /// Why it was removed.
+    /// Why the cord was removed.
     pub reason: String,
 }
 
@@ -229,28 +229,28 @@ pub struct DroppedCord {
 pub enum Outcome {
     /// A box was added.
     Added {
-        /// Its address.
+        /// Address of the box.
         id: BoxId,
-        /// Its key.
+        /// Key of the box.
         key: String,
-        /// Its index.
+        /// Index of the box.
         index: usize,
-        /// Its text.
+        /// Text of the box.
         text: String,
-        /// Its rectangle.
+        /// Rectangle of the box.
         rect: Rect,
-        /// Its inlets and outlets.
+        /// Inlets and outlets of the box.
         ports: Ports,
     },
     /// A box was removed.
     Removed {
-        /// Its key.
+        /// Key of the box.
         key: String,
-        /// Its name or key.
+        /// Name or key of the box.
         label: String,
-        /// Its text.
+        /// Text of the box.
         text: String,
-        /// Its kind.
+        /// Kind of the box.
         maxclass: String,
         /// Number of cords removed with the box.
         cords: usize,
@@ -266,9 +266,9 @@ pub enum Outcome {
     },
     /// An attribute was set.
     AttributeSet {
-        /// Its old value.
+        /// Old value of the attribute.
         old: Option<Value>,
-        /// Its new value, read back from the document.
+        /// New value of the attribute, read back from the document.
         value: Option<Value>,
         /// Where the value is stored.
         stored_in: StoredIn,
@@ -348,7 +348,7 @@ pub enum WarningCode {
     PresentationLost,
     /// A host supports less than usual.
     HostDegraded,
-    /// A host changed the patch on its own.
+    /// A host changed the patch without a request.
     RewrittenByHost,
     /// A value was adjusted to the format.
     Coerced,
@@ -390,7 +390,7 @@ pub struct Applied {
     pub changed: bool,
 }
 
-/// The kind of an error; callers choose their reaction by it.
+/// The kind of an error. Callers use it to decide what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The request is invalid.
@@ -419,13 +419,13 @@ pub enum LookupError {
     Ambiguous {
         /// The name.
         name: String,
-        /// Their keys.
+        /// Keys of the boxes.
         keys: Vec<String>,
     },
     /// The box was removed.
     #[error("object {key:?} was removed")]
     Gone {
-        /// Its key.
+        /// Key of the box.
         key: String,
     },
     /// The reference belongs to another revision.
@@ -449,7 +449,7 @@ pub enum EditError {
     /// The canvas was removed.
     #[error("the patcher was removed")]
     CanvasGone,
-    /// Patchers would be nested deeper than a file may contain.
+    /// The edit would nest patchers deeper than the limit.
     #[error("patchers would be nested deeper than {limit} levels")]
     TooDeep {
         /// The limit.
@@ -519,11 +519,11 @@ pub enum EditError {
     NotConnected {
         /// The box at the start.
         from: String,
-        /// Its outlet.
+        /// Outlet at the start of the cord.
         outlet: u32,
         /// The box at the end.
         to: String,
-        /// Its inlet.
+        /// Inlet at the end of the cord.
         inlet: u32,
     },
     /// Another box has the name.

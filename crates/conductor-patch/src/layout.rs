@@ -9,7 +9,7 @@ use crate::grid::Grid;
 
 /// Distance of the first and the last nub from the sides of a Max box.
 const MAX_INSET: f64 = 9.5;
-/// Half the width of a nub in Pd, whose nubs reach from edge to edge.
+/// Half the width of a nub in Pd. The first and the last nub touch the sides of the box.
 const PD_INSET: f64 = 3.5;
 
 pub(crate) fn first_nub(is_pd: bool) -> f64 {

@@ -198,7 +198,7 @@ fn statement_end(source: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// One canvas while it is being read.
+/// A canvas while it is parsed.
 #[derive(Default)]
 struct Level {
     items: Vec<Item>,

@@ -14,11 +14,11 @@ use crate::objects::{self, Counted};
 /// The source of the counts of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// The file states them.
+    /// The file states the counts.
     File,
-    /// They were counted in the embedded patcher or in the abstraction's file.
+    /// The counts come from the embedded patcher or from the abstraction's file.
     Structure,
-    /// They follow from the rule table.
+    /// The counts follow from the rule table.
     Rule,
     /// A running host drew the ports.
     Host,

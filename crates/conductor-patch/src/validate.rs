@@ -69,9 +69,9 @@ impl Default for Options {
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gravity {
-    /// A fault.
+    /// The layout is wrong.
     Error,
-    /// May be intended.
+    /// The layout may be intended.
     Warning,
 }
 
@@ -80,15 +80,15 @@ pub enum Gravity {
 pub struct CordRef {
     /// The box at the start.
     pub from: BoxId,
-    /// Its outlet.
+    /// Outlet of the box at the start.
     pub outlet: u32,
     /// The box at the end.
     pub to: BoxId,
-    /// Its inlet.
+    /// Inlet of the box at the end.
     pub inlet: u32,
 }
 
-/// One fault.
+/// A fault found by a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The check that found the fault.

@@ -267,8 +267,8 @@ impl Document {
     /// A new Set of the Live 12.0 format: one MIDI and one audio track, two returns, eight scenes,
     /// 120 beats per minute.
     ///
-    /// It has every element that the public Sets of that format share. It was not tested in Live,
-    /// so callers must warn the person.
+    /// The Set has every element that the public Sets of this format share. It was not tested in
+    /// Live, so callers must warn the person.
     ///
     /// # Errors
     /// None, unless this crate has a bug.

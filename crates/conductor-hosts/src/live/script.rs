@@ -231,7 +231,7 @@ impl ScriptHost {
         #[derive(Deserialize)]
         struct All {
             notes: Vec<Note>,
-            // Scripts that an earlier version installed do not send it.
+            // Scripts that an earlier version installed do not send a mark.
             mark: Option<String>,
         }
         let All { notes, mark } = self.get("notes", json!({ "clipId": clip })).await?;

@@ -5,7 +5,7 @@ use conductor_core::principal::Principal;
 use conductor_set::{Author, PathId};
 use std::collections::{BTreeMap, HashMap};
 
-/// The owner of a current Set and of a read state.
+/// Identifies a caller that has a current Set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SessionKey {
     Connection(u64),
@@ -47,7 +47,7 @@ pub struct Sessions {
     authors: u64,
 }
 
-/// Sessions of principals without a connection have no end; above this limit the oldest session is
+/// Sessions of principals without a connection never end; above this limit the oldest session is
 /// dropped.
 const MAX_SESSIONS: usize = 4096;
 

@@ -25,8 +25,8 @@ pub fn refuse_preview(host: &'static str, mode: Mode, reason: &'static str) -> R
     }
 }
 
-/// Ids from the rows of all tracks. Each row has the kind and name of the track, and the clip names
-/// of its slots.
+/// Builds the known ids from the rows of all tracks. Each row has the kind and name of the track,
+/// and the clip names of its slots.
 pub fn known_ids<'a>(tracks: impl Iterator<Item = (TrackKind, &'a str, &'a [Option<String>])>) -> KnownIds {
     let mut known = KnownIds::default();
     for (n, (kind, name, slots)) in (0_u32..).zip(tracks) {

@@ -38,7 +38,7 @@ impl Transaction<'_> {
         Ok(Outcome::Removed { key, label, text, maxclass, cords: cords.len() })
     }
 
-    /// Stores a changed shape as the face of its box.
+    /// Stores a changed `Shape` as the `Face` of its box.
     pub(super) fn finish_shape(&mut self, id: &CanvasId, slot: Slot, shape: Shape) -> Result<(), EditError> {
         let old = self.canvas(id)?.face(slot).ok_or(EditError::Stale)?.clone();
         let mut facts = shape.facts();
@@ -55,7 +55,7 @@ impl Transaction<'_> {
         self.swap_face(id, slot, face)
     }
 
-    /// Stores a changed Pd statement as the face of its box.
+    /// Stores a changed Pd statement as the `Face` of its box.
     pub(super) fn finish_statement(&mut self, id: &CanvasId, slot: Slot, text: Vec<u8>) -> Result<(), EditError> {
         let canvas = self.canvas(id)?;
         let old = canvas.face(slot).ok_or(EditError::Stale)?.clone();

@@ -26,7 +26,7 @@ use tokio::sync::{Notify, mpsc};
 pub const NAME: &str = "abletonosc";
 const FENCE: &str = "/live/test";
 const ERROR: &str = "/live/error";
-/// AbletonOSC sends it after Live loaded AbletonOSC; another Set may be open.
+/// AbletonOSC sends this message after Live has loaded AbletonOSC; another Set may be open now.
 const STARTUP: &str = "/live/startup";
 /// The largest UDP packet.
 const PACKET_MAX: usize = 65_507;
