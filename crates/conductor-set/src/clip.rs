@@ -137,10 +137,10 @@ pub struct ClipInfo {
     /// End of the loop in beats of the clip.
     #[serde(serialize_with = "wire::number")]
     pub loop_end: f64,
-    /// Position in beats of the clip.
+    /// Start marker in beats of the clip.
     #[serde(serialize_with = "wire::number")]
     pub start_marker: f64,
-    /// Position in beats of the clip.
+    /// End marker in beats of the clip.
     #[serde(serialize_with = "wire::number")]
     pub end_marker: f64,
     /// RGB; 0 when unknown.

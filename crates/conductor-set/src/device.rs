@@ -46,7 +46,7 @@ pub enum RangeSource {
 pub struct Param {
     /// Path of the parameter.
     pub id: PathId,
-    /// Path of the element below the device, with dots.
+    /// Path of the XML element below the device; dots separate the names.
     pub name: String,
     /// Lowest value.
     #[serde(serialize_with = "wire::number")]

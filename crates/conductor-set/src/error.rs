@@ -117,7 +117,7 @@ pub enum LiveError {
     Broken { reason: String },
 }
 
-pub(crate) const IN_LIVE: &str = "do it in a running Live";
+pub(crate) const IN_LIVE: &str = "make the change in a running Live";
 
 impl LiveError {
     pub(crate) fn value(subject: impl Into<String>, reason: impl Into<String>) -> Self {

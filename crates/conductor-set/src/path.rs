@@ -182,7 +182,7 @@ fn segment(text: &str) -> Result<(&str, Option<u32>, Option<&str>), &'static str
     }
 }
 
-const TRAILING: &str = "nothing may follow the last segment";
+const TRAILING: &str = "unexpected text after the last segment";
 const UNKNOWN: &str = "unknown segment";
 
 fn chain(text: &str) -> Result<ChainPart, &'static str> {

@@ -107,7 +107,7 @@ pub(super) fn create(draft: &mut Draft, path: PathId, length: f64) -> Result<Don
         Some(el) => reindent(el.raw(), el.indent(), &indent),
         None => {
             warnings.push(
-                "the Set has no MIDI clip to clone, so a built-in one was used; it is not tested in Live".to_owned(),
+                "the Set has no MIDI clip to clone, so a built-in clip was used; it was not tested in Live".to_owned(),
             );
             reindent(&skeleton::midi_clip(doc), "", &indent)
         }

@@ -26,7 +26,7 @@ pub struct DeviceRef {
 pub struct ParamRef {
     /// Path of the parameter.
     pub id: PathId,
-    /// Path of the element below the device, with dots.
+    /// Path of the XML element below the device; dots separate the names.
     pub name: String,
 }
 

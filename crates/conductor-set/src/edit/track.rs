@@ -189,7 +189,7 @@ pub(super) fn create(draft: &mut Draft, kind: TrackKind) -> Result<Done, LiveErr
         Some(donor) => (donor.el.lead().to_owned(), donor.el.raw().to_owned()),
         None => {
             warnings.push(format!(
-                "the Set has no {} track to clone, so a built-in one was used; it is not tested in Live",
+                "the Set has no {} track to clone, so a built-in track was used; it was not tested in Live",
                 kind.as_str()
             ));
             let lead = doc.chunks[1].root().map(|el| el.lead().to_owned()).unwrap_or_default();
