@@ -276,7 +276,7 @@ impl PatchHost for MaxHost {
     }
 
     fn redraw(&self, _: &str, _: &BoxView<'_>) -> Result<bool, ToolError> {
-        Err(ToolError::new(Code::Unsupported, "Max draws by itself").hint("Leave it out."))
+        Err(ToolError::new(Code::Unsupported, "Max draws by itself").hint("Leave this operation out."))
     }
 }
 
@@ -547,13 +547,15 @@ fn refused(error: &Json) -> ToolError {
     let text = error["message"].as_str().unwrap_or("Max refused the request").chars().take(400).collect::<String>();
     match error["code"].as_str().unwrap_or_default() {
         "STALE_REFERENCE" => ToolError::new(Code::StaleReference, format!("the patch was edited in Max: {text}"))
-            .hint("Save it in Max, close it here with discard, and open it again."),
+            .hint("Save the patch in Max, close it here with discard, and open it again."),
         "NOT_FOUND" => ToolError::new(Code::NotFound, text).hint("Close the patch here and open it again."),
         "BAD_INPUT" => {
             ToolError::new(Code::BadInput, text).hint("Nothing was changed. Check the attribute and its value.")
         }
         "UNSUPPORTED" => ToolError::new(Code::Unsupported, text).hint("Leave it out, or use host \"document\"."),
-        "TIMEOUT" => ToolError::new(Code::Timeout, text).hint("Repeat the call: it was not run.").effect(Effect::None),
+        "TIMEOUT" => {
+            ToolError::new(Code::Timeout, text).hint("Repeat the call; it was not executed.").effect(Effect::None)
+        }
         _ => ToolError::new(Code::SdkRejected, text).hint("Nothing was changed. Check the class and its ports."),
     }
 }

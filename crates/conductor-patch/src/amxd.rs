@@ -11,7 +11,7 @@ const HEADER: usize = 36;
 /// Offsets in the directory are counted from this position in the file.
 const BASE: usize = 20;
 
-/// The offsets of an opened device.
+/// The positions of the parts of an opened device.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     /// The JSON text without its NUL.
@@ -26,7 +26,7 @@ pub(crate) struct Frame {
 /// Why the bytes are not a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmxdError {
-    /// The first bytes are not those of a device.
+    /// The file does not start with the header of a device.
     #[error("not an .amxd file: the header does not start with `ampf` or does not contain `mx@c`")]
     Header,
     /// The header states a JSON length that exceeds the file.

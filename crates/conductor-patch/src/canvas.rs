@@ -83,7 +83,7 @@ pub(crate) struct Entry {
 pub(crate) struct End {
     /// The box; none when the file names a missing box.
     pub(crate) slot: Option<Slot>,
-    /// The file's name for the box: an id (Max) or an object number (Pd).
+    /// Name that the file uses for the box: an id (Max) or an object number (Pd).
     pub(crate) name: Arc<str>,
     pub(crate) port: u32,
 }
@@ -101,7 +101,7 @@ pub(crate) struct Cord {
 /// The facts that the file states about a patcher.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CanvasFacts {
-    /// `box`, `dsp.gen`, or absent.
+    /// The namespace `box` or `dsp.gen`; none when the file states none.
     pub(crate) namespace: Option<Arc<str>>,
     pub(crate) open_in_presentation: bool,
     pub(crate) font_size: Option<f64>,
@@ -109,7 +109,8 @@ pub(crate) struct CanvasFacts {
     pub(crate) background: Option<[f64; 4]>,
     /// Pd: name of a subpatch.
     pub(crate) name: Option<Arc<str>>,
-    /// Pd: graph-on-parent area (x, y offset and size) when the canvas shows its inside on its box.
+    /// Pd: area of the canvas that is shown on its box (graph on parent), as x, y, width and
+    /// height.
     pub(crate) graph: Option<Rect>,
 }
 
@@ -189,7 +190,7 @@ impl Canvas {
         })
     }
 
-    /// Faces in file order.
+    /// Slots and faces of the boxes in file order.
     pub(crate) fn faces(&self) -> impl Iterator<Item = (Slot, &Arc<Face>)> {
         self.box_slots().filter_map(|slot| Some((slot, self.face(slot)?)))
     }
@@ -441,7 +442,7 @@ impl Canvas {
         self.boxes.iter().flatten().filter_map(|it| it.inner.as_ref()).map(|it| 1 + it.levels()).max().unwrap_or(0)
     }
 
-    /// Index of every box by slot.
+    /// The index of every box; the position in the list is its slot.
     pub(crate) fn numbers(&self) -> Vec<u32> {
         let mut numbers = vec![u32::MAX; self.boxes.len()];
         for (index, slot) in self.box_slots().enumerate() {

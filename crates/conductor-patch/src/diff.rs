@@ -1,4 +1,4 @@
-//! Compares two documents: by meaning, and line by line.
+//! Compares two documents, by their boxes and cords and line by line.
 
 use std::collections::{HashMap, HashSet};
 
@@ -62,7 +62,7 @@ pub struct Difference {
 /// All differences between two documents.
 #[derive(Clone, Debug, Default)]
 pub struct Diff {
-    /// Differences by meaning.
+    /// Differences of boxes and cords.
     pub changes: Vec<Difference>,
     /// Unified diff of the text.
     pub text: String,

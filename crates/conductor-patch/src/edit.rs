@@ -128,7 +128,7 @@ pub enum Op {
     SetHidden {
         /// The box.
         target: Target,
-        /// Whether to hide it.
+        /// Whether to hide the box.
         hidden: bool,
     },
     /// Moves a box, and resizes it if a size is given.
@@ -212,11 +212,11 @@ pub enum StoredIn {
 /// A cord that an edit removed because its port no longer exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DroppedCord {
-    /// Name or key of the box it started at.
+    /// Name or key of the box at the start.
     pub from: String,
     /// Outlet at the start of the cord.
     pub outlet: u32,
-    /// Name or key of the box it ended at.
+    /// Name or key of the box at the end.
     pub to: String,
     /// Inlet at the end of the cord.
     pub inlet: u32,
@@ -527,11 +527,11 @@ pub enum EditError {
         inlet: u32,
     },
     /// Another box has the name.
-    #[error("the name {name:?} is taken by {key}")]
+    #[error("the name {name:?} is already used by {key}")]
     NameTaken {
         /// The name.
         name: String,
-        /// The box that has it.
+        /// Key of the box that has the name.
         key: String,
     },
     /// The index is too large.
@@ -543,7 +543,7 @@ pub enum EditError {
         last: usize,
     },
     /// The box cannot be an end of a cord.
-    #[error("{label} cannot be reached by a cord: {why}")]
+    #[error("{label} cannot be connected: {why}")]
     Unreachable {
         /// The box.
         label: String,
@@ -592,8 +592,8 @@ impl EditError {
             EditError::Lookup(LookupError::Gone { .. } | LookupError::OldRevision { .. })
             | EditError::Stale
             | EditError::CanvasGone => "list the objects again and use the new names and keys".to_owned(),
-            EditError::ReadOnly(_) => "save the patch inside as a .maxpat and edit that".to_owned(),
-            EditError::Unsupported { .. } => "leave it out for this document".to_owned(),
+            EditError::ReadOnly(_) => "save the patch of the device as a .maxpat file and edit this file".to_owned(),
+            EditError::Unsupported { .. } => "leave this operation out for this document".to_owned(),
             EditError::UnknownClass { nearest, .. } => {
                 near(nearest, "check the spelling, or set allow_unknown for an external object")
             }
@@ -603,7 +603,7 @@ impl EditError {
             EditError::ReservedAttribute { instead, .. } => format!("use {instead}"),
             EditError::BadValue { why, .. } => (*why).to_owned(),
             EditError::TooDeep { .. } => "use a patcher that is nested less deep".to_owned(),
-            EditError::NoSuchPort { .. } => "ports count from 0".to_owned(),
+            EditError::NoSuchPort { .. } => "port numbers start at 0".to_owned(),
             EditError::NotConnected { .. } => "list the cords of the patch".to_owned(),
             EditError::NameTaken { key, .. } => {
                 format!("choose another name, or rename {key} first")

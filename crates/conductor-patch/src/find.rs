@@ -17,7 +17,7 @@ pub struct Query {
     pub attribute: Option<String>,
     /// The value of `attribute`; without `attribute`, the value of any attribute.
     pub value: Option<Value>,
-    /// Only boxes without cords (true) or with cords (false).
+    /// If true, only boxes without cords; if false, only boxes with cords.
     pub unconnected: Option<bool>,
 }
 

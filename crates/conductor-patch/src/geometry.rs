@@ -1,4 +1,4 @@
-//! Points and rectangles, in pixels, y downwards.
+//! Points and rectangles in pixels. y increases downwards.
 
 /// A point.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

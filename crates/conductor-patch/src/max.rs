@@ -160,7 +160,7 @@ impl Reader<'_> {
                                 self.note(
                                     scanner,
                                     Some(element),
-                                    "an entry of boxes without a box: kept, not shown".to_owned(),
+                                    "an entry of boxes without a box: kept, but not shown".to_owned(),
                                     None,
                                 );
                                 items.push(Item::Text(Chunk::source(element, scanner.at)));
@@ -177,7 +177,7 @@ impl Reader<'_> {
                                 self.note(
                                     scanner,
                                     Some(element),
-                                    "an entry of lines without a patchline: kept, not shown".to_owned(),
+                                    "an entry of lines without a patchline: kept, but not shown".to_owned(),
                                     None,
                                 );
                                 items.push(Item::Text(Chunk::source(element, scanner.at)));
@@ -310,7 +310,12 @@ impl Reader<'_> {
             if first.contains_key(id) {
                 if twice.insert(id.clone()) {
                     let offset = offsets.get(slot).copied();
-                    self.note(scanner, offset, format!("two boxes share the id {id}: cords go to the first"), Some(id));
+                    self.note(
+                        scanner,
+                        offset,
+                        format!("two boxes share the id {id}: cords are connected to the first"),
+                        Some(id),
+                    );
                 }
             } else {
                 first.insert(id.clone(), slot as u32);
@@ -335,7 +340,7 @@ impl Reader<'_> {
                 self.note(
                     scanner,
                     offset,
-                    "a box without an id: no cord can reach it".to_owned(),
+                    "a box without an id: no cord can be connected to it".to_owned(),
                     Some(&face.key.clone()),
                 );
             }
@@ -374,7 +379,7 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         None,
-                        format!("a cord at {side} {port} of {name}, which has fewer: marked dangling"),
+                        format!("a cord at {side} {port} of {name}, which has fewer {side}s: marked dangling"),
                         Some(&name),
                     );
                 }

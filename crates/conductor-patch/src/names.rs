@@ -15,7 +15,7 @@ use crate::{Atom, Value};
 /// A name for which no box was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unmatched {
-    /// The name.
+    /// The unmatched name.
     pub name: String,
     /// The text of the box when the name was stored.
     pub text: String,

@@ -11,7 +11,7 @@ use crate::geometry::{Point, Rect};
 use crate::grid::Grid;
 use crate::layout;
 
-/// The checks.
+/// The kinds of checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Check {
     /// A cord that goes upwards.
@@ -75,7 +75,7 @@ pub enum Gravity {
     Warning,
 }
 
-/// A cord by its ends.
+/// A cord, identified by its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CordRef {
     /// The box at the start.

@@ -143,7 +143,7 @@ pub struct ClipInfo {
     /// End marker in beats of the clip.
     #[serde(serialize_with = "wire::number")]
     pub end_marker: f64,
-    /// RGB; 0 when unknown.
+    /// Colour as RGB; 0 when unknown.
     pub color: u32,
     /// Whether the clip is deactivated.
     pub muted: bool,

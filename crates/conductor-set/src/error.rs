@@ -104,7 +104,7 @@ pub enum LiveError {
     #[error("{subject} already contains a clip")]
     SlotOccupied { subject: PathId },
     /// The device name is unknown.
-    #[error("no device is called {name:?}")]
+    #[error("no device is named {name:?}")]
     UnknownDevice { name: String },
     /// The document refuses the edit, as Live does.
     #[error("{subject}: {reason}")]

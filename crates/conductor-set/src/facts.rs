@@ -1,6 +1,6 @@
 //! Tables of facts about Live: scales, colours, device names. Not here: facts stored in a Set.
 
-/// A scale as Live names it.
+/// A scale of Live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub name: &'static str,
@@ -52,7 +52,7 @@ pub(crate) const SCALES: [Scale; 35] = [
     scale("Messiaen 7", Some(34), &[0, 1, 2, 3, 5, 6, 7, 8, 9, 11]),
 ];
 
-/// RGB by colour index, Live 11 and later.
+/// RGB values by colour index, for Live 11 and later.
 pub(crate) const COLORS: [u32; 70] = [
     0xFF94A6, 0xFFA529, 0xCC9927, 0xF7F47C, 0xBFFB00, 0x1AFF2F, 0x25FFA8, 0x5CFFE8, 0x8BC5FF, 0x5480E4, 0x92A7FF,
     0xD86CE4, 0xE553A0, 0xFFFFFF, 0xFF3636, 0xF66C03, 0x99724B, 0xFFF034, 0x87FF67, 0x3DC300, 0x00BFAF, 0x19E9FF,

@@ -159,7 +159,7 @@ pub(crate) fn stored(clip: El<'_>) -> Vec<StoredNote<'_>> {
 /// Selects the notes to read.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct NoteQuery {
-    /// Only notes that start here or later.
+    /// Only notes that start at this beat or later.
     pub from_beat: Option<f64>,
     /// Only notes that start before this beat.
     pub to_beat: Option<f64>,
@@ -208,7 +208,7 @@ pub enum Notes {
         clip_id: PathId,
         /// The number of notes.
         count: usize,
-        /// A summary of them.
+        /// A summary of the notes.
         summary: NoteSummary,
         /// The first 50 notes.
         first_notes: Vec<Note>,

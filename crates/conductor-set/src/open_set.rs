@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Default limit of undo entries.
 pub const DEFAULT_UNDO_DEPTH: usize = 200;
 
-/// The author of an edit; the caller chooses the numbers.
+/// The author of an edit. The caller assigns the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Author(pub u64);
 
@@ -121,7 +121,7 @@ struct Entry {
 #[derive(Debug, Clone)]
 pub struct OpenSet {
     document: Document,
-    /// The bytes of the file, and the document they contain.
+    /// The bytes of the file, and the document that they contain.
     saved: (Arc<[u8]>, Document),
     undo: VecDeque<Entry>,
     redo: Vec<Entry>,

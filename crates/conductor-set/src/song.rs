@@ -101,7 +101,7 @@ pub struct SessionTrack {
     pub name: String,
     /// Kind of the track.
     pub kind: TrackKind,
-    /// RGB; 0 when unknown.
+    /// Colour as RGB; 0 when unknown.
     pub color: u32,
     /// The clip of each slot, in order.
     pub clips: Vec<Option<ClipInfo>>,

@@ -1,4 +1,4 @@
-//! JSON formats of values: whole numbers have no fraction, as clients expect.
+//! JSON formats of values. Whole numbers are written without a fraction, as clients expect.
 
 use serde::Serializer;
 

@@ -186,7 +186,7 @@ impl std::fmt::Debug for El<'_> {
     }
 }
 
-/// Sibling elements.
+/// An iterator over sibling elements.
 #[derive(Clone)]
 pub(crate) struct Children<'a> {
     text: &'a str,

@@ -249,7 +249,7 @@ fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), LiveHostEr
     Ok(())
 }
 
-/// Violated rules of the document.
+/// The rules that the document violates, as text.
 pub fn faults(document: &Document) -> Vec<String> {
     check(document).iter().map(ToString::to_string).collect()
 }

@@ -16,7 +16,7 @@ pub struct Lane {
     waiting: Arc<AtomicUsize>,
 }
 
-/// The right to write to one Set; dropped at the end of the write.
+/// The right to write to one Set. It is dropped at the end of the write.
 pub struct Turn {
     _held: OwnedMutexGuard<()>,
 }

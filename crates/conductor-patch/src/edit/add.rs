@@ -151,7 +151,7 @@ impl Transaction<'_> {
         let file = file.and_then(|(_, value)| value.atoms().first().map(Atom::in_content));
         let plan = self.plan(id, &class, &text, file.as_deref(), None, new.allow_unknown)?;
         if plan.maxclass != "newobj" && !content && (!new.arguments.is_empty() || atoms::tokens(&new.class).len() > 1) {
-            return Err(bad("arguments", "a user interface object takes attributes, not arguments"));
+            return Err(bad("arguments", "a user interface object accepts attributes, but no arguments"));
         }
         let label = new.varname.as_deref();
         if plan.unknown {

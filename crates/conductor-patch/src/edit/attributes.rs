@@ -41,7 +41,7 @@ impl Transaction<'_> {
             || name.contains(char::is_whitespace)
             || name.starts_with('@')
         {
-            return Err(bad("attribute", "a name without spaces, control characters or a leading @"));
+            return Err(bad("attribute", "must be a name without spaces, control characters or a leading @"));
         }
         let value_atoms = value.atoms();
         if value_atoms.is_empty() {

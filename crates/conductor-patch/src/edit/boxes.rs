@@ -82,7 +82,7 @@ impl Transaction<'_> {
 
     pub(super) fn check_name(&self, id: &CanvasId, name: &str, owner: Option<Slot>) -> Result<(), EditError> {
         if name.is_empty() || name.chars().count() > 256 || !atoms::printable(name, false) || name.contains('/') {
-            return Err(bad("varname", "1 to 256 characters, without control characters and `/`"));
+            return Err(bad("varname", "must have 1 to 256 characters, without control characters and `/`"));
         }
         let canvas = self.canvas(id)?;
         let holder = canvas.by_varname(name).iter().find(|slot| Some(**slot) != owner);

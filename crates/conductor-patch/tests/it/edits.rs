@@ -1,4 +1,4 @@
-//! The results and the errors of each edit.
+//! Tests the results and the errors of each edit.
 
 use conductor_patch::{
     Atom, Basis, CanvasId, CordEnds, Document, Edit, EditError, Fault, Format, JournalLimits, Limits, LookupError,

@@ -1,4 +1,4 @@
-//! The rule tables, compared with the counts in real files.
+//! Compares the rule tables with the counts in real files.
 
 use std::collections::BTreeMap;
 

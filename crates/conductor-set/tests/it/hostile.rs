@@ -1,4 +1,4 @@
-//! Hostile files and ids, and faults that `check` must find.
+//! Tests of hostile files and ids, and of faults that `check` must find.
 
 use crate::fixtures::{as_family, edited, golden, in_track, path, replace_notes, small};
 use conductor_set::{Document, Fault, LiveEdit, Note, PathId, check};

@@ -1,4 +1,4 @@
-//! Surprising features of real Sets, each with the expected behaviour.
+//! Tests of surprising features of real Sets.
 
 use crate::fixtures::{
     as_family, audio_clip, device, edited, free, golden, in_track, next_id, path, real_set, replace_notes, small,
