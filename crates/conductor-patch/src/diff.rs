@@ -96,8 +96,8 @@ pub fn diff(before: &Document, after: &Document, context: usize) -> Diff {
     found
 }
 
-/// Above this number of changed lines, the line diff is skipped because of its cost: the result is
-/// one removed block and one added block.
+/// Maximum number of lines between the equal start and the equal end. Above it, a line diff would
+/// cost too much: the result is one removed block and one added block.
 const MOST_LINES: usize = 20_000;
 
 fn lines(before: &[u8], after: &[u8], context: usize) -> Diff {

@@ -512,8 +512,7 @@ impl<'a> View<'a> {
         self.document.format
     }
 
-    /// Background colour, when the patcher states one: red, green, blue and opacity, each from 0 to
-    /// 1.
+    /// Background colour, when the patcher states one: red, green, blue and opacity (0 to 1).
     pub fn background(&self) -> Option<[f64; 4]> {
         self.canvas.facts.background
     }

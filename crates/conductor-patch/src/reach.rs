@@ -53,7 +53,7 @@ impl Reach {
             Reach::Host => "sends commands to the program",
             Reach::Midi => "plays MIDI",
             Reach::Listens => "listens to keys, mouse, MIDI or microphone",
-            Reach::Sends => "sends to names outside this patch, or makes boxes do so",
+            Reach::Sends => "sends to names outside this patch, or makes other boxes do so",
         }
     }
 }
