@@ -1,6 +1,6 @@
-"""Prints the contents of a Live Set, read with Python's own gzip and XML, as JSON: tempo, tracks, MIDI clips and their notes.
+"""Prints the contents of a Live Set as JSON: tempo, tracks, MIDI clips and their notes. Uses only Python's standard gzip and XML modules.
 
-It shares no code with conductor-set: that is its use.
+It shares no code with conductor-set, so that it can check conductor-set independently.
 """
 
 import gzip
