@@ -180,7 +180,7 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
         ("spawn", &near, "note", "Pd 0.56-2; expected to work, tested with 0.53.1"),
         ("spawn", &old, "bad", "Pd 0.47.1, which Conductor cannot drive"),
         ("off", &old, "note", "cannot drive"),
-        ("spawn", &dumb, "bad", "tells no version of Pd"),
+        ("spawn", &dumb, "bad", "reports no version of Pd"),
         ("spawn", "no-such-pd", "bad", "no-such-pd was not found"),
         ("off", "no-such-pd", "note", "patch files can still be edited"),
     ] {
