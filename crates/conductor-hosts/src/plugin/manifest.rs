@@ -317,7 +317,8 @@ mod tests {
             assert!(told.starts_with("/tools/0/description: the character U+"), "{told}");
         }
         assert!(
-            fault(|it| it["tools"][0]["inputSchema"]["properties"]["a\u{200b}"] = json!({})).contains("that hides")
+            fault(|it| it["tools"][0]["inputSchema"]["properties"]["a\u{200b}"] = json!({}))
+                .contains("is not allowed in any text")
         );
     }
 
