@@ -211,7 +211,7 @@ mod tests {
         for other in [proof(&b, "daemon", "1", "2"), proof(&a, "bridge", "1", "2"), proof(&a, "daemon", "2", "1")] {
             assert!(!same(&right, &other));
         }
-        // As Node and Python compute it.
+        // The value that Node and Python compute.
         assert_eq!(
             proof("t00", "daemon", "a", "b"),
             "e1e0ae8603fc74239b874a093c7762473474f9e40c200ed5b45a4f84994f7129"

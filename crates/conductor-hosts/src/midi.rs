@@ -357,8 +357,8 @@ mod tests {
         assert_eq!(built.first(), Some(&"loopback"));
     }
 
-    /// The daemon starts without any of them: a missing backend gives a reason, a present one a
-    /// list.
+    /// The daemon starts without any backend: a missing backend returns a reason, an available
+    /// backend returns a list of ports.
     #[test]
     fn a_missing_backend_is_a_reason_and_never_a_failure() {
         let stamp: Stamp = Arc::new(|| Micros(0));

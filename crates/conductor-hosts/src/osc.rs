@@ -462,7 +462,7 @@ mod tests {
             }
         });
         let mut sender = Sender::new();
-        // It does not report when it is ready, so ask until it answers.
+        // The program does not report when it is ready, so send until it prints a message.
         let line = wait_for(PATIENCE, || {
             sender.send(free, &message("/c", &[OscArg::Int(1), OscArg::Text("x".into())])).unwrap();
             received.try_recv().ok()

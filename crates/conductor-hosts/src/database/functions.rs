@@ -281,7 +281,7 @@ mod tests {
         })
     }
 
-    /// SQLite itself is the other opinion.
+    /// Compares the replacements with SQLite's own functions.
     #[test]
     fn they_answer_as_sqlite_does() {
         let (plain, ours) = (Connection::open_in_memory().unwrap(), Connection::open_in_memory().unwrap());
@@ -347,7 +347,7 @@ mod tests {
         }
     }
 
-    /// Each of these takes SQLite's own function minutes.
+    /// SQLite's own functions need minutes for each of these.
     #[test]
     fn hard_cases_are_quick_or_end_when_time_is_over() {
         let ours = Connection::open_in_memory().unwrap();

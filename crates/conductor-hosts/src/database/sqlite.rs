@@ -310,7 +310,8 @@ mod tests {
         assert_eq!(database.schema(Some("songs")).unwrap()[0].indexes, ["by_title"]);
     }
 
-    /// All ways to write through a query, compared with a naive check of the first word.
+    /// Tries many ways to write through a query. A naive check of the first word is the negative
+    /// control.
     #[test]
     fn a_read_reads() {
         let (folder, database) = songs();
@@ -340,8 +341,8 @@ mod tests {
         }
         assert!(!other.exists());
         assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]]);
-        // Negative control: by the first word, three of these are reads, and a writing connection
-        // loses its songs.
+        // Negative control: by their first word three of these are reads, but on a connection that
+        // can write they delete the songs.
         let naive = |sql: &str| sql.starts_with("SELECT") || sql.starts_with("WITH");
         let connection = Connection::open(folder.path().join("songs.db")).unwrap();
         for sql in attacks.iter().filter(|it| naive(it)) {
@@ -362,7 +363,7 @@ mod tests {
         assert_eq!(query(&database, "SELECT 1").unwrap(), [[json!(1)]], "the next one works");
     }
 
-    /// Everything that made one read take the machine, and its relatives.
+    /// Statements that used all processor time or memory with a single read, and similar ones.
     #[test]
     fn a_read_is_bounded_by_the_work_it_does() {
         let (folder, database) = songs();
@@ -387,7 +388,7 @@ mod tests {
                 "{shown}: {answer:?}"
             );
         }
-        // A long row of calls without a loop ends too.
+        // A long list of calls without a loop is stopped too.
         let calls = ["instr(a, b)", "a LIKE c"].repeat(500).join(", ");
         let straight = format!(
             "WITH v AS (SELECT replace(hex(zeroblob(400000)),'0','a') AS a, replace(hex(zeroblob(200000)),'0','a')||'b' AS b, \

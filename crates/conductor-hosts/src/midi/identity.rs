@@ -533,7 +533,7 @@ mod tests {
                     prop_assert!(seen.insert((info.way, identity.device_id().to_owned())), "{:?}", got);
                     now.insert(format!("{:?}{}", info.way, info.id), identity.device_id().to_owned());
                 }
-                // The same ports in any order give the same answer.
+                // The result does not depend on the order of the ports.
                 let mut backwards: Vec<PortInfo> = ports.clone();
                 backwards.reverse();
                 let mut again = roster.assign(&backwards);

@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(scan(&mut generations, &["x", "x"]), [0, 0]);
         generations.announce("x".into());
         assert_eq!(scan(&mut generations, &["x", "x"]), [1, 1]);
-        // Announced late, and replaced at once.
+        // The port is announced late and replaced at once.
         scan(&mut generations, &[]);
         assert_eq!(scan(&mut generations, &["x"]), [0]);
         generations.announce("x".into());

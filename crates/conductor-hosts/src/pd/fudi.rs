@@ -151,7 +151,7 @@ mod tests {
         text.split('|').map(str::to_owned).collect()
     }
 
-    /// As Pd splits what it reads: messages at unescaped semicolons, atoms at unescaped white
+    /// Splits text as Pd does: into messages at unescaped semicolons, into atoms at unescaped white
     /// space.
     fn read(text: &str) -> Vec<Vec<String>> {
         let (mut messages, mut message, mut atom) = (Vec::new(), Vec::new(), String::new());

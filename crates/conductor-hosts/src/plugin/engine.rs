@@ -377,7 +377,7 @@ impl Loader for Granted {
 mod tests {
     use super::*;
 
-    /// Without the prelude all of these make code from text; with it none does
+    /// Without the prelude, all of these create code from text. With the prelude none does
     /// (`no_code_is_made_from_text`).
     #[test]
     fn a_bare_engine_makes_code_from_text() {

@@ -138,7 +138,7 @@ mod tests {
         drop(first);
         assert!(!path.exists());
 
-        // A killed daemon leaves the file without a listener.
+        // A killed daemon leaves the socket file, but nothing listens on it.
         drop(StdListener::bind(&path).unwrap());
         assert!(path.exists());
         let again = Listener::bind(&path).unwrap();
@@ -167,8 +167,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let first = Listener::bind(&path).unwrap();
-        // The inode of a removed socket may be reused at once, so the successor is made first and
-        // moved over.
+        // The inode of a removed socket may be reused at once. Therefore the new socket is created
+        // under another name and then renamed.
         let other = dir.path().join("other");
         let _second = StdListener::bind(&other).unwrap();
         std::fs::rename(&other, &path).unwrap();
@@ -188,7 +188,7 @@ mod tests {
     fn only_the_owner_is_admitted() {
         assert!(admits(1000, Peer { uid: 1000, pid: None }));
         assert!(!admits(1000, Peer { uid: 1001, pid: None }));
-        // Root can always open the socket, but is not the person of this studio.
+        // Root can always open the socket, but is not the owner of this home.
         assert!(!admits(1000, Peer { uid: 0, pid: None }));
     }
 }

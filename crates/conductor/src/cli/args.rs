@@ -70,8 +70,7 @@ pub enum Command {
     /// Manage secrets
     #[command(subcommand)]
     Secrets(SecretsCommand),
-    /// Turn the performance lock on or off; while it is on, AI clients cannot change modes or play
-    /// notes
+    /// Switch the performance lock, which stops AI clients from changing modes or sending MIDI
     Performance(Performance),
     /// Show or reset tools that are disabled after failures
     #[command(subcommand)]

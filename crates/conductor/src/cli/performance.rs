@@ -1,5 +1,5 @@
 //! `conductor performance on|off`: turns the performance lock on or off. While it is on, AI clients
-//! cannot change modes or play notes; a person can.
+//! cannot switch modes, send MIDI or apply plans; a person can.
 
 use super::approvals::at_a_terminal;
 use super::args::{Performance, Switch};

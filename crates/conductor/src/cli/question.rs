@@ -173,7 +173,7 @@ mod tests {
         out.lines().map(str::to_owned).collect()
     }
 
-    /// Counted as a terminal that draws every wide character in two columns.
+    /// The width on a terminal that draws every wide character in two columns.
     fn width(row: &str) -> usize {
         row.chars().map(|it| if it.is_ascii() { 1 } else { 2 }).sum()
     }
