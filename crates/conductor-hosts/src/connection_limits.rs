@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 /// open.
 const FOR_THE_DAEMON: u64 = 48;
 const HTTP_CONNECTIONS: usize = 128;
-/// Maximum of connections from one peer address that have not sent a valid token.
+/// Maximum number of connections from one peer address that have not sent a valid token.
 const HTTP_STRANGERS: usize = 16;
 /// Descriptors that only the human door may use.
 const SPARE: usize = 8;
-/// Maximum of connections of the human door.
+/// Maximum number of connections of the human door.
 const HUMAN: u64 = 64;
 
 /// Descriptors that AI clients may use at once, all their doors together.
@@ -104,7 +104,8 @@ pub struct HumanConnections {
 #[derive(Debug, Default)]
 struct HumanState {
     connected: usize,
-    /// Connections that wait for the next line, the longest idle first.
+    /// Idle connections, which wait for the next request. The one that has been idle longest is
+    /// first.
     idle: Vec<(u64, CancellationToken)>,
 }
 

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Name of the database that every home has.
 pub const OWN: &str = "studio";
-/// Longest cell, in bytes.
+/// Longest value of a cell, in bytes.
 const CELL: usize = 64 * 1024;
 /// Longest result in bytes; below the pipeline's limit.
 const ANSWER: usize = 900_000;
@@ -53,7 +53,7 @@ enum Engine {
     Postgres(Arc<postgres::Postgres>),
 }
 
-/// The time limit of one statement.
+/// The time limit and the cancellation of one statement.
 pub struct Bounds {
     pub clock: Arc<dyn Clock>,
     pub deadline: Micros,

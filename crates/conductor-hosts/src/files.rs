@@ -62,7 +62,7 @@ pub enum FileError {
     BadPath { path: String, why: &'static str },
     #[error("the root \"{root}\" is granted for reading only")]
     ReadOnly { root: String },
-    #[error("{path}: nothing is there")]
+    #[error("{path} does not exist")]
     Missing { path: String },
     #[error("{path} is {what}, not {wanted}")]
     WrongKind { path: String, what: &'static str, wanted: &'static str },
@@ -101,7 +101,7 @@ impl From<FileError> for ToolError {
                 "Give a path relative to a root, without `..`. Links that lead out of a root are not followed. \
                  filesystem.list without a path shows the first root.",
             ),
-            FileError::BadPath { .. } => ToolError::new(Code::BadInput, text).hint("Give a plain path."),
+            FileError::BadPath { .. } => ToolError::new(Code::BadInput, text).hint("Use a path without control characters."),
             FileError::ReadOnly { .. } => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Policy)
                 .hint("A person can set write = true for this root in [tools.filesystem] roots."),
@@ -300,7 +300,7 @@ impl Place {
         let name = self.inside.file_name().ok_or_else(|| FileError::WrongKind {
             path: self.shown(),
             what: "the root itself",
-            wanted: "something in it",
+            wanted: "a file or folder in it",
         })?;
         let folders = self.inside.parent().unwrap_or(Path::new(""));
         if create_folders {

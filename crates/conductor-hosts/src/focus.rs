@@ -17,7 +17,7 @@ use x11rb::protocol::xproto::{
 use x11rb::rust_connection::RustConnection;
 
 x11rb::atom_manager! {
-    /// The names of the properties we read.
+    /// The names of the X11 properties that we read.
     Atoms: AtomsCookie {
         _NET_ACTIVE_WINDOW,
         _NET_WM_NAME,
@@ -146,7 +146,7 @@ pub fn watch(watcher: &mut Watcher, mut report: impl FnMut(Option<Window>) -> Co
         if last.as_ref() != Some(&front) {
             last = Some(front.clone());
             if report(front).is_break() {
-                return Unavailable("the watch was ended".to_owned());
+                return Unavailable("the watch was stopped".to_owned());
             }
         }
         if let Err(why) = watcher.wait() {

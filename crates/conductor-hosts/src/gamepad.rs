@@ -20,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 const NAME: &str = "gamepad";
-/// The thread checks this often whether it should end.
+/// The interval at which the thread checks whether it should end.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The running thread and the pads that are plugged in. Dropping this value ends the thread.

@@ -36,7 +36,7 @@ use ring::EventSender;
 pub(crate) use ring::Intake;
 use std::sync::Arc;
 
-/// Most bytes between F0 and F7 that a backend sends.
+/// Largest SysEx that a backend sends: the number of bytes between F0 and F7.
 pub const SYSEX_OUT_MAX: usize = 8192;
 
 /// Reads the daemon's clock. Runs in device callbacks: it must neither lock nor allocate.

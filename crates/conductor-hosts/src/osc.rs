@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// Maximum nesting of bundles.
 const DEPTH_MAX: usize = 8;
-/// A listener checks this often whether it should end.
+/// The interval at which a listener checks whether it should end.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 /// The largest UDP payload, in bytes.
 const PACKET_MAX: usize = 65_507;

@@ -52,8 +52,7 @@ const MOST_READ: u64 = 64 << 20;
 /// Pd is not restarted if it ended unexpectedly this many times within this time.
 const DEATHS: usize = 3;
 const DEATHS_WITHIN_US: u64 = 60_000_000;
-/// The first supported version, the first version that is not supported any more, and the version
-/// that the tests use.
+/// The supported versions are `FROM` up to, but not including, `BEFORE`. The tests use `TESTED`.
 const FROM: (u32, u32) = (0, 53);
 const BEFORE: (u32, u32) = (0, 58);
 pub const TESTED: &str = "0.53.1";
@@ -154,7 +153,7 @@ impl PdHost {
     /// The patch as Pd saves it.
     pub fn written(&self, root: &str) -> Result<Document, ToolError> {
         self.with_root(root, |shared, link, nonce, root| {
-            let canvas = root.shown.root().map(str::to_owned).ok_or_else(|| offline("it shows nothing"))?;
+            let canvas = root.shown.root().map(str::to_owned).ok_or_else(|| offline("it does not show the patch"))?;
             shared.read(link, nonce, &canvas, root)
         })
     }
@@ -166,7 +165,9 @@ impl PdHost {
     ) -> Result<T, ToolError> {
         let mut state = self.shared.state();
         self.shared.ensure(&mut state, &self.notes)?;
-        let State { link: Some(link), roots, nonce, .. } = &mut *state else { return Err(offline("it is not there")) };
+        let State { link: Some(link), roots, nonce, .. } = &mut *state else {
+            return Err(offline("it is not running"));
+        };
         let root = roots.get_mut(root).ok_or_else(|| offline("it has not loaded this patch"))?;
         if root.lost {
             self.shared.reload(link, nonce, root)?;
@@ -235,7 +236,7 @@ impl Shared {
         let mut link = started.map_err(|why| offline(&why))?;
         let (major, minor, bug) = link.version();
         if !(FROM..BEFORE).contains(&(major, minor)) {
-            return Err(ToolError::new(Code::Unsupported, format!("this is Pd {major}.{minor}.{bug}")).hint(
+            return Err(ToolError::new(Code::Unsupported, format!("Pd {major}.{minor}.{bug} is not supported")).hint(
                 "Conductor supports Pd 0.53 to 0.57; open the file with host \"document\", or set `[patch.pd] command`.",
             ));
         }
@@ -376,7 +377,9 @@ impl PatchHost for PdHost {
     fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError> {
         let mut state = self.shared.state();
         self.shared.ensure(&mut state, &self.notes)?;
-        let State { link: Some(link), roots, nonce, .. } = &mut *state else { return Err(offline("it is not there")) };
+        let State { link: Some(link), roots, nonce, .. } = &mut *state else {
+            return Err(offline("it is not running"));
+        };
         let mut new = Root {
             document: document.clone(),
             file: file.map(Path::to_owned),
@@ -492,7 +495,7 @@ impl PatchHost for PdHost {
 
     fn read_back(&self, root: &str, document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
         self.with_root(root, |shared, link, nonce, root| {
-            let canvas = root.shown.root().map(str::to_owned).ok_or_else(|| offline("it shows nothing"))?;
+            let canvas = root.shown.root().map(str::to_owned).ok_or_else(|| offline("it does not show the patch"))?;
             let written = shared.read(link, nonce, &canvas, root)?;
             Ok((!root.shown.agrees(document, &written)).then(|| written.to_bytes()))
         })

@@ -53,8 +53,8 @@ pub struct Wanted {
     pub headers: HeaderMap,
     pub body: Option<Vec<u8>>,
     pub max_bytes: usize,
-    /// Headers with secrets. A secret is sent only to the hosts that it belongs to, at each
-    /// redirect.
+    /// Headers with secrets. At each redirect, a secret is sent only if the host is one of the
+    /// secret's hosts.
     pub sealed: Vec<Sealed>,
 }
 
@@ -166,7 +166,7 @@ impl From<WebError> for ToolError {
     }
 }
 
-/// A TLS configuration that trusts the system's certificates.
+/// A TLS configuration that trusts the certificates of the system.
 pub fn system_tls() -> Result<rustls::ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
     let provider = Arc::new(rustls::crypto::ring::default_provider());

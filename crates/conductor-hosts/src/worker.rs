@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-/// Most jobs in a [`Fifo`]. If it is full, the receiving program hangs. A longer queue would later
-/// replay minutes of old keystrokes.
+/// Maximum number of jobs in a [`Fifo`]. The queue is full only if the receiving program hangs. A
+/// longer queue would later replay minutes of old keystrokes.
 const CAPACITY: usize = 256;
 
 /// The waiting jobs of a worker.

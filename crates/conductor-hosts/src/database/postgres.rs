@@ -97,8 +97,8 @@ impl Postgres {
         work: impl AsyncFnOnce(&mut Client) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
         let mut session = self.connect(password, bounds).await?;
-        // The server has its own time limit, which is 250 ms earlier. This one is for a server that
-        // does not respond.
+        // The server has its own time limit, which is 250 ms earlier. The limit here is for a
+        // server that does not respond.
         let late = tokio::time::sleep(std::time::Duration::from_millis(bounds.left_ms() + 250));
         let done = tokio::select! {
             done = work(&mut session.client) => Some(done),
@@ -160,7 +160,7 @@ impl Drop for Session {
         if let Some((token, tls)) = self.token.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            // The caller was dropped in the middle of a statement.
+            // The call was cancelled in the middle of a statement.
             runtime.spawn(async move {
                 let _ = token.cancel_query(tls).await;
             });
@@ -180,7 +180,9 @@ async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), D
     let asked = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
     let row = transaction.query_one(asked, &[]).await?;
     if row.try_get::<_, bool>(0).unwrap_or(true) {
-        return Err(DatabaseError::Refused("this role is a superuser; configure a role that is not".into()));
+        return Err(DatabaseError::Refused(
+            "this role is a superuser; configure a role that is not a superuser".into(),
+        ));
     }
     Ok(())
 }

@@ -142,7 +142,7 @@ impl Sqlite {
     }
 }
 
-/// Interrupts the statement at its deadline, and when the caller has given up.
+/// Interrupts the statement at its deadline, or when the caller cancels.
 fn watch(connection: &mut Connection, bounds: &Bounds) -> Result<(), DatabaseError> {
     let (clock, deadline, cancel) = (bounds.clock.clone(), bounds.deadline, bounds.cancel.clone());
     let over: Over = Arc::new(move || cancel.is_cancelled() || clock.now() >= deadline);

@@ -28,7 +28,8 @@ impl Keys {
         if self.connection.is_none() {
             let settings = Settings {
                 x11_display: self.display.clone(),
-                // The engine's ledger releases held keys, even when the daemon ends.
+                // This is only a fallback: the engine's ledger releases held keys, even when the
+                // daemon ends.
                 release_keys_when_dropped: true,
                 ..Settings::default()
             };

@@ -16,7 +16,7 @@ const STEP: u8 = 10;
 const CHECKS: u32 = 300;
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Programs in the order they are tried.
+/// The programs, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
     Wpctl,
@@ -140,7 +140,7 @@ impl Program {
     }
 }
 
-/// `Volume: front-left: 27525 /  42% / -22.61 dB, ...`
+/// Parses `Volume: front-left: 27525 /  42% / -22.61 dB, ...`.
 fn loudest(said: &str) -> Option<u32> {
     said.split('/').filter_map(|it| it.trim().strip_suffix('%')?.trim().parse().ok()).max()
 }

@@ -14,7 +14,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
-/// Most entries in one page.
+/// Maximum number of entries in one page.
 const PAGE: usize = 1000;
 /// Largest file that is searched, in bytes.
 const MOST_SEARCHED: u64 = 8 << 20;
@@ -44,7 +44,7 @@ pub struct Query {
     /// Must match the path relative to the searched folder.
     pub glob: Option<Regex>,
     pub limit: usize,
-    /// When to stop, on the studio's clock.
+    /// The time to stop, on the studio's clock.
     pub until: Micros,
 }
 

@@ -303,7 +303,7 @@ fn usb_id(text: &str) -> Option<UsbId> {
     Some(UsbId { vendor: u16::from_str_radix(vendor, 16).ok()?, product: u16::from_str_radix(product, 16).ok()? })
 }
 
-/// `1-2.3:1.0` is an interface of the device at `1-2.3`.
+/// The USB socket of an interface: `1-2.3:1.0` is an interface of the device at `1-2.3`.
 fn topology(device: &str) -> String {
     device.split(':').next().unwrap_or(device).to_owned()
 }
@@ -392,7 +392,7 @@ impl EventDecoder {
         let is_strange = self.from.is_some_and(|from| event.get_source() != from);
         let taint = if is_strange { Taint::Virtual } else { Taint::Clean };
         if let Some(sysex) = event.get_ext() {
-            // A whole message or a piece of one.
+            // The event contains a whole SysEx message or a piece of one.
             if event.get_type() == EventType::Sysex {
                 self.intake.hear(at, taint, sysex);
             }

@@ -26,9 +26,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const NAME: &str = "jack";
 const MIDI: &str = "8 bit raw midi";
-/// Most ports that we open. The callback's lists have this capacity, so they are never reallocated.
+/// Maximum number of ports that we open. The callback's lists have this capacity, so they are never
+/// reallocated.
 const PORTS_MAX: usize = 128;
-/// Most port registrations that are queued between two scans.
+/// Maximum number of port registrations that are queued between two scans.
 const REGISTERED_MAX: usize = 4096;
 
 pub struct Jack {

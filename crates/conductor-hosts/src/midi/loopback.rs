@@ -2,9 +2,9 @@
 //! MIDI.
 //!
 //! A device NAME has two ends. Port `NAME` is the near end: we listen to it and send to it like a
-//! hardware port. The far end is used in place of a player: messages sent to port `NAME hand`
-//! arrive as input from NAME, and messages sent to `NAME` are read with [`Hand::take`]. Input keeps
-//! the sender's trail, so a demo pad that a tool presses is not treated as a person's input.
+//! hardware port. The far end is the side of the player: messages sent to port `NAME hand` arrive
+//! as input from NAME, and messages sent to `NAME` are read with [`Hand::take`]. Input keeps the
+//! sender's trail, so a demo pad that a tool presses is not treated as a person's input.
 //!
 //! Each device has a lock, which is locked for one message at a time. No device callback uses it.
 
@@ -22,10 +22,11 @@ use std::sync::Arc;
 const NAME: &str = "loopback";
 const HAND: &str = " hand";
 
-/// Most bytes of unread messages at the far end. Above this limit the oldest messages are dropped.
+/// Limit of bytes of unread messages at the far end. Above this limit the oldest messages are
+/// dropped.
 const FAR_END_BYTES: usize = 64 * 1024;
 
-/// Clones share the same devices.
+/// The loopback backend. Clones share the same devices.
 #[derive(Clone)]
 pub struct Loopback {
     devices: Arc<Mutex<BTreeMap<String, Arc<Device>>>>,

@@ -22,7 +22,7 @@
 //!
 //! A parameter number (RPN, NRPN) consists of several controllers, so its messages are dropped
 //! together and never merged. When half of a selection is lost, its data is dropped until a
-//! complete selection has passed. A changed wrong parameter would be worse than a late change.
+//! complete selection has passed. Changing a wrong parameter would be worse than losing a change.
 //!
 //! Not here: decoding (`conductor_core::event::midi`), and the handling of events.
 
@@ -64,7 +64,7 @@ impl Bell {
 
     pub fn ring(&self) {
         // `ring` and `answer` both swap. If `ring` finds the bell rung already, the next `answer`
-        // comes later, and the engine then drains the event of this `ring`.
+        // happens after this call, so the engine will drain this event too.
         if !self.0.rung.swap(true, Ordering::AcqRel) {
             (self.0.ring)();
         }
@@ -408,7 +408,7 @@ fn event_ring_with_room(
         bytes: bytes_out,
         popped: 0,
         shared,
-        // Each slot is staged at most once, so this never grows.
+        // Each slot is staged at most once, so this list is never reallocated.
         staged: Vec::with_capacity(place::COUNT),
         last_at: Micros(0),
     };
@@ -563,7 +563,8 @@ impl EventSender {
     }
 
     fn take(&mut self, at: Micros, trail: Trail, content: Content) {
-        // `room` found space. The receiver may only have freed more since then.
+        // This push cannot fail: `room` found space, and since then the receiver can only have
+        // freed more.
         if self.events.push(Entry { at, trail, content }).is_ok() {
             self.pushed = self.pushed.wrapping_add(1);
             add(&self.shared.counters.taken);

@@ -7,9 +7,10 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Most lines per host.
+/// Maximum number of lines per host.
 const KEPT: usize = 1000;
-/// Most principals with a mark. Limited, because clients choose their own names.
+/// Maximum number of principals with a mark. There is a limit, because clients choose their own
+/// names.
 const MARKS: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +30,7 @@ impl Source {
     }
 }
 
-/// Most severe first.
+/// The severity of a line; the most severe level is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Error,

@@ -114,7 +114,7 @@ impl AttachedPd {
         Ok(Arc::new(AttachedPd { bridge }))
     }
 
-    /// Whether a helper answers.
+    /// Whether a helper is connected and responds.
     pub fn is_attached(&self) -> bool {
         self.bridge.state().line.as_mut().is_some_and(|it| it.settle(CALL_US).is_ok())
     }
@@ -206,7 +206,7 @@ impl PatchHost for AttachedPd {
     }
 
     fn close(&self, root: &str) {
-        // The person's own window stays open.
+        // The window stays open in Pd, because it belongs to the person.
         self.bridge.state().roots.remove(root);
     }
 

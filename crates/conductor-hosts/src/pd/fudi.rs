@@ -9,9 +9,9 @@ use conductor_core::error::{Code, ToolError};
 
 /// Longest message in bytes.
 const MOST_BYTES: usize = 4000;
-/// Most atoms of one box.
+/// Maximum number of atoms in one box.
 const MOST_ATOMS: usize = 1000;
-/// Pd splits an atom at 1000 bytes and reads the rest as another atom.
+/// Longest atom in bytes. Pd splits an atom at 1000 bytes and reads the rest as another atom.
 const MOST_ATOM_BYTES: usize = 900;
 
 /// Messages to Pd, each ended by a semicolon.

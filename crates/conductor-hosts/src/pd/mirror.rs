@@ -25,8 +25,8 @@ pub trait Wire: Send {
     fn settle(&mut self, limit_us: u64) -> Result<Vec<Word>, Silence>;
 }
 
-/// Most arrow keys to move a box, each by one or ten pixels. A box that moves further is created
-/// again.
+/// Maximum number of arrow keys to move a box, each by one or ten pixels. A box that moves further
+/// is created again.
 const MOST_STEPS: u64 = 500;
 /// Position of the marker comment.
 const MARKER: (i64, i64) = (2000, 2000);
@@ -169,8 +169,7 @@ impl Canvas {
     }
 
     /// The `inlet` and `outlet` boxes of the canvas ("gates"), from left to right, which is the
-    /// order of their numbers. If two have the same position, Pd orders the earlier box to the
-    /// right.
+    /// order of their numbers. If two have the same position, Pd numbers the later box first.
     fn gates(&self) -> (Vec<BoxId>, Vec<BoxId>) {
         let sorted = |inlets: bool| {
             let mut found: Vec<(i64, usize, BoxId)> = self
@@ -499,7 +498,7 @@ impl<'a> Follow<'a> {
         }
         let canvas = self.shown.canvases.get(view.id());
         if canvas.is_some_and(|it| it.address.is_none()) {
-            return Err(FollowError::Reload("the patch made a subpatch itself"));
+            return Err(FollowError::Reload("the patch created a subpatch itself"));
         }
         let frame = view.pd_frame();
         if canvas.map_or(!frame.is_empty(), |it| it.frame != frame) {
@@ -513,11 +512,11 @@ impl<'a> Follow<'a> {
                     fudi::check(&shape.atoms)?;
                     let is_new = mirrored.is_none_or(|it| it.wanted.kind != shape.kind || !it.wanted.takes_text());
                     if is_new && (matches!(shape.kind, "array" | "scalar") || object.pd_has_data()) {
-                        return Err(FollowError::Reload("stored data can only be loaded"));
+                        return Err(FollowError::Reload("stored data can be changed only by loading the patch"));
                     }
                     if mirrored.is_some_and(|it| it.wanted.kind == "restore" && steps(&it.wanted, &shape) > MOST_STEPS)
                     {
-                        return Err(FollowError::Reload("a subpatch moved far"));
+                        return Err(FollowError::Reload("a subpatch was moved too far"));
                     }
                 }
             }
@@ -534,8 +533,8 @@ impl<'a> Follow<'a> {
             return Ok(());
         }
         let id = view.id();
-        let canvas = self.shown.canvases.get(id).ok_or(FollowError::Reload("a subpatch is not known"))?;
-        let address = canvas.address.clone().ok_or(FollowError::Reload("the patch made a subpatch itself"))?;
+        let canvas = self.shown.canvases.get(id).ok_or(FollowError::Reload("a subpatch is unknown"))?;
+        let address = canvas.address.clone().ok_or(FollowError::Reload("the patch created a subpatch itself"))?;
         let gone: Vec<BoxId> =
             canvas.boxes.iter().filter_map(|it| it.id).filter(|it| view.get(*it).is_none()).collect();
         let known = canvas.numbers();
@@ -598,7 +597,7 @@ impl<'a> Follow<'a> {
     }
 
     fn canvas_mut(&mut self, view: &View<'_>) -> Result<&mut Canvas, FollowError> {
-        self.shown.canvases.get_mut(view.id()).ok_or(FollowError::Reload("a subpatch is not known"))
+        self.shown.canvases.get_mut(view.id()).ok_or(FollowError::Reload("a subpatch is unknown"))
     }
 
     /// Changes the mirrored canvas, and adapts the cords outside it to its gates.
@@ -669,7 +668,7 @@ impl<'a> Follow<'a> {
     fn select(&mut self, view: &View<'_>, address: &str, find: &str, id: BoxId) -> Result<(), FollowError> {
         let canvas = self.canvas_mut(view)?;
         let (Some(from), Some(to)) = (canvas.index(None), canvas.index(Some(id))) else {
-            return Err(FollowError::Reload("a box is not known"));
+            return Err(FollowError::Reload("a box is unknown"));
         };
         self.out.say(address, "find", &[find, "1"]);
         self.out.say(address, "cycleselect", &[&(to as i64 - from as i64).to_string()]);

@@ -82,7 +82,7 @@ impl Kept {
     pub fn sentence(self) -> String {
         let mut parts = Vec::new();
         parts.push(match self.paths {
-            true => "Pd can read and write the patch folders and read its own program and libraries, no other file, and start no program",
+            true => "Pd can read and write the patch folders, and read its own program and libraries; it can use no other file and start no program",
             false => "this system cannot limit files (Landlock is missing): Pd can read and write all your files and start programs",
         });
         parts.push(match (self.network, self.calls) {
@@ -275,8 +275,8 @@ mod linux {
             return Err(io::Error::last_os_error());
         }
         // If the user is root, Pd loses root's special rights over files. For other users this call
-        // fails, and they do not need it. SAFETY: a number and no memory. 3 is SECBIT_NOROOT,
-        // locked.
+        // fails, and they do not need it.
+        // SAFETY: passes a number and no memory. 3 is SECBIT_NOROOT and its lock bit.
         unsafe { libc::prctl(libc::PR_SET_SECUREBITS, 3, 0, 0, 0) };
         setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
         // Set this limit after the namespace is entered, because opening its socket may need a

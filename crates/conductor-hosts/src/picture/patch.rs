@@ -52,7 +52,7 @@ pub struct PatchPicture {
 
 /// Space around the patch.
 const MARGIN: f64 = 20.0;
-/// Most boxes or values that are drawn inside one box.
+/// Maximum number of boxes or values that are drawn inside one box.
 const MOST_INSIDE: usize = 500;
 
 const GREY: Color = Color::rgb(0x6e6e6e);

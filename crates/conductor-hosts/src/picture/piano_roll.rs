@@ -31,8 +31,9 @@ pub struct ClipDrawing {
 
 /// Draws a MIDI clip of a document, 320 to 4096 pixels wide.
 ///
-/// # Errors The path is not of a clip, the clip does not exist, it is an audio clip, or the width
-/// is out of range.
+/// # Errors
+/// The path is not of a clip, the clip does not exist, it is an audio clip, or the width is out of
+/// range.
 pub fn draw_clip(document: &Document, path: PathId, width: u32) -> Result<ClipDrawing, LiveError> {
     let notes = document.all_notes(path)?;
     let track = path.track().and_then(|n| document.track_state(PathId::Track(n)).ok());
@@ -42,7 +43,8 @@ pub fn draw_clip(document: &Document, path: PathId, width: u32) -> Result<ClipDr
 
 /// Draws notes as a piano roll, 320 to 4096 pixels wide. `signature` is numerator and denominator.
 ///
-/// # Errors The width is out of range.
+/// # Errors
+/// The width is out of range.
 pub fn draw(
     clip: &ClipInfo,
     track: &str,

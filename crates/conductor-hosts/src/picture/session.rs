@@ -19,7 +19,7 @@ const MIXER: f64 = 74.0;
 const SCENES: f64 = 120.0;
 const MARGIN: f64 = 12.0;
 const GAP: f64 = 4.0;
-/// Least width of a column, so that it can show a name.
+/// Minimum width of a column, so that it can show a name.
 const NARROWEST: f64 = 88.0;
 const WIDEST: f64 = 200.0;
 

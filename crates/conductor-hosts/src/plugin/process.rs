@@ -104,13 +104,14 @@ pub struct Process {
     group: ProcessGroup,
 }
 
-/// Most bytes of console output that one call may write to the log.
+/// Limit of bytes of console output that one call may write to the log.
 const LOG_BYTES: usize = 8 * 1024;
-/// Most requests of a plugin that are answered at the same time. Others wait in order.
+/// Maximum number of a plugin's requests that are answered at the same time. Further requests wait
+/// in order.
 const UNDER_WAY: usize = 32;
-/// Most bytes of waiting requests. This is more than the plugin's heap can contain.
+/// Limit of bytes of waiting requests. It is larger than the plugin's heap.
 const WAITING_BYTES: usize = 64 << 20;
-/// Most bytes of unread answers. Above this limit, no further request is answered.
+/// Limit of bytes of unread answers. Above this limit, no further request is answered.
 const UNREAD_BYTES: usize = 8 << 20;
 
 impl Process {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::Mutex;
 
-/// Most calls that may wait while one runs.
+/// Maximum number of calls that wait while one runs.
 pub const QUEUE: usize = 64;
 
 /// Checks that the declarations of a file are those that a person enabled. Returns the reason if

@@ -84,7 +84,8 @@ pub fn allow_processor_seconds(used: u64, more: u64) -> io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn close_others() {
-    // SAFETY: closes descriptors by number. This process has not opened any descriptor yet.
+    // SAFETY: closes descriptors by number. This process has not opened a descriptor that it uses
+    // later.
     unsafe {
         libc::close_range(3, libc::c_uint::MAX, 0);
     }

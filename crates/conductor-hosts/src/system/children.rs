@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use tokio::process::{Child, Command};
 
-/// No core files, few descriptors, and no file larger than a gigabyte.
+/// Limits of a started program: no core files, few descriptors, and no file larger than a gigabyte.
 const LIMITS: &[(Resource, u64)] = &[(Resource::Core, 0), (Resource::Nofile, 256), (Resource::Fsize, 1 << 30)];
 
 /// The process group that a child leads.
@@ -89,8 +89,8 @@ mod linux {
     };
     use std::io;
 
-    /// Most scans for marked processes. Each scan finds the processes that were started during the
-    /// previous scan.
+    /// Maximum number of scans for marked processes. Each scan finds the processes that were
+    /// started during the previous scan.
     const SCANS: usize = 64;
 
     /// A random number that marks a program and all its descendants. It is stored as the limit of

@@ -5,10 +5,10 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// The limit is not raised further: this is enough for a studio, and some programs loop over all
-/// descriptors up to their limit.
+/// The limit is raised to at most this value. It is enough for a studio, and some programs loop
+/// over all descriptors up to their limit.
 const MOST: u64 = 65_536;
-/// Least limit that the daemon needs. An idle daemon has about 30 open files.
+/// The lowest limit with which the daemon works. An idle daemon has about 30 open files.
 const FEWEST: u64 = 64;
 /// Pause after an accept failed because no descriptors were left. New connections wait in the
 /// kernel's queue.
@@ -16,8 +16,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 static AT_START: OnceLock<Rlimit> = OnceLock::new();
 
-/// The limit that this process was started with. It must be called for the first time before the
-/// limit is raised. Child processes get this limit, because programs that use `select` fail with
+/// The limit that this process was started with. This function must be called once before the limit
+/// is raised. Child processes get this limit, because programs that use `select` fail with
 /// descriptors above 1024.
 pub fn at_start() -> Rlimit {
     *AT_START.get_or_init(|| getrlimit(Resource::Nofile))

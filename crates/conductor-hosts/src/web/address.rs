@@ -19,7 +19,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_loopback()
         || address.is_link_local()
         || address.is_documentation()
-        // Provider networks, protocol assignments, 6to4 relays, benchmarks, multicast, reserved.
+        // These are provider networks, protocol assignments, 6to4 relays, benchmarks, multicast and
+        // reserved ranges.
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
         || (a == 192 && b == 88 && c == 99)

@@ -291,8 +291,8 @@ pub enum SecretsCommand {
         /// never sent
         #[arg(long = "host", value_name = "HOST")]
         hosts: Vec<String>,
-        /// Create the key file; use it with [secrets] key = "file". Anyone who can read your files
-        /// can then read your secrets
+        /// Create the key file that [secrets] key = "file" uses. Anyone who can read your files can
+        /// then read your secrets
         #[arg(long)]
         allow_key_file: bool,
     },

@@ -36,14 +36,14 @@ pub use lines::Tail;
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
-/// How often to poll a file system that reports no changes.
+/// The interval at which a file system without change notifications is polled.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum AuditCommand {
     /// Show records, oldest first.
     List(ListArgs),
-    /// Show the last records, and with --follow new ones as they are written.
+    /// Show the last records; with --follow, also show new records as they are written.
     Tail(TailArgs),
     /// Check that no record was changed, removed or added.
     ///
@@ -85,8 +85,8 @@ pub struct ListArgs {
     /// Name of a principal, or a prefix that ends in *.
     #[arg(long)]
     pub principal: Option<String>,
-    /// ok, error, rejected, denied, timeout, circuit_open, rate_limited, invalid, pending or
-    /// cancelled.
+    /// Result of the call: ok, error, rejected, denied, timeout, circuit_open, rate_limited,
+    /// invalid, pending or cancelled.
     #[arg(long)]
     pub result: Option<AuditResult>,
     /// A day or UTC time, such as 2026-01-02 or 2026-01-02T03:04:05Z.
@@ -115,7 +115,7 @@ pub struct VerifyArgs {
     /// Compare with a second copy: a folder of segments, or a jsonl export.
     #[arg(long, value_name = "PATH")]
     pub against: Option<PathBuf>,
-    /// The same as audit accept-rollback, after the report.
+    /// After the report, do the same as audit accept-rollback.
     #[arg(long)]
     pub accept: bool,
 }

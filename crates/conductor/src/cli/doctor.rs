@@ -146,7 +146,7 @@ fn daemon(home: &Home) -> Vec<Finding> {
     findings
 }
 
-/// The parts of the configuration that are not in force until a person accepts them.
+/// Reports the parts of the configuration that are not in force until a person accepts them.
 fn waiting(config: &Value) -> Option<Finding> {
     let cure = "check the changes and accept them with `conductor config accept`";
     if let Some(why) = config["closed"].as_str() {

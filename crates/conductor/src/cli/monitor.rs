@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// Least time between two redraws.
+/// Minimum time between two redraws.
 const REDRAW_US: u64 = 50_000;
 /// The screen is redrawn after this time even without a new record, because devices and counters
 /// may have changed.

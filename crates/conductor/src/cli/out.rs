@@ -1,5 +1,4 @@
-//! Writes results and errors to stdout and stderr. No other module of the command line writes to
-//! them.
+//! Writes the results of commands to stdout and their errors to stderr.
 //!
 //! Names of modes, tracks and files are untrusted, so every line is escaped here. Therefore no name
 //! can move the cursor or hide text. Escaped JSON is still valid JSON.

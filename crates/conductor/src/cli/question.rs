@@ -20,7 +20,7 @@ pub const TOO_QUICK: &str = "you answered before you could read this; y or n: ";
 /// of a value starts with the mark.
 const LABEL: usize = 10;
 const MARK: &str = "| ";
-/// On narrower terminals a label has its own line.
+/// On terminals with fewer columns, a label has its own line.
 const NARROW: usize = 32;
 /// Longest line. Longer lines are hard to read, and would wrap when the window becomes narrower.
 const WIDEST: usize = 100;

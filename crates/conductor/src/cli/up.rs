@@ -158,7 +158,7 @@ fn command_name(environment: &Environment) -> String {
     let here = std::env::current_dir().and_then(|it| it.canonicalize()).ok();
     let near = here.and_then(|here| own.strip_prefix(here).ok().map(|it| it.to_path_buf()));
     let path = match near {
-        // A shell would search a name without a folder in the search path, so add the folder.
+        // A shell looks for a name without a folder only in the search path, so add the folder.
         Some(near) if near.components().count() == 1 => std::path::Path::new(".").join(near),
         Some(near) => near,
         None => own,

@@ -254,7 +254,7 @@ fn clipped(text: &str, room: f64, size: f64) -> String {
     out
 }
 
-/// Most lines that are drawn of one text.
+/// Maximum number of lines that are drawn of one text.
 const MOST_LINES: usize = 200;
 
 fn wrap(text: &str, room: f64, size: f64) -> Vec<String> {
