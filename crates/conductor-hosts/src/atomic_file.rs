@@ -75,8 +75,8 @@ mod tests {
             assert_eq!(result.is_ok(), stop.is_none(), "{stop:?}");
             let renamed = matches!(stop, None | Some(Step::SyncFolder));
             let wanted: &[u8] = if renamed { b"new and longer bytes" } else { b"old bytes" };
-            assert_eq!(now, wanted, "{stop:?}: only the sync of the folder comes after the rename");
-            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{stop:?}: no leftovers");
+            assert_eq!(now, wanted, "{stop:?}: only the folder sync runs after the rename");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{stop:?}: no temporary file is left");
         }
     }
 

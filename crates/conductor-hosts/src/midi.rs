@@ -220,7 +220,7 @@ pub enum SendError {
     /// The server's own buffers are smaller than this message.
     #[error("the server accepts messages of at most {max} bytes")]
     TooLong { max: usize },
-    #[error("the port is gone")]
+    #[error("the port is no longer connected")]
     Offline,
 }
 

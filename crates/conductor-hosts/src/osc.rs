@@ -470,7 +470,7 @@ mod tests {
         dump.kill().unwrap();
         dump.wait().unwrap();
         reader.join().unwrap();
-        let line = line.expect("oscdump heard it");
+        let line = line.expect("oscdump printed the message");
         assert!(line.contains("/c is 1 \"x\""), "{line}");
     }
 

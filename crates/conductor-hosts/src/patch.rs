@@ -204,9 +204,9 @@ pub struct Open {
     since: u64,
     /// The registry's count when the patch was last opened, created or edited.
     used: AtomicU64,
-    /// The file of the patch. While this is locked, no other lock is taken.
+    /// The file of the patch. While this is locked, no other lock is acquired.
     place: Mutex<Option<Place>>,
-    /// The reach of the patch in its program. While this is locked, no other lock is taken.
+    /// The reach of the patch in its program. While this is locked, no other lock is acquired.
     running: Mutex<Arc<Running>>,
     state: Mutex<State>,
 }

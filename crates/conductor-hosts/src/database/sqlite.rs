@@ -348,7 +348,7 @@ mod tests {
         for sql in attacks.iter().filter(|it| naive(it)) {
             let _ = connection.execute_batch(sql);
         }
-        assert!(query(&database, "SELECT count(*) FROM songs").is_err(), "the naive version dropped the table");
+        assert!(query(&database, "SELECT count(*) FROM songs").is_err(), "the naive version has dropped the table");
     }
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
         let cancelled = bounds(600_000);
         cancelled.cancel.cancel();
         assert!(matches!(database.query(endless, &[], 10, &cancelled), Err(DatabaseError::Late)));
-        assert_eq!(query(&database, "SELECT 1").unwrap(), [[json!(1)]], "the next one works");
+        assert_eq!(query(&database, "SELECT 1").unwrap(), [[json!(1)]], "the next statement works");
     }
 
     /// Statements that used all processor time or memory with a single read, and similar ones.
@@ -398,7 +398,7 @@ mod tests {
         assert!(matches!(answer, Err(DatabaseError::Late)), "{answer:?}");
         let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert_eq!(left, ["songs.db"], "no temporary file");
-        assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "the next one works");
+        assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "the next statement works");
     }
 
     #[test]
@@ -407,7 +407,7 @@ mod tests {
         let change = |sql: &str, most| database.execute(sql, &[], most, &bounds(10_000));
         let large = change("DELETE FROM songs", 2);
         assert!(matches!(large, Err(DatabaseError::TooMany { found: 3, most: 2 })), "{large:?}");
-        assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "taken back");
+        assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "rolled back");
         for sql in [
             "COMMIT",
             "SAVEPOINT s",

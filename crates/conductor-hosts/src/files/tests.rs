@@ -76,14 +76,14 @@ fn no_path_leaves_a_root() {
     }
     assert!(matches!(stage.read("a\0.txt"), Err(FileError::BadPath { .. })));
     assert!(stage.write("dangling", "owned").is_err());
-    assert!(!stage.at("outside/new").exists(), "a dangling link creates nothing outside");
+    assert!(!stage.at("outside/new").exists(), "writing through a dangling link creates nothing outside");
     assert_eq!(std::fs::read_to_string(stage.at("outside/secret")).unwrap(), "content of outside/secret");
     // A link to a target inside the root is allowed.
     assert_eq!(stage.read("within").unwrap(), "content of studio/a.txt");
 
     // Negative control: the naive version follows the same paths out of the root.
     let out = escapes.iter().filter(|path| naive_read(&root, path).is_some()).count();
-    assert!(out >= 5, "the naive version lets {out} of {} out", escapes.len());
+    assert!(out >= 5, "the naive version follows only {out} of {} paths out of the root", escapes.len());
 }
 
 /// A thread replaces a folder by a link out of the root, as fast as it can. No read may return
@@ -129,7 +129,7 @@ fn a_link_swapped_in_while_we_look_leads_nowhere() {
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(ours, 0);
-    assert!(theirs > 0, "the race is real: the naive version loses it");
+    assert!(theirs > 0, "the naive version has read from outside the root");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn lists_go_on_behind_their_cursor() {
             break;
         }
     }
-    assert_eq!(names.len(), 1005 + 3, "every name once");
+    assert_eq!(names.len(), 1005 + 3, "every name is listed once");
     assert_eq!((names[0].as_str(), names.last().unwrap().as_str()), ("a.txt", "z"));
     assert!(names.windows(2).all(|pair| Path::new(&pair[0]) < Path::new(&pair[1])));
 }

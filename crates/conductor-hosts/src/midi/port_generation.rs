@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(scan(&mut generations, &["old"]), [0]);
         generations.announce("new".into());
         assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0]);
-        assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0], "a scan changes nothing");
+        assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0], "a scan without announcements changes nothing");
         generations.announce("new".into());
         generations.announce("old".into());
         assert_eq!(scan(&mut generations, &["old", "new"]), [1, 1]);

@@ -31,7 +31,7 @@ fn golden(name: &str, document: &Document, options: &Options) {
         std::fs::write(&path, &svg).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(svg == expected, "{name}.svg differs; look at it, then bless it");
+    assert!(svg == expected, "{name}.svg differs; check it, then rewrite it with CONDUCTOR_BLESS=1");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn with_no_room_a_release_waits_in_its_slot_and_keeps_presses_of_its_key_out() {
     let rest = bodies(drain(&mut receiver));
     assert_eq!(rest, vec![on(1), on(2), on(3), on(4), on(5), off(0), off(1), off(2), cc(123, 0)]);
     source.push(on(2));
-    assert_eq!(bodies(drain(&mut receiver)), vec![on(2)], "the key is free again");
+    assert_eq!(bodies(drain(&mut receiver)), vec![on(2)], "the slot of the key is empty again");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_value_pushed_after_the_slot_was_taken_comes_after_it() {
     source.push(cc(7, 30));
     let controllers: Vec<Body> =
         bodies(drain(&mut receiver)).into_iter().filter(|it| matches!(it, Body::Cc { .. })).collect();
-    assert_eq!(controllers, vec![cc(7, 10), cc(7, 20), cc(7, 30)], "slot, ring, slot");
+    assert_eq!(controllers, vec![cc(7, 10), cc(7, 20), cc(7, 30)], "delivered from the slot, the ring and the slot");
     assert_eq!(receiver.counts().merged, 2);
 }
 
@@ -176,10 +176,10 @@ fn above_the_rate_the_rule_of_the_last_quarter_holds() {
     assert_eq!(receiver.counts(), Counts { taken: 11, merged: 1, dropped: 1, rate_limited: 2, ..Counts::default() });
     assert_eq!(drain(&mut receiver).len(), 12);
     sender.push(Micros(100_000), Taint::Clean, on(12));
-    assert_eq!(bodies(drain(&mut receiver)), vec![on(12)], "a tenth of a second later one more may pass");
+    assert_eq!(bodies(drain(&mut receiver)), vec![on(12)], "a tenth of a second later one more event may pass");
     receiver.set_max_events_per_sec(1_000_000);
     (0..50).for_each(|note| sender.push(Micros(1_100_000), Taint::Clean, on(note)));
-    assert_eq!(drain(&mut receiver).len(), 48, "the ring of 64 keeps its last quarter");
+    assert_eq!(drain(&mut receiver).len(), 48, "the last quarter of the 64 entries is reserved");
 }
 
 #[test]
@@ -434,7 +434,7 @@ proptest! {
         let counts = receiver.counts();
         let seen = counts.taken + counts.merged + counts.held_releases + counts.dropped;
         prop_assert_eq!(seen, sent.len() as u64, "every event is counted once");
-        prop_assert!(receiver.staged.capacity() == place::COUNT, "the engine's list never grows");
+        prop_assert!(receiver.staged.capacity() == place::COUNT, "the engine's list is never reallocated");
     }
 }
 

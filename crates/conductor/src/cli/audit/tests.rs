@@ -207,7 +207,7 @@ fn a_rewrite_of_everything_is_found_by_the_copy() {
     let cut = ApprovalQueue::new(&["a"; 2]);
     let export = cut.home.path().join("out.jsonl");
     assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 0);
-    assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 1, "an export replaces nothing");
+    assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 1, "an export does not overwrite a file");
     assert_eq!(cut.run(&format!("verify --against {}", export.display())).0, 0);
     std::fs::remove_file(Layout::of(cut.home.path()).checkpoints()).expect("removed");
     cut.edit(|bytes| {
@@ -226,7 +226,7 @@ fn accepting_needs_a_person_and_makes_the_log_usable_again() {
     desk.edit(|bytes| bytes[400] ^= 1);
     let person = desk.person.take();
     assert_eq!(desk.run("verify --accept").0, 2);
-    assert_eq!(desk.run("verify").0, 10, "nothing was done");
+    assert_eq!(desk.run("verify").0, 10, "nothing was accepted");
     desk.person = person;
     let (code, text) = desk.run("verify --accept");
     assert_eq!(code, 0, "{text}");
@@ -298,7 +298,7 @@ fn export_formats() {
     let whole: String = (1..=Layout::of(desk.home.path()).segments(&Disk).expect("readable").len())
         .map(|n| std::fs::read_to_string(Layout::of(desk.home.path()).segment(n as u32)).expect("readable"))
         .collect();
-    assert_eq!(jsonl, whole, "byte for byte");
+    assert_eq!(jsonl, whole, "the export equals the log byte for byte");
     let (_, json) = desk.run("export --format json");
     let records: Vec<Value> = serde_json::from_str(&json).expect("an array");
     assert_eq!(records.len(), jsonl.lines().count());
