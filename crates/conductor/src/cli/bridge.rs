@@ -47,12 +47,12 @@ pub fn run(command: &BridgeCommand, home: &Home, environment: &Environment, out:
 }
 
 const LIVE_NEXT: &str = "\
-In Live: Settings > Link, Tempo & MIDI > Control Surface > Conductor (restart Live if it is not listed).
-Then `conductor doctor` reports whether it is found.";
+In Live, choose Settings > Link, Tempo & MIDI > Control Surface > Conductor (restart Live if it is not listed).
+Then run `conductor doctor`, which reports whether the script was found.";
 const MAX_NEXT: &str = "\
-Open it in Max and keep it open. In config.toml: [patch.max] enabled = true
-It was tested against a fake Max only: please report any problem.";
-const PD_NEXT: &str = "Open it in your Pd and keep it open. In config.toml: [patch.pd] mode = \"attach\"";
+Open this patch in Max and keep it open. Set [patch.max] enabled = true in config.toml.
+This bridge was tested only with a simulated Max: please report any problem.";
+const PD_NEXT: &str = "Open this patch in your Pd and keep it open. Set [patch.pd] mode = \"attach\" in config.toml.";
 
 /// The folder in which Live searches for scripts. It exists after the first start of Live.
 fn remote_scripts(environment: &Environment) -> Option<PathBuf> {
