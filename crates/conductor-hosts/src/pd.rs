@@ -41,7 +41,8 @@ use tcl::Word;
 /// Time limits of one call, and of reading a whole patch.
 const CALL_US: u64 = 5_000_000;
 const READ_US: u64 = 30_000_000;
-/// A patch that changed itself is read back when it has been quiet for this time.
+/// A patch is read back when this time has passed since its last edit, to detect changes that the
+/// patch made itself.
 const QUIET_US: u64 = 500_000;
 /// The largest patch for a running Pd. A larger patch could exceed the time limit of a call: the
 /// load time grows with the square of the number of boxes (0.7 s for 20 000, 5 s for 50 000).
@@ -608,8 +609,8 @@ fn silent(why: Silence, root: &mut Root) -> ToolError {
     }
 }
 
-/// The keeper thread restarts Pd when it ends, and reads back patches that changed themselves. The
-/// thread ends when the host is dropped.
+/// The keeper thread restarts Pd when it ends, and reads a patch back some time after its last
+/// edit. The thread ends when the host is dropped.
 fn keep(shared: &Weak<Shared>, notes: &Receiver<Note>, again: &Sender<Note>) {
     let mut quiet: BTreeMap<String, Micros> = BTreeMap::new();
     let mut revive: Option<Micros> = None;

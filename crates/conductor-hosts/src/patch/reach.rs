@@ -1,5 +1,6 @@
 //! Decides whether a change of a running patch is allowed. A patch has a *reach* if it contains
-//! boxes with access to files, programs or the network. A person must approve the reach.
+//! boxes with access to something outside it, such as files, programs, the network or MIDI. A
+//! person must approve the reach.
 //!
 //! Only patches in Pure Data and Max are checked, because nothing in a document is executed. The
 //! same code runs before a person is asked, and again under the locks right before the program
