@@ -186,7 +186,7 @@ fn expected(given: Option<&str>, found: Option<Digest>, path: &str) -> Result<()
     if given == found {
         return Ok(());
     }
-    Err(ToolError::new(Code::StaleReference, format!("{path} is not what was expected: its hash is {found}"))
+    Err(ToolError::new(Code::StaleReference, format!("{path} does not have the expected content: its hash is {found}"))
         .hint("Nothing was changed. Read the file again, and use the hash it has now; \"absent\" means that nothing is there.")
         .subject(Subject::Other(path.to_owned())))
 }

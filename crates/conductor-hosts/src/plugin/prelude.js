@@ -1,11 +1,11 @@
-// The global objects of a plugin. Evaluated before its file, in the same sandbox. Plugin code that changes them harms only itself,
-// because the daemon checks every request. `host` holds the functions that are not JavaScript.
+// The global objects of a plugin. This file is evaluated before the plugin's file, in the same sandbox. Plugin code that changes these
+// objects harms only itself, because the daemon checks every request. `host` contains the functions that are not written in JavaScript.
 (function (host, fileName) {
   "use strict";
 
   // ---- no code from text ---------------------------------------------------------------------------------------------------------------
 
-  const refuse = function () { throw new TypeError("plugins cannot make code from text"); };
+  const refuse = function () { throw new TypeError("plugins cannot create code from text"); };
   for (const kind of [function () {}, async function () {}, function* () {}, async function* () {}]) {
     Object.defineProperty(Object.getPrototypeOf(kind), "constructor", { value: refuse, writable: false, configurable: false });
   }
@@ -49,7 +49,7 @@
     return over ? { threw: thrown(error), over: "memory" } : { threw: thrown(error) };
   };
 
-  // The result is sent when the job queue is empty, so that a loop left running counts as time of the call that started it.
+  // The result is sent when the job queue is empty. If a call leaves a loop running, the time of the loop is therefore charged to that call.
   const settle = (message) => { if (settled === null) settled = message; };
 
   const begin = (work, told) => {
@@ -253,7 +253,7 @@
 
   // ---- secrets, network, files ---------------------------------------------------------------------------------------------------------
 
-  // A handle never contains the value: the daemon inserts the value into a header when it sends the request.
+  // A handle never contains the secret value: the daemon inserts the value into a header when it sends the request.
   class Secret {
     #name;
     constructor(name) { this.#name = name; Object.freeze(this); }

@@ -223,7 +223,7 @@ fn a_rollback_of_the_whole_home_is_found_by_the_keychain() {
     work(&studio);
     studio.stop();
     let sound = verify(&studio, &bus);
-    assert!(sound.0 == 0 && sound.1.contains("remembered by state/audit.last and the OS keychain"), "{}", sound.1);
+    assert!(sound.0 == 0 && sound.1.contains("stored in state/audit.last and the OS keychain"), "{}", sound.1);
     put_back(studio.home(), kept.path(), &["audit", "state", "secrets"]);
     refused_until_accepted(&mut studio, (11, "TRUNCATED"), &bus);
 
@@ -251,8 +251,8 @@ fn a_rollback_of_everything_is_not_found_and_the_verdict_says_so() {
     put_back(studio.home(), kept.path(), &["audit", "state"]);
     let (code, said) = verify(&studio, &[]);
     assert_eq!(code, 0, "{said}");
-    let limit = "remembered by state/audit.last";
-    assert!(said.contains(limit) && said.contains("together is not found"), "{said}");
+    let limit = "stored in state/audit.last";
+    assert!(said.contains(limit) && said.contains("together cannot be detected"), "{said}");
 }
 
 #[test]
@@ -488,10 +488,10 @@ fn refused_and_ended_plans_leave_nothing_and_applied_ones_can_be_undone_after_a_
     let mut command = Command::new(BINARY);
     command.env("CONDUCTOR_HOME", studio.home()).args(["plans", "undo", ids[0]]);
     let mut undo = conductor_testkit::terminal::Terminal::start(command);
-    undo.until("Undo it like this? [y/N]");
+    undo.until("Apply this change to undo the plan? [y/N]");
     loop {
         undo.type_in("y\n");
-        if undo.until_any(&["undone", "quicker than reading; y or n: "]).ends_with("undone") {
+        if undo.until_any(&["undone", "before you could read this; y or n: "]).ends_with("undone") {
             break;
         }
     }

@@ -178,9 +178,9 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
         ("spawn", tested.as_str(), "ok", "Pd 0.53.1, the version Conductor is tested with"),
         ("off", &tested, "ok", "mode is off"),
         ("spawn", &near, "note", "Pd 0.56-2; expected to work, tested with 0.53.1"),
-        ("spawn", &old, "bad", "Pd 0.47.1, which Conductor cannot drive"),
-        ("off", &old, "note", "cannot drive"),
-        ("spawn", &dumb, "bad", "tells no version of Pd"),
+        ("spawn", &old, "bad", "Pd 0.47.1, which Conductor does not support"),
+        ("off", &old, "note", "does not support"),
+        ("spawn", &dumb, "bad", "reports no version of Pd"),
         ("spawn", "no-such-pd", "bad", "no-such-pd was not found"),
         ("off", "no-such-pd", "note", "patch files can still be edited"),
     ] {
@@ -188,7 +188,7 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
         assert_eq!(line["grade"], grade, "{mode} {command}: {line}");
         assert!(line["detail"].as_str().unwrap().contains(word), "{mode} {command}: {line}");
         let cured = line["cure"].as_str().is_some_and(|it| it.contains("[patch.pd]"));
-        let needs = ["not found", "cannot drive", "no version"]
+        let needs = ["not found", "does not support", "no version"]
             .iter()
             .any(|it| word.contains(it) || line["detail"].as_str().unwrap().contains(it));
         assert_eq!(cured, needs, "{line}");

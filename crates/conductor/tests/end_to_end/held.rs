@@ -347,7 +347,7 @@ fn a_person_accepts_and_only_a_person() {
     let mut said = String::new();
     while !said.contains("changed while") {
         terminal.type_in("y\n");
-        said = terminal.until_any(&["changed while", "quicker than reading; y or n: "]);
+        said = terminal.until_any(&["changed while", "before you could read this; y or n: "]);
     }
     drop(terminal);
     rig.nothing_widened("changed under the question");
@@ -436,7 +436,7 @@ fn the_terminal_of_the_daemon_asks() {
     let mut said = String::new();
     while !said.ends_with("accepted") {
         terminal.type_in("y\n");
-        said = terminal.until_any(&["accepted", "quicker than reading; y or n: "]);
+        said = terminal.until_any(&["accepted", "before you could read this; y or n: "]);
     }
     let record = home.path().join("state/accepted.jsonl");
     until("it is kept", || std::fs::read_to_string(&record).unwrap().contains("601").then_some(()));

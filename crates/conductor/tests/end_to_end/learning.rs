@@ -109,7 +109,7 @@ fn learning_at_a_terminal_ends_with_the_command() {
     let mut command = studio.command();
     command.arg("learn");
     let mut terminal = Terminal::start(command);
-    terminal.until("Enter ends it");
+    terminal.until("press Enter");
     assert!(is_learning(&studio));
     drop(terminal);
     until("it ended", || (!is_learning(&studio)).then_some(()));

@@ -167,7 +167,7 @@ impl Studio {
         let mut shown = terminal.until_any(&["[y/N]", "nothing to accept"]);
         while !shown.contains("accepted:") && !shown.contains("nothing to accept") {
             terminal.type_in("y\n");
-            shown.push_str(&terminal.until_any(&["accepted:", "quicker than reading; y or n: "]));
+            shown.push_str(&terminal.until_any(&["accepted:", "before you could read this; y or n: "]));
         }
         terminal.end();
         shown

@@ -30,7 +30,7 @@ fn sysex(byte: u8) -> Value {
 pub fn say_yes(terminal: &mut Terminal, done: &str) {
     loop {
         terminal.type_in("y\n");
-        if terminal.until_any(&[done, "quicker than reading; y or n: "]).ends_with(done) {
+        if terminal.until_any(&[done, "before you could read this; y or n: "]).ends_with(done) {
             return;
         }
     }
@@ -62,7 +62,7 @@ fn the_daemon_on_a_terminal_asks_there() {
     assert!(shown.contains("| synth\\u{1b}[2J\\u{202e}"), "what deceives is written out: {shown}");
     assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
     terminal.type_in("maybe\n");
-    terminal.until("y or n, please: ");
+    terminal.until("type y or n: ");
     terminal.type_in("n\n");
     terminal.until("denied");
     let refused = script.answer();
@@ -87,7 +87,7 @@ fn the_daemon_on_a_terminal_asks_there() {
     let open = asking.ask("approvals.list", json!({})).unwrap();
     let short = open["approvals"][0]["short"].as_str().unwrap();
     assert_eq!(at_a_terminal(conductor(home.path(), &["approvals", "deny", short])).0, Some(0));
-    terminal.until(&format!("{short} is decided"));
+    terminal.until(&format!("{short} was answered elsewhere or has expired"));
     assert_eq!(script.answer()["error"]["data"]["code"], "DENIED");
 
     let log = std::fs::read_to_string(home.path().join("audit.log")).unwrap();
@@ -103,8 +103,8 @@ fn monitor_keeps_a_picture_of_devices_events_latency_and_drops() {
     let absent = "[[devices]]\nalias = \"keys\"\nmatchers = [{ type = \"ExactName\", pattern = \"Nobody\" }]\n";
     let mut studio = Studio::start(&format!("{DEVICES}{absent}{mapping}"));
     let mut terminal = Terminal::start(conductor(studio.home(), &["monitor"]));
-    let first = terminal.until("Ctrl-C ends this");
-    assert!(first.contains("mode Default, 0 events heard, 0 dropped, 0 actions, 0 failed"), "{first}");
+    let first = terminal.until("Press Ctrl-C to stop");
+    assert!(first.contains("mode Default, 0 events received, 0 dropped, 0 actions, 0 failed"), "{first}");
     assert!(first.contains("pads         connected") && first.contains("keys         absent"), "{first}");
     let mut hand = studio.hand();
     hand.play(&[0x90, 36, 100]);
@@ -308,7 +308,7 @@ fn plans_are_listed_applied_undone_and_rejected_at_a_terminal() {
     assert!(after.contains("# The first comment stays.") && after.contains("Mix"), "{after}");
 
     let mut undo = Terminal::start(conductor(studio.home(), &["plans", "undo", &first]));
-    undo.until("Undo it like this? [y/N]");
+    undo.until("Apply this change to undo the plan? [y/N]");
     say_yes(&mut undo, "undone");
     assert!(undo.end().0.success());
     assert_eq!(std::fs::read_to_string(studio.config_file()).unwrap(), before);

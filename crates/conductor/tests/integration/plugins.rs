@@ -250,7 +250,7 @@ async fn files_of_both_kinds_are_read_and_faults_have_their_line() {
     assert!(fault("const fs = require('fs')").await.contains("require(\"fs\"): plugins can require"));
     assert!(fault("import cp from 'child_process'").await.contains("child_process"));
     assert!(fault("export const a = 1").await.contains("exports no plugin"));
-    assert!(fault("await new Promise(() => {})").await.contains("never comes"));
+    assert!(fault("await new Promise(() => {})").await.contains("never happens"));
     assert!(fault("for (;;) {}").await.contains("x.js:1:1: stopped after 200 ms"));
     let thrown = runner(&plugin(&[("bad", "\nthrow Object.assign(new Error('no'), { code: 'NOT_FOUND' })")]), TIGHT)
         .call("x.bad", &json!({}))
