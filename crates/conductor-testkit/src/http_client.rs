@@ -63,8 +63,8 @@ impl Answer {
 /// Sends raw bytes and reads until the connection is closed.
 pub async fn send(address: SocketAddr, request: &[u8]) -> Answer {
     let exchange = async {
-        let mut stream = TcpStream::connect(address).await.expect("the door is open");
-        stream.write_all(request).await.expect("the door reads");
+        let mut stream = TcpStream::connect(address).await.expect("the server accepts connections");
+        stream.write_all(request).await.expect("the server reads");
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes).await;
         bytes

@@ -35,8 +35,8 @@ impl LineClient {
 
     pub async fn bytes(&mut self, bytes: &[u8]) {
         if let Some(write) = &mut self.write {
-            write.write_all(bytes).await.expect("the door takes bytes");
-            write.flush().await.expect("the door takes bytes");
+            write.write_all(bytes).await.expect("the connection is open");
+            write.flush().await.expect("the connection is open");
         }
     }
 
@@ -64,7 +64,7 @@ impl LineClient {
     }
 
     pub async fn next(&mut self) -> Value {
-        let line = self.next_line().await.expect("the door is open");
+        let line = self.next_line().await.expect("the connection is open");
         serde_json::from_str(&line).expect("a line of JSON")
     }
 

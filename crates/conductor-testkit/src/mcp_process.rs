@@ -104,7 +104,7 @@ pub fn inspector(node: &Path, arguments: &[&str], home: &Path) -> Output {
 /// Runs the public conformance suite against a server. Returns whether it passed, and its output.
 /// The suite writes its files to `home`.
 pub fn suite(url: &str, home: &Path, arguments: &[&str]) -> (bool, String) {
-    let node = node().expect("asked before");
+    let node = node().expect("the test has checked for Node");
     let out = home.join("out").to_string_lossy().into_owned();
     let script = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
     let ran = run(&node, &[&[script, "server", "--url", url, "-o", &out], arguments].concat(), &[]);

@@ -96,7 +96,7 @@ impl Terminal {
     }
 
     pub fn type_in(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("the terminal takes keys");
+        self.keys.write_all(keys.as_bytes()).expect("the terminal accepts input");
     }
 
     /// Whether the terminal shows typed keys (echo).
