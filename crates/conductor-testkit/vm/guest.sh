@@ -6,7 +6,7 @@ ip link set lo up 2>/dev/null || ifconfig lo up 2>/dev/null
 modprobe -d "$CACHE/root" -a snd-seq snd-seq-midi uinput evdev
 mkdir -p /run/udev
 cp -r "$CACHE/root/lib/udev/rules.d" /run/udev/rules.d
-# udevadm is also the daemon, if it is started under this name.
+# The program udevadm runs as the udev daemon if it is started with this name.
 ln -s "$CACHE/root/bin/udevadm" /run/systemd-udevd
 /run/systemd-udevd --daemon
 export CONDUCTOR_LANES=vm CONDUCTOR_REQUIRE_REAL=1 CONDUCTOR_VM_MODULES="$CACHE/root" RUST_BACKTRACE=0
