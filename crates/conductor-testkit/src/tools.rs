@@ -153,7 +153,7 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
                     .with(Content::Image { mime: "image/png".into(), base64: "AAAA".into() }))
             }
         })
-        .text("Picture", "A picture beside its value. For tests.")
+        .text("Picture", "Returns a picture and a value. For tests.")
     };
     vec![
         simple(ECHO, Tier::ReadOnly),
@@ -179,7 +179,7 @@ pub fn catalog(runs: &Arc<Runs>) -> Catalog {
         uri: uri.into(),
         name: uri.into(),
         title: "A mirror of test.echo".into(),
-        description: "What test.echo gives.".into(),
+        description: "The result of test.echo.".into(),
         mime: "application/json".into(),
         toolset: "daemon".into(),
         tool: ECHO.into(),
@@ -206,7 +206,7 @@ pub fn catalog(runs: &Arc<Runs>) -> Catalog {
             toolset: "daemon".into(),
             arguments: vec![Argument {
                 name: "text",
-                description: "What to say",
+                description: "The text to echo",
                 required: true,
                 complete: Some(Arc::new(|_, _| vec!["hello".into(), "help".into(), "shell".into()])),
                 source: Some(ECHO),
