@@ -206,7 +206,7 @@ pub fn catalog(runs: &Arc<Runs>) -> Catalog {
             toolset: "daemon".into(),
             arguments: vec![Argument {
                 name: "text",
-                description: "The text to echo",
+                description: "What to say",
                 required: true,
                 complete: Some(Arc::new(|_, _| vec!["hello".into(), "help".into(), "shell".into()])),
                 source: Some(ECHO),
