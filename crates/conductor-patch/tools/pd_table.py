@@ -3,12 +3,12 @@
 
 usage: tools/pd_table.py CLASS_NAMES.txt                  (one name per line; `pd` must be on the path)
        tools/pd_table.py --check CLASS_NAMES.txt [TABLE]  compares with the table and writes nothing. Exit code: 0 same, 1 different,
-                                                          3 the table was counted on another version of Pd
+                                                          3 the table was made with another version of Pd
 
-Pd is started with this program as its GUI. Every class is created with several argument lists, and the nubs (drawn inlets and
-outlets) are counted. To find signal outlets, each outlet is connected to a second box: Pd draws a signal cord two pixels wide.
-If the counts do not depend on the arguments, they are written as fixed. Otherwise a rule of RULES must predict every count that
-Pd returned; a class without such a rule is marked `approximate`.
+Pd is started with this script in place of its window process. Every class is created with several argument lists, and the inlets and
+outlets that Pd draws are counted. Each outlet is connected to a second box: Pd draws a signal cord two pixels wide. If the counts of a
+class do not depend on the arguments, they are written as fixed. Otherwise a rule in RULES must predict the counts for every argument
+list. If no rule does, the class is marked `approximate`.
 """
 import difflib
 import os
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-# The nubs of GUI boxes have other tags, so their counts are written by hand.
+# Inlets and outlets of GUI boxes. Pd draws them with other tags, so they are not counted by this script.
 BY_HAND = {
     "bng": (1, 1), "tgl": (1, 1), "nbx": (1, 1), "hsl": (1, 1), "vsl": (1, 1), "hradio": (1, 1), "vradio": (1, 1),
     "vu": (2, 2), "cnv": (0, 0), "floatatom": (1, 1), "symbolatom": (1, 1), "listbox": (1, 1), "msg": (1, 1), "text": (0, 0),
@@ -29,8 +29,7 @@ ALIASES = {
     "sel": "select", "v": "value", "del": "delay", "vd~": "delread4~", "hslider": "hsl", "vslider": "vsl", "my_numbox": "nbx",
     "my_canvas": "cnv", "toggle": "tgl", "rdb": "hradio", "radiobut": "hradio", "radiobutton": "hradio", "hdl": "hradio", "vdl": "vradio",
 }
-# The rules that must predict the nubs that Pd draws. The creation arguments to try are in ARGUMENTS
-# and TRIED.
+# Rules that must predict the number of inlets and outlets from the creation arguments.
 RULES = {
     "trigger": ["outlets arg_count"],
     "pack": ["inlets arg_count"],
@@ -66,10 +65,10 @@ ARGUMENTS = {
     "get": ["tmpl a", "tmpl a b", "tmpl a b c"],
 }
 TRIED = ["", "1", "1 2", "1 2 3", "1 2 3 4"]
-# Classes that open a window, a socket or a process, or load a file. They are not created here.
+# These classes are not created, because they would open a window, a socket or a process.
 SKIP = {"canvas", "pd", "window", "netreceive", "netsend", "pd~", "clone"}
 KNOWN = {"netreceive": (1, 2), "netsend": (1, 2)}
-# The counts of these classes depend on words in the arguments, which are not tried here.
+# Classes whose counts depend on words in the arguments. This script does not try such words.
 BY_WORDS = {"sigmund~", "text sequence"}
 APPROXIMATE = {"netreceive", "clone", "pd~"}
 
@@ -118,14 +117,14 @@ def clear(pd):
 
 
 def probe(pd, name, arguments):
-    """Returns (inlets, outlets, which outlets are signals), or None when Pd cannot create the object."""
+    """Returns (inlets, outlets, which outlets are signals), or None if Pd cannot create the class."""
     clear(pd)
     text = pd.acknowledged(f"{pd.canvas} obj 50 50 {name} {arguments}")
     if "couldn't create" in text:
         return None
     count = lambda side: len(set(re.findall(r"create rectangle[^;]*?-tags \{\{([^}]*?)\}[^;]*\{" + side + r"\}", text)))
     inlets, outlets = count("inlet"), count("outlet")
-    # snapshot~ accepts both kinds of cord.
+    # The second box, whose inlet accepts both kinds of cords.
     pd.acknowledged(f"{pd.canvas} obj 300 300 snapshot~")
     signals = []
     for outlet in range(outlets):
@@ -215,7 +214,7 @@ def main(arguments):
         kept = file.read()
     of = re.search(r"^!version\t(.*)$", kept, re.M)
     if not of or of.group(1) != version:
-        print(f"the table was made with Pd {of and of.group(1)}, but this is Pd {version}")
+        print(f"the table was counted on Pd {of and of.group(1)}, but this is Pd {version}")
         return 3
     difference = list(difflib.unified_diff(kept.splitlines(), counted.splitlines(), table, f"Pd {version}", lineterm="", n=0))
     print("\n".join(difference) or told)

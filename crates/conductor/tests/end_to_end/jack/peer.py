@@ -1,13 +1,14 @@
-"""A MIDI program somebody else wrote (mido on RtMidi), at the other end of a JACK cable, or of an ALSA one where MIDI_API=LINUX_ALSA.
+"""A MIDI program based on third-party libraries (mido on RtMidi), at the other end of a JACK connection, or of an ALSA connection if
+MIDI_API=LINUX_ALSA.
 
-recv NAME SECONDS   prints `ready`, then every message it hears in hexadecimal, one per line, until a note-on 0 with velocity 1 on
-                    channel 16 (the end mark) or the time is over; then `end`.
-send NAME COUNT GAP_US   prints `ready`, waits for a line, sends COUNT pitch bends 0, 1, 2 ... with the gap between them.
-each NAME            prints `ready`, then every message it hears as it hears it, until it is killed.
-hold NAME           prints `ready`, waits for a line, presses note 60 and never lets go.
-sysex NAME          prints `ready`, waits for a line, sends one SysEx of 8192 bytes counting up.
-play NAME           prints `ready`, then sends each message it is given in hexadecimal, one per line.
-relay IN OUT MS     prints `ready`, then sends on what it hears after so many milliseconds, on another channel and with another velocity.
+recv NAME SECONDS   prints `ready`, then every received message in hexadecimal, one per line, until a note-on 0 with velocity 1 on
+                    channel 16 (the end mark) arrives or the time has expired; then prints `end`.
+send NAME COUNT GAP_US   prints `ready`, waits for a line, sends COUNT pitch bends 0, 1, 2 ... with this gap between them.
+each NAME           prints `ready`, then every received message at once, until it is killed.
+hold NAME           prints `ready`, waits for a line, presses note 60 and never releases it.
+sysex NAME          prints `ready`, waits for a line, sends one SysEx of 8192 ascending bytes.
+play NAME           prints `ready`, then sends each message from stdin, one per line in hexadecimal.
+relay IN OUT MS     prints `ready`, then forwards each received message after MS milliseconds, on another channel with another velocity.
 """
 import os
 import sys
