@@ -162,7 +162,7 @@ fn another_key_opens_nothing() {
     on_shelf(home.path(), &Arc::new(Shelf::default())).set("api", VALUE, vec![], false).unwrap();
     let other = on_shelf(home.path(), &Arc::new(Shelf::default()));
     let told = got(&other, "api").unwrap_err();
-    assert!(told.contains("not the one these secrets were sealed with"), "{told}");
+    assert!(told.contains("is not the key of these secrets"), "{told}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ struct Sealed {
 pub enum VaultError {
     #[error("secrets/vault.json cannot be read: {0}")]
     Io(#[from] io::Error),
-    #[error("secrets/vault.json is not what was written: {0}")]
+    #[error("secrets/vault.json is damaged: {0}")]
     Form(#[from] serde_json::Error),
     #[error("a value could not be sealed")]
     Seal,
