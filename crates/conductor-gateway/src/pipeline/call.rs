@@ -74,7 +74,7 @@ pub struct Answered {
 pub struct Call {
     pub principal: Principal,
     pub conn: ConnId,
-    /// In either spelling.
+    /// The dotted or the safe form of the tool's name.
     pub tool: String,
     pub arguments: Value,
     pub via: Via,
