@@ -10,20 +10,21 @@ pub use conductor_core::text::cut;
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
 
-/// Faults in one error; a model fixes the first few and calls again.
+/// Most faults in one error: a model fixes the first few and calls again.
 const MAX_VIOLATIONS: usize = 8;
-/// Bytes of a value that a fault shows.
+/// Most bytes of a value that a fault shows.
 const SHOWN_BYTES: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    #[error("{pointer}: $ref {target:?} leaves the document; only references that begin with #/ are followed")]
+    #[error("{pointer}: $ref {target:?} points outside the document; only references that begin with #/ are allowed")]
     RemoteRef { pointer: String, target: String },
     #[error("the schema does not compile: {0}")]
     DoesNotCompile(String),
 }
 
-/// A schema as JSON text. A tree takes ten times the memory, and most schemas are never read.
+/// A schema as JSON text. A parsed tree needs ten times the memory, and most schemas are never
+/// read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema(Arc<str>);
 
@@ -58,7 +59,7 @@ impl std::fmt::Display for Schema {
 #[derive(Debug)]
 pub struct Validator {
     schema: Schema,
-    /// Inner `None`: the schema does not compile, so no value is valid.
+    /// `Some(None)` means that the schema does not compile, so no value is valid.
     compiled: OnceLock<Option<jsonschema::Validator>>,
 }
 
@@ -68,8 +69,8 @@ impl Validator {
         Ok(Self { schema: schema.clone(), compiled: OnceLock::from(Some(compiled)) })
     }
 
-    /// Compiles at the first use, for built-in schemas: compiling all of them would slow down every
-    /// start, and the tests compile them anyway.
+    /// Compiles at the first use. For built-in schemas: compiling all of them would slow down every
+    /// start, and the tests compile them.
     pub fn later(schema: &Schema) -> Self {
         Self { schema: schema.clone(), compiled: OnceLock::new() }
     }
@@ -97,7 +98,7 @@ impl Validator {
                 let shown = cut(&fault.instance().to_string(), SHOWN_BYTES);
                 Violation {
                     path: fault.instance_path().to_string(),
-                    // The message of the crate contains the whole value, which may be a megabyte.
+                    // The crate's message contains the whole value, which may be a megabyte long.
                     message: cut(&fault.masked_with(shown).to_string(), 512),
                 }
             })
@@ -141,7 +142,7 @@ fn find_remote_ref(schema: &Value, pointer: &mut String) -> Option<(String, Stri
     }
 }
 
-/// Keywords at the root for which several model APIs refuse a whole session.
+/// Keywords that make several model APIs refuse a whole session if they are at the root.
 pub const ROOT_COMBINATORS: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else"];
 
 /// The copy of an input schema for clients. Removed constraints are in the tool's description, and

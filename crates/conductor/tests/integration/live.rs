@@ -297,7 +297,10 @@ async fn a_write_over_notes_that_nobody_read_is_told() {
     let stage = Stage::new();
     let mut client = stage.opened().await;
     let told = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": [] })).await;
-    assert!(told["warnings"][0].as_str().is_some_and(|it| it.starts_with("4 notes were removed and only 0")), "{told}");
+    assert!(
+        told["warnings"][0].as_str().is_some_and(|it| it.starts_with("4 notes were removed, but only 0")),
+        "{told}"
+    );
     client.ok("live_undo", json!({})).await;
     let part = json!({ "clipId": BEAT, "notes": [], "window": { "fromBeat": 0, "toBeat": 2 } });
     assert_eq!(client.ok("live_set_notes", part).await.get("warnings"), None, "a window says what it replaces");

@@ -367,7 +367,10 @@ async fn a_hint_names_a_host_that_can_or_says_that_none_can() {
     let mut client = stage.opened().await;
     client.ok("live_set_tempo", dry).await;
     let error = client.refused("live_render_track", render).await;
-    assert!(error["hint"].as_str().is_some_and(|it| it.contains("No host can")), "the sample is not there: {error}");
+    assert!(
+        error["hint"].as_str().is_some_and(|it| it.contains("No host supports")),
+        "the sample is not there: {error}"
+    );
     let unknown = json!({ "trackId": "track:0", "deviceName": "Saturator", "index": 0 });
     let error = client.refused("live_insert_device", unknown).await;
     let hint = error["hint"].as_str().unwrap_or_default().to_owned();
