@@ -348,8 +348,8 @@ fn garbage_over_http() {
             let status = status_of(at, &body(&bytes));
             assert!(status.is_some_and(|it| (400..500).contains(&it)), "{what}: {status:?}");
         }
-        // Bodies that are too long: by their Content-Length, by their actual size, and by a
-        // Content-Length that is never sent.
+        // Bodies that are too long: by their Content-Length, by their actual size, and one whose
+        // announced bytes are never sent.
         assert_eq!(status_of(at, &body(&vec![b'x'; 8 << 20])), Some(413));
         let chunk = [b"100000\r\n".to_vec(), vec![b'x'; 1 << 20], b"\r\n".to_vec()].concat();
         let endless = [head("Transfer-Encoding: chunked\r\n"), chunk.repeat(16)].concat();
