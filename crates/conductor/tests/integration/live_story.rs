@@ -1,8 +1,8 @@
-//! The twelve tools as one story, played on every host of the same Set: a document, a Live behind
-//! AbletonOSC, a Live with our script.
+//! Calls the twelve tools in one sequence, on every host with the same Set: a document, a Live with
+//! AbletonOSC, and a Live with our script.
 //!
-//! What a host can is asserted alike; what it cannot must be refused with a reason, never answered
-//! with something made up.
+//! Supported operations must give the same results on all hosts. Unsupported operations must be
+//! refused with a reason.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::live_running::agreed;
 
 pub const BEAT: &str = "track:0/clipslot:0/clip";
 
-/// A Live behind AbletonOSC, with a way for datagrams that a test can disturb.
+/// A Live with AbletonOSC, and a network path that a test can disturb.
 pub struct OscStage {
     pub live: Running,
     pub way: Lossy,
@@ -27,7 +27,7 @@ pub struct OscStage {
 pub async fn osc_stage(timeout: Duration) -> Result<OscStage, Missing> {
     let live = fakelive::osc()?;
     let way = Lossy::before(live.address()).await.expect("a way");
-    // The answers go back to where the question came from, so any free port will do.
+    // Replies are sent to the source port of the request, so any free port works.
     let osc = wire::Settings { peer: way.address, reply_port: 0, timeout };
     let stage = Stage::with(|settings| settings.osc = osc);
     Ok(OscStage { live, way, stage })
@@ -49,15 +49,15 @@ pub fn script_stage(version: &str) -> Result<(Running, Stage), Missing> {
 struct HostFacts {
     host: &'static str,
     unknown: &'static [&'static str],
-    /// What volume means: a document stores gain, a running Live shows its fader.
+    /// The unit of volume: a document stores gain, a running Live reports its fader position.
     unit: &'static str,
-    /// Entries in the undo list for a rename with a mute.
+    /// Number of undo entries for a rename with a mute.
     rename_steps: u32,
     inserts: Result<(), &'static str>,
     renders: Result<(), &'static str>,
 }
 
-/// A deletion, which a running Live asks a person about.
+/// Deletes an item. In a running Live, a person must approve it.
 async fn delete(stage: &Stage, client: &mut Client, host: &str, tool: &str, arguments: Value) -> Value {
     if host == "document" { client.ok(tool, arguments).await } else { agreed(stage, client, tool, arguments).await }
 }
@@ -164,7 +164,7 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
         Ok(()) => assert_eq!(client.ok("live_render_track", render).await["track"], "Vocals"),
         Err(code) => assert_eq!(client.code("live_render_track", render).await, code),
     }
-    // And back again.
+    // Undo everything.
     let undone = client.ok("live_undo", json!({ "steps": 100 })).await;
     assert_eq!((&undone["canUndo"], &undone["canRedo"]), (&json!(false), &json!(true)));
     let before = client.ok("live_get_song_overview", json!({})).await;
@@ -255,7 +255,7 @@ async fn the_story_through_our_script() {
     plays(&stage, &mut client, &mut live).await;
 }
 
-/// What only a running Live can: launch and transport.
+/// Launch and transport, which only a running Live supports.
 async fn plays(stage: &Stage, client: &mut Client, live: &mut Running) {
     let clip = "track:1/clipslot:0/clip";
     assert_eq!(client.ok("live_fire_clip", json!({ "clipId": clip })).await, json!({ "id": clip, "state": "fired" }));
@@ -276,7 +276,7 @@ async fn plays(stage: &Stage, client: &mut Client, live: &mut Running) {
     ] {
         assert_eq!(client.code(tool, arguments.clone()).await, code, "{tool} {arguments}");
     }
-    // A group holds no clips of its own, cannot be armed, and takes its children with it.
+    // A group track has no clips, cannot be armed, and is deleted together with its tracks.
     live.run(
         "g = song.add('Band', 'group'); song.tracks = lom.Tup(song.tracks[:1] + (g,) + song.tracks[1:3]); \
               song.tracks[2].group_track = g; song.tracks[3].group_track = g",
@@ -307,7 +307,7 @@ async fn four_hundred_notes_are_listed_and_more_are_summed_up_on_every_host() {
             let wrote = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": notes(count) })).await;
             assert_eq!(wrote["count"], count);
             let read = client.ok("live_get_notes", json!({ "clipId": BEAT })).await;
-            // The resource is parsed by the client: it is valid JSON, whatever its size.
+            // The client parses the resource, so it must be valid JSON at any size.
             assert_eq!(client.read("ableton://clip/track%3A0%2Fclipslot%3A0%2Fclip/notes").await, read);
             if count == 400 {
                 assert_eq!(read["notes"].as_array().map(Vec::len), Some(400));

@@ -1,5 +1,5 @@
-//! The patch tools on documents, through the real pipeline: one story over the whole set, and what
-//! must never work.
+//! The patch tools on documents, through the real pipeline: one sequence with all tools, and
+//! operations that must never work.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 pub struct PatchTools {
     pub studio: TestStudio,
     pub patches: Arc<Patches>,
-    /// What was asked and answered, in order.
+    /// Calls and results, in order.
     pub told: Mutex<Vec<(String, Value)>>,
 }
 
@@ -37,7 +37,7 @@ impl PatchTools {
         Self::with(Settings::default())
     }
 
-    /// These tests close what they changed; a person allowed that.
+    /// These tests close changed patches, which a rule of the policy allows.
     pub fn with(settings: Settings) -> Self {
         let close =
             Rule { tool: Some(Pattern::parse("close_patch")), decision: Some(Decision::Allow), ..Rule::default() };
@@ -47,7 +47,7 @@ impl PatchTools {
     pub fn under(policy: Policy, settings: Settings) -> Self {
         let fast = Rate { per_minute: 1_000_000, burst: 1_000_000 };
         let limits = Limits { read: fast, effect: fast, asks_per_minute: 1_000_000, ..Limits::default() };
-        // Time moves by hand here, so nothing waits for a second attempt.
+        // The test advances the time itself, so no call may wait for a retry.
         let retry = Retry { attempts: 1, ..Retry::default() };
         let studio = TestStudio::with(policy, StudioSettings { limits, retry, ..StudioSettings::default() });
         let (clock, ids) = (Arc::clone(&studio.studio.clock), Arc::clone(&studio.studio.ids));
@@ -86,7 +86,7 @@ impl PatchTools {
         }
     }
 
-    /// The question that a call led to; nothing was done.
+    /// The question of a call. The call has not run.
     pub async fn asked(&self, tool: &str, arguments: Value) -> Record {
         let error = self.no(tool, arguments.clone()).await;
         assert_eq!(error.code, Code::ApprovalRequired, "{tool} {arguments}: {error:?}");
@@ -94,14 +94,14 @@ impl PatchTools {
         self.studio.studio.approvals.get(id).expect("a record")
     }
 
-    /// A person is asked about a call and says yes; the call is not repeated.
+    /// A person is asked about a call and approves it. The call is not repeated.
     pub async fn allow(&self, tool: &str, arguments: Value) {
         let question = self.asked(tool, arguments).await;
         let studio = &self.studio.studio;
         studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
     }
 
-    /// A call that a person is asked about and says yes to.
+    /// Makes a call that needs approval, approves it, and repeats it.
     pub async fn yes(&self, tool: &str, arguments: Value) -> Value {
         self.allow(tool, arguments.clone()).await;
         self.ok(tool, arguments).await
@@ -115,7 +115,7 @@ impl PatchTools {
     }
 }
 
-/// Every name of the table of tiers, and whether it only reads.
+/// Every name in the table of tiers, and whether the tool only reads.
 pub const NAMES: [(&str, bool); 43] = [
     ("add_max_object", false),
     ("align_objects", true),
@@ -177,7 +177,7 @@ async fn the_catalog_has_these_tools_and_no_client_loses_one() {
     assert_eq!(destructive, ["close_patch", "remove_max_object"]);
     let prompts: Vec<String> = catalog.prompts(&Toolset::All).map(|it| it.name.to_string()).collect();
     assert_eq!(prompts, ["build_patch", "explain_patch", "tidy_patch"]);
-    // No schema names a kind that does not exist.
+    // No schema uses a kind that does not exist.
     for tool in catalog.tools() {
         assert!(!tool.input_schema.to_string().contains("no kind "), "{}", tool.name);
         assert!(!tool.output_schema.to_string().contains("no kind "), "{}", tool.name);
