@@ -63,7 +63,6 @@ async fn delete(stage: &Stage, client: &mut Client, host: &str, tool: &str, argu
 }
 
 async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
-    // 1
     let song = client.ok("live_get_song_overview", json!({})).await;
     assert_eq!(
         (&song["tempo"], &song["rootNote"], &song["scaleName"], &song["timeSignature"]),
@@ -74,11 +73,9 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
     let unknown: Vec<&str> = song["unknown"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     assert_eq!(unknown, facts.unknown, "{song}");
     assert!(unknown.iter().all(|it| song[*it].is_null()), "what is not known is not made up: {song}");
-    // 2
     let found = client.ok("live_find_track", json!({ "query": "DRU" })).await;
     assert_eq!(found, json!({ "matches": [{ "id": "track:0", "name": "Drums", "type": "midi" }], "count": 1 }));
     assert_eq!(client.ok("live_find_track", json!({ "query": "horns" })).await["count"], 0);
-    // 3
     let clips = client.ok("live_list_clips", json!({ "trackId": "track:0" })).await;
     assert_eq!(
         clips["session"],
@@ -92,20 +89,16 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
         (&arranged["arrangement"][0]["startBeat"], &arranged["arrangement"][0]["kind"]),
         (&json!(0), &json!("audio"))
     );
-    // 4
     assert_eq!(client.ok("live_get_notes", json!({ "clipId": BEAT })).await["count"], 4);
-    // 5
     let slower = client.ok("live_set_tempo", json!({ "bpm": 90.5 })).await;
     assert_eq!((&slower["tempo"], &slower["undoSteps"]), (&json!(90.5), &json!(1)));
     assert_ne!(slower["revision"], song["revision"]);
-    // 6
     let props = json!({ "trackId": "track:0", "props": { "name": "Kit <1>", "mute": true } });
     let props = client.ok("live_set_track_props", props).await;
     assert_eq!(
         (&props["name"], &props["mute"], &props["solo"], &props["arm"], &props["undoSteps"]),
         (&json!("Kit <1>"), &json!(true), &json!(false), &json!(false), &json!(facts.rename_steps))
     );
-    // 7
     let notes = json!([
         { "pitch": 0, "startTime": 0, "duration": 1 },
         { "pitch": 127, "startTime": 1.5, "duration": 2, "velocity": 90 },
@@ -127,7 +120,6 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
     let inside = json!([{ "pitch": 101, "startTime": 1.25, "duration": 0.25 }]);
     let wrote = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": inside, "window": window })).await;
     assert_eq!((&wrote["count"], &wrote["removed"]), (&json!(3), &json!(1)), "a window replaces what starts inside");
-    // 8
     let track = client.ok("live_create_track", json!({ "kind": "midi" })).await;
     assert_eq!((&track["id"], &track["kind"], &track["clipSlotCount"]), (&json!("track:3"), &json!("midi"), &json!(2)));
     assert_eq!(
@@ -135,12 +127,10 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
         (&json!(false), &json!(0), &json!(0), &json!(2)),
         "counted, not assumed"
     );
-    // 9
     let slot = json!({ "slotId": "track:3/clipslot:1", "lengthBeats": 8 });
     let clip = client.ok("live_create_midi_clip", slot.clone()).await;
     assert_eq!((&clip["clipId"], &clip["lengthBeats"]), (&json!("track:3/clipslot:1/clip"), &json!(8)));
     assert_eq!(client.code("live_create_midi_clip", slot).await, "SDK_REJECTED", "the slot is taken");
-    // 10
     let louder = client.ok("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 0.5 })).await;
     assert_eq!((&louder["value"], &louder["unit"]), (&json!(0.5), &json!(facts.unit)));
     assert_eq!(
@@ -152,13 +142,11 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
     let set = client.ok("live_set_param", json!({ "paramId": param["id"], "value": param["min"] })).await;
     assert_eq!((&set["value"], &set["previous"]), (&param["min"], &param["value"]));
     assert_eq!(devices["mixer"].as_array().map(Vec::len), Some(4), "volume, panning and two sends");
-    // 11
     let insert = json!({ "trackId": "track:3", "deviceName": "Reverb", "index": 99 });
     match facts.inserts {
         Ok(()) => assert_eq!(client.ok("live_insert_device", insert).await["device"]["id"], "track:3/device:0"),
         Err(code) => assert_eq!(client.code("live_insert_device", insert).await, code),
     }
-    // 12
     let render = json!({ "trackId": "track:2", "startBeat": 0, "endBeat": 8 });
     match facts.renders {
         Ok(()) => assert_eq!(client.ok("live_render_track", render).await["track"], "Vocals"),
