@@ -326,12 +326,12 @@ mod tests {
         let reopened = |key| PendingStore::open(Path::new("home"), Arc::new(files.clone()), key).expect("opens");
         let (store, skipped) = reopened([7; 32]);
         assert_eq!((states(&store), skipped.len()), (vec![], 1));
-        // Neither with a guessed seal, nor with the seal of another record or another home.
+        // A guessed seal, or the seal of another record or another home, is not accepted.
         for guess in ["", "sha256:", &seal(&[8; 32], &forged.to_json()), &seal(&[7; 32], &waits)] {
             replace(&files, dir, &Attachment::Seal.name(forged.id), guess.as_bytes()).expect("written");
             assert_eq!(states(&reopened([7; 32]).0), [], "{guess}");
         }
-        // The control: the right one counts.
+        // Control: the right seal is accepted.
         let right = seal(&[7; 32], &forged.to_json());
         replace(&files, dir, &Attachment::Seal.name(forged.id), right.as_bytes()).expect("written");
         assert_eq!(states(&reopened([7; 32]).0), [State::Allowed]);

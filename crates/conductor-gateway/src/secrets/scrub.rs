@@ -238,7 +238,7 @@ mod tests {
         let text = value.to_string();
         assert!(!text.contains("ary/+w") && !text.contains(&STANDARD.encode(CANARY)), "{text}");
         assert_eq!(text.matches("[secret:key]").count(), 12, "{text}");
-        // Negative control: without a scrubber all of it is there.
+        // Negative control: without a known secret nothing is replaced.
         let idle = Scrubber::default();
         assert!(idle.is_idle() && spellings.iter().all(|it| idle.text(it) == it.as_str()));
     }
@@ -270,7 +270,7 @@ mod tests {
         let mut value = json!([1234567890, "abc", 12]);
         scrubber.value(&mut value);
         assert_eq!(value, json!(["[secret:pin]", "abc", 12]));
-        // A secret that was replaced may still be in somebody's hands.
+        // A replaced secret may still be in use elsewhere, so both values are scrubbed.
         scrubber.learn([("pin", "0987654321")]);
         assert_eq!(scrubber.text("1234567890 0987654321"), "[secret:pin] [secret:pin]");
     }

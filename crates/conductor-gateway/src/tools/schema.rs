@@ -226,11 +226,11 @@ mod tests {
             let fault = Validator::compile(&json!({ "type": "string", "pattern": pattern }).into());
             assert!(matches!(fault, Err(SchemaError::DoesNotCompile(_))), "{pattern}");
         }
-        // The classic bomb is only slow on a backtracking engine; here it compiles and answers.
+        // This pattern is slow only with a backtracking engine; here it compiles and returns
+        // quickly.
         let bomb = Validator::compile(&json!({ "type": "string", "pattern": "^(a+)+$" }).into()).expect("linear");
         assert!(!bomb.fits(&json!(format!("{}!", "a".repeat(50_000)))));
-        // Negative control: an engine that tries one way after the other doubles its steps with
-        // each letter.
+        // Negative control: with a backtracking engine, each letter doubles the number of steps.
         let steps = |letters: usize| {
             let (mut steps, text) = (0, format!("{}!", "a".repeat(letters)));
             assert!(!backtrack(text.as_bytes(), &mut steps));
@@ -239,15 +239,16 @@ mod tests {
         assert_eq!((steps(20) / steps(10), steps(22) > 4_000_000), (1024, true));
     }
 
-    /// `^(a+)+$` by trying: after each run of the letter either the end, or another run.
+    /// Matches `^(a+)+$` by backtracking: after each run of the letter, tries the end or another
+    /// run.
     fn backtrack(text: &[u8], steps: &mut u64) -> bool {
         *steps += 1;
         let run = text.iter().take_while(|it| **it == b'a').count();
         (1..=run).rev().any(|taken| taken == text.len() || backtrack(&text[taken..], steps))
     }
 
-    /// The reference is refused before anything is opened: a pipe would hold whoever opens it until
-    /// somebody writes.
+    /// The reference is refused before any file is opened: opening a pipe would block until another
+    /// process writes.
     #[test]
     fn a_reference_to_a_file_opens_no_file() {
         struct Reads;
@@ -265,8 +266,8 @@ mod tests {
         assert!(made.success());
         let held = json!({ "$ref": format!("file://{}", pipe.display()) });
         assert!(matches!(Validator::compile(&held.into()), Err(SchemaError::RemoteRef { .. })));
-        // Negative control: a compiler that fetches what it is pointed at reads the file and judges
-        // by it.
+        // Negative control: a compiler that resolves references reads the file and validates with
+        // it.
         let file = folder.path().join("rule.json");
         std::fs::write(&file, "{\"type\":\"integer\"}").unwrap();
         let schema = json!({ "$ref": format!("file://{}", file.display()) });

@@ -167,7 +167,7 @@ fn all_of_a_long_question_can_be_read_in_pages() {
     assert!(pages.end().0.success());
 }
 
-// ---- who is a person
+// ---- who counts as a person
 // --------------------
 
 /// A client with a shell. It calls a tool over one of the three doors, and then tries to approve it

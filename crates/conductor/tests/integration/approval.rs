@@ -223,7 +223,7 @@ async fn what_the_approver_is_told_is_ours_and_quoted() {
     );
 }
 
-// ---- through the client
+// ---- approval in the client's own dialog
 // --------------------
 
 fn widened() -> (TestStudio, Arc<Shared>) {

@@ -452,8 +452,8 @@ async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() 
     assert_eq!(fixture.call("web.fetch", secret).await.unwrap_err().code, Code::BadInput);
 }
 
-// ---- what a rule meets and what a person sees
-// -----------------------------------------------------------------------------------------
+// ---- what a rule matches and what a person is shown
+// --------------------
 
 /// A rule with these arguments.
 fn rule(tool: &str, pointer: &str, value: Value, decision: Decision) -> Rule {

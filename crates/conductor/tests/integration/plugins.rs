@@ -719,7 +719,7 @@ async fn a_long_result_is_cut_between_characters() {
     assert!(text.ends_with('…') && text.starts_with('ü'));
 }
 
-// ---- what a plugin may reach
+// ---- access of a plugin to hosts, files and secrets
 // --------------------
 
 const FILES: &str = "export default { name: 'x', version: '1', description: 'd', tools: [\n\

@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_command_at_a_terminal_is_a_person() {
         assert_eq!(ask(30, &[], tree(SHELL)), Ok(Person { uid: 7 }));
-        // A client elsewhere in the tree takes nothing away.
+        // A client elsewhere in the process tree has no influence.
         assert_eq!(ask(30, &[client(40, 6)], tree(SHELL)), Ok(Person { uid: 7 }));
     }
 
@@ -177,23 +177,23 @@ mod tests {
         assert_eq!(ask(10, &[client(10, 4)], tree(LATER)), Ok(Person { uid: 7 }));
     }
 
-    /// The client (50, started at 100) and terminals in every place.
+    /// The client (pid 50, started at 100) and terminals at various places.
     const DESKTOP: &[Row] = &[
         (1, 0, false, 0, ""),
         (50, 1, false, 100, "client.scope"),
-        // Open before the client: a terminal that the service manager adopted.
+        // Opened before the client: a terminal whose parent is the service manager.
         (60, 1, false, 90, "client.scope"),
         (61, 60, true, 200, "client.scope"),
-        // A new emulator in a scope of its own.
+        // A new emulator in its own scope.
         (70, 1, false, 200, "terminal.scope"),
         (71, 70, true, 201, "terminal.scope"),
         // A new window of an old emulator.
         (81, 60, true, 300, "client.scope"),
-        // What a client leaves behind, directly and behind `script`.
+        // Processes that a client detached, directly and inside `script`.
         (90, 1, true, 200, "client.scope"),
         (91, 90, false, 201, "client.scope"),
         (92, 91, true, 202, "client.scope"),
-        // By way of systemd-run.
+        // A process that was started with `systemd-run`.
         (95, 1, true, 200, "0::/user.slice/run-u12.service"),
     ];
 
