@@ -47,7 +47,7 @@ use syncer::Syncer;
 /// log's own records.
 const MAX_UNANCHORED: u64 = 480;
 
-/// Most records that wait for a sync at once. Further callers wait before they write.
+/// Maximum number of records that wait for a sync at once. Further callers wait before they write.
 const MAX_WAITERS: usize = 1024;
 
 /// Upper bounds of the histogram of sync times.
@@ -107,7 +107,7 @@ impl UnavailableError {
     }
 }
 
-/// For `status`, `/health` and metrics.
+/// The state of the log, for `status`, `/health` and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
     pub down: Option<Arc<str>>,
@@ -179,7 +179,7 @@ impl Shared {
     }
 }
 
-/// A handle to the log; clones share it. Dropping the last one stops the syncer.
+/// A handle to the log; clones share it. Dropping the last handle stops the syncer.
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     shared: Arc<Shared>,
@@ -219,7 +219,8 @@ impl AuditLog {
         self.shared.held.send_replace(false);
     }
 
-    /// Removes the outcomes that are kept in memory, for the log that replaces this log.
+    /// Removes and returns the outcomes that are kept in memory. The log that replaces this log
+    /// writes them.
     pub fn take_unwritten(&self) -> Vec<(Stamp, Entry)> {
         std::mem::take(&mut self.shared.segments().unwritten).into()
     }

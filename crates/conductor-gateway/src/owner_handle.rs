@@ -107,7 +107,7 @@ pub struct Outgoing {
     pub reply: Reply<Result<usize, ToolError>>,
 }
 
-/// Filter for trace records; an absent field accepts all.
+/// Filter for trace records. A field that is `None` matches all records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub limit: Option<usize>,
@@ -356,7 +356,7 @@ pub fn one_event(token: &str) -> Result<Body, ToolError> {
     }
 }
 
-/// Most messages that are queued for a slow listener.
+/// Maximum number of messages queued for a slow listener.
 const LISTENER_BACKLOG: usize = 1024;
 
 fn stopping() -> ToolError {

@@ -194,7 +194,7 @@ fn validate(studio: &Studio, tool: &Tool, call: &Call, record: &mut CallRecord) 
         .into())
 }
 
-/// The violations that the tool's own check finds, else those of the schema.
+/// The violations that the tool's own check finds. If there are none, those of the schema.
 fn violations(tool: &Tool, arguments: &serde_json::Value) -> Vec<Violation> {
     let by_schema = tool.validator.violations(arguments);
     let by_tool = tool.check.as_ref().map(|check| check(arguments)).unwrap_or_default();

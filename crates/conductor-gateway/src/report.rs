@@ -96,7 +96,7 @@ pub enum BackendState {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConfigNow {
-    /// Hash of the file in force; absent without one.
+    /// Hash of the file in force; absent without a file.
     pub hash: Option<String>,
     pub loaded_at: Timestamp,
     /// Why the newest file is not in force.

@@ -41,7 +41,7 @@ impl Secret {
         self.value.expose_secret()
     }
 
-    /// The hosts that it may be sent to; empty for none.
+    /// The hosts that may receive the secret. If empty, no host may.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
@@ -52,7 +52,7 @@ pub struct Listed {
     pub name: String,
     pub version: u64,
     pub hosts: Vec<String>,
-    /// Why its value cannot be opened.
+    /// Why the value cannot be opened.
     pub fault: Option<String>,
 }
 
@@ -126,7 +126,7 @@ pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> 
     Ok(key)
 }
 
-/// Creates a folder that only its owner can read; an existing one stays as it is.
+/// Creates a folder that only its owner can read; an existing folder is not changed.
 fn make_private(folder: &Path) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => Err(fault),

@@ -61,7 +61,7 @@ pub struct PolicyInForce {
     pub version: Digest,
 }
 
-/// `[mcp]`.
+/// Settings of `[mcp]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpSettings {
     pub tools: Vec<String>,

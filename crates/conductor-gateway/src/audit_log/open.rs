@@ -34,7 +34,7 @@ pub enum OpenError {
     Io(String, #[source] io::Error),
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Nothing is appended and no tool is served until a person runs `audit verify`, then
+    /// Nothing is appended and no tool can be called until a person runs `audit verify`, then
     /// `audit accept-rollback`.
     #[error("the audit log is {}", .0.faults.first().map_or_else(|| .0.verdict.to_string(), ToString::to_string))]
     Refused(Box<Report>),

@@ -20,7 +20,7 @@ use super::layout::Layout;
 use super::{Settings, UnavailableError};
 use conductor_hosts::system::{Clock, Ids};
 
-/// Most outcomes of finished calls that are kept in memory while the log cannot be written.
+/// Maximum number of outcomes that are kept in memory while the log cannot be written.
 const MAX_UNWRITTEN: usize = 256;
 /// How many of them may be refusals, which had no effect. The others are for calls that ran.
 const MAX_UNWRITTEN_REFUSALS: usize = 128;

@@ -789,7 +789,7 @@ fn a_log_that_is_gone_is_not_a_new_log() {
     let layout = Layout::of(home());
     let files = [layout.segment(1), layout.checkpoints(), layout.link()];
     let memories = [layout.state.join("audit.last"), layout.public_key(), layout.signing_key()];
-    // Delete every combination of the three, except all of them.
+    // Keep every combination of the three except none.
     for survivors in 1..8_usize {
         let log = TestLog::new();
         work(&log, 0);

@@ -285,12 +285,12 @@ struct Question<'a> {
     call: &'a Call,
     ask: Ask,
     more: serde_json::Map<String, Value>,
-    /// The full facts, for `approvals show --full`; none when nothing was shortened.
+    /// The full facts, for `approvals show --full`; `None` if nothing was shortened.
     full: Option<Vec<u8>>,
 }
 
 impl<'a> Question<'a> {
-    /// The approval of this call; waits for it at most once.
+    /// Returns the approval of this call. Waits for a person at most once.
     async fn answered(self, slot: &mut Option<Slot>) -> Result<Consent, Stop> {
         if let Some(answered) = &self.call.answered {
             self.take_client_answer(answered).await?;

@@ -16,12 +16,12 @@ use crate::studio::Studio;
 use crate::tools::catalog::{Catalog, Target, Tool};
 use conductor_hosts::system::Clock;
 
-/// Most targets of one tool with a separate breaker. The number is bounded because callers choose
-/// the targets.
+/// Maximum number of targets of one tool with a separate breaker. It is bounded because callers
+/// choose the targets.
 const MOST_TARGETS: usize = 64;
 /// Name of the breaker that all further targets share.
 const OTHERS: &str = "others";
-/// Most characters of a target's name that are stored.
+/// A target's name is stored up to this many characters.
 const LONGEST_NAME: usize = 200;
 
 struct Entry {

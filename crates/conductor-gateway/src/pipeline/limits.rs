@@ -1,6 +1,6 @@
 //! Limits on calls: the rate of each principal, then the daemon's concurrency slots.
 //!
-//! Not here: the limit of each connection, which `doors` enforces.
+//! Not here: the limit of each connection, which `doors` counts.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Traffic {
     running: Arc<AtomicUsize>,
 }
 
-/// One of the daemon's concurrency slots; dropping it releases it.
+/// One of the daemon's concurrency slots. Dropping this value releases the slot.
 #[derive(Debug)]
 pub struct Slot(Arc<AtomicUsize>);
 

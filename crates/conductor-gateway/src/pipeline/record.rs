@@ -37,7 +37,7 @@ impl Written {
     }
 }
 
-/// An audit log, as the pipeline uses it.
+/// The operations of an audit log that the pipeline needs.
 pub trait AuditSink: Send + Sync {
     /// Fails with the reason when nothing can be written.
     fn up(&self) -> Result<(), String>;

@@ -10,11 +10,11 @@ use serde_json::Value;
 /// Lines at the start and at the end of a long fact, such as a difference, that are shown.
 const HEAD_LINES: usize = 24;
 const TAIL_LINES: usize = 12;
-/// Most characters of one line or value.
+/// Maximum length of a shown line or value, in characters.
 const LONGEST_LINE: usize = 240;
 /// Arguments up to this many bytes are shown as they are.
 const SHORT_ARGUMENTS: usize = 400;
-/// Most members of the arguments that are shown.
+/// Maximum number of shown members of the arguments.
 const MOST_MEMBERS: usize = 16;
 
 /// The lines of a text. The middle of a long text is left out.

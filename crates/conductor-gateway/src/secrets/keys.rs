@@ -214,7 +214,7 @@ impl SystemKeys {
     }
 }
 
-/// RFC 9106: 64 MiB, three passes, one lane.
+/// Argon2 with the parameters of RFC 9106: 64 MiB, three passes, one lane.
 fn derive(phrase: &SecretString, salt: &[u8]) -> Result<Key, String> {
     let failed = |fault: argon2::Error| format!("the passphrase cannot be used: {fault}");
     let params = Params::new(64 * 1024, 3, 1, Some(32)).map_err(failed)?;

@@ -20,7 +20,7 @@ const SHORTEST: usize = 8;
 
 #[derive(Default)]
 pub struct Scrubber {
-    /// Absent until there is a secret, so that a home without secrets has no cost.
+    /// `None` until there is a secret, so that scrubbing costs nothing in a home without secrets.
     patterns: ArcSwapOption<Patterns>,
     /// Values and their names.
     known: Mutex<Vec<(Zeroizing<String>, String)>>,

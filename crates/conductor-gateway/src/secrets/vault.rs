@@ -80,7 +80,7 @@ impl Vault {
         self.salt = STANDARD.encode(salt);
     }
 
-    /// The key that all values are sealed with; none for an empty vault.
+    /// The key that all values are sealed with; `None` for an empty vault.
     pub fn key_id(&self) -> Option<&str> {
         self.secrets.values().next().map(|it| it.key_id.as_str())
     }

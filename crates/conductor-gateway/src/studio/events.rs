@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::audit_log::head_value;
 
-/// Most events that are queued for a slow listener.
+/// Maximum number of events queued for a slow listener.
 const BACKLOG: usize = 1024;
 
 /// A catalog list or a resource that has changed since clients read it.

@@ -241,7 +241,7 @@ fn talking() -> Vec<Definition> {
     ]
 }
 
-/// Tools that ask by result, for MCP 2026.
+/// Tools that send a question as a result, for MCP 2026.
 fn asking() -> Vec<Definition> {
     vec![
         tool("test_input_required_result_elicitation", |_, clearance, _| async move {

@@ -10,9 +10,9 @@ pub use conductor_core::text::cut;
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
 
-/// Most faults in one error: a model fixes the first few and calls again.
+/// Maximum number of faults in one error: a model fixes the first few and calls again.
 const MAX_VIOLATIONS: usize = 8;
-/// Most bytes of a value that a fault shows.
+/// A fault shows a value up to this many bytes.
 const SHOWN_BYTES: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -48,7 +48,7 @@ use conductor_hosts::system::Ids;
 use conductor_hosts::system::open_files::after_failed_accept;
 use conductor_hosts::system::processes::tcp_peer;
 
-/// Most bytes of a refused request that are read before the refusal is sent.
+/// Up to this many bytes of a refused request are read before the refusal is sent.
 const UNREAD: usize = 256 * 1024;
 const UNREAD_PATIENCE: Duration = Duration::from_secs(1);
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use conductor_core::event::midi::short;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// Most messages that a principal may send in one minute.
+/// Maximum number of messages that a principal may send in one minute.
 const PER_MINUTE: u64 = 2000;
 /// Time after which the notes of callers without a connection are released.
 const RELEASE_AFTER_US: u64 = 10_000_000;

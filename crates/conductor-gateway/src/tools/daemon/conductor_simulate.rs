@@ -10,7 +10,7 @@ use conductor_core::error::Violation;
 /// Upper limit of a script, in bytes. Real scripts are much shorter.
 const MAX_SCRIPT: usize = 256 * 1024;
 const MAX_CONFIG: usize = 256 * 1024;
-/// Most records in a result. A longer list is truncated, and the result reports that.
+/// Maximum number of records in a result. A longer list is truncated, and the result reports that.
 const MAX_RECORDS: usize = 2000;
 
 #[derive(Deserialize)]

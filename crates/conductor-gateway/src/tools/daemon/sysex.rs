@@ -3,7 +3,7 @@
 use conductor_core::error::{Code, Subject, ToolError};
 use serde_json::{Value, json};
 
-/// Most bytes between F0 and F7. A bank of 32 voices has about 4 KB.
+/// Maximum number of bytes between F0 and F7. A bank of 32 voices has about 4 KB.
 pub const MAX_BYTES: usize = 8192;
 
 /// Reads integers and two-digit hex strings, mixed, with or without the enclosing F0 and F7. Bytes

@@ -4,7 +4,7 @@ use super::prelude::*;
 use super::to_object;
 use std::path::PathBuf;
 
-/// Most changes in one answer; `count` is the total number.
+/// Maximum number of changes in one answer; `count` is the total number.
 const MAX_CHANGES: usize = 400;
 
 pub fn definition(live: &Arc<Live>) -> Definition {

@@ -23,7 +23,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-/// Most concurrent requests of one plugin, for each kind of request. Further requests wait.
+/// Maximum number of concurrent requests of one plugin, for each kind of request. Further requests
+/// wait.
 const FETCHES: usize = 4;
 const FILES: usize = 4;
 /// Largest file that fits into a message as base64.

@@ -28,9 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
-/// Most open event streams of all clients together.
+/// Maximum number of open event streams of all clients together.
 const STREAMS: usize = 16;
-/// Most records in one answer.
+/// Maximum number of records in one answer.
 const MOST_RECORDS: usize = 1000;
 const STILL_HERE: Duration = Duration::from_secs(15);
 
