@@ -566,7 +566,7 @@ impl<'a> Question<'a> {
         let expires_at = record.as_ref().and_then(|it| it.expires_at).unwrap_or(Timestamp::from_millis(0));
         let mut error = ToolError::new(Code::ApprovalRequired, format!("{} needs a person's yes ({short})", self.tool.name))
             .hint(format!(
-                "Ask the person to run `conductor approvals list --watch` in a terminal of their own and to answer {short} there, then \
+                "Ask the person to run `conductor approvals list --watch` in a separate terminal and to answer {short} there, then \
                  repeat the identical call; it runs once. Changed arguments are a new question."
             ))
             .subject(self.subject())

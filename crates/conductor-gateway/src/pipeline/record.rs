@@ -294,7 +294,7 @@ pub(super) async fn promptly<T>(
     tokio::select! {
         biased;
         written = written => written,
-        () = late => Err("the audit log takes too long".to_owned()),
+        () = late => Err("the audit log did not respond in time".to_owned()),
     }
 }
 

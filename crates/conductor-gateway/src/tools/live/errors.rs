@@ -42,7 +42,7 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
         LiveHostError::Missing { host, op, reason } => ToolError::new(Code::Unsupported, format!("the {host} host cannot do this: {reason}"))
             .hint(format!("Do not retry another way. {}", who_can(op)))
             .subject(Subject::Host(host.into())),
-        // Not HOST_OFFLINE, which is retried: nothing changes until the caller opens a Set.
+        // Not HOST_OFFLINE: waiting does not help, the caller must open a Set.
         LiveHostError::NoSet { open } => ToolError::new(Code::NotFound, "no Live Set is open and no Live is attached").hint(if open.is_empty() {
             "Call live_open_set with the path of a .als file, or live_new_set. `conductor doctor` reports what else is missing.".to_owned()
         } else {
@@ -89,7 +89,7 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
             .hint("Ask the person to start Live and run `conductor doctor`, or open a document with live_open_set.")
             .subject(Subject::Host(host.into())),
         LiveHostError::NoAnswer { host } => ToolError::new(Code::Timeout, format!("{host} did not answer in time"))
-            .hint("Live may show a dialog, or AbletonOSC may not be loaded: ask the person to look and run `conductor doctor`. Read the state before repeating a write.")
+            .hint("Live may show a dialog, or AbletonOSC may not be loaded: ask the person to check Live and run `conductor doctor`. Read the state before repeating a write.")
             .subject(Subject::Host(host.into())),
         LiveHostError::Said { host, code, message, subject } => {
             let error = ToolError::new(code, message);
@@ -107,7 +107,7 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
         LiveHostError::HalfDone { done, why } => {
             let mut error = refused(*why);
             error.message = format!("{}; {done}", error.message);
-            // The pipeline may retry HostOffline, but this write may have been made.
+            // A caller may repeat a call after HostOffline, but this write may have been made.
             if error.code == Code::HostOffline {
                 error.code = Code::Timeout;
             }

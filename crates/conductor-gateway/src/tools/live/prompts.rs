@@ -26,7 +26,7 @@ pub fn add_prompts(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), Catalo
         TOOLSET,
         "build_arrangement",
         ("Build an arrangement", "Plan the sections of a song from the clips of the session"),
-        vec![Argument::optional("style", "What it should feel like, such as: long build, one big drop")],
+        vec![Argument::optional("style", "The style, such as: long build, one big drop")],
         build_arrangement,
     ))?;
     catalog.add_prompt(Prompt::new(

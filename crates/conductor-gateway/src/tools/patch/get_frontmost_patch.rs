@@ -21,7 +21,7 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     let basis = if root.is_some() { "host_window" } else { "last_used" };
     let id = root.or_else(|| asked.patches.last_used().map(|it| it.id().to_owned())).ok_or_else(|| {
         ToolError::new(Code::NotFound, "No active patches")
-            .hint("Open one with open_patch or make one with create_patch.")
+            .hint("Open a patch with open_patch or create one with create_patch.")
     })?;
     let elsewhere = front.filter(|it| it.root.is_none());
     let elsewhere = elsewhere.map(|it| it.path.map_or(it.name, |path| path.display().to_string()));

@@ -316,7 +316,7 @@ fn file_hash(control: &Control) -> Result<String, ToolError> {
 
 fn no_file(control: &Control) -> ToolError {
     let path = control.home.config_file();
-    ToolError::new(Code::NotFound, format!("there is no {}; the built-in empty mode serves", path.display()))
+    ToolError::new(Code::NotFound, format!("there is no {}; the built-in empty mode is in force", path.display()))
         .subject(Subject::Config(path.display().to_string()))
 }
 
