@@ -225,7 +225,7 @@ for line in sys.stdin:
         code, said = on_a_pty(argv)
         answer = {"code": code, "said": said}
     elif kind == "orphan":
-        # A shell in a session of its own, whose parent ends at once, and a terminal from `script`.
+        # A shell in a new session whose parent ends at once, with a terminal from `script`.
         out = wish["out"]
         command = " ".join(argv)
         subprocess.run(["sh", "-c", f"( setsid sh -c 'sleep {wish['after']}; script -qec \"{command}\" /dev/null > {out}.part 2>&1 < /dev/null; mv {out}.part {out}' & )"])
@@ -233,13 +233,13 @@ for line in sys.stdin:
             time.sleep(0.05)
         answer = {"said": open(out).read()}
     elif kind == "early":
-        # An orphan that waits for a question that is not asked yet.
+        # An orphan that is started before the question and waits for it.
         out, command = wish["out"], " ".join(argv)
         subprocess.run(["sh", "-c", f"( setsid sh -c 'while [ ! -e {out}.id ]; do sleep 0.05; done; "
             f"script -qec \"{command} $(cat {out}.id)\" /dev/null > {out}.part 2>&1 < /dev/null; mv {out}.part {out}' & )"])
         answer = {}
     elif kind == "double":
-        # Forked twice, a terminal opened by the grandchild itself.
+        # Forks twice; the grandchild itself opens a terminal.
         out = wish["out"]
         if (child := os.fork()) == 0:
             os.setsid()
