@@ -131,8 +131,8 @@ async fn files_are_read_listed_and_searched_without_asking() {
         found["matches"],
         json!([{ "path": "sets/one.txt", "line": 2, "column": 1, "text": "kick on the one" }])
     );
-    // A pattern is plain text unless `regex` is set, and regular expressions without a time bound
-    // are not supported.
+    // A pattern is plain text unless `regex` is set. Look-around is refused, because it could run
+    // without a time bound.
     assert_eq!(
         fixture.call("filesystem.search", json!({ "pattern": "KICK|kick" })).await.unwrap()["matches"],
         json!([])

@@ -221,7 +221,7 @@ async fn a_plain_call_is_answered_in_one_piece_and_any_other_by_the_sdk_with_the
     }));
     assert_eq!(studio.journal.written().len(), 5, "one record for each");
 
-    // Calls that may send progress, and calls that policy must decide.
+    // The SDK handles calls that may send progress, and requests with unusual headers.
     let speaks = post(address, &with, &call(7, json!({ "_meta": { "progressToken": 1 } }))).await;
     assert_eq!(kind(&speaks), "stream");
     let judged = [with[0], with[1], ("Mcp-Method", "tools/list")];

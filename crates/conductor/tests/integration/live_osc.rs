@@ -152,7 +152,7 @@ async fn what_the_peer_cannot_do_is_refused_with_the_right_code() {
 async fn a_clip_too_long_for_a_datagram_is_read_in_pieces() {
     let OscStage { stage, mut live, way: _way } = require!(osc_stage(SHORT).await);
     let mut client = attached(&stage, "abletonosc").await;
-    // One datagram contains about 3,100 notes; the peer silently drops larger ones.
+    // One datagram can contain about 3,100 notes; the peer silently drops larger datagrams.
     live.run(
         "song.tracks[0].clip_slots[0].clip.add_new_notes([lom.MidiNoteSpecification(n % 128, n * 0.25, 0.25) for n in range(4000)])",
     );
