@@ -1,7 +1,8 @@
-//! Fixtures of the public MCP suite: tools, resources and prompts with every shape of the protocol.
+//! Fixtures of the public MCP conformance suite: tools, resources and prompts for every part of the
+//! protocol.
 //!
 //! They exist only in the fixture build, and use the same catalog, pipeline, doors and audit as all
-//! tools. They are exempt from the rules of `lint`, because some of them break rules on purpose.
+//! tools. They are exempt from the rules of `lint`, because some fixtures break rules on purpose.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ fn needs(name: &str, kind: Value) -> Value {
     json!({ "type": "object", "properties": { name: kind }, "required": [name] })
 }
 
-/// One question in the shape of the newer era.
+/// One question in the form of MCP 2026.
 pub fn form(key: &str, message: &str, field: &str, kind: &str) -> Value {
     json!({ key: { "method": "elicitation/create", "params": {
         "mode": "form", "message": message,
@@ -114,7 +115,7 @@ async fn beat() {
     tokio::time::sleep(BEAT).await;
 }
 
-/// Asks a client of the older era and shows what it said.
+/// Asks a client with an MCP version before 2026 and returns its answer.
 async fn elicit(clearance: Clearance, message: String, schema: Value, label: &str) -> Result<Output, ToolError> {
     let client = client(&clearance)?;
     let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
@@ -131,7 +132,7 @@ async fn elicit(clearance: Clearance, message: String, schema: Value, label: &st
     }
 }
 
-/// The text a client's model gave.
+/// The text that the client's model returned.
 fn said(answer: &Value) -> String {
     let content = answer.get("content").cloned().unwrap_or_default();
     let one = |it: &Value| it.get("text").and_then(Value::as_str).map(str::to_owned);
@@ -240,7 +241,7 @@ fn talking() -> Vec<Definition> {
     ]
 }
 
-/// Tools of the newer era that ask by result.
+/// Tools that send a question as a result, for MCP 2026.
 fn asking() -> Vec<Definition> {
     vec![
         tool("test_input_required_result_elicitation", |_, clearance, _| async move {
@@ -320,7 +321,7 @@ fn roots_request() -> Value {
     roots("client_roots")
 }
 
-/// A question whose state is sealed; a touched seal is a protocol error.
+/// A question whose state is sealed. A changed seal is a protocol error.
 fn sealed(name: &'static str) -> Definition {
     tool(name, |_, clearance, _| async move {
         let client = client(&clearance)?;
@@ -433,7 +434,7 @@ fn prompt(
     }
 }
 
-/// Adds everything to a catalog.
+/// Adds all fixtures to a catalog.
 pub fn register(catalog: &mut Catalog) -> Result<(), CatalogError> {
     for definition in shapes().into_iter().chain(talking()).chain(asking()) {
         catalog.add(Tool::new(definition)?)?;

@@ -1,5 +1,4 @@
-//! What a pad does to the machine it stands beside: its volume, and what it asks about running
-//! programs.
+//! Effects of a pad on the machine: its volume, and conditions on running programs.
 
 use crate::studio::{DEVICES, Studio, until};
 use conductor_testkit::real::pulse;

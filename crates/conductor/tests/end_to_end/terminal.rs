@@ -1,5 +1,5 @@
-//! The person at a terminal: the prompt of `conductor up`, `conductor approvals`, `conductor
-//! plans`, `conductor call`; and nobody at one.
+//! A person at a terminal: the prompt of `conductor up`, `conductor approvals`, `conductor plans`
+//! and `conductor call`. Also the same commands without a terminal.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use conductor::doors::control::client::{Client, ClientError};
@@ -25,8 +25,7 @@ fn sysex(byte: u8) -> Value {
     json!({ "port": "synth", "data": [0x7D, byte] })
 }
 
-/// A considered yes, which `done` answers: one that comes too quickly is said again, as a person
-/// would.
+/// Answers yes after reading time. An answer that was too quick is repeated until `done` is shown.
 pub fn say_yes(terminal: &mut Terminal, done: &str) {
     loop {
         terminal.type_in("y\n");
@@ -45,7 +44,7 @@ fn the_daemon_on_a_terminal_asks_there() {
     until("the terminal is attended", || home.path().join("mcp.sock").exists().then_some(()));
 
     let mut script = DirectClient::connect(home.path());
-    // What is typed before there is a question is no answer to it.
+    // Input typed before the question does not answer it.
     terminal.type_in("y\ny\n");
     let nasty = json!({ "port": "synth\u{1b}[2J\u{202e}", "data": [0x7D, 1] });
     script.ask("conductor_send_sysex", &nasty);
@@ -71,7 +70,7 @@ fn the_daemon_on_a_terminal_asks_there() {
         (&json!("DENIED"), &json!("person"))
     );
 
-    // A yes runs it once, and only once.
+    // A yes runs the call exactly once.
     let mut synth = Client::connect(&home.path().join("control.sock")).unwrap();
     synth.ask("listen", json!({ "port": "synth" })).unwrap();
     script.ask("conductor_send_sysex", &sysex(2));
@@ -82,7 +81,7 @@ fn the_daemon_on_a_terminal_asks_there() {
     script.ask("conductor_send_sysex", &sysex(2));
     terminal.until("Allow this once? y or n: ");
 
-    // Answered at another terminal: this one says so and goes on.
+    // The question is answered at another terminal. This terminal reports that and continues.
     let mut asking = Client::connect(&home.path().join("control.sock")).unwrap();
     let open = asking.ask("approvals.list", json!({})).unwrap();
     let short = open["approvals"][0]["short"].as_str().unwrap();
@@ -114,7 +113,7 @@ fn monitor_keeps_a_picture_of_devices_events_latency_and_drops() {
     assert!(terminal.until(" us)").contains("no_match"), "and what did not");
     let figures = terminal.until(" of the last ");
     assert!(figures.contains("latency p50 ") && figures.contains(" 0 dropped, 1 actions"), "{figures}");
-    // What changes without a hand is seen too.
+    // Changes that no event caused are shown too.
     studio.ask("device.enable", json!({ "device_id": "pads", "enabled": false }));
     terminal.until("pads         muted");
     studio.stop();
@@ -122,7 +121,7 @@ fn monitor_keeps_a_picture_of_devices_events_latency_and_drops() {
     assert!(status.success() && text.ends_with("the daemon ended\r\n"), "{text}");
 }
 
-/// Silence is no answer: the call is parked when the wait is over, and the question stays open.
+/// Nobody answers: the call returns when the waiting time ends, and the question stays open.
 #[test]
 fn a_terminal_where_nobody_answers_holds_a_call_as_long_as_the_file_says() {
     let home = tempfile::tempdir().unwrap();
@@ -154,7 +153,7 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
         script.call("conductor_plan_changes", &json!({ "changes": [{ "change_type": "CreateMode", "mode": "Mix" }] }));
     let plan_id = plan["result"]["plan_id"].as_str().unwrap();
 
-    // The command notices it itself.
+    // The command itself refuses without a terminal.
     for words in [
         ["approvals", "allow", short],
         ["approvals", "deny", short],
@@ -166,8 +165,8 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
         assert!(text(&output.stderr).contains("need a terminal"), "{}", text(&output.stderr));
     }
     assert_eq!(studio.run(&["approvals", "list", "--watch"]).status.code(), Some(1));
-    // And the daemon, where the command does not: this process has no terminal, or it would be a
-    // person.
+    // The daemon refuses too, if the command does not. The calling process has no terminal, so it
+    // is not a person.
     let mut bare = session_without_terminal(studio.home());
     for (method, params) in [
         ("approvals.allow", json!({ "id": short })),
@@ -188,15 +187,15 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     assert_eq!(bare("plans.show", json!({ "id": plan_id }))["result"]["state"], "pending");
 }
 
-/// One question to a socket, and its answer.
+/// Sends one request to a socket and prints the answer.
 pub const ASK: &str = "import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
 s.sendall(sys.argv[2].encode() + b'\\n')
 sys.stdout.write(s.makefile().readline())";
 
-/// Speaks to `control.sock` from a session that certainly has no terminal, whatever the test was
-/// started from.
+/// Sends requests to `control.sock` from a session without a terminal, wherever the test was
+/// started.
 fn session_without_terminal(home: &Path) -> impl FnMut(&str, Value) -> Value + use<'_> {
     move |method, params| {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -240,7 +239,7 @@ fn approvals_are_listed_shown_and_answered_at_a_terminal() {
     assert_eq!(code, Some(1), "what was used is used: {said}");
 }
 
-/// `approvals list --watch` shows what is open already and what comes, and a call waits for it.
+/// `approvals list --watch` shows open and new questions, and a call waits for its answer.
 #[test]
 fn someone_who_watches_is_asked() {
     let studio = Studio::start(&format!("{DEVICES}{MODES}"));

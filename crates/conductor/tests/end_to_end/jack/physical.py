@@ -1,6 +1,6 @@
-"""A JACK client whose port is marked as physical, like the port of a sound card.
+"""A JACK client whose port is marked as hardware, like the port of a sound card.
 
-Prints `ready`, then presses and releases note 62 for each line on stdin.
+Prints `ready`, then presses and releases note 62 for each line that it reads.
 """
 import ctypes
 import sys
