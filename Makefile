@@ -1,10 +1,10 @@
-# A newcomer needs two commands: `make run` and `make test`. The other targets are parts of them or
-# optional.
+# A newcomer needs two commands: `make run` and `make test`. The other targets are parts of these
+# two, or optional.
 
-# rustup's folder comes first, so that an older toolchain elsewhere on PATH is not used.
+# rustup's folder is first in PATH, so that no older toolchain in another folder is used.
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-# Backends: JACK, ALSA and X11 on Linux; CoreMIDI is always built on macOS.
+# `studio` adds JACK, ALSA and X11. On macOS, CoreMIDI needs no feature.
 FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad,studio)
 
 .DEFAULT_GOAL := help
@@ -16,7 +16,7 @@ help: ## show this list
 run: tools ## install what is missing, build, and start the demo studio
 	cargo run --release --locked --package conductor --features $(FEATURES) -- up --demo
 
-test: test-tools ## install what the tests need, and run all of them
+test: test-tools ## install what the tests need, and run all tests
 	.ci/comments
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
@@ -26,19 +26,19 @@ test-vm: tools ## test the ALSA sequencer and gamepads on a real kernel, in an u
 	@.ci/install .ci/packages.vm
 	crates/conductor-testkit/vm/test.sh
 
-check: tools ## formatting, lints and dependencies only
+check: tools ## check formatting, lints and dependencies, without tests
 	.ci/comments
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
 	.ci/deny
 
-check-macos: tools ## lints of the macOS code, on any machine; nothing is linked or run
+check-macos: tools ## check the lints of the macOS code, on any machine; nothing is linked or run
 	.ci/check-macos
 
 build: tools ## build the release binary
 	cargo build --release --locked --package conductor --features $(FEATURES)
 
-bench: test-tools bench-tools ## memory, start and idle time; JACK port to port; engine and workers; calls at every door, compared with the bare SDK, Node and Python
+bench: test-tools bench-tools ## measure memory, start time, JACK latency, the engine, and MCP calls compared with other servers
 	cargo bench --locked --package conductor --features studio --bench footprint
 	cargo bench --locked --package conductor --features studio --bench ports
 	cargo bench --locked --package conductor --features studio --bench plugins

@@ -1,5 +1,5 @@
-// The part of the bridge in [v8]: edits patchers. A batch runs in one turn of the scheduler; when an item fails, the items before it
-// are rolled back and the whole batch is refused. Never run in a real Max yet; see README.md.
+// The part of the bridge in [v8]: edits patchers. A batch of edits runs in one turn of the scheduler. If an edit fails, the edits before
+// it are rolled back and the whole batch is refused. This script has never been run in a real Max; see README.md.
 "use strict";
 
 include("pack.js");
@@ -14,13 +14,13 @@ function Refused(code, message) {
   this.message = message;
 }
 
-// Called by conductor.js; the request is in its dictionary.
+// Called by conductor.js. The request is in the dictionary with this number.
 function request(number) {
   var asked = conductorUnpack(JSON.parse(new Dict("conductor_request_" + number).stringify()));
   var reply;
   try {
-    // A late request is never run, so that a caller who gave up can rely on it.
-    if (Date.now() > asked.expires) throw new Refused("TIMEOUT", "the request came too late and was not run");
+    // A late request is never run: its caller got a timeout and relies on the request having no effect.
+    if (Date.now() > asked.expires) throw new Refused("TIMEOUT", "the request arrived after its deadline and was not run");
     var run = conductorOps[asked.op];
     if (!run) throw new Refused("UNSUPPORTED", "no operation " + asked.op);
     reply = { ok: true, result: run(asked.args || {}) };
@@ -53,13 +53,13 @@ function eachBox(patcher, work) {
   }
 }
 
-// The window of the bridge itself.
+// Whether the patcher is the bridge itself.
 function ownWindow(patcher) {
   for (var box = patcher.firstobject; box; box = box.nextobject) if (String(box.varname || "") === "conductor_v8") return true;
   return false;
 }
 
-// Detects changes; cheap enough to be computed twice a second.
+// A text that changes when the patcher changes. Fast enough to be computed twice a second.
 function signature(patcher) {
   var parts = [];
   eachBox(patcher, function (box) {
@@ -94,13 +94,13 @@ function rows(held, patcher) {
   return found;
 }
 
-// The patcher of an edit: the root, or the subpatcher at a path of boxes.
+// The patcher that an edit changes: the root, or the subpatcher at a path of boxes.
 function within(held, path) {
   var patcher = held.patcher;
   [].concat(path || []).forEach(function (key) {
     var box = boxOf(held, key);
     patcher = box.subpatcher && box.subpatcher();
-    if (!patcher) throw new Refused("WRONG_TYPE", key + " holds no patcher");
+    if (!patcher) throw new Refused("WRONG_TYPE", key + " has no subpatcher");
   });
   return patcher;
 }
@@ -124,7 +124,7 @@ var conductorEdits = {
     box.rect = [edit.rect[0], edit.rect[1], edit.rect[0] + edit.rect[2], edit.rect[1] + edit.rect[3]];
     if (edit.varname) box.varname = edit.varname;
     var key = keyOf(held, box);
-    // The caller may name a box that later items of the batch refer to.
+    // The caller may name the new box with `as`, so that later edits of the batch can refer to it.
     if (edit.as) held.boxes[edit.as] = box;
     created.push(key);
     return function () {
@@ -186,7 +186,7 @@ var conductorEdits = {
     var names = box.getboxattrnames().concat(box.getattrnames());
     if (names.indexOf(edit.name) < 0) throw new Refused("BAD_INPUT", edit.key + " has no attribute " + edit.name);
     var old = box.getboxattr(edit.name);
-    // The value before Conductor changed it, because Max cannot remove an attribute.
+    // Store the value from before Conductor's first change: Max cannot remove an attribute, so undo sets this value.
     var first = held.first[edit.key] || (held.first[edit.key] = {});
     if (!(edit.name in first)) first[edit.name] = old;
     box.setboxattr(edit.name, edit.value);
@@ -197,7 +197,7 @@ var conductorEdits = {
   attr_reset: function (held, patcher, edit) {
     var box = boxOf(held, edit.key);
     var first = held.first[edit.key] || {};
-    if (!(edit.name in first)) throw new Refused("UNSUPPORTED", "what " + edit.name + " of " + edit.key + " was before is not known");
+    if (!(edit.name in first)) throw new Refused("UNSUPPORTED", "the earlier value of " + edit.name + " of " + edit.key + " is not known");
     var old = box.getboxattr(edit.name);
     box.setboxattr(edit.name, first[edit.name]);
     return function () {
@@ -301,7 +301,7 @@ var conductorOps = {
   },
 };
 
-// Finds edits by the person, by comparing signatures.
+// Detects edits that a person made in Max, by comparing signatures.
 function detectChange(id) {
   var held = conductor.patchers[id];
   var now = signature(held.patcher);

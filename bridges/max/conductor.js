@@ -1,5 +1,5 @@
 // The part of the bridge in node.script: connects to the daemon on this machine, checks its identity, and forwards requests to
-// conductor-v8.js. The two exchange JSON in named dictionaries. Never run in a real Max yet; see README.md.
+// conductor-v8.js. The two scripts exchange JSON in named dictionaries. This script has never been run in a real Max; see README.md.
 "use strict";
 
 const fs = require("fs");
@@ -12,7 +12,7 @@ const { pack, unpack } = require("./pack.js");
 const PROTOCOL = 2;
 const RETRY_MS = 2000;
 
-/** Port, token and secret: new at every start of the daemon, removed when it stops, readable by this user alone. */
+/** Reads port, token and secret. The daemon writes this file at start, for this user only, and removes it when it stops. */
 function address() {
   const home = process.argv[2] || process.env.CONDUCTOR_HOME || path.join(os.homedir(), ".conductor");
   return JSON.parse(fs.readFileSync(path.join(home, "state", "max-bridge.json"), "utf8"));
@@ -48,9 +48,9 @@ function start() {
   let where;
   try {
     where = address();
-    if (!where.token || !where.secret) throw new Error("it is of another version");
+    if (!where.token || !where.secret) throw new Error("the file has no token or secret; the daemon may have another version");
   } catch (fault) {
-    max.post(`conductor: no daemon has left its address (${fault.message})`);
+    max.post(`conductor: cannot read the address of the daemon: ${fault.message}`);
     return setTimeout(start, RETRY_MS);
   }
   dial(

@@ -12,7 +12,7 @@
                     "numinlets": 1,
                     "numoutlets": 0,
                     "patching_rect": [ 20.0, 15.0, 370.0, 34.0 ],
-                    "text": "Conductor: keep this patch open. It dials the daemon on this machine.",
+                    "text": "Conductor: keep this patch open. It connects to the daemon on this machine.",
                     "varname": "conductor_note"
                 }
             },

@@ -1,5 +1,5 @@
 // Packs values for a Max dictionary. Max truncates a symbol at 32,767 characters, so longer strings are split into pieces.
-// conductor-v8.js uses this file as well, with `include` in place of `require`.
+// conductor-v8.js also uses this file, with `include` instead of `require`.
 "use strict";
 
 var CONDUCTOR_PIECE = 30000;

@@ -1,6 +1,6 @@
-// A small WebSocket client (RFC 6455) over Node's own http: the Node inside older Max versions has no WebSocket.
-// Text frames only; fragments are joined; a frame or message past 16 MB ends the connection.
-// The daemon sends its token first. Then both prove in the HTTP headers of the upgrade that they know the secret.
+// A small WebSocket client (RFC 6455) on top of Node's http module: the Node inside older Max versions has no WebSocket.
+// It supports only text frames and joins fragments. A frame or message longer than 16 MB closes the connection.
+// The daemon sends its token first. Then client and daemon prove in the HTTP headers of the upgrade that they have the secret.
 "use strict";
 
 const crypto = require("crypto");
@@ -17,14 +17,14 @@ function same(a, b) {
   return left.length === right.length && crypto.timingSafeEqual(left, right);
 }
 
-/** Proves knowledge of the secret for the two random numbers of one connection. */
+/** Returns the proof that this side has the secret, for the two random numbers of one connection. */
 function proof(secret, role, first, second) {
   return crypto.createHmac("sha256", secret).update(`${role} ${first} ${second}`).digest("hex");
 }
 
 /**
- * Connects and waits until the other end has sent the token, then calls `on.open(send, close)`, `on.text(text)` and once, at the end,
- * `on.close(reason)`. A listener without the token gets no byte.
+ * Connects and waits until the listener has sent the token. Then calls `on.open(send, close)`, `on.text(text)` for each message, and
+ * `on.close(reason)` once at the end. Sends nothing to a listener that does not have the token.
  */
 function dial({ host, port, path, token, secret }, on) {
   let ended = false;
@@ -40,7 +40,7 @@ function dial({ host, port, path, token, secret }, on) {
     socket.destroy();
     end(reason);
   };
-  const limit = setTimeout(() => leave("the daemon did not introduce itself"), GREETING_MS);
+  const limit = setTimeout(() => leave("the daemon did not authenticate itself in time"), GREETING_MS);
   let heard = Buffer.alloc(0);
   const listen = (bytes) => {
     heard = Buffer.concat([heard, bytes]);
@@ -109,7 +109,7 @@ function upgrade({ host, port, path, secret, nonce, socket: connected }, on) {
   request.end();
 }
 
-/** One masked frame, as a client must send it. */
+/** Encodes one frame. RFC 6455 requires a client to mask its frames. */
 function frame(opcode, bytes) {
   const length = bytes.length;
   const head = length < 126 ? Buffer.alloc(6) : length < 65536 ? Buffer.alloc(8) : Buffer.alloc(14);
@@ -130,7 +130,7 @@ function frame(opcode, bytes) {
   return Buffer.concat([head, body]);
 }
 
-/** Takes bytes as they arrive and calls back for every complete message. */
+/** Returns a function that receives bytes as they arrive, and calls `on.text` for every complete message. */
 function reader(on) {
   let held = Buffer.alloc(0);
   let parts = [];
@@ -153,7 +153,7 @@ function reader(on) {
         length = Number(long);
         at = 10;
       }
-      if (held[1] & 0x80) return void on.fault("a server does not mask");
+      if (held[1] & 0x80) return void on.fault("the daemon sent a masked frame");
       if (held.length < at + length) return;
       const body = held.subarray(at, at + length);
       held = held.subarray(at + length);

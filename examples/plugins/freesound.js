@@ -1,4 +1,4 @@
-// Looks sounds up on Freesound (or on a server that speaks like it) and lists what may be used how.
+// Searches sounds on Freesound, or on a server with the same API, and lists them with their licences.
 //
 //   conductor secrets set freesound.token --host freesound.org
 //   conductor plugins enable freesound --net freesound.org
@@ -6,7 +6,7 @@
 export default class Freesound {
   name = "freesound";
   version = "1.0.0";
-  description = "Finds sounds by words, with their licences.";
+  description = "Searches sounds and lists their licences.";
 
   configSchema = {
     type: "object",
@@ -14,7 +14,7 @@ export default class Freesound {
     required: ["token"],
     properties: {
       token: { type: "string", secret: true, description: "Your API key" },
-      base: { type: "string", description: "Where the API lives" },
+      base: { type: "string", description: "Base URL of the API" },
       page_size: { type: "integer", minimum: 1, maximum: 50 },
     },
   };
@@ -22,14 +22,14 @@ export default class Freesound {
   tools = [
     {
       name: "freesound.search",
-      description: "Sounds that fit the words, shortest first: id, name, seconds, licence and address.",
+      description: "Lists sounds that match the words, shortest first, with id, name, seconds, licence and URL.",
       inputSchema: {
         type: "object",
         required: ["words"],
         properties: {
           words: { type: "string", minLength: 1, maxLength: 200 },
-          longest_s: { type: "number", minimum: 0.1, maximum: 600, description: "At most this long" },
-          free_only: { type: "boolean", description: "Only what may be used without naming anybody (CC0)" },
+          longest_s: { type: "number", minimum: 0.1, maximum: 600, description: "Longest duration in seconds" },
+          free_only: { type: "boolean", description: "Only sounds that need no attribution (CC0)" },
         },
       },
       idempotent: true,

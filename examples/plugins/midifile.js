@@ -1,10 +1,10 @@
-// Writes a phrase as a standard MIDI file that every program opens. A CommonJS file, as older plugins are.
+// Writes a phrase as a standard MIDI file. This plugin is a CommonJS module.
 //
 //   conductor plugins enable midifile --files-write studio
 
 const { join } = require("path");
 
-const TICKS = 480; // of a quarter note
+const TICKS = 480; // per quarter note
 
 function variable(number) {
   const bytes = [number & 0x7f];
@@ -22,7 +22,7 @@ function track(notes, tempo, channel) {
     events.push({ at: Math.round(start * TICKS), order: 1, bytes: [0x90 | channel, pitch, velocity] });
     events.push({ at: Math.round((start + length) * TICKS), order: 0, bytes: [0x80 | channel, pitch, 0] });
   }
-  // At the same moment a note ends before the next begins, or the next one would be cut off.
+  // At the same time, a note-off comes before a note-on: otherwise it would end the new note of the same pitch.
   events.sort((a, b) => a.at - b.at || a.order - b.order);
   const bytes = [0, 0xff, 0x51, 3, ...big(Math.round(60_000_000 / tempo), 3)];
   let now = 0;
@@ -41,7 +41,7 @@ module.exports = {
     {
       name: "midifile.write",
       description: "Writes a phrase to NAME.mid in the granted folder. Starts and lengths are in quarter notes.",
-      // A file on disk is an effect: a person is asked.
+      // Writing a file is an effect, so a person must approve it.
       requiresApproval: true,
       inputSchema: {
         type: "object",

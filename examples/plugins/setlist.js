@@ -1,4 +1,4 @@
-// Keeps the set list of tonight in a file you can read: setlist.json in a folder you grant.
+// Stores a set list in a readable file: setlist.json in a folder that you grant.
 //
 //   [tools.filesystem]
 //   roots = [{ name = "studio", path = "~/Music/Studio", write = true }]
@@ -33,11 +33,11 @@ const nothing = { type: "object", properties: {} };
 export default {
   name: "setlist",
   version: "1.0.0",
-  description: "The set list of tonight: what is on now, what comes next.",
+  description: "A set list with the current and the next song.",
   tools: [
     {
       name: "setlist.show",
-      description: "The songs in order, which one is on, and how long the whole list is.",
+      description: "Returns the songs in order, the current song, and the duration of the whole list.",
       inputSchema: nothing,
       idempotent: true,
       async handler() {
@@ -46,7 +46,7 @@ export default {
     },
     {
       name: "setlist.add",
-      description: "Adds a song at the end, or at a place counted from 0.",
+      description: "Adds a song at the end, or at `place`, counted from 0.",
       inputSchema: {
         type: "object",
         required: ["title"],
@@ -60,7 +60,7 @@ export default {
       },
       async handler({ place, ...song }) {
         const list = await load();
-        if (list.songs.some((it) => it.title === song.title)) fail("BAD_INPUT", `"${song.title}" is in the list already`);
+        if (list.songs.some((it) => it.title === song.title)) fail("BAD_INPUT", `"${song.title}" is already in the list`);
         const at = Math.min(place ?? list.songs.length, list.songs.length);
         list.songs.splice(at, 0, song);
         if (at <= list.at && list.songs.length > 1) list.at += 1;
@@ -70,7 +70,7 @@ export default {
     },
     {
       name: "setlist.remove",
-      description: "Takes a song out of the list by its title.",
+      description: "Removes a song from the list by its title.",
       inputSchema: { type: "object", required: ["title"], properties: { title: { type: "string" } } },
       async handler({ title }) {
         const list = await load();
@@ -85,11 +85,11 @@ export default {
     },
     {
       name: "setlist.next",
-      description: "Goes on to the next song. Made for a pad.",
+      description: "Makes the next song the current song. Intended for a pad.",
       inputSchema: nothing,
       async handler() {
         const list = await load();
-        if (list.at + 1 >= list.songs.length) fail("NOT_FOUND", "that was the last song");
+        if (list.at + 1 >= list.songs.length) fail("NOT_FOUND", "the current song is the last song");
         list.at += 1;
         await save(list);
         return shown(list);

@@ -1,5 +1,5 @@
-"""Makes `Samples/Vox Take.wav`, the sample of the demo Set: a sung line in C minor, made of sine waves. Ours, under the licences of
-this repository. Deterministic: `python3 make_sample.py` writes the same bytes again.
+"""Writes `Samples/Vox Take.wav`, the audio file of the demo Set: a sung line in C minor, made of sine waves. The file is our own work,
+under the licences of this repository. Each run of `python3 make_sample.py` writes the same bytes.
 """
 
 import math
@@ -12,7 +12,7 @@ RATE = 8000
 SECONDS = 8 * 60 / 124
 # Pitch in semitones from C4, and length in beats.
 LINE = [(0, 1), (3, 1), (7, 1), (5, 0.5), (3, 0.5), (2, 1), (3, 1), (-1, 1), (0, 1)]
-# The share of each harmonic, a little like an open vowel.
+# The amplitude of each harmonic, similar to an open vowel.
 HARMONICS = [1.0, 0.6, 0.35, 0.2, 0.08]
 
 

@@ -1,7 +1,7 @@
 """A control surface of Ableton Live that lets the Conductor daemon on this machine read and edit the open Set.
 
-Choose "Conductor" under Settings > Link, Tempo & MIDI > Control Surface. It listens on 127.0.0.1 only, and accepts only a program
-that can read the token file in Conductor's home.
+Choose "Conductor" under Settings > Link, Tempo & MIDI > Control Surface. The script listens only on 127.0.0.1, and accepts only a
+program that can read the token file in Conductor's home.
 """
 
 

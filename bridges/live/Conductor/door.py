@@ -1,9 +1,9 @@
-"""The socket for the daemon: one client on 127.0.0.1, one JSON object per line. A token and a secret are stored in a file that only
-this user can read.
+"""The socket for the daemon: one client on 127.0.0.1, one JSON object per line. The token and the secret are in a file that only this
+user can read.
 
-The script sends first, its token and a random number, so that a client can detect a program that took over its port. Then both
-prove with HMAC-SHA256 that they know the secret, which is never sent. Nothing here waits: each tick of Live's main thread polls the
-sockets. Not here: what a request means.
+The script sends first: its token and a random number. A client can thus detect that another program has taken over the port. Then
+script and client prove with HMAC-SHA256 that they have the secret, which is never sent. No function here blocks: each tick of Live's
+main thread polls the sockets. Not here: the handling of requests (`surface`).
 """
 
 import base64
@@ -27,7 +27,7 @@ def same(a, b):
 
 
 def proof(secret, role, first, second):
-    """Proves knowledge of the secret for the two random numbers of one connection."""
+    """Returns the proof that this side has the secret, for the two random numbers of one connection."""
     text = "%s %s %s" % (role, first, second)
     return hmac.new(secret.encode("utf-8"), text.encode("utf-8"), hashlib.sha256).hexdigest()
 
@@ -41,7 +41,7 @@ def line(message):
 
 
 def home():
-    """Conductor's home: the path that the installation wrote next to this file, else the default."""
+    """Returns the path of Conductor's home: from the file that the installation wrote next to this file, else the default."""
     written = os.path.join(os.path.dirname(os.path.abspath(__file__)), "home.txt")
     try:
         with open(written, encoding="utf-8") as file:
@@ -56,7 +56,7 @@ def home():
 class Client(object):
     def __init__(self, connection, now):
         connection.setblocking(False)
-        # Small answers must not wait until the one before was acknowledged.
+        # Send a small answer at once, without waiting until the client acknowledged the previous answer.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connection = connection
         self.since = now
@@ -67,7 +67,7 @@ class Client(object):
         self._out = b""
 
     def lines(self):
-        """Complete lines that have arrived. Raises ConnectionError when the client is gone."""
+        """Returns the complete lines that have arrived. Raises ConnectionError if the client has disconnected."""
         while True:
             try:
                 data = self.connection.recv(65536)
@@ -103,7 +103,7 @@ class Client(object):
             try:
                 sent = self.connection.send(self._out[:65536])
             except (BlockingIOError, InterruptedError):
-                # A client that does not read must not fill Live's memory.
+                # Limit the buffer: otherwise a client that does not read would fill Live's memory.
                 if len(self._out) > 2 * LINE_OUT:
                     raise ConnectionError("the client does not read")
                 return
@@ -142,14 +142,14 @@ class Door(object):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         text = json.dumps({"port": self._listener.getsockname()[1], "token": self._token, "secret": self._secret, "pid": os.getpid(), "protocol": PROTOCOL})
         fresh = "%s.%d" % (self._file, os.getpid())
-        # Created with the final mode, so that the token is never readable by others.
+        # The file is created with its final mode, so that other users can never read the token.
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text + "\n")
         os.replace(fresh, self._file)
 
     def tick(self, budget):
-        """Accepts, reads, answers and sends for about `budget` seconds; the rest waits for the next tick."""
+        """Accepts, reads, answers and sends for about `budget` seconds. The next tick handles the remaining requests."""
         until = self._clock() + budget
         self._accept()
         client = self._client
@@ -178,7 +178,7 @@ class Door(object):
                 if fault.errno not in AGAIN:
                     self._log("accept: %s" % fault)
                 return
-            # A client that reconnected before this tick does not count as a second one.
+            # Read first: the old client may have disconnected since the last tick, and then this is not a second client.
             if self._client is not None:
                 try:
                     self._read()
@@ -229,14 +229,14 @@ class Door(object):
                 self._drop(str(fault))
 
     def _drop(self, why):
-        self._log("the client left: %s" % why)
+        self._log("the client is disconnected: %s" % why)
         if self._client is not None:
             self._client.close()
         self._client = None
         self._pending = []
 
     def close(self):
-        self._drop("Live ends")
+        self._drop("the control surface is closed")
         self._listener.close()
         try:
             with open(self._file, encoding="utf-8") as file:

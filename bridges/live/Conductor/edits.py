@@ -1,6 +1,6 @@
-"""Edits of the Set. Names and fields are those of Conductor's `LiveEdit`; the daemon has checked the values.
+"""Edits of the Set. The names and fields are the same as in Conductor's `LiveEdit`. The daemon has already checked the values.
 
-An edit makes all its checks before it writes. Not here: undo steps (`apply` in `surface`).
+Each edit does all its checks before it writes. Not here: undo steps (`_apply` in `surface`).
 """
 
 from .path_ids import Refused, kinds, parse, wrong
@@ -22,8 +22,8 @@ from .reads import (
 
 
 class Done(object):
-    """The result of an edit: its outcome, the ids it changed, its own entries in Live's undo list in addition to the shared one, and
-    the marks of clips before and after their notes were written."""
+    """The result of an edit. `changed` lists the ids that it changed. `shared` is true if it is part of the shared entry in Live's undo
+    list, and `apart` is the number of its separate entries. `marks` contains the marks of clips before and after the edit."""
 
     def __init__(self, outcome, changed, apart=0, shared=True, warnings=(), marks=None):
         self.marks = marks or {}
@@ -50,7 +50,7 @@ def set_track_props(song, edit, _live):
     for key in ("mute", "solo", "arm"):
         if key in props:
             setattr(track, key, bool(props[key]))
-    # Live always makes a separate undo entry for a rename.
+    # Live always creates a separate undo entry for a rename.
     return Done(track_state(path, track), [path], apart=int(renamed), shared=len(props) > int(renamed))
 
 
@@ -68,7 +68,7 @@ def specification(live, note):
 
 
 def copy_of(live, found):
-    """A stored note in the form that can be added."""
+    """Converts a stored note to a specification, which can be added to a clip."""
     return live.Clip.MidiNoteSpecification(
         pitch=found.pitch,
         start_time=found.start_time,
@@ -85,7 +85,7 @@ def replace_notes(song, edit, live):
     path = edit["clipId"]
     clip = midi_clip_of(song, path)
     window = edit.get("window")
-    # All pitches: a span of 127 would miss the highest key.
+    # All pitches. The span is 128, because a span of 127 would not include the highest key.
     region = (0, 128, -1e6, 2e6)
     if window:
         low, high = window.get("fromPitch", 0), window.get("toPitch", 127)
@@ -98,13 +98,13 @@ def replace_notes(song, edit, live):
         if new:
             clip.add_new_notes(new)
     except Exception as fault:
-        # Roll back, so that no half of a replacement stays.
+        # Roll back, so that the clip does not keep half of a replacement.
         clip.remove_notes_extended(*region)
         if old:
             clip.add_new_notes(old)
-        raise Refused("SDK_REJECTED", "Live refused the notes (%s); the old ones were put back" % fault, path)
+        raise Refused("SDK_REJECTED", "Live refused the notes (%s); the old notes were restored" % fault, path)
     stored = clip.get_all_notes_extended()
-    # Live keeps only the later of two notes with the same start, and shortens a note that runs into the next.
+    # Of two notes with the same pitch and start, Live keeps only the later one. It shortens a note that overlaps the next one.
     last = dict(((it.pitch, round(it.start_time, 4)), it.duration) for it in new)
     now = dict(((it.pitch, round(it.start_time, 4)), it.duration) for it in stored)
     adjusted = len(new) - sum(abs(now.get(place, -1) - length) < 1e-3 for place, length in last.items())
@@ -139,7 +139,7 @@ def set_param(song, edit, _live):
     if not found.min <= value <= found.max:
         raise Refused("BAD_INPUT", "must be %g to %g, not %g" % (found.min, found.max, value), "value")
     if not found.is_enabled:
-        raise Refused("SDK_REJECTED", "%s is controlled by something else in Live (a macro, a mapping)" % path, path)
+        raise Refused("SDK_REJECTED", "%s cannot be set: a macro or a mapping in Live controls it" % path, path)
     previous = float(found.value)
     found.value = value
     outcome = param(path, found, "pan" if path.endswith("/panning") else "live")
@@ -151,7 +151,7 @@ def insert_device(song, edit, live):
     path = edit["trackId"]
     track = track_of(song, path)
     if not hasattr(track, "insert_device"):
-        raise Refused("UNSUPPORTED", "Live %s cannot insert devices; 12.3 and later can" % version(live), path)
+        raise Refused("UNSUPPORTED", "Live %s cannot insert devices; Live 12.3 or later is needed" % version(live), path)
     index = min(int(edit["index"]), len(track.devices))
     try:
         track.insert_device(edit["deviceName"], index)
@@ -163,7 +163,7 @@ def insert_device(song, edit, live):
     return Done(outcome, [made["id"], path])
 
 
-# The name of each property in Live. Numbers are beats.
+# The names of these properties in Live. Their values are in beats.
 CLIP_PROPS = {
     "startMarker": "start_marker",
     "endMarker": "end_marker",
@@ -184,7 +184,7 @@ def set_clip_props(song, edit, _live):
         clip.muted = bool(props["muted"])
     if "color" in props:
         clip.color_index = int(props["color"])
-    # Live refuses a loop whose end is before its start, even for a moment, so the end that moves outwards is set first.
+    # Live refuses a loop that ends before it starts, even for a moment. So the boundary that makes the loop longer is set first.
     ends = [("loop_end", end), ("loop_start", start)]
     if start < clip.loop_start:
         ends.reverse()
@@ -216,7 +216,7 @@ def delete_track(song, edit, _live):
     track_of(song, path)
     index, before = parse(path)[0][1], len(song.tracks)
     song.delete_track(index)
-    # Deleting a group also deletes its tracks, which follow it.
+    # Deleting a group also deletes the tracks of the group, which have the next indices.
     count = before - len(song.tracks)
     return Done({"deleted": ["track:%d" % (index + n) for n in range(count)], "shifted": True}, [path])
 

@@ -2,7 +2,7 @@
 
 
 class Refused(Exception):
-    """An error reply with a code. `subject` is the wrong id or argument."""
+    """An error reply with a code. `subject` is the id or argument that is wrong."""
 
     def __init__(self, code, message, subject=None):
         Exception.__init__(self, message)
@@ -23,7 +23,7 @@ def wrong(subject, expected):
 
 
 def parse(path):
-    """`track:0/clipslot:1/clip` as `[("track", 0), ("clipslot", 1), ("clip", None)]`."""
+    """Parses `track:0/clipslot:1/clip` to `[("track", 0), ("clipslot", 1), ("clip", None)]`."""
     if not isinstance(path, str) or not path:
         raise Refused("BAD_INPUT", "an id is missing")
     parts = []
@@ -40,7 +40,7 @@ def kinds(path):
 
 
 def at(items, index, subject):
-    """The object at an index. A missing one means that the id is stale."""
+    """Returns the object at an index. If there is none, the id is stale."""
     if index is None or index >= len(items):
         raise gone(subject)
     return items[index]

@@ -1,6 +1,6 @@
-"""Reads the Set, in the JSON shapes of Conductor's tools. Reads never change the Set.
+"""Reads the Set and returns JSON in the format of Conductor's tools. Reads never change the Set.
 
-In Live, an attribute that does not apply to an object raises RuntimeError; it is reported as WRONG_TYPE.
+In Live, reading an attribute that does not apply to an object raises RuntimeError. This error is reported as WRONG_TYPE.
 """
 
 from itertools import islice
@@ -21,7 +21,7 @@ def track_of(song, path):
 
 
 def owner_of(song, path):
-    """The track that holds a device chain."""
+    """The track that has a device chain: a track, a return track or the main track."""
     kind, index = parse(path)[0]
     if kind == "track":
         return at(song.tracks, index, path)
@@ -41,7 +41,7 @@ def slot_of(song, path):
 
 
 def arranged(track):
-    """Arrangement clips by start. A group, return or main track has none and raises RuntimeError."""
+    """The arrangement clips of a track, ordered by start. For a group, return or main track Live raises RuntimeError: no clips."""
     try:
         return sorted(track.arrangement_clips, key=lambda clip: clip.start_time)
     except (RuntimeError, AttributeError):
@@ -64,7 +64,7 @@ def clip_of(song, path):
 def midi_clip_of(song, path):
     clip = clip_of(song, path)
     if not clip.is_midi_clip:
-        raise Refused("WRONG_TYPE", "%s is an audio clip and holds no notes" % path, path)
+        raise Refused("WRONG_TYPE", "%s is an audio clip and has no notes" % path, path)
     return clip
 
 
@@ -85,7 +85,7 @@ def param_of(song, path):
 
 
 def param(path, found, unit="live"):
-    # Older versions of Live have no such attribute.
+    # Older versions of Live do not have this attribute.
     automation = getattr(found, "automation_state", None)
     return {
         "id": path,
@@ -200,7 +200,7 @@ def clip_info(path, clip):
 
 
 def clips(song, request):
-    """All clips in slots and in the arrangement, and the number of slots; the daemon adds the empty ones."""
+    """All clips in slots and in the arrangement, and the number of slots. The daemon adds the empty slots."""
     path = request.get("trackId")
     track = track_of(song, path)
     found = []
@@ -241,7 +241,7 @@ def fields(found):
 
 
 def mark_of(found):
-    """A hash of notes: equal lists have the same mark. Valid as long as this script runs."""
+    """A hash of notes: equal notes have the same mark. Marks are valid until this script ends."""
     return "%x" % (hash(tuple(sorted(map(fields, found)))) & 0xFFFFFFFFFFFFFFFF)
 
 
@@ -256,7 +256,7 @@ def mark(song, request):
 
 
 def midi_clips(song):
-    """All MIDI clips with their ids, in the order of tracks."""
+    """All MIDI clips with their ids, in the order of the tracks."""
     for n, track in enumerate(song.tracks):
         for m, slot in enumerate(track.clip_slots):
             if slot.has_clip and slot.clip.is_midi_clip:
@@ -267,7 +267,7 @@ def midi_clips(song):
 
 
 def marks(song, request):
-    """The marks of the first clips. Limited, because it runs in one tick of Live's main thread."""
+    """The marks of the first clips. The number is limited, because the request runs in one tick of Live's main thread."""
     found, left = {}, int(request.get("notes", 0))
     for path, clip in islice(midi_clips(song), int(request.get("clips", 0))):
         held = clip.get_all_notes_extended()
@@ -299,7 +299,8 @@ def scenes(song, _request):
 
 
 def fingerprint(song, _request=None):
-    """The input of a revision: tempo, track names and types, clip names per slot, arrangement starts, device names."""
+    """The values from which a revision is computed: tempo, track names and types, clip names per slot, starts of arrangement clips,
+    device names."""
     tracks = []
     for track in song.tracks:
         slots = [slot.clip.name if slot.has_clip else None for slot in track.clip_slots]
@@ -313,7 +314,7 @@ def playing(song):
 
 
 def slot_or_scene(song, path):
-    """An object that can be launched."""
+    """Returns the slot or scene to launch."""
     segments = kinds(path)
     if segments == ["scene"]:
         return at(song.scenes, parse(path)[0][1], path)

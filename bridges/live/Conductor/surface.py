@@ -1,4 +1,4 @@
-"""The control surface: serves the daemon's requests in a tick of Live's main thread, and only there."""
+"""The control surface. It serves the daemon's requests only in ticks of Live's main thread."""
 
 import Live
 from ableton.v2.control_surface import ControlSurface
@@ -74,13 +74,13 @@ class Conductor(ControlSurface):
 
     def _answer(self, request):
         try:
-            # Changes by the person up to now come before the request.
+            # Report changes that a person made before this request, so that they are not taken for its effect.
             self._report_changes()
             reply = self._run(request)
         except Refused as refused:
             reply = {"ok": False, "error": refused.wire()}
         except AttributeError as fault:
-            message = "Live %s does not offer something that %r needs (%s)" % (version(Live), request.get("op"), fault)
+            message = "Live %s lacks an attribute that %r needs (%s)" % (version(Live), request.get("op"), fault)
             reply = {"ok": False, "error": {"code": "UNSUPPORTED", "message": message, "subject": None}}
         except (KeyError, TypeError, ValueError) as fault:
             message = "the script could not handle %r: %s: %s" % (request.get("op"), type(fault).__name__, fault)
@@ -107,7 +107,7 @@ class Conductor(ControlSurface):
         return writes[op](request)
 
     def _ours(self, reply):
-        """Discards the changes of our own write, so that they are not reported as the person's."""
+        """Discards the changes of our own write, so that they are not reported as changes by a person."""
         self._watch.collect()
         reply["result"]["fingerprint"] = reads.fingerprint(self.song)
         return reply
@@ -115,9 +115,9 @@ class Conductor(ControlSurface):
     def _apply(self, request):
         for path, expected in (request.get("expectMarks") or {}).items():
             if reads.mark(self.song, {"clipId": path})["mark"] != expected:
-                raise Refused("STALE_REFERENCE", "the notes of %s were changed meanwhile" % path, "expectRevision")
+                raise Refused("STALE_REFERENCE", "the notes of %s were changed after they were read" % path, "expectRevision")
         done = []
-        # A step that another script left open would include ours.
+        # End an undo step that another script left open: otherwise it would include our edits.
         self.song.end_undo_step()
         self.song.begin_undo_step()
         try:

@@ -1,18 +1,18 @@
-"""Detects changes of the Set: listeners record them, and each tick collects what was recorded.
+"""Detects changes of the Set: listeners record changes, and each tick collects the recorded changes.
 
-`epoch` counts changes after which an id may name another object. Adding an object at the end of a list does not count.
+`epoch` counts the changes after which an id may name another object. Adding an object at the end of a list is not such a change.
 """
 
 from .reads import arranged
 
 
 def identity(found):
-    """The object behind Live's short-lived proxies."""
+    """Identifies an object of Live. Live's proxies are short-lived, so their own identity cannot be used."""
     return getattr(found, "_live_ptr", id(found))
 
 
 def structure(song):
-    """The objects behind every id, in the order of the ids."""
+    """Returns the identity of the object behind every id, in the order of the ids."""
     tracks = []
     for track in song.tracks:
         slots = [identity(slot.clip) if slot.has_clip else None for slot in track.clip_slots]
@@ -32,7 +32,7 @@ def structure(song):
 
 
 def moved(old, new):
-    """Whether an id that named an object now names another one, or none."""
+    """Whether an id that named an object now names another object, or no object."""
     if isinstance(old, dict):
         return any(moved(old[key], new[key]) for key in old)
     if isinstance(old, list):
@@ -64,7 +64,7 @@ class Watch(object):
         try:
             getattr(found, "add_%s_listener" % name)(callback)
         except (AttributeError, RuntimeError):
-            # Some tracks and older versions of Live lack some lists.
+            # Some tracks, and older versions of Live, do not have all of these lists.
             return
         self._hooks.append((found, name, callback))
 
@@ -86,12 +86,12 @@ class Watch(object):
             try:
                 getattr(found, "remove_%s_listener" % name)(callback)
             except Exception:
-                # The object is gone, and its listeners with it.
+                # The object was deleted together with its listeners.
                 pass
         self._hooks = []
 
     def collect(self):
-        """Returns the changes since the last call, and whether ids moved. Increments the epoch when they did."""
+        """Returns the changes since the last call, and whether ids moved. Increments the epoch if ids moved."""
         changes, self._changes = self._changes, set()
         if not self._structural:
             return sorted(changes), False
@@ -99,7 +99,7 @@ class Watch(object):
         now = structure(self.song)
         shifted = moved(self._known, now)
         if now != self._known:
-            # New objects need listeners, and the ids of old ones may have other indices.
+            # New objects need listeners, and the ids of old objects may have new indices.
             self.unhook()
             self._hook()
         self._known = now

@@ -1,4 +1,4 @@
-// The bridge against a fake Max, with a server of a few lines in place of the daemon. Run: node --test bridges/max/test
+// Tests the bridge with a simulated Max, and with a small server instead of the daemon. Run: node --test bridges/max/test
 "use strict";
 
 const test = require("node:test");
@@ -16,7 +16,7 @@ const TOKEN = "0123456789abcdef0123456789abcdef";
 const SECRET = "fedcba9876543210fedcba9876543210";
 const NONCE = "n0";
 
-/** A server that speaks just enough WebSocket. */
+/** A server with a minimal WebSocket implementation. */
 async function daemon() {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "conductor-max-"));
   fs.mkdirSync(path.join(home, "state"));
@@ -27,7 +27,7 @@ async function daemon() {
   state.met = new Promise((resolve) => (arrived = resolve));
   state.again = () => (state.met = new Promise((resolve) => (arrived = resolve)));
   const server = http.createServer();
-  // The impostor: what it says instead of the token, and what came back.
+  // If set, the server is an impostor and sends this text instead of the token.
   state.lie = null;
   server.on("connection", (socket) => {
     socket.write(state.lie === null ? `conductor-daemon ${TOKEN} ${NONCE}\n` : state.lie);
@@ -95,19 +95,19 @@ async function daemon() {
   return state;
 }
 
-test("the bridge keeps its contract", async (t) => {
+test("the bridge follows its protocol", async (t) => {
   const studio = await daemon();
   const left = () => new Promise((resolve) => (studio.onLeft = resolve));
   studio.lie = "";
   let leaving = left();
   const world = start(studio.home);
-  assert.equal(await leaving, 0, "a listener that waits gets not one byte");
+  assert.equal(await leaving, 0, "a listener that sends nothing must receive nothing");
   for (const lie of [`conductor-daemon ${"0".repeat(32)} ${NONCE}\n`, `conductor-daemon ${TOKEN}\n`, "HTTP/1.1 101 Switching Protocols\r\n\r\n", "x".repeat(2000)]) {
     studio.lie = lie;
     leaving = left();
     assert.equal(await leaving, 0, lie.slice(0, 40));
   }
-  // One that has heard the token once, and does not know the secret, gets nothing after the wrong proof.
+  // An impostor that has the token but not the secret receives nothing after its wrong proof.
   studio.lie = null;
   studio.unproven = true;
   leaving = left();
@@ -132,7 +132,7 @@ test("the bridge keeps its contract", async (t) => {
   const [osc, gain] = first.created;
   assert.equal(world.patchers[0].cords.length, 1);
 
-  await t.test("a batch that fails half way leaves nothing", async () => {
+  await t.test("a batch that fails is rolled back", async () => {
     const before = await ok("snapshot", { patcher });
     const error = await no("apply", { patcher, at: 2, edits: [box("metro 100", 100), { op: "text", key: osc, text: "cycle~ 1" }, { op: "remove", key: gain }, box("nosuch", 5)] });
     assert.equal(error.code, "SDK_REJECTED");
@@ -142,14 +142,14 @@ test("the bridge keeps its contract", async (t) => {
     assert.deepEqual(plain(after), plain(before));
     assert.equal(after.revision, 2);
   });
-  await t.test("another revision is refused, and a person's edit makes one", async () => {
+  await t.test("an old revision is refused, and an edit by a person creates a new revision", async () => {
     assert.equal((await no("apply", { patcher, at: 1, edits: [] })).code, "STALE_REFERENCE");
     world.patchers[0].newdefault(300, 300, "metro", 5);
     world.poll();
     assert.equal((await ok("snapshot", { patcher })).revision, 3);
     assert.deepEqual(studio.events.at(-1), { type: "event", event: "patcher_changed", patcher, revision: 3 });
   });
-  await t.test("what came too late never happens", async () => {
+  await t.test("a request is not run after its deadline", async () => {
     world.busy = true;
     const late = no("apply", { patcher, at: 3, edits: [box("metro 9", 200)] }, 1);
     await new Promise((resolve) => {
@@ -160,7 +160,7 @@ test("the bridge keeps its contract", async (t) => {
     assert.equal((await late).code, "TIMEOUT");
     assert.equal((await ok("snapshot", { patcher })).revision, 3);
   });
-  await t.test("a megabyte of text crosses, in fragments too", async () => {
+  await t.test("a megabyte of text is transferred, also in fragments", async () => {
     const text = "x".repeat(1 << 20);
     const note = await ok("apply", { patcher, at: 3, edits: [{ op: "add", maxclass: "comment", text, rect: [0, 0, 50, 20] }] }, 5000, 7);
     assert.equal(note.revision, 4);
@@ -168,7 +168,7 @@ test("the bridge keeps its contract", async (t) => {
     assert.equal(told.boxes.at(-1).text, text);
     assert.deepEqual(unpack(pack({ a: [text, 1, null] })), { a: [text, 1, null] });
   });
-  await t.test("values, locks, unknown things, and its own plumbing", async () => {
+  await t.test("values, locks, unknown names, and the bridge's own boxes", async () => {
     const number = (await ok("apply", { patcher, at: 4, edits: [{ op: "add", maxclass: "number", text: "", rect: [0, 90, 50, 20] }] })).created[0];
     assert.equal((await ok("value", { patcher, key: number })).value, 0);
     assert.equal((await no("value", { patcher, key: osc })).code, "UNSUPPORTED");
@@ -180,7 +180,7 @@ test("the bridge keeps its contract", async (t) => {
     mine.varname = "conductor_v8";
     assert.ok((await ok("snapshot", { patcher })).boxes.every((it) => it.varname !== "conductor_v8"));
   });
-  await t.test("an attribute that was new is what it was before, and windows are listed", async () => {
+  await t.test("a new attribute is reset to its earlier value, and windows are listed", async () => {
     const at = (await ok("snapshot", { patcher })).revision;
     await ok("apply", { patcher, at, edits: [{ op: "attr", key: osc, name: "fontsize", value: 30 }] });
     const shown = () => world.patchers[0].boxes.find((it) => it.text === "cycle~ 440").attributes.fontsize;
@@ -193,7 +193,7 @@ test("the bridge keeps its contract", async (t) => {
     world.patchers[0].boxes = world.patchers[0].boxes.filter((it) => it.varname !== "conductor_v8");
     assert.deepEqual((await ok("list")).windows.map((it) => it.patcher), ["", patcher]);
   });
-  await t.test("it dials again when the daemon comes back", async () => {
+  await t.test("the bridge reconnects when the daemon is back", async () => {
     studio.again();
     studio.sockets.at(-1).destroy();
     await studio.met;

@@ -1,5 +1,5 @@
-// As much of Max as the bridge touches: patchers and boxes with Max's own names, dictionaries that cut long symbols, and the cable between
-// node.script and v8. It keeps the rules that the bridge must respect and knows nothing of the bridge.
+// Simulates the parts of Max that the bridge uses: patchers and boxes with Max's names, dictionaries that cut long symbols, and the cords
+// between node.script and v8. It enforces the rules of Max and contains no code of the bridge.
 "use strict";
 
 const fs = require("fs");
@@ -28,7 +28,7 @@ class Box {
     const ports = CLASSES[name];
     this.maxclass = !ports ? "jbogus" : UI.includes(name) ? name : "newobj";
     this.fixed = ports || [0, 0];
-    // As files name them; which of them a running Max lists as attributes is not known.
+    // Named as in patch files. It is not known which of them a running Max lists as attributes.
     if (name === "inlet" || name === "outlet") Object.assign(this.attributes, { comment: "", index: 0 });
     if (this.maxclass !== name) this.text = words.join(" ");
     this.inside = name === "p" || name === "patcher" ? this.inside || new FakePatcher() : null;
@@ -100,7 +100,7 @@ class FakePatcher {
   message() {}
 }
 
-/** What Max keeps of a value in a dictionary. */
+/** The value that Max stores in a dictionary: long symbols are cut. */
 function kept(value) {
   if (typeof value === "string") return value.slice(0, SYMBOL);
   if (Array.isArray(value)) return value.map(kept);
@@ -108,7 +108,7 @@ function kept(value) {
   return value;
 }
 
-/** Loads both halves of the bridge and joins them. `home` is where the daemon left its address. */
+/** Loads both scripts of the bridge and connects them. `home` contains the file with the daemon's address. */
 function start(home) {
   const dicts = {};
   const handlers = {};
@@ -136,7 +136,7 @@ function start(home) {
   const make = (...args) => {
     const patcher = new FakePatcher(typeof args[0] === "string" ? args[0] : "");
     world.patchers.push(patcher);
-    // As Max keeps its windows: the front one first, each knows the next.
+    // Max's list of windows: the front window first, each with a reference to the next.
     world.windows.unshift(patcher);
     patcher.wind = {
       assoc: patcher,
@@ -203,7 +203,7 @@ function start(home) {
     post: (text) => posts.push(text),
   };
   world.make = make;
-  // What a patcher holds, in plain values: for tests that ask Max and not the daemon.
+  // The content of a patcher as plain values, for tests that query Max directly.
   world.picture = (patcher) => ({
     boxes: patcher.boxes.map((it) => ({
       class: it.maxclass,

@@ -1,5 +1,5 @@
-// A fake Max with the bridge in it, for tests of the daemon: node run.js HOME
-// Each line on stdin is an expression about `world`; its value is written to stdout as one line of JSON.
+// A simulated Max that runs the bridge, for tests of the daemon: node run.js HOME
+// Each line on stdin is an expression that can use `world`; its value is written to stdout as one line of JSON.
 "use strict";
 
 const world = require("./fake-max.js").start(process.argv[2]);

@@ -1,8 +1,8 @@
-//! How long the engine takes, beside the plain way of doing it. Prints medians over rounds with
-//! their spread; asserts nothing.
+//! Measures the engine and compares it with a simple implementation. Prints medians over several
+//! rounds with their range; asserts nothing.
 //!
-//! Time stamps advance with every event and the probed rule changes with every lookup: a constant
-//! one would measure its own cache.
+//! Time stamps advance with every event, and every lookup is for another rule: a repeated lookup
+//! would only measure the processor cache.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -18,8 +18,8 @@ use std::time::Instant;
 
 const ROUNDS: usize = 15;
 
-/// `count` note mappings spread over modes, notes, channels and velocity windows. Small studios
-/// have one mode, large ones more, since one mode has 2,048 keys.
+/// `count` note mappings spread over modes, notes, channels and velocity windows. Small
+/// configurations have one mode; large ones have more, because one mode has 2,048 keys.
 fn studio(count: usize) -> Config {
     let per_mode = 4096;
     let modes = count.div_ceil(per_mode).max(1);
@@ -104,7 +104,7 @@ fn lookups() {
         let config = studio(count);
         let tables = Tables::compile(&config, &mut Slots::default());
         let device = DeviceSlot(0);
-        // Every probe is a rule that exists, in an order that jumps about.
+        // Every lookup is for an existing rule, in a scattered order.
         let probes: Vec<(ModeIndex, u16, u8, u16)> = (0..4096)
             .map(|i| {
                 let at = i * 7919 % count;
@@ -145,7 +145,7 @@ fn show(it: &Spread) -> String {
     format!("{:>8.1} ({:.1}-{:.1})", it.median, it.low, it.high).chars().collect::<String>() + &" ".repeat(2)
 }
 
-/// Single events through the whole engine, timed one by one.
+/// Measures each event through the whole engine separately.
 fn events() {
     println!(
         "\nevent in to action out, engine lane, ns per event (p50, p99 of 200,000 note-ons with fresh time stamps)"

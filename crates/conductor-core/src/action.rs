@@ -1,7 +1,7 @@
-//! Actions as a configuration writes them. Actions are trees; the compiled tables hold each tree
+//! Actions, as in the configuration file. Actions are trees; the compiled tables contain each tree
 //! once.
 //!
-//! Not here: carrying out actions. Reflexes leave through `engine`, calls through the gateway's
+//! Not here: performing actions. The `engine` performs most of them; calls use the gateway's
 //! pipeline.
 
 use crate::event::{OscArg, wire_names};
@@ -18,7 +18,7 @@ pub enum Action {
     Launch {
         app: String,
     },
-    /// `argv[0]` is the command; never interpreted by a shell.
+    /// `argv[0]` is the command. No shell interprets the arguments.
     Shell {
         argv: Vec<String>,
         timeout_ms: u32,
@@ -85,13 +85,14 @@ pub struct Keystroke {
     pub modifiers: Vec<Modifier>,
     /// The key; absent for modifiers alone.
     pub key: Option<KeyName>,
-    /// Held until the trigger's release; otherwise pressed and released at once.
+    /// Whether the key is held until the release of the trigger. If false, it is pressed and
+    /// released at once.
     pub hold: bool,
 }
 
 /// A modifier key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum Modifier {
     Cmd,
     Ctrl,
@@ -101,7 +102,7 @@ pub enum Modifier {
 
 /// A key by its name in the configuration. `Char` is a single printable character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum KeyName {
     Char(char),
     Space,
@@ -119,7 +120,7 @@ pub enum KeyName {
     End,
     PageUp,
     PageDown,
-    /// 1-20.
+    /// The function keys F1 to F20.
     F(u8),
     VolumeUp,
     VolumeDown,
@@ -137,7 +138,7 @@ pub enum KeyName {
 
 /// A change of the system volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum Volume {
     Up,
     Down,
@@ -152,7 +153,7 @@ pub enum Volume {
 pub struct SendMidi {
     /// A device alias or the name of a port.
     pub port: String,
-    /// 0-15.
+    /// The channel, 0-15.
     pub channel: u8,
     /// The message.
     pub message: MidiOut,
@@ -178,11 +179,11 @@ pub enum MidiOut {
     ProgramChange {
         program: u8,
     },
-    /// -8192..=8191.
+    /// The pitch is -8192..=8191.
     PitchBend {
         pitch: i16,
     },
-    /// Polyphonic when a note is given.
+    /// Polyphonic if a note is given.
     Aftertouch {
         note: Option<u8>,
         pressure: u8,
@@ -191,9 +192,9 @@ pub enum MidiOut {
 
 /// The source of a velocity to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum Velocity {
-    /// The trigger's velocity, else 100.
+    /// The velocity of the trigger; 100 if it has none.
     Trigger,
     Fixed(u8),
     Linear {
@@ -208,13 +209,13 @@ pub enum Velocity {
 pub struct Curve {
     /// The shape.
     pub kind: CurveKind,
-    /// 0..=1.
+    /// The intensity, 0..=1.
     pub intensity: f64,
 }
 
 /// The shape of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum CurveKind {
     Linear,
     Exponential,
@@ -230,13 +231,13 @@ pub struct Transform {
     pub channel: Option<u8>,
     /// The new controller.
     pub cc: Option<u8>,
-    /// The new note; wins over `note_offset`.
+    /// The new note; overrides `note_offset`.
     pub note: Option<u8>,
     /// Semitones added to the note.
     pub note_offset: i8,
-    /// The response of velocity or value.
+    /// The curve for velocity or value.
     pub curve: Option<Curve>,
-    /// 128 values.
+    /// A lookup table of 128 values.
     pub lut: Option<Vec<u8>>,
     /// The factor for velocity or value.
     pub velocity_scale: Option<f64>,
@@ -252,7 +253,8 @@ pub struct Transform {
 pub enum Condition {
     Always,
     Never,
-    /// Minutes after midnight, local time, `[start, end)`, wrapping midnight.
+    /// Minutes after midnight in local time, from `start` up to but not including `end`. The range
+    /// may cross midnight.
     TimeRange {
         start: u16,
         end: u16,
@@ -280,7 +282,7 @@ pub enum Condition {
 
 /// A mouse button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum MouseButton {
     Left,
     Right,

@@ -1,11 +1,12 @@
-//! The approval pad: a person holds it to answer the one question that waits.
+//! The approval pad: a person holds it to approve the open request.
 //!
-//! The rules keep a model from pressing it. The press must be a clean event of the configured
-//! device, which must be hardware. No tool and no mapping may have sent MIDI in the two seconds
-//! before the hold ends. The pad's own light does not count as a press. The question must stay the
-//! same during the hold, because it is the one the person read.
+//! These rules prevent an AI client from imitating a press. The press must be an event of the
+//! configured device, which must be hardware. The event must not be tainted: no program and no
+//! network message caused it. No tool and no mapping may have sent MIDI in the two seconds before
+//! the hold ends. An echo of the pad's own light is not a press. The request must stay the same
+//! during the hold, because the person read this request.
 //!
-//! Not here: which ports are hardware (`conductor-hosts`), the questions (`pending`), and giving
+//! Not here: which ports are hardware (`conductor-hosts`), the requests (`pending`), and recording
 //! the answer (the daemon's gateway).
 
 use crate::event::echo::Echo;
@@ -14,26 +15,26 @@ use crate::mapping::table::Slots;
 use crate::policy::PadSettings;
 use uuid::Uuid;
 
-/// How long no MIDI may have been sent.
+/// Time without MIDI output that is required before an answer.
 pub const QUIET: Micros = Micros::from_ms(2000);
 
-/// Why a press of the pad does not count.
+/// The reason why a press of the pad is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotCounted {
     /// The device is not hardware.
     #[error("its device is not hardware, so a program could press it")]
     NoHardware,
     /// The event is tainted.
-    #[error("no hand pressed it")]
+    #[error("the press was caused by a program or came over the network")]
     NoHand,
-    /// The press echoes the pad's own light.
-    #[error("it only echoes its own light")]
+    /// The press is an echo of the pad's own light.
+    #[error("the press is an echo of the pad's own light")]
     OwnLight,
     /// MIDI was sent too recently.
     #[error("a tool or a mapping sent MIDI within the last two seconds; wait a moment and hold it again")]
     NotQuiet,
-    /// No question waits, or more than one.
-    #[error("there is not exactly one question or plan to answer")]
+    /// No request is open, or more than one.
+    #[error("the pad answers only when exactly one approval request or plan is open")]
     NotOneQuestion,
 }
 
@@ -44,7 +45,8 @@ struct Hold {
     until: Micros,
 }
 
-/// The configured pad, in virtual time. Without a configured pad no question is answered.
+/// The configured approval pad. Time is a parameter. Without a configured pad, no request is
+/// answered.
 #[derive(Debug)]
 pub struct ApprovalPad {
     pad: Option<(DeviceSlot, PadSettings)>,
@@ -54,13 +56,13 @@ pub struct ApprovalPad {
 }
 
 impl ApprovalPad {
-    /// The pad of a configuration.
+    /// Creates the approval pad of a configuration.
     pub fn new(settings: Option<&PadSettings>, slots: &mut Slots) -> Self {
         let pad = settings.map(|it| (slots.slot(&it.device), it.clone()));
         ApprovalPad { pad, hold: None, sent_at: None, lights: Echo::of_lights() }
     }
 
-    /// Takes over another configuration. A running hold ends.
+    /// Replaces the configuration, and ends a hold in progress.
     pub fn reload(&mut self, settings: Option<&PadSettings>, slots: &mut Slots) {
         self.pad = settings.map(|it| (slots.slot(&it.device), it.clone()));
         self.hold = None;
@@ -76,28 +78,28 @@ impl ApprovalPad {
         self.pad.as_ref().map(|it| &it.1)
     }
 
-    /// A tool or a mapping sent MIDI: a press may be its echo.
+    /// Called when a tool or a mapping has sent MIDI, because a press may be an echo of it.
     pub fn sent(&mut self, now: Micros) {
         self.sent_at = Some(now);
         self.hold = None;
     }
 
-    /// The daemon sent a light to a controller.
+    /// Called when the daemon has sent a light message to a controller.
     pub fn lit(&mut self, port: DeviceSlot, message: &Body, now: Micros) {
         if self.device() == Some(port) {
             self.lights.note_sent(now, message);
         }
     }
 
-    /// A lost device ends its hold.
+    /// Called when a device is lost. A hold on this device ends.
     pub fn device_lost(&mut self, device: DeviceSlot) {
         if self.device() == Some(device) {
             self.hold = None;
         }
     }
 
-    /// Takes an event. `question` is the id of the question that waits, if there is exactly one.
-    /// The error says why a press does not count.
+    /// Handles an event. `question` is the id of the open request, if there is exactly one. The
+    /// error is the reason why a press is ignored.
     pub fn hear(&mut self, event: &Event, is_hardware: bool, question: Option<Uuid>) -> Result<(), NotCounted> {
         let Some((_, settings)) = self.pad.as_ref().filter(|it| it.0 == event.device) else { return Ok(()) };
         if let Body::NoteOff { channel, note, .. } = event.body {
@@ -119,7 +121,8 @@ impl ApprovalPad {
         if self.lights.is_echo(event.at, &event.body) {
             return Err(NotCounted::OwnLight);
         }
-        // Checked at the press for the whole hold; a message sent during the hold ends it.
+        // Check the quiet time before the end of the hold. A message that is sent during the hold
+        // ends the hold.
         if self.sent_at.is_some_and(|sent| until.since(sent) <= QUIET.0) {
             return Err(NotCounted::NotQuiet);
         }
@@ -128,17 +131,17 @@ impl ApprovalPad {
         Ok(())
     }
 
-    /// When the hold is long enough.
+    /// The time at which the hold is long enough.
     pub fn next_deadline(&self) -> Option<Micros> {
         self.hold.map(|it| it.until)
     }
 
-    /// The question that the hold has answered by `now`. `question` is the id of the one that waits
-    /// now.
+    /// The request that the hold has approved at `now`, if any. `question` is the id of the open
+    /// request now.
     pub fn advance(&mut self, now: Micros, question: Option<Uuid>) -> Option<Uuid> {
         let hold = self.hold?;
         if question != Some(hold.question) {
-            // Another question came, or this one was answered elsewhere.
+            // There is another request, or the request was answered through another channel.
             self.hold = None;
             return None;
         }
@@ -239,7 +242,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every answer follows a press that satisfied every rule, with nothing in between.
+        /// Every answer follows a press that satisfied all rules, without a disturbing event in
+        /// between.
         #[test]
         fn an_answer_needs_every_condition(ops in proptest::collection::vec((1u64..1500, op()), 1..60)) {
             let mut pad = pad();

@@ -1,8 +1,8 @@
-//! The audit log as bytes: the content of a record, its chain to the previous one, and the
-//! signatures how far.
+//! The audit log as bytes: the content of a record, its hash chain to the previous record, and the
+//! signed checkpoints.
 //!
-//! Pure: time, ids and keys are parameters. Not here: files, the thread that syncs them, and
-//! queues; those are the shell's `audit_log`. The verifier hashes the bytes it is given and never
+//! Time, ids and keys are parameters. Not here: files, the thread that writes them, and queues;
+//! those are in the gateway's `audit_log`. The verifier hashes the bytes of the file and never
 //! encodes a record again, so a change of the encoder cannot hide an edit.
 
 pub mod checkpoint;

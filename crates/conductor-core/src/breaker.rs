@@ -1,8 +1,8 @@
-//! One circuit breaker: when it trips, which call probes, and when it closes again.
+//! One circuit breaker: when it trips, which call is a probe, and when it closes again.
 //!
-//! Pure: time is a parameter, in milliseconds of a monotonic clock. Not here: the map from tool to
-//! breaker and the guard that releases a permit when a call panics or is cancelled; both belong to
-//! the pipeline. A permit is a plain value here so that every end of a call is one explicit
+//! Time is a parameter, in milliseconds of a monotonic clock. Not here: the breakers of all tools,
+//! and the guard that returns a permit when a call panics or is cancelled; both are in the
+//! pipeline. A permit does not return itself: every call ends with one explicit
 //! [`Breaker::settle`].
 
 use crate::named_enum::named_enum;
@@ -11,9 +11,10 @@ use std::collections::VecDeque;
 named_enum! {
     /// How failures are counted.
     pub enum Mode {
-        /// `failures` of them within `window_ms`; successes between them do not reset the count.
+        /// Trips after `failures` failures within `window_ms`. Successes between them do not reset
+        /// the count.
         Window = "window",
-        /// `failures` of them in a row, over any time.
+        /// Trips after `failures` consecutive failures, regardless of time.
         Consecutive = "consecutive",
     }
 }
@@ -23,13 +24,13 @@ named_enum! {
 pub struct Settings {
     /// How failures are counted.
     pub mode: Mode,
-    /// Failures that trip the circuit.
+    /// Number of failures that trip the circuit.
     pub failures: u32,
     /// Length of the window in milliseconds; only for [`Mode::Window`].
     pub window_ms: u64,
     /// Milliseconds from tripping to the first probe.
     pub open_ms: u64,
-    /// Good probes in a row that close the circuit.
+    /// Number of consecutive successful probes that close the circuit.
     pub close_after: u32,
 }
 
@@ -40,42 +41,42 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Tools with settings of their own: name, `failures`, `open_ms`.
+    /// Tools with different defaults: name, `failures`, `open_ms`.
     pub(crate) const BUILT_IN: [(&str, u32, u64); 3] =
         [("shell.exec", 3, 60_000), ("database.query", 10, 15_000), ("web.fetch", 5, 10_000)];
 
-    /// The defaults of `[circuit.tools]`; every other tool has [`Settings::default`].
+    /// The built-in settings of a tool.
     pub fn default_for(tool: &str) -> Self {
         let own = Self::BUILT_IN.iter().find(|(name, ..)| *name == tool);
         own.map_or_else(Self::default, |&(_, failures, open_ms)| Self { failures, open_ms, ..Self::default() })
     }
 }
 
-/// Whether calls pass.
+/// Whether calls are admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Closed: every call passes.
+    /// Closed: every call is admitted.
     Passing,
-    /// Open: no call passes.
+    /// Open: no call is admitted.
     Tripped,
-    /// Half open: one call at a time passes.
+    /// Half open: one call at a time is admitted.
     Probing,
 }
 
-/// How a call that held a permit ended, as the breaker sees it: after its last attempt, once.
+/// How a call with a permit ended. Reported once, after the last attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The call reached the tool and no counted code came back; a refusal by bad input is not a
-    /// failure of the tool.
+    /// The call reached the tool, and its error code, if any, is not counted. For example, bad
+    /// input is not a failure of the tool.
     Good,
-    /// A code that counts; see [`crate::error::Code::counts_for_breaker`].
+    /// The call failed with a counted code; see [`crate::error::Code::counts_for_breaker`].
     Failed,
-    /// Neither: the call was cancelled, or never reached its handler.
+    /// The call was cancelled, or never reached the tool.
     Cancelled,
 }
 
-/// Permission to call the tool once. Must be returned by [`Breaker::settle`], or a probe stays
-/// taken for ever.
+/// Permission to call the tool once. It must be returned with [`Breaker::settle`]; otherwise no
+/// further probe is admitted.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an unsettled probe keeps the circuit open"]
 pub struct Permit {
@@ -93,13 +94,13 @@ impl Permit {
 /// The circuit is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open {
-    /// Milliseconds until the next probe is admitted; a whole `open_ms` while a probe runs.
+    /// Milliseconds until the next probe is admitted; `open_ms` while a probe is running.
     pub retry_after_ms: u64,
-    /// Counted failures.
+    /// Number of failures that trip the circuit.
     pub failures: u32,
 }
 
-/// What a settled call changed; the pipeline records and announces it.
+/// The change of state after a call. The pipeline records and announces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// The state is the same.
@@ -115,8 +116,8 @@ pub enum Change {
 pub struct Breaker {
     settings: Settings,
     inner: Inner,
-    /// Incremented whenever the circuit trips, closes or is reset; results of calls that started
-    /// earlier are ignored.
+    /// Incremented whenever the circuit trips, closes or is reset. Results of calls that started in
+    /// an earlier epoch are ignored.
     epoch: u64,
     failures_total: u64,
     trips_total: u64,
@@ -124,7 +125,7 @@ pub struct Breaker {
 
 #[derive(Debug, Clone)]
 enum Inner {
-    /// Times of counted failures, oldest first, never more than `failures`.
+    /// Times of counted failures, oldest first; at most `failures`.
     Passing {
         failures: VecDeque<u64>,
     },
@@ -154,7 +155,7 @@ impl Breaker {
         &self.settings
     }
 
-    /// The state at `now_ms`.
+    /// The present state.
     pub const fn state(&self) -> State {
         match self.inner {
             Inner::Passing { .. } => State::Passing,
@@ -163,17 +164,17 @@ impl Breaker {
         }
     }
 
-    /// Counted failures since the start.
+    /// Number of counted failures since the start.
     pub const fn failures_total(&self) -> u64 {
         self.failures_total
     }
 
-    /// How often it has tripped since the start.
+    /// Number of trips since the start.
     pub const fn trips_total(&self) -> u64 {
         self.trips_total
     }
 
-    /// Whether a call would be admitted now. Takes no permit. Checked before a person is asked, so
+    /// Whether a call would be admitted now; takes no permit. Called before a person is asked, so
     /// that no approval is wasted on an open circuit.
     pub fn peek(&self, now_ms: u64) -> Result<(), Open> {
         match &self.inner {
@@ -190,7 +191,7 @@ impl Breaker {
         Open { retry_after_ms, failures: self.settings.failures }
     }
 
-    /// Takes a permit. In `Probing` exactly one is out at a time.
+    /// Takes a permit. In state `Probing`, only one permit exists at a time.
     pub fn admit(&mut self, now_ms: u64) -> Result<Permit, Open> {
         self.peek(now_ms)?;
         let probe = match &mut self.inner {
@@ -207,7 +208,7 @@ impl Breaker {
         Ok(Permit { epoch: self.epoch, probe })
     }
 
-    /// Gives a permit back with how the call ended.
+    /// Returns a permit and reports how the call ended.
     pub fn settle(&mut self, permit: Permit, end: End, now_ms: u64) -> Change {
         let Settings { mode, failures: limit, window_ms, close_after, .. } = self.settings;
         if end == End::Failed {
@@ -250,8 +251,8 @@ impl Breaker {
                     }
                 }
             }
-            // Every trip starts a new epoch, and nothing is admitted before a probe: no permit of
-            // this epoch exists.
+            // Not reached: a trip starts a new epoch, and the first permit of that epoch is a
+            // probe, which changes the state.
             Inner::Tripped { .. } => Change::None,
         }
     }
@@ -263,13 +264,14 @@ impl Breaker {
         Change::Tripped
     }
 
-    /// Back to `Passing` with nothing counted: by a person, or because the tool's host came online.
+    /// Closes the circuit and clears the count. Called by a person, or when the tool's host is
+    /// online again.
     pub fn reset(&mut self) {
         self.inner = Inner::Passing { failures: VecDeque::new() };
         self.epoch += 1;
     }
 
-    /// New settings from a reloaded file; state and counts stay.
+    /// Replaces the settings after a reload. State and counts stay.
     pub fn reconfigure(&mut self, settings: Settings) {
         self.settings = settings;
     }
@@ -386,7 +388,7 @@ mod tests {
                     Op::Admit => {
                         let peeked = breaker.peek(now);
                         let admitted = breaker.admit(now);
-                        prop_assert_eq!(peeked.is_ok(), admitted.is_ok(), "peek tells the truth");
+                        prop_assert_eq!(peeked.is_ok(), admitted.is_ok(), "peek and admit agree");
                         if let Err(open) = &admitted {
                             prop_assert!(open.retry_after_ms > 0 && open.retry_after_ms <= 20);
                         }

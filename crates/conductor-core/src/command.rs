@@ -1,9 +1,9 @@
 //! Commands that a person allowed: a program, fixed words, and typed slots. There is no shell, no
 //! search path and no wildcard.
 //!
-//! A slot fills exactly one word, and no value begins with `-`: a program must never take a value
-//! for an option. Not here: running anything, and whether a path is under its root (the host of
-//! commands asks the host of files).
+//! A slot fills exactly one word, and no value begins with `-`: a program must never interpret a
+//! value as an option. Not here: running a command, and checking that a path is below its root
+//! (`conductor-hosts`).
 
 use crate::digest::Digest;
 use crate::named_enum::named_enum;
@@ -14,17 +14,17 @@ use std::collections::BTreeMap;
 /// One allowed command.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// Name for calls and messages.
+    /// The name for calls and messages.
     pub name: String,
-    /// Absolute.
+    /// The absolute path of the program.
     pub program: String,
-    /// Digest of the program's file; a changed file is not run.
+    /// The digest of the program file. If the file has another digest, it is not run.
     pub digest: Option<Digest>,
     /// Arguments of the program, in order.
     pub words: Vec<Word>,
-    /// Name of the root it runs in; absent is `/`.
+    /// The name of the root used as the working directory; absent for `/`.
     pub cwd: Option<String>,
-    /// Whether it asks before it runs.
+    /// Whether the command needs an approval.
     pub effect: CommandEffect,
     /// Additional environment variables.
     pub env: BTreeMap<String, String>,
@@ -35,11 +35,11 @@ pub struct Template {
 }
 
 named_enum! {
-    /// Whether a command asks before it runs.
+    /// Whether a command needs an approval.
     pub enum CommandEffect {
-        /// Runs without asking.
+        /// The command runs without an approval.
         Read = "read",
-        /// Asks, unless a rule for one mapping allows it.
+        /// The command needs an approval, unless a rule for one mapping allows it.
         Write = "write",
     }
 }
@@ -53,7 +53,7 @@ pub enum Word {
     Slot(String),
 }
 
-/// The type of a value that a caller fills in.
+/// The type of a value that the caller provides.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum Slot {
@@ -63,7 +63,7 @@ pub enum Slot {
     Enum(Vec<String>),
     /// A path below the file root of this name.
     Path { root: String },
-    /// A text that matches as a whole.
+    /// A text that matches the pattern as a whole.
     Text { pattern: Regex },
 }
 
@@ -72,7 +72,7 @@ pub enum Slot {
 pub enum Ready {
     /// The word itself.
     Text(String),
-    /// Still to be looked up under its root.
+    /// A path that is still to be resolved below its root.
     Path {
         /// Name of the file root.
         root: String,
@@ -81,15 +81,15 @@ pub enum Ready {
     },
 }
 
-/// Why a command is not run.
+/// The reason why a command is not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages are sufficient")]
 pub enum CommandError {
     #[error("there is no command \"{asked}\"; there are: {known}")]
     Unknown { asked: String, known: String },
     #[error("no command is allowed")]
     NoneAllowed,
-    #[error("these words fit no allowed command")]
+    #[error("no allowed command matches these words")]
     NoFit,
     #[error("\"{slot}\" is missing")]
     Missing { slot: String },
@@ -101,17 +101,17 @@ pub enum CommandError {
 
 const LONGEST_VALUE: usize = 4096;
 
-/// Programs that execute their arguments or pass them to another program that does: interpreters
-/// and shells, wrappers that start programs, editors and pagers with a shell, build tools and
-/// package managers, loaders, schedulers, players that open pipes, and clients that send it
-/// elsewhere. None of them may have a `text` slot.
+/// Programs that execute their arguments, or pass them to another program that executes them.
+/// Examples are shells, wrappers that start programs, editors with a shell, build tools, loaders,
+/// schedulers, players that open pipes, and clients that send data to other machines. None of them
+/// may have a `text` slot.
 const CARRIERS: &[&str] = &[
-    // Shells, interpreters and their relatives.
+    // Shells, interpreters and similar programs.
     "ash awk bash bc bpython bun csh d8 dash dc deno elixir erl expect fish gawk ghci gp groovy guile hermes iex",
     "ipython irb java js jsc julia jupyter kotlin ksh lua luajit lualatex luatex m4 matlab mawk maxima micropython",
     "mksh mono mono-sgen nawk node ocaml octave octave-cli osascript perl php pwsh pypy pypy3 python python2 python3",
     "qjs quickjs r rhino rscript ruby runghc sage scala scilab sed sh tclsh tcsh ts-node tsx wish zsh",
-    // Programs that start another.
+    // Programs that start other programs.
     "anacron at atd batch busybox bwrap byobu capsh catchsegv cgexec chroot chrt cron crontab ctr dbus-launch",
     "dbus-run-session doas docker dtach entr env fakechroot fakeroot find firejail flatpak flock fswatch gdb",
     "gdbserver initctl ionice kubectl launchctl lldb login logrotate ltrace lxc lxc-attach nerdctl newgrp nice nix",
@@ -121,7 +121,7 @@ const CARRIERS: &[&str] = &[
     "unshare valgrind watch watchexec wine wine64 xargs zellij",
     // Loaders.
     "box64 ld ld.lld ld.so ldconfig",
-    // Editors, pagers and terminals with a way to a shell.
+    // Editors, pagers and terminals that can start a shell.
     "alacritty bat ed editor emacs emacsclient ex foot fzf gnome-terminal gvim helix hx jed joe kak kitty konsole",
     "less man mg micro more most nano ne nvim pager pico rofi rview rvim rxvt sensible-editor terminal urxvt vi view",
     "vim vimdiff wezterm xterm",
@@ -134,22 +134,22 @@ const CARRIERS: &[&str] = &[
     "ardour avconv bitwig carla chuck convert csound cvlc ecasound ffmpeg ffplay ffprobe ghostscript gimp gnuplot gs",
     "gst-launch inkscape latex libreoffice lilypond magick mogrify mplayer mpv mscore musescore pd pdflatex pdsend",
     "play purr-data reaper rec sclang scsynth soffice sonic-pi sox soxi supercollider tex tidal timidity vlc xelatex",
-    // Programs that pass it to another program, service or machine.
+    // Programs that pass data to another program, service or machine.
     "aria2c busctl curl darcs dbus-send defaults dialog dmenu fossil ftp gdbus gh gio git gnome-open gpg gpg2 hg http",
     "httpie jj kde-open lftp mail mailx mosh mutt nc ncat nmap open openssl rclone rlogin rsh rsync scp sendmail",
     "sensible-browser sftp socat ssh ssh-add ssh-agent ssh-copy-id ssh-keygen svn sxhkd tcpdump telnet wget whiptail",
     "wmctrl xdg-email xdg-open xdotool xh ydotool zenity",
-    // Databases and archives with commands of their own.
+    // Databases and archivers that can execute commands.
     "7z 7za ar bzip2 clickhouse cpio dd duckdb mariadb mongo mongosh mount mysql pax psql redis-cli sort split sqlite",
     "sqlite3 sqlplus tar unrar unzip xz zip",
 ];
 
-/// Whether a program executes its arguments. `python3.11` counts as `python3`.
+/// Whether a program executes its arguments. `python3.11` is treated as `python3`.
 pub fn is_carrier(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
     let plain = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-');
     let is_listed = |name: &str| CARRIERS.iter().flat_map(|it| it.split(' ')).any(|it| it == name);
-    // `ld-linux-x86-64.so.2`, `pd-l2ork` and `x86_64-linux-gnu-gcc-12` are of the family too.
+    // Names such as `ld-linux-x86-64.so.2`, `pd-l2ork` and `x86_64-linux-gnu-gcc-12` match too.
     let is_family = name.starts_with("ld-") || name.starts_with("pd-");
     is_family || [name.as_str(), plain].iter().any(|it| is_listed(it.rsplit_once("-gnu-").map_or(*it, |(_, it)| it)))
 }
@@ -159,7 +159,7 @@ impl Template {
         self.program.rsplit('/').next().unwrap_or(&self.program)
     }
 
-    /// The words for these values of the slots.
+    /// Fills the slots with these values and returns the words of the command.
     pub fn fill(&self, values: &Map<String, Value>) -> Result<Vec<Ready>, CommandError> {
         if let Some(slot) = values.keys().find(|it| !self.slots.contains_key(*it)) {
             return Err(CommandError::NoSuchSlot { command: self.name.clone(), slot: slot.clone() });
@@ -176,7 +176,7 @@ impl Template {
             .collect()
     }
 
-    /// The values of the slots in the words of a command line that fits.
+    /// The values of the slots in the words of a matching command line.
     pub fn values(&self, words: &[String]) -> Map<String, Value> {
         let slots = self.words.iter().zip(words).filter_map(|(word, given)| match word {
             Word::Fixed(_) => None,
@@ -185,7 +185,8 @@ impl Template {
         slots.collect()
     }
 
-    /// A number may come as text, because that is how a mapping writes its words.
+    /// Checks the value of a slot. A number may be a text, because the words of a mapping are
+    /// texts.
     fn ready(&self, name: &str, value: &Value) -> Result<Ready, CommandError> {
         let wrong = |why: &str| CommandError::Value { slot: name.to_owned(), why: why.to_owned() };
         let text = match value {
@@ -196,13 +197,13 @@ impl Template {
             }
         };
         if text.contains(['\0', '\n', '\r']) {
-            return Err(wrong("must not hold a line break or NUL"));
+            return Err(wrong("must not contain a line break or NUL"));
         }
         if text.len() > LONGEST_VALUE {
             return Err(wrong("is too long"));
         }
         let slot = self.slots.get(name).ok_or_else(|| wrong("is not a slot"))?;
-        // A whole number within its bounds is not an option, even when it is negative.
+        // A negative number within its bounds is allowed: it is not an option.
         if let Slot::Integer { min, max } = slot {
             let number: i64 = text.parse().map_err(|_| wrong("must be a whole number"))?;
             if !(*min..=*max).contains(&number) {
@@ -215,19 +216,19 @@ impl Template {
             };
         }
         if text.starts_with('-') {
-            return Err(wrong("must not begin with `-`: it would be taken for an option"));
+            return Err(wrong("must not begin with `-`: the program would interpret it as an option"));
         }
         match slot {
             Slot::Enum(words) if words.contains(&text) => Ok(Ready::Text(text)),
             Slot::Enum(words) => Err(wrong(&format!("must be one of {}", words.join(", ")))),
             Slot::Path { root } => Ok(Ready::Path { root: root.clone(), path: text }),
             Slot::Text { pattern } if pattern.is_match(&text) => Ok(Ready::Text(text)),
-            Slot::Text { pattern } => Err(wrong(&format!("must fit {}", pattern.as_str()))),
+            Slot::Text { pattern } => Err(wrong(&format!("must match the pattern {}", pattern.as_str()))),
             Slot::Integer { .. } => Err(wrong("is not a whole number")),
         }
     }
 
-    /// The words for a command line, when it is one of this template.
+    /// The words for a command line. `None` if it does not match this template.
     fn fit(&self, argv: &[String]) -> Option<Vec<Ready>> {
         let (first, rest) = argv.split_first()?;
         let named = *first == self.name || *first == self.program || first == self.last_part();
@@ -242,7 +243,7 @@ impl Template {
     }
 }
 
-/// The template of that name, and its words.
+/// The template with this name, and its words.
 pub fn by_name<'t>(
     templates: &'t [Template],
     name: &str,
@@ -258,15 +259,15 @@ pub fn by_name<'t>(
     Ok((found, found.fill(values)?))
 }
 
-/// The template that starts an app: the one of that name, else the one of that program. It has no
-/// slots to fill.
+/// The template that starts an app, without slots: the template with this name, else the template
+/// with this program.
 pub fn by_app<'t>(templates: &'t [Template], app: &str) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     let of_program = || templates.iter().find(|it| it.program == app);
     let name = templates.iter().find(|it| it.name == app).or_else(of_program).map_or(app, |it| it.name.as_str());
     by_name(templates, name, &Map::new())
 }
 
-/// The first template that a whole command line fits.
+/// The first template that matches a whole command line.
 pub fn by_argv<'t>(templates: &'t [Template], argv: &[String]) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     if templates.is_empty() {
         return Err(CommandError::NoneAllowed);
@@ -333,8 +334,8 @@ mod tests {
         assert_eq!(git().fill(&values), Err(CommandError::Missing { slot: "path".into() }));
     }
 
-    /// Options that make known programs run something else. Each as a value of every slot, also
-    /// behind `--`.
+    /// Options that make known programs run another program. Each is tested as a value of every
+    /// slot, also after `--`.
     pub const OPTIONS: [&str; 60] = [
         "-c",
         "-c core.sshCommand=id",
@@ -411,7 +412,7 @@ mod tests {
             assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandError::NoFit), "{option}");
             let argv: Vec<String> = ["git", "log", "3", "a", "x", "--", option].map(String::from).into();
             assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandError::NoFit), "{option}");
-            // Negative control: a list of allowed beginnings lets every one of them through.
+            // Negative control: a check of allowed prefixes would accept every option.
             assert!(naive(&["git", "log", option]), "{option}");
         }
     }

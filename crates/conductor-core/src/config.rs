@@ -1,8 +1,9 @@
-//! `config.toml` as values. [`load`] returns the sound items and every fault with its place: a
-//! fault in one item disables that item, only a fault of the file as a whole refuses it.
+//! The types of `config.toml`. [`load`] returns the valid items, and every fault with its place in
+//! the file. A fault in one item disables only that item. The whole file is refused only for a
+//! fault such as a syntax error.
 //!
-//! Not here: reading the file, watching it, or writing it back (the shell does; edits are made by
-//! `plan`).
+//! Not here: reading, watching and writing the file on disk (the `conductor` crate does that), and
+//! edits of its text (`plan`).
 
 pub(crate) mod action;
 mod audit;
@@ -46,18 +47,18 @@ use crate::policy::limits::{Limits, Retry};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The file that a first run writes: it changes nothing and shows examples.
+/// The file that a first run writes: one empty mode, and examples as comments.
 pub const TUTORIAL: &str = include_str!("config/tutorial.toml");
 
-/// The whole file after reading. Items that had an error are present, so that indexes and names
-/// stay true, but carry no rule.
+/// The whole file after reading. An item with an error is kept without its rule, so that indexes
+/// and names still match the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Mode after a start; the first mode unless written.
+    /// Mode after a start. Default: the first mode.
     pub default_mode: String,
-    /// Never empty.
+    /// All modes; never empty.
     pub modes: Vec<Mode>,
-    /// Rows that hold in every mode.
+    /// Rows that are active in every mode.
     pub global: Rows,
     /// `[[devices]]`.
     pub devices: Vec<Device>,
@@ -77,7 +78,7 @@ pub struct Config {
     pub per_app_modes: Option<PerAppModes>,
     /// `[logging] level`.
     pub log_level: LogLevel,
-    /// Absent when the section has a fault: the policy that was in force before stays.
+    /// `[policy]`. Absent when the section has a fault; the previous policy then stays in force.
     pub policy: Option<Policy>,
     /// `[limits]`.
     pub limits: Limits,
@@ -103,28 +104,29 @@ pub struct Config {
     pub secrets: KeyRung,
 }
 
-/// `[live]`. Paths as written; `~/` is the person's own folder; a relative path is below the home.
+/// `[live]`. Paths are stored as written: `~/` is the user's home directory, and a relative path
+/// starts at Conductor's home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
     /// Target of calls that name no Set.
     pub host: LiveHostChoice,
-    /// Set of the document host; empty for none.
+    /// Set file for calls that name no Set and use no running Live; empty means none.
     pub default_set: String,
-    /// Set that new Sets are copied from; empty for the built-in one.
+    /// Set that new Sets are copied from; empty means the built-in template.
     pub template_set: String,
     /// Folders in which Sets may be opened.
     pub file_roots: Vec<String>,
-    /// Sets open at the same time.
+    /// Maximum number of Sets that are open at the same time.
     pub max_open: u32,
     /// Largest unpacked Set in MiB.
     pub max_xml_mb: u32,
-    /// Undo steps kept per Set.
+    /// Number of undo steps kept per Set.
     pub undo_depth: u32,
     /// Folder of rendered pictures.
     pub render_dir: String,
     /// `[live.osc]`.
     pub osc: LiveOsc,
-    /// `[live.script] timeout_ms`
+    /// `[live.script] timeout_ms`: longest wait for a reply of our script.
     pub script_timeout_ms: u32,
 }
 
@@ -178,21 +180,21 @@ impl Default for Live {
     }
 }
 
-/// `[patch]`. Paths as written; `~/` is the person's own folder; a relative path is below `patches`
-/// of the home.
+/// `[patch]`. Paths are stored as written: `~/` is the user's home directory, and a relative path
+/// starts at `patches` in Conductor's home.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
-    /// Folders in addition to `patches` of the home.
+    /// Folders of patches, in addition to `patches` in Conductor's home.
     pub roots: Vec<String>,
-    /// Opened at start.
+    /// Patches that are opened at start.
     pub open: Vec<String>,
-    /// Patches open at the same time.
+    /// Maximum number of patches that are open at the same time.
     pub max_open: u32,
     /// Largest patch file in MiB.
     pub max_file_mb: u32,
-    /// Undo steps kept per patch.
+    /// Number of undo steps kept per patch.
     pub journal_steps: u32,
-    /// Memory of the undo steps of a patch in MiB.
+    /// Maximum memory for the undo steps of one patch, in MiB.
     pub journal_mb: u32,
     /// `[patch.pd]`.
     pub pd: Pd,
@@ -220,7 +222,7 @@ impl Default for Patch {
 pub struct Pd {
     /// How Pd runs.
     pub mode: PdMode,
-    /// Program to start.
+    /// Command that starts Pd.
     pub command: String,
     /// Longest sleep of Pd between two ticks.
     pub sleepgrain_ms: f64,
@@ -239,9 +241,9 @@ named_enum! {
     pub enum PdMode {
         /// No Pd.
         Off = "off",
-        /// The daemon starts it.
+        /// The daemon starts Pd.
         Spawn = "spawn",
-        /// The person starts it, with our helper patch in it.
+        /// A person starts Pd and opens our helper patch in it.
         Attach = "attach",
     }
 }
@@ -251,9 +253,9 @@ named_enum! {
     pub enum PdAudio {
         /// No audio.
         Off = "off",
-        /// Pd's own choice.
+        /// The audio settings that Pd uses by default.
         Default = "default",
-        /// JACK.
+        /// Audio through JACK.
         Jack = "jack",
     }
 }
@@ -263,7 +265,7 @@ named_enum! {
 pub struct MaxBridge {
     /// Whether the daemon listens for the bridge in Max.
     pub enabled: bool,
-    /// 0 is a free one.
+    /// TCP port of the listener; 0 means any free port.
     pub port: u16,
 }
 
@@ -281,33 +283,33 @@ pub struct Mode {
 /// The rows of a mode.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
-    /// In the order of the file.
+    /// The mappings in the order of the file.
     pub mappings: Vec<Mapping>,
-    /// In the order of the file.
+    /// The continuous bindings in the order of the file.
     pub continuous: Vec<ContinuousRow>,
 }
 
 /// A mapping of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mapping {
-    /// As written, else made from mode and trigger; unique within its mode.
+    /// The id in the file, or one generated from mode and trigger. Unique within its mode.
     pub id: String,
-    /// Whether the file has the id.
+    /// Whether the id is in the file and not generated.
     pub id_is_written: bool,
-    /// For people.
+    /// Free text for people.
     pub description: Option<String>,
     /// Whether the row is active.
     pub enabled: bool,
-    /// Whether the event also goes to the routes.
+    /// Whether the event is also sent through the routes.
     pub let_through: bool,
-    /// Trigger and action as the file has them, so that `keys = ["cmd", "c"]` comes back as an
+    /// Trigger and action as written in the file, so that `keys = ["cmd", "c"]` is returned as an
     /// array.
     pub written: Written,
     /// Absent when an error disabled this row.
     pub rule: Option<Rule>,
 }
 
-/// A row as the file has it.
+/// A row as written in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
     /// The `trigger` as JSON.
@@ -319,24 +321,24 @@ pub struct Written {
 /// A row that is ready to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// The gesture that fires it.
+    /// The gesture that fires the row.
     pub trigger: Trigger,
-    /// The action that it runs.
+    /// The action that the row runs.
     pub action: Action,
 }
 
 /// A continuous binding of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContinuousRow {
-    /// As written, else made from mode and source; unique within its mode.
+    /// The id in the file, or one generated from mode and source. Unique within its mode.
     pub id: String,
-    /// Whether the file has the id.
+    /// Whether the id is in the file and not generated.
     pub id_is_written: bool,
-    /// For people.
+    /// Free text for people.
     pub description: Option<String>,
     /// Whether the row is active.
     pub enabled: bool,
-    /// The whole row as the file has it.
+    /// The whole row as written in the file.
     pub written: Value,
     /// Absent when an error disabled this row.
     pub binding: Option<Continuous>,
@@ -347,40 +349,42 @@ pub struct ContinuousRow {
 pub struct Device {
     /// Unique name in the file.
     pub alias: String,
-    /// For people.
+    /// Free text for people.
     pub description: Option<String>,
-    /// A port that fits any of them belongs to the device.
+    /// A port that matches any of these belongs to the device.
     pub matchers: Vec<Matcher>,
-    /// How the device talks.
+    /// The kind of connection.
     pub protocol: Protocol,
     /// Which of its ports are opened.
     pub direction: Direction,
-    /// 0-15; empty means all.
+    /// MIDI channels, 0-15; empty means all.
     pub channels: Vec<u8>,
     /// Whether the device is used.
     pub enabled: bool,
-    /// Name of a port this daemon creates.
+    /// Name of a virtual port that the daemon creates.
     pub virtual_port: Option<String>,
-    /// An in-process device with two ends: the port named by the alias, and `<alias> hand`.
+    /// Whether this is an in-process device with two ports: one is named like the alias, the other
+    /// `<alias> hand`.
     pub loopback: bool,
     /// Address of an OSC listener.
     pub listen: Option<String>,
     /// Whether `listen` may be an address that other machines can reach.
     pub allow_network: bool,
-    /// Whether its events may reach keys, programs and tools. OSC senders are not authenticated.
+    /// Whether events of this device may press keys, start programs and call tools. Off by default
+    /// for OSC, because OSC senders are not authenticated.
     pub allow_sensitive_actions: bool,
-    /// Whether a tool that sends to it asks a person first.
+    /// Whether a tool needs a person's approval before it sends to the device.
     pub ask_output: bool,
-    /// Whether our own output that comes back as input is dropped.
+    /// Whether input that echoes our own output is dropped.
     pub echo_guard: bool,
-    /// Its input counts as played by hand, though any program could feed it.
+    /// Whether its input is treated as played by a person, although any program could send to it.
     pub trusted: bool,
     /// Name of a controller template.
     pub template: Option<String>,
 }
 
 named_enum! {
-    /// How a device talks.
+    /// The kind of connection of a device.
     #[derive(Default)]
     pub enum Protocol {
         /// MIDI ports.
@@ -432,50 +436,50 @@ pub enum Matcher {
     ExactName(String),
     /// A part of the name.
     NameContains(String),
-    /// Compiles in a linear-time engine; checked when read.
+    /// A regular expression for the name. Compiled with a linear-time engine when the file is read.
     NameRegex(String),
     /// The system's id of the port.
     PlatformId(String),
-    /// The USB socket; Linux only.
+    /// The USB socket that the device is plugged into; Linux only.
     UsbTopology(String),
     /// GUID of a gamepad model.
     ControllerGuid(String),
     /// USB vendor and product.
     UsbIdentifier {
-        /// idVendor.
+        /// USB vendor id (`idVendor`).
         vendor_id: u16,
-        /// idProduct.
+        /// USB product id (`idProduct`).
         product_id: u16,
     },
     /// Unique id of the port; macOS only.
     CoreMidiUniqueId(i64),
 }
 
-/// One `[[routes]]`: MIDI from one port to another.
+/// One `[[routes]]`: sends MIDI from one port to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// Device alias or port name.
+    /// Source: a device alias or a port name.
     pub from: String,
-    /// Device alias or port name.
+    /// Target: a device alias or a port name.
     pub to: String,
     /// Messages that pass.
     pub filter: Filter,
-    /// Changes on the way.
+    /// Changes to each message.
     pub transform: Transform,
-    /// Empty means every mode.
+    /// Modes in which the route is active; empty means every mode.
     pub modes: Vec<String>,
     /// Whether the route is active.
     pub enabled: bool,
 }
 
-/// Absent and empty fields let everything pass.
+/// Selects the messages of a route. An absent or empty field lets all messages pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     /// Lowest and highest note.
     pub note_range: Option<(u8, u8)>,
     /// Lowest and highest controller.
     pub cc_range: Option<(u8, u8)>,
-    /// 0-15.
+    /// MIDI channels, 0-15.
     pub channels: Vec<u8>,
     /// Kinds of messages.
     pub message_types: Vec<MessageType>,
@@ -483,7 +487,7 @@ pub struct Filter {
 
 named_enum! {
     /// Kinds of MIDI messages that a filter can name.
-    #[expect(missing_docs, reason = "the names say it")]
+    #[expect(missing_docs, reason = "the names are self-explanatory")]
     pub enum MessageType {
         NoteOn = "NoteOn",
         NoteOff = "NoteOff",
@@ -498,12 +502,12 @@ named_enum! {
     }
 }
 
-/// One `[[feedback]]`: a light or motor that shows a state.
+/// One `[[feedback]]`: a light or a motor of a controller that shows a state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Feedback {
-    /// Alias of the device that is lit.
+    /// Alias of the device with the light.
     pub device: String,
-    /// Message that lights it.
+    /// Message that sets the light.
     pub out: FeedbackOut,
     /// State that is shown.
     pub from: FeedbackFrom,
@@ -521,7 +525,7 @@ pub struct Feedback {
 pub enum FeedbackOut {
     /// A note, with the value as velocity.
     Note { channel: u8, note: u8 },
-    /// A controller.
+    /// A control change, with the value as controller value.
     Cc { channel: u8, controller: u8 },
 }
 
@@ -541,7 +545,7 @@ pub enum FeedbackFrom {
     Connected { device: String },
     /// On while the performance lock is on.
     PerformanceLock,
-    /// On while a question waits for a person.
+    /// On while an approval request is open.
     PendingApprovals,
 }
 
@@ -550,7 +554,7 @@ pub enum FeedbackFrom {
 pub struct Watch {
     /// Whether a saved file is loaded automatically.
     pub watch: bool,
-    /// Quiet time after the last write before loading.
+    /// Time after the last write before the file is loaded.
     pub debounce_ms: u32,
 }
 
@@ -560,32 +564,33 @@ impl Default for Watch {
     }
 }
 
-/// `[advanced_settings]`. A missing table means these values, not zero.
+/// `[advanced_settings]`. A missing table means the values of `Default`, not zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advanced {
     /// Keys pressed within this time are a chord.
     pub chord_timeout_ms: u32,
-    /// The same while learning, when people press less exactly.
+    /// The chord timeout while learning; longer because people press less exactly then.
     pub chord_learn_timeout_ms: u32,
-    /// Longest time between two taps.
+    /// Longest time between the two taps of a double tap.
     pub double_tap_timeout_ms: u32,
-    /// A press is long after this time.
+    /// Time after which a press is a long press.
     pub hold_threshold_ms: u32,
-    /// Part of the way of a stick that is ignored, 0-0.9.
+    /// Part of a stick's travel that is ignored, 0-0.9.
     pub stick_deadzone: f64,
-    /// Part of the way of a trigger that is ignored, 0-0.9.
+    /// Part of a trigger's travel that is ignored, 0-0.9.
     pub trigger_deadzone: f64,
     /// Which ports are opened.
     pub listen_mode: ListenMode,
-    /// Most ports without a device that are opened.
+    /// Maximum number of ports that are opened although no device of the file matches them.
     pub max_midi_ports: u16,
-    /// Events of one device per second; above it values are merged and the rest is dropped.
+    /// Maximum number of events of one device per second. Above this limit, releases still pass,
+    /// continuous values are merged, and other events are dropped.
     pub max_events_per_sec: u32,
     /// Which kinds of devices are opened.
     pub input_mode: InputMode,
-    /// How often a message may be sent on.
+    /// How many times one message may be forwarded.
     pub max_route_depth: u8,
-    /// Events kept in the trace.
+    /// Number of events kept in the trace.
     pub trace_buffer_size: u32,
     /// Time between two scans for ports.
     pub scan_interval_ms: u32,
@@ -614,7 +619,7 @@ impl Default for Advanced {
 named_enum! {
     /// Which ports are opened.
     pub enum ListenMode {
-        /// Also ports without a device, up to `max_midi_ports`.
+        /// All ports: those of configured devices, and up to `max_midi_ports` others.
         All = "All",
         /// Only the ports of configured devices.
         Configured = "Configured",
@@ -633,10 +638,11 @@ named_enum! {
     }
 }
 
-/// `[performance]`: protection on stage.
+/// `[performance]`: protects a show from changes by tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Performance {
-    /// Whether only a person may change what is on stage.
+    /// Whether the performance lock is on. It refuses to apply plans, and refuses tools that switch
+    /// modes, mute devices or send MIDI.
     pub lock: bool,
     /// Ports that tools may send to while the lock is on.
     pub allow_output: Vec<String>,
@@ -647,9 +653,9 @@ pub struct Performance {
 pub struct Led {
     /// Pattern of the lights.
     pub scheme: LedScheme,
-    /// 0-127.
+    /// Brightness, 0-127.
     pub brightness: u8,
-    /// Mode name to colour as written (`#rrggbb` or a palette word).
+    /// The colour of each mode as written: `#rrggbb` or the name of a colour.
     pub mode_colors: BTreeMap<String, String>,
 }
 
@@ -661,7 +667,7 @@ impl Default for Led {
 
 named_enum! {
     /// Pattern of the lights on a controller.
-    #[expect(missing_docs, reason = "the names say it")]
+    #[expect(missing_docs, reason = "the names are self-explanatory")]
     pub enum LedScheme {
         Off = "off",
         Static = "static",
@@ -679,31 +685,31 @@ named_enum! {
 /// `[per_app_modes]`: the focused window selects the mode.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PerAppModes {
-    /// Mode for every other window; absent keeps the mode.
+    /// Mode for windows that match no rule. If absent, the mode does not change.
     pub default: Option<String>,
-    /// Window class to mode; classes compare without case.
+    /// The mode for each window class; case is ignored.
     pub rules: BTreeMap<String, String>,
-    /// Tried in order, before `rules`.
+    /// Rules for window titles, tried in order before `rules`.
     pub window_rules: Vec<WindowRule>,
-    /// Whether a mode chosen by hand ends when another window gets the focus.
+    /// Whether a mode that a person selected ends when another window gets the focus.
     pub release_on_focus_change: bool,
 }
 
 /// One `[[per_app_modes.window_rules]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowRule {
-    /// Window class; compared without case.
+    /// Window class; case is ignored.
     pub app: String,
-    /// A glob.
+    /// Glob pattern for the window title.
     pub title: String,
     /// Mode to switch to.
     pub mode: String,
 }
 
 named_enum! {
-    /// Least severe message that is logged.
+    /// The least severe level that is logged.
     #[derive(Default)]
-    #[expect(missing_docs, reason = "the names say it")]
+    #[expect(missing_docs, reason = "the names are self-explanatory")]
     pub enum LogLevel {
         Error = "error",
         Warn = "warn",
@@ -746,24 +752,24 @@ impl Default for Config {
     }
 }
 
-/// One fault or remark about the file, with its place.
+/// One fault or warning about the file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How much of the file it disables.
+    /// How much of the file the fault disables.
     pub severity: Severity,
-    /// The check that found it.
+    /// The kind of check that found the fault.
     pub class: Class,
-    /// One sentence without its end.
+    /// One sentence without its full stop.
     pub message: String,
     /// A suggested correction.
     pub help: Option<String>,
-    /// Where in the file, as a path such as `modes[0].mappings[2].trigger.note`; empty for the
-    /// whole file. For the input of a tool, a JSON pointer such as `/trigger/note`; span, line and
-    /// column are then 0.
+    /// Place in the file, as a path such as `modes[0].mappings[2].trigger.note`; empty for the
+    /// whole file. For the input of a tool, this is a JSON pointer such as `/trigger/note`, and
+    /// span, line and column are 0.
     pub path: String,
     /// Byte range in the text.
     pub span: std::ops::Range<usize>,
-    /// 1-based; columns count characters.
+    /// 1-based.
     pub line: u32,
     /// 1-based, in characters.
     pub column: u32,
@@ -773,32 +779,32 @@ named_enum! {
     /// How much of the file a fault disables.
     #[derive(PartialOrd, Ord)]
     pub enum Severity {
-        /// Nothing.
+        /// Disables nothing.
         Warning = "warning",
-        /// The item; the rest runs.
+        /// Disables the item; the rest of the file is loaded.
         Error = "error",
-        /// The file as a whole; the old configuration stays.
+        /// The whole file is refused; the old configuration stays in force.
         Fatal = "fatal",
     }
 }
 
-/// The check that found a fault.
+/// The kind of check that found a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Not TOML.
+    /// The text is not valid TOML.
     Syntax,
-    /// Refused by the JSON schema too.
+    /// The JSON schema also refuses the value.
     Shape,
-    /// A rule that no schema can express.
+    /// The value violates a rule that a JSON schema cannot express.
     Rule,
 }
 
 /// Facts that the names in a file are checked against. Absent facts are not checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Surroundings<'a> {
-    /// Checks which matchers can match here.
+    /// The operating system, to warn about matchers that cannot match on it.
     pub platform: Option<Platform>,
-    /// Exact names of the ports present, in addition to the devices of the file.
+    /// Exact names of the ports that exist now. A name may also be a device of the file.
     pub ports: Option<&'a BTreeSet<String>>,
     /// Every tool of the catalog.
     pub tools: Option<&'a BTreeSet<String>>,

@@ -1,6 +1,6 @@
-//! SHA-256 digests in their one text form, and the canonical JSON (RFC 8785) they are taken over.
+//! SHA-256 digests with their text form, and canonical JSON (RFC 8785) as the input of digests.
 //!
-//! Not here: keyed hashes of arguments (`audit::input_hash`) and signatures (`audit::checkpoint`).
+//! Not here: keyed hashes of arguments (`audit::record`) and signatures (`audit::checkpoint`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,9 +10,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The largest integer that a double holds exactly together with both its neighbours. Canonical
-/// JSON turns numbers into doubles, so two integers beyond it could share one hash, and an approval
-/// of one would run the other.
+/// The largest integer up to which a double represents every integer exactly. Canonical JSON
+/// converts numbers to doubles, so two larger integers could have the same hash, and an approval
+/// for the first would also allow the second.
 pub const MAX_INTEGER: u64 = (1 << 53) - 1;
 
 /// Deepest nesting of arguments that are hashed.
@@ -26,7 +26,7 @@ impl Digest {
     /// Length of the text form in bytes.
     pub const TEXT_LEN: usize = 71;
 
-    /// From the 32 bytes.
+    /// Wraps the 32 bytes of a digest.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -36,7 +36,7 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// HMAC-SHA256: it cannot be computed without the key.
+    /// HMAC-SHA256 of the bytes, which cannot be computed without the key.
     pub fn keyed(key: &[u8; 32], bytes: &[u8]) -> Self {
         let mut block = [0; 64];
         block[..32].copy_from_slice(key);
@@ -44,7 +44,7 @@ impl Digest {
         Self(mac.finalize().into_bytes().into())
     }
 
-    /// The digest of a value's canonical form: equal values give equal digests, regardless of the
+    /// The digest of a value's canonical form. Equal values have equal digests, regardless of the
     /// order of their keys.
     pub fn of_json(value: &Value) -> Result<Self, NotCanonical> {
         canonical(value).map(|bytes| Self::of(&bytes))
@@ -63,14 +63,15 @@ impl Digest {
         out
     }
 
-    /// Reads the text form; `None` when it is not exact.
+    /// Parses the text form; `None` if it is not exactly that form.
     pub fn from_text(text: &[u8]) -> Option<Self> {
         let hex = text.strip_prefix(b"sha256:")?;
         let mut bytes = [0; 32];
         if hex.len() != 64 {
             return None;
         }
-        // Faults are gathered and looked at once: a verifier reads two of these per line.
+        // Collect invalid digits and check them once, after the loop. This function must be fast:
+        // the verifier calls it twice per line.
         let mut faults = 0;
         for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
             let (high, low) = (NIBBLES[usize::from(pair[0])], NIBBLES[usize::from(pair[1])]);
@@ -94,8 +95,8 @@ pub(crate) fn write_hex(bytes: &[u8], out: &mut [u8]) {
     }
 }
 
-/// The value of a hex digit, 255 for any other byte. Upper case is refused: one digest has one
-/// text.
+/// The value of a hex digit; 255 for any other byte. Upper case is invalid, so that each digest has
+/// only one text form.
 const NIBBLES: [u8; 256] = {
     let mut table = [255; 256];
     let mut value = 0;
@@ -134,11 +135,12 @@ impl FromStr for Digest {
 
 serde_as_text!(Digest);
 
-/// Why a value has no safe canonical form; `pointer` is the JSON pointer of the place.
+/// The reason why a value has no safe canonical form. `pointer` is the JSON pointer of the faulty
+/// value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum NotCanonical {
-    /// JavaScript readers would round this integer.
+    /// The integer exceeds [`MAX_INTEGER`].
     #[error("{pointer}: integers must be within +-9007199254740991, got {given}; send larger ones as a string")]
     IntegerTooLarge { pointer: String, given: String },
     /// The nesting exceeds [`MAX_DEPTH`].
@@ -146,15 +148,15 @@ pub enum NotCanonical {
     TooDeep { pointer: String },
 }
 
-/// RFC 8785 bytes of a value that has passed [`check`].
+/// The RFC 8785 bytes of a value, after [`check`] has passed.
 pub fn canonical(value: &Value) -> Result<Vec<u8>, NotCanonical> {
     check(value)?;
-    // The writer fails on non-finite numbers only, and a `Value` holds none.
+    // The writer fails only on non-finite numbers, which a `Value` cannot contain.
     Ok(serde_json_canonicalizer::to_vec(value).unwrap_or_default())
 }
 
-/// Finds the first number or nesting that must not be hashed. Also the pipeline's limit on
-/// arguments.
+/// Finds the first number that is too large, or the first value that is nested too deep, to be
+/// hashed. The pipeline also uses it to check arguments.
 pub fn check(value: &Value) -> Result<(), NotCanonical> {
     fn walk(value: &Value, depth: usize, path: &mut Vec<String>) -> Result<(), NotCanonical> {
         match value {

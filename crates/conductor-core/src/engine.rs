@@ -1,8 +1,8 @@
-//! The engine: events become effects in one pure state machine. It joins gestures, matching,
-//! actions with their timers, continuous bindings, routes, and the ledger that ends every held note
-//! and key. Call `feed` with events in order of time and `advance` at the next deadline, then carry
-//! out the effects. This file is the way of a press; `orders` has everything else that changes the
-//! engine.
+//! The engine: a pure state machine that converts events to effects. It contains gestures,
+//! matching, actions with their timers, continuous bindings, routes, and the ledger that ends every
+//! held note and key. Call `feed` with events in order of time and `advance` at the next deadline,
+//! then carry out the effects. This file handles presses; `orders` contains everything else that
+//! changes the engine.
 //!
 //! Not here: devices, threads, clocks, and carrying out effects (the daemon's `owner`).
 
@@ -44,13 +44,13 @@ use std::sync::Arc;
 use thresholds::Memory;
 use trace::Record;
 
-/// The facts that conditions read. Workers of the daemon update them; the engine never looks them
-/// up.
+/// The facts that conditions read. Workers of the daemon update them; the engine itself makes no
+/// system calls.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Names of running programs.
     pub running_apps: BTreeSet<String>,
-    /// The program of the window in front, where it is known.
+    /// The program of the frontmost window, if it is known.
     pub frontmost_app: Option<String>,
     /// Minutes after midnight, local time.
     pub minute_of_day: u16,
@@ -60,7 +60,7 @@ pub struct Facts {
     pub connected: BTreeSet<u16>,
 }
 
-/// What a panic ended.
+/// Counts of the notes, keys and actions that a panic ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PanicReport {
     /// Notes that were ended.
@@ -71,32 +71,32 @@ pub struct PanicReport {
     pub actions_cancelled: usize,
 }
 
-/// Counts since the engine was made.
+/// Counts since the engine was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Events taken.
+    /// Events received.
     pub events: u64,
     /// Actions performed.
     pub actions: u64,
     /// Actions that failed.
     pub actions_failed: u64,
-    /// Events that a route sent on.
+    /// Events that a route forwarded.
     pub routed: u64,
-    /// Events that no route took because they had been sent on too often.
+    /// Events that were not routed because they had been forwarded too often.
     pub over_hops: u64,
     /// Changes of the mode.
     pub mode_changes: u64,
 }
 
-/// Reason of an outcome: a loop of routes ends here.
-const TOO_FAR: &str = "it was sent on as often as max_route_depth allows";
+/// The reason in the trace when a loop of routes is stopped.
+const TOO_FAR: &str = "the event was already forwarded max_route_depth times";
 
-/// A mode that the configuration does not have.
+/// The error for a mode that the configuration does not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownMode {
-    /// The name that was asked for.
+    /// The requested name.
     pub asked: String,
-    /// The modes there are.
+    /// The names of the existing modes.
     pub known: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl From<Deadline> for Timer {
 /// The last values of a device, for gates, sticks and banks.
 #[derive(Debug, Default)]
 struct DeviceState {
-    /// Set by a person or a tool in this run. Absent: the file decides.
+    /// Set by a person or a tool since the daemon started. If absent, the configuration decides.
     muted: Option<bool>,
     assembler: Assembler,
     last: Option<Box<LastValues>>,
@@ -153,40 +153,41 @@ impl Default for LastValues {
 struct Firing<'a> {
     row: RowId,
     context: &'a Context,
-    /// The key is up already, so no release will come.
+    /// The key is already up, so no release event will follow.
     released: bool,
 }
 
-/// What an action may need to know of the event that fired it.
+/// Data of the event that fired an action.
 #[derive(Clone, Debug)]
 struct Context {
     gesture: &'static str,
     press: Option<PressInfo>,
     device: DeviceSlot,
-    /// The message that a forward sends on.
+    /// The message to forward.
     body: Option<Body>,
     trail: Trail,
     values: Placeholders,
 }
 
-/// The state machine from events to effects.
+/// The state machine that converts events to effects.
 pub struct Engine {
     tables: Arc<Tables>,
     mode: ModeIndex,
-    /// The taint of the event that chose the mode. Lights that change with the mode inherit it.
+    /// The taint of the event that selected the mode. Lights that change with the mode inherit this
+    /// taint.
     mode_by: Taint,
     now: Micros,
     gestures: Gestures,
     timers: Timers<Timer>,
     found: Vec<GestureEvent>,
     devices: Vec<DeviceState>,
-    /// Per stateful rule, its memory of each control.
+    /// For each stateful rule: its memory for each control.
     memories: Vec<Vec<Memory>>,
     bindings: Vec<State>,
     selected: Vec<(DeviceSlot, u8, Selected)>,
     ledger: Ledger,
     runs: Runs,
-    /// Messages sent without a hand. They may come back on any port.
+    /// Messages that were not caused by a person's input. A copy may come back on any port.
     returns: Returns,
     /// Messages sent to devices with `echo_guard`.
     guarded: BTreeMap<DeviceSlot, Echo>,
@@ -198,7 +199,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an engine in the default mode.
+    /// Creates an engine in the default mode.
     pub fn new(config: &Config, slots: &mut Slots, now: Micros) -> Self {
         let tables = Arc::new(Tables::compile(config, slots));
         let mut engine = Engine {
@@ -242,22 +243,22 @@ impl Engine {
         &self.trace
     }
 
-    /// The trace, to resize or stamp it.
+    /// Mutable access to the trace, to resize it or to add latencies.
     pub fn trace_mut(&mut self) -> &mut Trace {
         &mut self.trace
     }
 
-    /// Counts since the engine was made.
+    /// Counts since the engine was created.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// The facts that conditions read, to update them.
+    /// Mutable access to the facts that conditions read.
     pub fn facts_mut(&mut self) -> &mut Facts {
         &mut self.facts
     }
 
-    /// The taint of the event that chose the mode.
+    /// The taint of the event that selected the mode.
     pub fn mode_by(&self) -> Taint {
         self.mode_by
     }
@@ -267,17 +268,17 @@ impl Engine {
         (self.mode, self.tables.mode_name(self.mode))
     }
 
-    /// When [`Engine::advance`] must be called at the latest.
+    /// The latest time for the next call of [`Engine::advance`].
     pub fn next_deadline(&self) -> Option<Micros> {
         self.timers.next()
     }
 
-    /// Whether nothing is held, pending or running.
+    /// Whether no note or key is held, no gesture is pending and no action is running.
     pub fn is_quiet(&self) -> bool {
         self.ledger.is_empty() && self.gestures.pending() == 0 && self.runs.is_empty()
     }
 
-    /// Presses that wait for a chord.
+    /// The number of presses in the chord stage.
     pub fn pending_chord_members(&self) -> usize {
         self.gestures.chord_members()
     }
@@ -311,8 +312,8 @@ impl Engine {
         self.ledger.set_now(self.now);
     }
 
-    /// Takes one event. Deadlines up to its time stamp run first, so that the outcome does not
-    /// depend on when the owner polled.
+    /// Processes one event. Deadlines up to its time stamp run first, so that the outcome does not
+    /// depend on the time of the call.
     pub fn feed(&mut self, event: &Event, out: &mut Vec<Effect>) {
         self.advance(event.at, out);
         self.counters.events += 1;
@@ -327,7 +328,12 @@ impl Engine {
         let returned = self.returns.is_return(event.at, &event.body);
         let guard = self.guarded.get_mut(&event.device).filter(|_| facts.echo_guard && !returned);
         if guard.is_some_and(|it| it.swallow(self.now, &event.body)) {
-            return self.note_outcome(event, "", Outcome::NoMatch, "an echo of what was just sent");
+            return self.note_outcome(
+                event,
+                "",
+                Outcome::NoMatch,
+                "the message is an echo of a message that was just sent",
+            );
         }
         let event = if returned {
             tainted = event.clone();
@@ -375,7 +381,7 @@ impl Engine {
                 self.note_press(&press, Outcome::Deferred, "waits for a longer gesture");
             }
             GestureEvent::Cancelled { press } => {
-                self.note_press(&press, Outcome::Cancelled, "a reload or the loss of its device");
+                self.note_press(&press, Outcome::Cancelled, "cancelled by a reload or by the loss of the device");
             }
             GestureEvent::Unmatched { press } => {
                 self.note_press(&press, Outcome::NoMatch, "");
@@ -421,7 +427,7 @@ impl Engine {
         &mut self.devices[at]
     }
 
-    /// Whether the device is muted: by an order of this run, else by the file.
+    /// Whether the device is muted. A mute or unmute since the daemon started overrides the file.
     pub fn is_muted(&self, device: DeviceSlot) -> bool {
         let said = self.devices.get(usize::from(device.0)).and_then(|it| it.muted);
         said.unwrap_or(!self.tables.facts(device).enabled)
@@ -431,17 +437,23 @@ impl Engine {
     fn fire(&mut self, row: RowId, action: ActionId, context: Context, out: &mut Vec<Effect>) {
         self.shown.fired(row, context.press, context.trail.taint);
         if self.learning {
-            return self.note(row, &context, Outcome::Learning, None, "learning holds actions back");
+            return self.note(row, &context, Outcome::Learning, None, "actions do not run while learning");
         }
         if let Some(is_full) = self.runs.queue_behind(row, action, &context) {
             if is_full {
-                self.note(row, &context, Outcome::QueueFull, None, "its action still runs and four presses wait");
+                self.note(
+                    row,
+                    &context,
+                    Outcome::QueueFull,
+                    None,
+                    "its action is still running, and four presses are queued already",
+                );
             }
             return;
         }
         let tables = Arc::clone(&self.tables);
         match tables.nodes.get(action.0 as usize) {
-            // Most actions are one step, which needs no run.
+            // Most actions are a single step; they do not need a `Run`.
             Some(Node::Leaf(leaf)) if !matches!(leaf, Leaf::Call(_)) => {
                 self.perform(leaf, Firing { row, context: &context, released: false }, out);
             }
@@ -497,7 +509,7 @@ impl Engine {
                     taint,
                 })));
                 self.note(row, context, Outcome::Fired, Some(leaf), "");
-                // A call is counted when it is answered.
+                // A call is counted when its result arrives.
                 return Some(ticket);
             }
         }
@@ -512,7 +524,7 @@ impl Engine {
         None
     }
 
-    /// Whether the event was sent on as often as the file allows.
+    /// Whether the event has been forwarded `max_route_depth` times.
     fn is_too_far(&self, trail: Trail) -> bool {
         trail.hops >= self.tables.advanced.max_route_depth
     }
@@ -531,7 +543,7 @@ impl Engine {
         MappingRef { mode, id: Arc::clone(&row.id) }
     }
 
-    /// A trace record in the current mode, without event, mapping and action.
+    /// Creates a trace record in the current mode, without event, mapping and action.
     fn record(&self, device: DeviceSlot, outcome: Outcome, reason: &'static str) -> Record {
         Record {
             seq: 0,
@@ -578,8 +590,8 @@ impl Engine {
     }
 }
 
-/// Whether the action sends something that may come back and fire it again. A release only ends
-/// something that was sent before.
+/// Whether the action sends a message that may come back and fire it again. A note-off only ends a
+/// note that was sent before.
 fn sends_on(leaf: &Leaf) -> bool {
     match leaf {
         Leaf::SendMidi { message, .. } => !matches!(message, MidiOut::NoteOff { .. }),
@@ -589,8 +601,8 @@ fn sends_on(leaf: &Leaf) -> bool {
     }
 }
 
-/// Whether only a hand may fire the action: keys, text, clicks, and everything that takes the
-/// pipeline.
+/// Whether only a person's input may fire the action: keys, text, clicks, and every call through
+/// the pipeline.
 fn needs_hand(leaf: &Leaf) -> bool {
     match leaf {
         Leaf::Keystroke(_) | Leaf::Text(_) | Leaf::Click { .. } | Leaf::Call(_) => true,

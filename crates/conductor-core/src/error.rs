@@ -1,7 +1,8 @@
-//! The error type of every tool, and its form at each door.
+//! The error type of every tool, and its form in MCP, HTTP and the audit log.
 //!
-//! Not here: JSON-RPC and MCP envelopes, which are the doors'. Errors of the pure modules are enums
-//! of their own; the pipeline turns them into a [`ToolError`] with a hint for the caller.
+//! Not here: JSON-RPC and MCP envelopes, which the listeners write. The other modules of this crate
+//! have their own error enums; the pipeline converts them to a [`ToolError`] with a hint for the
+//! caller.
 
 use std::fmt;
 
@@ -11,18 +12,20 @@ use serde_json::{Map, Value, json};
 use crate::named_enum::named_enum;
 use crate::timestamp::Timestamp;
 
-/// Declares the codes: name, HTTP status, JSON-RPC number, word in the audit log, whether the
-/// circuit breaker counts it, default hint.
+/// Declares the codes. Per code: name, HTTP status, JSON-RPC number, result in the audit log,
+/// whether the circuit breaker counts the failure, default hint.
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident $name:literal $http:literal $number:literal $audit:ident $counts:literal $hint:literal;)+) => {
         named_enum! {
-            /// Every code a caller can see. Closed: each door has an exhaustive match over it.
+            /// Every error code that a caller can receive. Each listener has an exhaustive match
+            /// over the codes, so that a new code cannot be forgotten there.
             #[derive(PartialOrd, Ord)]
             pub enum Code { $($(#[$doc])* $code = $name,)+ }
         }
 
         impl Code {
-            /// HTTP status, JSON-RPC number, word in the audit log, circuit breaker, hint.
+            /// HTTP status, JSON-RPC number, result in the audit log, whether the circuit breaker
+            /// counts the failure, default hint.
             const fn facts(self) -> (u16, i32, AuditResult, bool, &'static str) {
                 match self { $(Self::$code => ($http, $number, AuditResult::$audit, $counts, $hint)),+ }
             }
@@ -31,82 +34,82 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The arguments do not fit the tool.
+    /// The arguments do not match the tool's schema.
     BadInput "BAD_INPUT" 400 -32602 Invalid false
         "Correct the arguments at the JSON pointers in `violations`, then call again.";
     /// No object has this name or id.
     NotFound "NOT_FOUND" 404 -32602 Error false
-        "Call the matching list tool and use a name or id from its answer.";
-    /// The object existed when the id was made and is gone.
+        "Call the matching list tool and use a name or id from its result.";
+    /// The object existed when the id was issued, and no longer exists.
     StaleReference "STALE_REFERENCE" 404 -32602 Error false
         "List the objects again and use a fresh id.";
     /// The id names an object of another type.
     WrongType "WRONG_TYPE" 400 -32602 Error false
-        "List the objects again and use an id of the type this tool takes.";
-    /// The host cannot do it at all.
+        "List the objects again and use an id of the type that this tool accepts.";
+    /// The host cannot do this at all.
     Unsupported "UNSUPPORTED" 422 -32009 Error false
         "Stop: this host cannot do it. Choose another tool or tell the person.";
     /// The host refused this change.
     SdkRejected "SDK_REJECTED" 422 -32008 Error false
         "Repeat the call once; if it is refused again, make a simpler change.";
-    /// The program or device is not there.
+    /// The program is not running or the device is not connected.
     HostOffline "HOST_OFFLINE" 503 -32008 Error false
-        "Ask the person to start the program or connect the device; it is picked up by itself. Then repeat the call.";
+        "Ask the person to start the program or connect the device; it is detected automatically. Then repeat the call.";
     /// The host did not answer in time.
     Timeout "TIMEOUT" 504 -32008 Timeout true
         "Read the state before repeating: the work may have been done.";
     /// A rule, a limit or a person refused the call.
     Denied "DENIED" 403 -32006 Denied false
         "Do not repeat the call; ask the person.";
-    /// The call waits for a person's yes.
+    /// The call needs the approval of a person.
     ApprovalRequired "APPROVAL_REQUIRED" 202 -32006 Pending false
         "A person must answer in the Conductor console or terminal. After a yes, repeat the identical call; it runs once.";
-    /// The plan is older than its time to live.
+    /// The plan has expired.
     PlanExpired "PLAN_EXPIRED" 409 -32003 Rejected false
         "Read the state and make a new plan.";
-    /// The state is not the one that the plan or the yes was made for.
+    /// The state changed after the plan was made or the approval was given.
     PlanStale "PLAN_STALE" 409 -32005 Rejected false
-        "The state changed since the plan or the yes. Read it again and make a new plan.";
+        "The state changed after the plan was made or approved. Read it again and make a new plan.";
     /// The circuit breaker of the tool is open.
     CircuitOpen "CIRCUIT_OPEN" 503 -32010 CircuitOpen false
         "Wait `retry_after_ms` and repeat the call, or use another tool.";
     /// The caller made too many calls in a short time.
     RateLimited "RATE_LIMITED" 429 -32007 RateLimited false
         "Wait `retry_after_ms` and send fewer calls.";
-    /// The file of a plugin differs from the one a person enabled.
+    /// The file of a plugin differs from the file that a person enabled.
     PinMismatch "PIN_MISMATCH" 409 -32012 Denied false
-        "The tool is not the one that was allowed. A person must look at it and enable it again.";
+        "The tool changed after a person enabled it. A person must review it and enable it again.";
     /// The audit log cannot be written.
     AuditUnavailable "AUDIT_UNAVAILABLE" 503 -32013 Error false
-        "The audit log cannot be written, so no call is made. `effect` says whether this one had one. Tell the person.";
-    /// Too many calls run or too many questions are open.
+        "The audit log cannot be written, so no call is made. `effect` reports whether this call changed something. Tell the person.";
+    /// Too many calls are running, or too many approval requests are open.
     Busy "BUSY" 503 -32011 RateLimited false
-        "Wait for running calls or open questions to finish, then repeat the call.";
+        "Wait until running calls or open approval requests have ended, then repeat the call.";
     /// An error of Conductor itself.
     Internal "INTERNAL" 500 -32603 Error true
-        "Report it to the person. `effect` says whether the call changed something.";
+        "Report it to the person. `effect` reports whether the call changed something.";
 }
 
 impl Code {
-    /// What a model can do in its next turn, when the place that failed has no better hint.
+    /// The hint for a model if the error sets no other hint.
     pub const fn default_hint(self) -> &'static str {
         self.facts().4
     }
 
-    /// Whether the circuit breaker counts this failure: only a host that hangs and an error of our
-    /// own. The other codes come at once and say what to do, so switching the tool off would only
-    /// hide them.
+    /// Whether the circuit breaker counts this failure: only a host that hangs, and an error of
+    /// Conductor itself. The other errors are returned at once with a hint, and an open breaker
+    /// would hide them.
     pub const fn counts_for_breaker(self) -> bool {
         self.facts().3
     }
 
-    /// Status of an HTTP answer with this error.
+    /// Status of an HTTP response with this error.
     pub const fn http_status(self) -> u16 {
         self.facts().0
     }
 
-    /// The JSON-RPC number of the direct dialect. Several codes share a number; `data.code` is
-    /// exact.
+    /// The JSON-RPC error number for direct tool calls (without an MCP session). Several codes
+    /// share a number; `data.code` is exact.
     pub const fn direct_number(self, subject: Option<&Subject>) -> i32 {
         match (self, subject) {
             (Self::NotFound, Some(Subject::Config(_))) => -32000,
@@ -118,9 +121,10 @@ impl Code {
     }
 }
 
-/// What an error is about. A string on the wire; the kind picks the number of the direct dialect.
+/// The object that an error is about. On the wire it is a string; its kind selects the JSON-RPC
+/// number of a direct call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant is the kind of the named object")]
+#[expect(missing_docs, reason = "each variant is a kind of object")]
 pub enum Subject {
     Config(String),
     Mode(String),
@@ -134,7 +138,7 @@ pub enum Subject {
     Other(String),
 }
 
-/// The name in a [`Subject`], shared or mutable as the subject is.
+/// Returns a reference to the name in a [`Subject`], mutable if the subject is mutable.
 macro_rules! subject_text {
     ($subject:expr) => {
         match $subject {
@@ -180,9 +184,9 @@ named_enum! {
     pub enum RefusedBy {
         /// A rule of `[policy]`.
         Policy = "policy",
-        /// A person who answered the question.
+        /// A person who answered the approval request.
         Person = "person",
-        /// A limit on open questions.
+        /// A limit on open approval requests.
         Limit = "limit",
     }
 }
@@ -196,62 +200,63 @@ pub struct Violation {
     pub message: String,
 }
 
-/// The open question that an error reports. Knowing the id grants nothing.
+/// The open approval request that an error reports. The id is not a secret: it gives no right to
+/// answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OpenQuestion {
-    /// UUID of the question.
+    /// UUID of the request.
     pub approval_id: String,
-    /// The id as eight digits for people.
+    /// The id as eight characters for people.
     pub short: String,
-    /// The question ends at this time.
+    /// The request expires at this time.
     pub expires_at: Timestamp,
-    /// The question in one line.
+    /// The request in one line.
     pub summary: String,
 }
 
-/// The last failure behind an open circuit.
+/// The last failure before the circuit opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cause {
-    /// Code of that failure.
+    /// Code of the failure.
     pub code: Code,
-    /// Message of that failure.
+    /// Message of the failure.
     pub message: String,
 }
 
 /// Members that only some codes have.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Extras {
-    /// Of `BAD_INPUT`.
+    /// Faults of the arguments, for `BAD_INPUT`.
     pub violations: Vec<Violation>,
-    /// Of `DENIED`.
+    /// Who refused the call, for `DENIED`.
     pub by: Option<RefusedBy>,
-    /// Of `APPROVAL_REQUIRED`.
+    /// The open approval request, for `APPROVAL_REQUIRED`.
     pub question: Option<OpenQuestion>,
-    /// Of `CIRCUIT_OPEN`.
+    /// The last failure, for `CIRCUIT_OPEN`.
     pub cause: Option<Cause>,
-    /// Of `NOT_FOUND`: similar names.
+    /// Similar names, for `NOT_FOUND`.
     pub did_you_mean: Vec<String>,
     /// Members of a single tool, such as the risk assessment of a SysEx message. They never replace
     /// a standard member.
     pub more: Map<String, Value>,
 }
 
-/// A failed call, as every door shows it.
+/// A failed call, the same for every listener.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolError {
-    /// Closed set of codes.
+    /// The error code.
     pub code: Code,
-    /// What failed, for people and models.
+    /// Description of the failure, for people and models.
     pub message: String,
-    /// What the caller can do next.
+    /// Next step for the caller.
     pub hint: String,
     /// The object the error is about.
     pub subject: Option<Subject>,
-    /// Present on every error of an effectful tool.
+    /// Whether the call changed something. Present on every error of a tool with effects.
     pub effect: Option<Effect>,
-    /// A repeated call fails before this time.
+    /// A repeated call fails until this many milliseconds have passed.
     pub retry_after_ms: Option<u64>,
-    // Boxed: errors travel in `Result`s far more often as absent than as present.
+    // Boxed to keep `Result`s small: most of them contain no error.
     /// Members that only some codes have.
     pub extras: Box<Extras>,
 }
@@ -298,7 +303,7 @@ impl ToolError {
         self
     }
 
-    /// Sets who refused.
+    /// Sets who refused the call.
     #[must_use]
     pub fn by(mut self, by: RefusedBy) -> Self {
         self.extras.by = Some(by);
@@ -312,14 +317,14 @@ impl ToolError {
         self
     }
 
-    /// Sets the open question.
+    /// Sets the open approval request.
     #[must_use]
     pub fn question(mut self, question: OpenQuestion) -> Self {
         self.extras.question = Some(question);
         self
     }
 
-    /// Sets the last failure behind an open circuit.
+    /// Sets the last failure before the circuit opened.
     #[must_use]
     pub fn cause(mut self, code: Code, message: impl Into<String>) -> Self {
         self.extras.cause = Some(Cause { code, message: message.into() });
@@ -340,8 +345,8 @@ impl ToolError {
         self
     }
 
-    /// The object that MCP puts into `structuredContent`, HTTP into the body and the direct dialect
-    /// into `error.data`.
+    /// The JSON object of the error. MCP has it in `structuredContent`, HTTP in the body, and a
+    /// direct call in `error.data`.
     pub fn to_wire(&self) -> Value {
         let Extras { violations, by, question, cause, did_you_mean, more } = &*self.extras;
         let mut wire = Map::new();
@@ -368,8 +373,8 @@ impl ToolError {
         Value::Object(wire)
     }
 
-    /// Visits every text of this error, so that secrets can be scrubbed. Values in `more` are left
-    /// to the caller.
+    /// Visits every text of this error, so that secrets can be scrubbed. Does not visit `more`; the
+    /// caller must scrub it.
     pub fn each_text(&mut self, mut look: impl FnMut(&mut String)) {
         let Extras { violations, by: _, question, cause, did_you_mean, more: _ } = &mut *self.extras;
         let subject = self.subject.as_mut().map(Subject::text_mut);
@@ -386,7 +391,7 @@ impl ToolError {
             .for_each(&mut look);
     }
 
-    /// The text block of an MCP result; some hosts show nothing else.
+    /// The text block of an MCP result; some MCP clients show nothing else.
     pub fn to_text(&self) -> String {
         format!("{}\nRecovery: {}", self.message, self.hint)
     }
@@ -396,7 +401,7 @@ impl ToolError {
         AuditResult::of(self.code, self.subject.as_ref(), self.extras.by)
     }
 
-    /// The JSON-RPC number of the direct dialect.
+    /// The JSON-RPC error number for direct tool calls.
     pub const fn direct_number(&self) -> i32 {
         self.code.direct_number(self.subject.as_ref())
     }
@@ -411,34 +416,34 @@ impl fmt::Display for ToolError {
 impl std::error::Error for ToolError {}
 
 named_enum! {
-    /// How a call ended, in the word of an audit record.
+    /// How a call ended, as written in an audit record.
     pub enum AuditResult {
         /// The tool succeeded.
         Ok = "ok",
         /// The tool failed.
         Error = "error",
-        /// A person refused, or the plan was too old.
+        /// A person refused, or the plan was expired or stale.
         Rejected = "rejected",
-        /// A rule, a limit or a pin refused.
+        /// A policy rule, a limit or a changed plugin file refused the call.
         Denied = "denied",
         /// The host did not answer in time.
         Timeout = "timeout",
-        /// The circuit breaker refused.
+        /// The circuit breaker refused the call.
         CircuitOpen = "circuit_open",
-        /// A limit on rate or concurrency refused.
+        /// A limit on rate or concurrency refused the call.
         RateLimited = "rate_limited",
-        /// The request itself was wrong.
+        /// The request was invalid.
         Invalid = "invalid",
-        /// The call waits for a person.
+        /// The call waits for a person's approval.
         Pending = "pending",
-        /// The caller cancelled.
+        /// The caller cancelled the call.
         Cancelled = "cancelled",
     }
 }
 
 impl AuditResult {
-    /// An unknown tool is an error of the request, another missing object an error of the state. A
-    /// person's refusal differs from a rule's.
+    /// The result for an error code. An unknown tool is `Invalid`; any other missing object is
+    /// `Error`. A refusal by a person is `Rejected`; a refusal by a rule is `Denied`.
     pub const fn of(code: Code, subject: Option<&Subject>, by: Option<RefusedBy>) -> Self {
         match (code, subject, by) {
             (Code::NotFound, Some(Subject::Tool(_)), _) => Self::Invalid,
@@ -452,8 +457,8 @@ impl AuditResult {
 mod tests {
     use super::*;
 
-    /// The table of the pipeline's contract: code, audit result, counts, HTTP status, direct number
-    /// without a subject.
+    /// The specified table: code, audit result, counted by the breaker, HTTP status, JSON-RPC
+    /// number without a subject.
     const TABLE: &str = "\
         BAD_INPUT invalid no 400 -32602
         NOT_FOUND error no 404 -32602

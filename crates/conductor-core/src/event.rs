@@ -12,12 +12,12 @@ pub mod script;
 use std::fmt;
 use std::sync::Arc;
 
-/// Microseconds of a monotonic clock; zero is the start of the daemon or of a simulation.
+/// Microseconds of a monotonic clock. Zero is the start of the daemon or of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(pub u64);
 
 impl Micros {
-    /// From milliseconds.
+    /// Creates a time from milliseconds.
     pub const fn from_ms(ms: u64) -> Self {
         Micros(ms.saturating_mul(1000))
     }
@@ -32,7 +32,7 @@ impl Micros {
         Micros(self.0.saturating_add(us))
     }
 
-    /// Microseconds since an earlier time; 0 if it is later.
+    /// Microseconds since `earlier`; 0 if `earlier` is the later time.
     pub const fn since(self, earlier: Micros) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -42,56 +42,61 @@ impl Micros {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceSlot(pub u16);
 
-/// Whether a hand caused an event. Only `Clean` events may reach keys, programs, commands or tools.
-/// In order of severity: events that act together have the worst taint among them.
+/// Whether a person's input caused an event. Only `Clean` events may press keys, start programs and
+/// commands, or call tools. The variants are in order of severity: if several events act together,
+/// the most severe taint applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Taint {
-    /// Caused by a hand.
+    /// Caused by a person's input on a controller.
     #[default]
     Clean,
     /// Arrived over UDP, whose senders are not authenticated.
     Network,
     /// Arrived at a port that any program can write to, on a device that is not `trusted`.
     Virtual,
-    /// Caused by a tool, or sent by us without a hand: a model must not press an approved pad.
+    /// Caused by a tool, or sent by us without a person's input. Without this taint a model could
+    /// press an approved pad.
     Tool,
 }
 
 impl Taint {
-    /// The reason why an action that needs a hand did not run.
+    /// The reason why an action that needs a person's input did not run.
     pub const fn reason(self) -> &'static str {
         match self {
             Taint::Clean => "",
-            Taint::Virtual => "virtual input, not trusted; set trusted = true on its device if only hands feed it",
-            Taint::Network | Taint::Tool => "the event did not come from a hand",
+            Taint::Virtual => {
+                "the input is virtual and not trusted; set trusted = true on its device if only a person plays it"
+            }
+            Taint::Network | Taint::Tool => "the event was not caused by a person's input",
         }
     }
 }
 
-/// The origin of a message, carried along wherever it can come back within this process.
+/// The origin of a message. It is passed along with the message wherever the message can come back
+/// to this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// Whether a hand caused it.
+    /// Whether a person's input caused the message.
     pub taint: Taint,
-    /// How often it was sent on; limited, so that a loop of routes, mappings and bindings ends.
+    /// How often the message was forwarded. The limit ends loops of routes, mappings and bindings.
     pub hops: u8,
 }
 
 impl Trail {
-    /// The trail of what both caused together.
+    /// The trail of a message that both events caused together.
     #[must_use]
     pub fn and(self, other: Trail) -> Self {
         Trail { taint: self.taint.max(other.taint), hops: self.hops.max(other.hops) }
     }
 
-    /// The trail of a message sent because of it.
+    /// The trail of a message that this message caused: one more hop.
     #[must_use]
     pub const fn further(self) -> Self {
         Trail { taint: self.taint, hops: self.hops.saturating_add(1) }
     }
 }
 
-/// The trail of a message that was not sent on yet.
+/// The trail of a message that has not been forwarded yet.
 impl From<Taint> for Trail {
     fn from(taint: Taint) -> Self {
         Trail { taint, hops: 0 }
@@ -103,9 +108,9 @@ impl From<Taint> for Trail {
 pub struct Event {
     /// The time stamp.
     pub at: Micros,
-    /// The device that sent it.
+    /// The device that sent the event.
     pub device: DeviceSlot,
-    /// Whether a hand caused it.
+    /// Whether a person's input caused the event.
     pub taint: Taint,
     /// See [`Trail`].
     pub hops: u8,
@@ -120,8 +125,8 @@ impl Event {
     }
 }
 
-/// The content of an event. Channels are 0-15, notes, controllers and values 0-127, pitch bend
-/// 0-16383 with its centre at 8192.
+/// The content of an event. Channels are 0-15; notes, controllers and values are 0-127; pitch bend
+/// is 0-16383 with its centre at 8192.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields are those of MIDI")]
 pub enum Body {
@@ -141,17 +146,18 @@ pub enum Body {
     PitchBend { channel: u8, value: u16 },
     /// The bytes between F0 and F7.
     SysEx(Arc<[u8]>),
-    /// Transport, for routes and trace only.
+    /// A transport message; only for routes and the trace.
     RealTime(RealTime),
-    /// MTC quarter frame, song position, song select, tune request; for routes and trace only.
+    /// MTC quarter frame, song position, song select or tune request; only for routes and the
+    /// trace.
     Common { status: u8, data: [u8; 2] },
     /// A gamepad button went down.
     ButtonDown(Button),
     /// A gamepad button went up.
     ButtonUp(Button),
-    /// -1..=1; right and up are positive.
+    /// The value is -1..=1; right and up are positive.
     Axis { axis: Axis, value: f32 },
-    /// 0..=1.
+    /// The value is 0..=1.
     Trigger { side: Side, value: f32 },
     /// An OSC message.
     Osc(Arc<OscMessage>),
@@ -179,7 +185,7 @@ pub enum OscArg {
     Bool(bool),
 }
 
-/// Gives the variants of an enum their wire names.
+/// Defines the wire names of an enum's variants.
 macro_rules! wire_names {
     ($enum:ident { $($variant:ident $wire:literal),+ $(,)? }) => {
         impl $enum {
@@ -220,7 +226,7 @@ impl Body {
 }
 
 impl OscArg {
-    /// The argument as a number; texts have none.
+    /// The argument as a number; `None` for texts.
     pub fn number(&self) -> Option<f64> {
         match self {
             OscArg::Int(value) => Some(f64::from(*value)),
@@ -236,7 +242,7 @@ macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $id:literal $wire:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs, reason = "the names say it")]
+        #[allow(missing_docs, reason = "the names are sufficient")]
         pub enum $name { $($variant),+ }
 
         impl $name {
@@ -248,7 +254,7 @@ macro_rules! numbered {
                 match self { $($name::$variant => $id),+ }
             }
 
-            /// Its index among the members.
+            /// The index of the member in `ALL`.
             pub const fn index(self) -> usize {
                 self as usize
             }
@@ -294,7 +300,7 @@ numbered!(
 );
 
 impl Axis {
-    /// Index of the horizontal axis of its stick; the vertical one follows.
+    /// Index of the horizontal axis of the same stick. The vertical axis has the next index.
     pub const fn stick(self) -> usize {
         self.index() & !1
     }

@@ -1,11 +1,11 @@
-//! Feedback: rows and LED schemes become messages to the lights, rings and motor faders of
-//! controllers.
+//! Feedback: sends messages to the lights, rings and motor faders of controllers, as configured in
+//! feedback rows and the LED scheme.
 //!
-//! Every control has a wanted and a shown value. Where they differ a message is due, at most
-//! [`PER_SECOND`] per port; a message that must wait is sent later with the value of that time. So
-//! the last value always arrives.
+//! Every control has a wanted value and a shown value. If they differ, a message is due. Each port
+//! gets at most [`PER_SECOND`] messages per second; a delayed message is sent later with the wanted
+//! value of that time. So the last value is always sent.
 //!
-//! Not here: sending (the daemon's `owner`), mappings (`mapping`), and the picture of a scheme
+//! Not here: sending (the daemon's `owner`), mappings (`mapping`), and the colours of an LED scheme
 //! (`feedback::led`).
 
 pub mod led;
@@ -17,53 +17,55 @@ use crate::mapping::table::Slots;
 use led::{Hit, Surface};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Messages to one port in any second.
+/// The most messages to one port in one second.
 pub const PER_SECOND: usize = 50;
 const SECOND_US: u64 = 1_000_000;
-/// An event from a control this soon after we moved it comes from its motor, not from a hand.
+/// An event of a control within this time after we moved it was caused by its motor, not by a
+/// person.
 const MOTOR_MS: u32 = 50;
-/// While a hand moves a control nothing is sent to it: a fader must not pull against the finger or
-/// be taken for its own echo.
+/// No message is sent to a control within this time after a person moved it. Otherwise its motor
+/// would pull against the finger, and the person's next move would be treated as motion of the
+/// motor.
 const HAND_MS: u32 = 150;
 /// A press is shown at least this long, so that it is visible.
 const FLASH_MS: u32 = 100;
-/// Ten frames a second.
+/// The time of one frame: ten frames a second.
 const FRAME_US: u64 = 100_000;
-/// The time that one message of a scheme costs, so that a moving picture leaves a fifth of the port
-/// to feedback rows.
+/// The minimum average time between two messages of a scheme: 40 messages a second, so that 10 of
+/// 50 remain for feedback rows.
 const PAINT_US: u64 = 25_000;
-/// The most unused time that a port saves for a burst of scheme messages.
+/// The most unused time that a port can save: a burst of 16 scheme messages.
 const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 
-/// A message for the output of a device. It is not caused by a hand: if the port leads back to us,
-/// it must not arrive as a clean event.
+/// A message for the output of a device. It is never treated as a person's input: if the port leads
+/// back to us, the message must not arrive as a clean event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
     /// The device.
     pub port: DeviceSlot,
     /// The message.
     pub message: Body,
-    /// The taint of the event that changed it.
+    /// The taint of the event that changed the light.
     pub by: Taint,
 }
 
 /// A state that feedback can show.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the fields say it")]
+#[allow(missing_docs, reason = "the field names are sufficient")]
 pub enum Fact<'a> {
     /// The current mode.
     Mode(&'a str),
-    /// A mapping of this id was pressed or released.
+    /// The key of a mapping with this id was pressed or released.
     Pressed { mapping: &'a str, down: bool },
-    /// 0..=1.
+    /// The value of a continuous binding, 0..=1.
     Value { continuous: &'a str, value: f64 },
-    /// 0..=1.
+    /// The value of a Live parameter, 0..=1.
     LiveParameter { path: &'a str, value: f64 },
     /// Whether a device is connected.
     Connected { device: &'a str, connected: bool },
     /// Whether the performance lock is on.
     PerformanceLock(bool),
-    /// How many questions wait.
+    /// The number of pending approval requests.
     PendingApprovals(usize),
 }
 
@@ -84,7 +86,7 @@ impl Fact<'_> {
 
 #[derive(Clone, Debug, PartialEq)]
 enum State {
-    /// Not known yet, and not shown.
+    /// The state is not known yet, so it is not shown.
     Unknown,
     Switch(bool),
     Press {
@@ -98,19 +100,22 @@ enum State {
 struct Row {
     spec: RowSpec,
     state: State,
-    /// The taint of the event that changed it last. A press that fades keeps its taint.
+    /// The taint of the event that last changed the state. It still applies when a released press
+    /// is switched off.
     by: Taint,
     /// The state changed and its control has not been updated yet.
     dirty: bool,
 }
 
 impl Row {
-    /// A released press goes out at its own time, without a change of state.
+    /// Whether a released press must be switched off now. This happens after `FLASH_MS`, without a
+    /// change of state.
     fn fades(&self, now: Micros) -> bool {
         matches!(self.state, State::Press { held: false, shown_until } if shown_until <= now)
     }
 
-    /// The value of this row, and whether it is on. A value is on as soon as it is known.
+    /// The value of this row, and whether the row is on. A row that shows a number is on as soon as
+    /// the number is known.
     fn shows(&self, now: Micros) -> Option<(u8, bool)> {
         let switch = |on: bool| if on { (self.spec.on, true) } else { (self.spec.off, false) };
         match &self.state {
@@ -125,7 +130,7 @@ impl Row {
     }
 }
 
-/// A light, ring or fader, by port and address.
+/// The address of a light, ring or fader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Address {
     port: DeviceSlot,
@@ -154,16 +159,16 @@ impl Address {
 
 #[derive(Clone, Debug, Default)]
 struct Control {
-    /// The rows of this control, in file order; without any the scheme paints it.
+    /// The rows of this control, in file order. If there are none, the LED scheme sets the control.
     rows: Vec<usize>,
-    /// Shows a value, so it may be a fader with a motor. A button that its own controller lights is
-    /// not: its release must count.
+    /// Whether the control shows a number, so that it may be a fader with a motor. It is false for
+    /// lit buttons, whose releases must not be mistaken for motion of a motor.
     moves: bool,
     wanted: Option<u8>,
     shown: Option<u8>,
-    /// The worst taint of the changes since it was last sent.
+    /// The most severe taint of the changes since the control was last sent.
     by: Taint,
-    /// Its place in the queue of controls to send.
+    /// The position in the queue of controls to send.
     waiting: u64,
     sent_at: Option<Micros>,
     hand_until: Option<Micros>,
@@ -179,7 +184,7 @@ impl Control {
 struct Port {
     /// The times of the last messages, the oldest first; never more than [`PER_SECOND`].
     sent: VecDeque<Micros>,
-    /// The time up to which scheme messages have used their share.
+    /// For the rate limit of scheme messages: each message advances this time by `PAINT_US`.
     paid_until: Micros,
 }
 
@@ -215,7 +220,7 @@ pub struct Feedback {
     rows: Vec<Row>,
     controls: BTreeMap<Address, Control>,
     ports: BTreeMap<DeviceSlot, Port>,
-    /// Open outputs, used or not: a reload may begin to use one.
+    /// All open outputs, including those without feedback: a reload may start to use them.
     open: BTreeSet<DeviceSlot>,
     surfaces: Vec<Surface>,
     hits: Vec<Hit>,
@@ -226,17 +231,17 @@ pub struct Feedback {
     performance_lock: bool,
     pending_approvals: usize,
     order: u64,
-    /// The picture was painted up to this frame.
+    /// The last frame of the scheme that was calculated.
     painted: Option<u64>,
-    /// The taint of changes to the next picture, apart from hits.
+    /// The taint of changes to the next frame, except those by pressed pads.
     painted_by: Taint,
-    /// Something changed, so a message may be due now.
+    /// Whether a state changed, so that a message may be due now.
     dirty: bool,
     next: Option<Micros>,
 }
 
 impl Feedback {
-    /// Feedback for a configuration.
+    /// Creates the feedback for a configuration.
     pub fn new(config: &Config, slots: &mut Slots) -> Self {
         let mut feedback = Feedback {
             rows: Vec::new(),
@@ -261,8 +266,8 @@ impl Feedback {
         feedback
     }
 
-    /// Takes over another configuration: every control is sent again, and lights that are no longer
-    /// used go out.
+    /// Applies a new configuration. Every control is sent again, and lights that are no longer used
+    /// are switched off.
     pub fn reload(&mut self, config: &Config, slots: &mut Slots) {
         let lit: Vec<Address> = self.lit().collect();
         self.read(config, slots);
@@ -275,7 +280,7 @@ impl Feedback {
         self.refresh(None);
     }
 
-    /// Lights that are on. Faders are left out: removing a row must not move its fader.
+    /// Lights that are on. Faders are not included: if a row is removed, its fader must not move.
     fn lit(&self) -> impl Iterator<Item = Address> + '_ {
         let lit = |it: &(&Address, &Control)| !it.0.cc && it.1.shown.is_some_and(|value| value > 0);
         self.controls.iter().filter(lit).map(|it| *it.0)
@@ -290,7 +295,7 @@ impl Feedback {
             let control = self.controls.entry(Address::of(port, spec.out)).or_default();
             control.rows.push(self.rows.len());
             control.moves |= matches!(spec.from, FeedbackFrom::Value { .. } | FeedbackFrom::LiveParameter { .. });
-            // The state of the same source is still valid.
+            // Keep the known state of a source that the old configuration also used.
             let known = before.iter().find(|it| it.spec.from == spec.from).map(|it| it.state.clone());
             let state = known.unwrap_or_else(|| self.first_state(&spec.from));
             self.rows.push(Row { spec: spec.clone(), state, by: Taint::Clean, dirty: false });
@@ -325,7 +330,8 @@ impl Feedback {
         }
     }
 
-    /// The output of a port opened or closed. The state of a newly opened port is unknown.
+    /// Called when the output of a port was opened or closed. All its controls are sent again,
+    /// because the state of a newly opened port is unknown.
     pub fn port_open(&mut self, port: DeviceSlot, open: bool) {
         if open {
             self.open.insert(port)
@@ -335,12 +341,12 @@ impl Feedback {
         self.refresh(Some(port));
     }
 
-    /// Whether rows or a scheme show anything on this port.
+    /// Whether feedback rows or the LED scheme use this port.
     pub fn uses(&self, port: DeviceSlot) -> bool {
         self.ports.contains_key(&port)
     }
 
-    /// Marks every control, of one port or of all, to be sent again.
+    /// Marks the controls of one port, or of all ports, to be sent again.
     fn refresh(&mut self, port: Option<DeviceSlot>) {
         for (address, control) in &mut self.controls {
             if port.is_none_or(|it| it == address.port) {
@@ -351,7 +357,7 @@ impl Feedback {
         self.dirty = true;
     }
 
-    /// A state changed; `by` is the taint of the change.
+    /// Called when a state changed; `by` is the taint of the change.
     pub fn changed(&mut self, fact: Fact<'_>, by: Taint, now: Micros) {
         match fact {
             Fact::Mode(mode) => {
@@ -390,7 +396,7 @@ impl Feedback {
         });
     }
 
-    /// Changes the state of rows where `of` gives another one.
+    /// Changes the state of each row for which `of` returns a different state.
     fn set_states(&mut self, of: impl Fn(&Row) -> Option<(State, Taint)>) {
         for row in &mut self.rows {
             if let Some((state, by)) = of(row).filter(|it| it.0 != row.state) {
@@ -429,7 +435,7 @@ impl Feedback {
         });
     }
 
-    /// A light could not be sent: its control is sent again when the port has room.
+    /// Called when a light could not be sent. Its control is sent again later.
     pub fn not_sent(&mut self, light: &Light) {
         let number = |cc, channel, number| Address { port: light.port, cc, channel, number };
         let address = if let Body::Cc { channel, controller, .. } = light.message {
@@ -445,8 +451,8 @@ impl Feedback {
         }
     }
 
-    /// Takes an event before the engine does. False: the event comes from the motor of a fader that
-    /// we moved.
+    /// Processes an event before the engine does. Returns `false` if the event was caused by the
+    /// motor of a fader that we moved.
     pub fn hear(&mut self, event: &Event) -> bool {
         if !self.ports.contains_key(&event.device) {
             return true;
@@ -458,7 +464,8 @@ impl Feedback {
                 return false;
             }
             control.hand_until = Some(event.at.plus_ms(HAND_MS));
-            // The position of the control is unknown now; a relative knob does not even send one.
+            // The position of the control is unknown now; a relative knob does not report its
+            // position.
             control.shown = None;
             self.dirty = true;
         } else if let Body::NoteOn { channel, note, velocity } = event.body
@@ -474,12 +481,12 @@ impl Feedback {
         true
     }
 
-    /// When [`Feedback::advance`] must be called at the latest.
+    /// The latest time for the next call of [`Feedback::advance`].
     pub fn next_deadline(&self) -> Option<Micros> {
         if self.dirty { Some(Micros(0)) } else { self.next }
     }
 
-    /// Gives the messages that may be sent by `now`. Costs nothing while nothing is due.
+    /// Appends the messages to send now to `out`. Returns at once if nothing is due.
     pub fn advance(&mut self, now: Micros, out: &mut Vec<Light>) {
         if !self.dirty && self.next.is_none_or(|it| now < it) {
             return;
@@ -491,8 +498,8 @@ impl Feedback {
         self.next = self.deadline(now);
     }
 
-    /// Sets the wanted value of each control: from the first row that is on, else from the first
-    /// with a value.
+    /// Sets the wanted value of each control: from its first row that is on, else from its first
+    /// row with a known state.
     fn want(&mut self, now: Micros) {
         for control in self.controls.values_mut() {
             let shows = || control.rows.iter().filter_map(|it| self.rows.get(*it)).filter_map(|it| it.shows(now));
@@ -513,11 +520,11 @@ impl Feedback {
         self.hits.retain(|it| now < it.at.plus_ms(led::MEMORY_MS));
         let color = self.mode_colors.get(&self.mode).map(String::as_str);
         let by = self.hits.iter().map(|it| it.by).max().unwrap_or_default().max(std::mem::take(&mut self.painted_by));
-        // A hit is visible in its own frame, so the frame is painted for the current time.
+        // The frame is calculated for the current time, so that a pressed pad is visible at once.
         for surface in &self.surfaces {
             for (pad, value) in led::frame(&self.led, surface, color, &self.hits, now) {
                 let at = |channel: u8| Address { port: surface.port, cc: false, channel, number: pad.note };
-                // A row may address the pad on either of its channels; the light is the same.
+                // A row may use either channel of the pad; both control the same light.
                 let is_row = |it: u8| self.controls.get(&at(it)).is_some_and(|it| !it.rows.is_empty());
                 if !is_row(pad.channel) && !is_row(pad.light_channel) {
                     want(self.controls.entry(at(pad.light_channel)).or_default(), value, by, &mut self.order);
@@ -527,7 +534,7 @@ impl Feedback {
     }
 
     fn send(&mut self, now: Micros, out: &mut Vec<Light>) {
-        // Rows come before scheme messages; in each group the longest waiting comes first.
+        // Feedback rows are sent before scheme messages, and in each group the oldest first.
         let mut due: Vec<(bool, u64, Address)> = self
             .controls
             .iter()
@@ -581,7 +588,7 @@ impl Feedback {
     }
 }
 
-/// A control that already waits keeps its place in the queue.
+/// Sets the wanted value of a control. A control that is already queued keeps its position.
 fn want(control: &mut Control, value: u8, by: Taint, order: &mut u64) {
     let waited = control.is_due();
     control.by = if waited { control.by.max(by) } else { by };

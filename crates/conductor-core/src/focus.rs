@@ -1,24 +1,24 @@
-//! Per-app modes: the mode that the window in front asks for, unless a person chose one.
+//! Per-app modes: selects a mode for the frontmost window, unless a mode was selected manually.
 //!
-//! Precedence: a mode chosen by hand, then window rules in file order, then app rules, then the
-//! default. Where the window in front is unknown, the rules do nothing and the mode stays.
+//! Precedence: a mode selected manually, then window rules in file order, then app rules, then the
+//! default. If the frontmost window is unknown, the mode does not change.
 //!
 //! Not here: watching windows (`conductor_hosts::focus`), and switching modes (`engine`).
 
 use crate::config::PerAppModes;
 
-/// The window in front.
+/// The frontmost window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Identifies the window, so that a new title is not taken for a new window.
+    /// Identifies the window, so that a new title is not treated as a new window.
     pub id: u64,
-    /// The window's class, or the program's name where there are no classes.
+    /// The window's class, or the program's name on platforms without window classes.
     pub app: String,
     /// The window's title.
     pub title: String,
 }
 
-/// The rule that chose a mode.
+/// The kind of rule that selected a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
     /// A rule for the window's title.
@@ -29,60 +29,61 @@ pub enum Because {
     Default,
 }
 
-/// A mode the rules ask for.
+/// A mode that the rules select.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     /// The name of the mode.
     pub mode: String,
-    /// The rule that chose it.
+    /// The kind of rule that selected it.
     pub because: Because,
 }
 
-/// The rules of one configuration and the state of focus and hold. Without rules no mode is chosen.
+/// The rules of one configuration, the frontmost window, and the hold: a mode selected manually
+/// stays until the hold ends. Without rules no mode is selected.
 #[derive(Clone, Debug, Default)]
 pub struct Focus {
     rules: Option<PerAppModes>,
     window: Option<Window>,
-    /// The last window that was known to be in front.
+    /// The id of the last known frontmost window.
     last: Option<u64>,
     held: bool,
 }
 
 impl Focus {
-    /// The rules of a configuration, without a window yet.
+    /// Creates the state for the rules of a configuration, without a window.
     pub fn new(rules: Option<PerAppModes>) -> Self {
         Focus { rules, ..Focus::default() }
     }
 
-    /// Replaces the rules. A hold stays.
+    /// Replaces the rules. A hold continues.
     pub fn reload(&mut self, rules: Option<PerAppModes>) -> Option<Wish> {
         self.rules = rules;
         self.wish()
     }
 
-    /// The window in front, if it is known.
+    /// The frontmost window, if it is known.
     pub fn window(&self) -> Option<&Window> {
         self.window.as_ref()
     }
 
-    /// Whether a mode chosen by hand keeps the rules from acting.
+    /// Whether a mode was selected manually, so that the rules do not apply.
     pub fn is_held(&self) -> bool {
         self.held
     }
 
-    /// A pad, a tool or the command line chose a mode.
+    /// Starts a hold, because a pad, a tool or the command line selected a mode.
     pub fn chosen_by_hand(&mut self) {
         self.held = true;
     }
 
-    /// `conductor mode set --auto`: ends a hold, so that the rules act at once.
+    /// Ends a hold, so that the rules apply at once (`conductor mode set --auto`).
     pub fn release(&mut self) -> Option<Wish> {
         self.held = false;
         self.wish()
     }
 
-    /// Another window came to the front, the title changed, or the window became unknown. Only
-    /// another window ends a hold.
+    /// Called when another window is frontmost, its title changed, or the window became unknown.
+    /// Only another window ends a hold.
     pub fn focused(&mut self, window: Option<Window>) -> Option<Wish> {
         if self.window == window {
             return None;
@@ -90,7 +91,7 @@ impl Focus {
         let arrived = window.as_ref().map(|it| it.id);
         if arrived.is_some() && arrived != self.last {
             let releases = self.rules.as_ref().is_some_and(|it| it.release_on_focus_change);
-            // The first window seen is not a change.
+            // The first known window is not a change of windows.
             if releases && self.last.is_some() {
                 self.held = false;
             }
@@ -100,7 +101,7 @@ impl Focus {
         self.wish()
     }
 
-    /// The mode that the rules choose now; nothing during a hold or while the window is unknown.
+    /// The mode that the rules select now. `None` during a hold or while the window is unknown.
     pub fn wish(&self) -> Option<Wish> {
         let (rules, window) = (self.rules.as_ref()?, self.window.as_ref()?);
         if self.held {
@@ -119,18 +120,18 @@ impl Focus {
     }
 }
 
-/// Compares classes without case.
+/// Compares window classes and ignores case.
 fn same(a: &str, b: &str) -> bool {
     a.to_lowercase() == b.to_lowercase()
 }
 
-/// Matches a title without case: `*` is any number of characters, `?` is one. Linear in the title
-/// times the stars.
+/// Matches a title and ignores case: `*` is any number of characters, `?` is one. The time is
+/// linear in the title length times the number of stars.
 fn glob(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let text: Vec<char> = text.to_lowercase().chars().collect();
     let (mut at, mut read) = (0, 0);
-    // The last star, and how much of the text it has matched so far.
+    // The position of the last star, and the end of the text that it matches.
     let mut star: Option<(usize, usize)> = None;
     while let Some(c) = text.get(read) {
         match (pattern.get(at), star) {
@@ -236,7 +237,7 @@ mod tests {
         ]
     }
 
-    /// A title rule as a regular expression, to compare with.
+    /// A title rule as a regular expression, used for comparison.
     fn as_regex(glob: &str) -> regex::Regex {
         let inner: String = glob
             .chars()

@@ -1,8 +1,8 @@
-//! Gestures: presses become taps, long presses, double taps and chords.
+//! Recognises gestures of keys: presses, long presses, double taps and chords.
 //!
-//! A pure state machine over keys. A press passes the chord stage (`chord`) if its key belongs to a
-//! reachable chord, then the tap stage. Time comes in with events and deadlines only, so the
-//! outcome depends on time stamps and not on when the owner polled.
+//! This is a pure state machine. If the key of a press belongs to a chord of the current mode, the
+//! press enters the chord stage (`chord`) first. Then it enters the tap stage. Time is read only
+//! from events and deadlines, so the outcome does not depend on when the owner calls.
 //!
 //! Not here: values that are not keys (`engine::thresholds`), and the actions of gestures
 //! (`engine`).
@@ -21,7 +21,7 @@ const BUTTONS: u8 = 16;
 const KEYS_PER_DEVICE: usize = 16 * 128 + 19;
 const NONE: u32 = u32::MAX;
 
-/// Identifies a physical press, from key down until nothing of it is pending.
+/// Identifies a physical press, from key down until the key is up and no gesture of it is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PressId {
     index: u32,
@@ -35,7 +35,7 @@ pub struct KeyRef {
     pub device: DeviceSlot,
     /// 0-15 for the channel of a note; [`BUTTONS`] for buttons.
     channel_index: u8,
-    /// As in the tables: notes 0-127, buttons from 128.
+    /// The number in the tables: 0-127 for notes, 128 and up for buttons.
     pub number: u8,
 }
 
@@ -60,7 +60,7 @@ impl KeyRef {
         }
     }
 
-    /// The channel as a mask for the tables; buttons have no channel and match every mask.
+    /// The channel as a mask for the tables. Buttons have no channel and match every mask.
     pub fn channels(self) -> u16 {
         if self.channel_index == BUTTONS { ALL_CHANNELS } else { 1 << self.channel_index }
     }
@@ -71,7 +71,7 @@ impl KeyRef {
     }
 }
 
-/// A recognised gesture or its state, in the order of events.
+/// A recognised gesture, or a change in the state of a press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are named by their types")]
 pub enum GestureEvent {
@@ -79,34 +79,34 @@ pub enum GestureEvent {
     Fired { press: PressInfo, row: RowId },
     /// A rule for the release of a key fires.
     Released { press: PressInfo, row: RowId },
-    /// The press waits: more than one gesture is still possible.
+    /// The press is not decided yet: more than one gesture is still possible.
     Deferred { press: PressInfo },
-    /// No rule matches what this press turned out to be.
+    /// No rule matches the gesture of this press.
     Unmatched { press: PressInfo },
-    /// The key came up: everything held for this press ends.
+    /// The key was released: every note and key held for this press ends.
     Up { press: PressInfo },
     /// A reload or the loss of its device cancelled the press.
     Cancelled { press: PressInfo },
 }
 
-/// A press at the time of a gesture event; the press itself may have ended since.
+/// The data of a press when a gesture event was created. The press may have ended since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PressInfo {
     /// The press.
     pub id: PressId,
     /// The key.
     pub key: KeyRef,
-    /// When the key went down.
+    /// The time at which the key was pressed.
     pub at: Micros,
-    /// 1-127; 127 for buttons.
+    /// The velocity, 1-127; 127 for buttons.
     pub velocity: u8,
     /// The mode at the time of the press.
     pub mode: ModeIndex,
-    /// The joined taint of its events.
+    /// The joined taint of the events of this press.
     pub taint: Taint,
-    /// The most hops of its events.
+    /// The highest hop count among the events of this press.
     pub hops: u8,
-    /// Whether an `Up` is still to come.
+    /// Whether the key is still down, so that an `Up` will follow.
     pub held: bool,
 }
 
@@ -135,35 +135,36 @@ pub enum Deadline {
     Chord { device: DeviceSlot, channel_index: u8 },
     /// A long press reaches the threshold of this rule.
     Long { press: PressId, row: RowId },
-    /// The time for a second tap is over.
+    /// The time for a second tap has expired.
     Double { press: PressId },
 }
 
-/// A press, kept until its key is up and nothing is pending.
+/// A press, stored until its key is up and no gesture of it is pending.
 #[derive(Clone, Debug)]
 struct Press {
     serial: u32,
     key: KeyRef,
     at: Micros,
-    /// The joined trail of every event that took part.
+    /// The joined trail of the events of this press.
     trail: Trail,
     velocity: u8,
-    /// The mode at the time of the press; its tables decide until the end.
+    /// The mode at the time of the press. The tables of this mode apply until the press ends.
     mode: ModeIndex,
     up: bool,
     stage: Stage,
-    /// For a member of a chord: the press whose release ends what the chord holds.
+    /// For a member of a chord: the press that owns the notes and keys held by the chord. The first
+    /// released member ends them.
     chord_owner: Option<PressId>,
-    /// While this press is in the chord stage: the tap before it that still waits for its double
-    /// tap.
+    /// Set while this press is in the chord stage: an earlier tap of the same key that may become a
+    /// double tap.
     earlier: Option<u32>,
     press_row: Option<RowId>,
     release_row: Option<RowId>,
     longs: Vec<TimerKey>,
     double: Option<(TimerKey, Micros)>,
-    /// The threshold of a long press was reached.
+    /// Whether the threshold of a long press was reached.
     held_long: bool,
-    /// The rule with the longest threshold reached, among rules that fire on release.
+    /// Among the rules that fire on release: the rule with the longest threshold that was reached.
     long_on_release: Option<RowId>,
 }
 
@@ -172,14 +173,14 @@ enum Stage {
     Chord,
     /// A long press or a double tap is still possible.
     Waiting,
-    /// The press fired or no rule matches it: only the release is left.
+    /// The press has fired, or no rule matches it. Only its release is pending.
     Settled,
-    /// Became a long press, a double tap or a chord; the release fires nothing.
+    /// The press became a long press, a double tap or a chord. Its release fires no rule.
     Taken,
 }
 
 struct Keys {
-    /// The press of each key.
+    /// The index in `presses` for each key.
     current: Box<[u32; KEYS_PER_DEVICE]>,
     windows: Box<[ChordWindow; CHANNELS]>,
 }
@@ -202,7 +203,7 @@ pub struct Gestures {
     devices: Vec<Option<Keys>>,
 }
 
-/// The tables and timers that a step needs; the state machine owns neither.
+/// Data that the state machine uses but does not own.
 pub struct GestureCx<'a, T> {
     /// The compiled configuration.
     pub tables: &'a Tables,
@@ -210,9 +211,9 @@ pub struct GestureCx<'a, T> {
     pub mode: ModeIndex,
     /// The current time.
     pub now: Micros,
-    /// Where deadlines are set.
+    /// The timers in which deadlines are set.
     pub timers: &'a mut Timers<T>,
-    /// Where gesture events are put.
+    /// The list that receives gesture events.
     pub found: &'a mut Vec<GestureEvent>,
 }
 
@@ -221,27 +222,27 @@ impl Gestures {
         self.presses.get(id.index as usize)?.as_ref().filter(|it| it.serial == id.serial)
     }
 
-    /// Whether the key of this press is still down, and for a chord whether all of its keys are.
+    /// Whether the key of this press is still down. For a chord: whether all of its keys are down.
     pub fn is_held(&self, id: PressId) -> bool {
         self.press(id).is_some_and(|it| !it.up)
     }
 
-    /// Whether the key of this event is down or waits.
+    /// Whether the key of this event is down or has a pending gesture.
     pub fn knows(&self, event: &Event) -> bool {
         KeyRef::of(event).is_some_and(|key| self.current(key).is_some())
     }
 
-    /// Presses that wait for a chord.
+    /// The number of presses in the chord stage.
     pub fn chord_members(&self) -> usize {
         self.presses.iter().flatten().filter(|it| it.stage == Stage::Chord).count()
     }
 
-    /// Presses that are not decided yet.
+    /// The number of presses that are not decided yet.
     pub fn pending(&self) -> usize {
         self.presses.iter().flatten().filter(|it| matches!(it.stage, Stage::Chord | Stage::Waiting)).count()
     }
 
-    /// Takes a key event. Returns `false` for any other event.
+    /// Processes a key event. Returns `false` for any other event.
     pub fn feed<T: From<Deadline>>(&mut self, event: &Event, cx: &mut GestureCx<'_, T>) -> bool {
         let Some(key) = KeyRef::of(event) else { return false };
         if let Body::NoteOn { velocity, .. } = &event.body {
@@ -254,7 +255,7 @@ impl Gestures {
         true
     }
 
-    /// A deadline of a gesture is due.
+    /// Called when a deadline of a gesture is due.
     pub fn deadline<T: From<Deadline>>(&mut self, deadline: Deadline, cx: &mut GestureCx<'_, T>) {
         match deadline {
             Deadline::Chord { device, channel_index } => self.chord_deadline(device, channel_index, cx),
@@ -263,8 +264,8 @@ impl Gestures {
         }
     }
 
-    /// Cancels pending gestures, for a reload. Held keys stay known, so that their release still
-    /// ends what they hold.
+    /// Cancels pending gestures, for a reload. The presses of held keys are kept, so that their
+    /// release still ends held notes and keys.
     pub fn cancel_pending<T>(&mut self, cx: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
             self.take_back(index, cx);
@@ -274,7 +275,7 @@ impl Gestures {
         }
     }
 
-    /// Cancels and releases everything a device has pressed: it is gone or muted.
+    /// Cancels and releases all presses of a device that was disconnected or muted.
     pub fn drop_device<T>(&mut self, device: DeviceSlot, cx: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
             let Some(press) = self.presses[index as usize].as_ref().filter(|it| it.key.device == device) else {
@@ -283,7 +284,7 @@ impl Gestures {
             let info = press.info(index);
             self.take_back(index, cx);
             if self.press(info.id).is_some() {
-                // Not a hand's release.
+                // A person did not release the key, so the release is tainted.
                 cx.found.push(GestureEvent::Up { press: PressInfo { taint: Taint::Tool, ..info } });
                 self.forget(index);
             }
@@ -313,8 +314,8 @@ impl Gestures {
     }
 
     fn down<T: From<Deadline>>(&mut self, key: KeyRef, event: &Event, velocity: u8, cx: &mut GestureCx<'_, T>) {
-        // A second note-on without a note-off: some controllers never send one. Treat the key as
-        // released in between.
+        // Some controllers never send a note-off. At a second note-on, treat the key as released in
+        // between.
         if self.current(key).is_some_and(|index| self.presses[index as usize].as_ref().is_some_and(|it| !it.up)) {
             self.up(key, event.trail(), cx);
         }
@@ -327,7 +328,8 @@ impl Gestures {
         let in_chord =
             table.rules(Kind::Chord, usize::from(key.number)).iter().any(|it| it.channels & key.channels() != 0);
         if in_chord {
-            // Whether this is the second tap of a double tap is decided after the chord stage.
+            // Chords have precedence: a press is checked as a second tap only after the chord
+            // stage.
             if let Some(first) = earlier
                 && let Some(press) = self.presses[first as usize].as_mut()
                 && let Some((timer, _)) = press.double
@@ -421,7 +423,7 @@ impl Gestures {
         for entry in longs {
             let row = cx.tables.row(entry.id);
             let TriggerKind::LongPress { fire, .. } = row.trigger.kind else { continue };
-            // Rules are in order of precedence: of two with the same time the first wins.
+            // Rules are in order of precedence: if two rules have the same time, the first applies.
             if times.contains(&(row.time_ms, fire)) {
                 continue;
             }
@@ -470,8 +472,8 @@ impl Gestures {
                     it.trail
                 });
                 self.forget(first);
-                // `forget` frees the key only if the first press still owns it; the second owns it
-                // now.
+                // `forget(first)` does not free the key, because the key's current press is already
+                // the second press.
                 if let Some(press) = self.presses[second as usize].as_mut() {
                     press.stage = Stage::Taken;
                     press.trail = press.trail.and(earlier);
@@ -485,7 +487,8 @@ impl Gestures {
         }
     }
 
-    /// The second press became something else; the first waits for the rest of its window.
+    /// Called when the second press became part of another gesture. The first tap may still become
+    /// a double tap until its time expires.
     fn resume_double<T: From<Deadline>>(&mut self, first: u32, cx: &mut GestureCx<'_, T>) {
         let id = self.id(first);
         let Some(press) = self.presses[first as usize].as_mut() else { return };
@@ -551,7 +554,7 @@ impl Gestures {
 
     fn up<T: From<Deadline>>(&mut self, key: KeyRef, trail: Trail, cx: &mut GestureCx<'_, T>) {
         let Some(index) = self.current(key) else { return };
-        // The release takes part in the decision, so its taint counts too.
+        // The release can decide the gesture, so its trail is joined to that of the press.
         if let Some(press) = self.presses[index as usize].as_mut() {
             press.trail = press.trail.and(trail);
         }
@@ -569,7 +572,7 @@ impl Gestures {
                 cx.found.push(GestureEvent::Up { press: press.info(index) });
                 let taint = press.trail.taint;
                 if let Some(owner) = owner.and_then(|it| Some(self.press(it)?.info(it.index))) {
-                    // The first key to come up ends the chord.
+                    // The first released key ends the chord.
                     cx.found.push(GestureEvent::Up { press: PressInfo { taint: owner.taint.max(taint), ..owner } });
                 }
                 self.forget(index);

@@ -1,11 +1,11 @@
-//! Learn sessions: record what a person plays between start and stop, and suggest triggers that
-//! would fire on it.
+//! Learn sessions: record the events that a person plays between start and stop, and suggest
+//! triggers that these events would fire.
 //!
-//! A session has a number and an end. Whether an event is recorded depends on its own time stamp,
+//! A session has a number and a deadline. Whether an event is recorded depends on its time stamp,
 //! not on when a timer ran.
 //!
-//! Not here: holding actions back (`engine`, by [`Learn::holds_back`]), clocks, and which devices
-//! are open.
+//! Not here: the suppression of actions (`engine`, see [`Learn::holds_back`]), clocks, and open
+//! devices.
 
 mod keys;
 mod suggest;
@@ -23,7 +23,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// The most events of a session. The newest are kept: the intended gesture is the last one played.
 pub const MAX_EVENTS: usize = 512;
 
-/// Identifies a session, so that the timer of one cannot end another.
+/// Identifies a session, so that the timer of an earlier session cannot end a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
@@ -40,16 +40,16 @@ pub struct Captured {
     pub body: Body,
 }
 
-/// The answer to a start.
+/// The result of [`Learn::start`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
     /// The session.
     pub session: SessionId,
     /// Whether a running session was extended.
     pub was_already_active: bool,
-    /// When the session expires.
+    /// The time at which the session expires.
     pub expires_at: Timestamp,
-    /// The same moment on the monotonic clock; [`Learn::expire`] is due then.
+    /// The same time on the monotonic clock. [`Learn::expire`] is due then.
     pub deadline: Micros,
 }
 
@@ -72,9 +72,9 @@ struct Session {
     since: Timestamp,
     expires_at: Timestamp,
     let_through: bool,
-    /// Connections that started or extended it; it ends with the last of them.
+    /// The connections that started or extended the session. It ends when the last of them closes.
     clients: BTreeSet<u64>,
-    /// It has expired; its events wait for the stop.
+    /// The session has ended; its events are kept until it is stopped.
     over: bool,
     events: VecDeque<Captured>,
 }
@@ -82,15 +82,15 @@ struct Session {
 /// A running session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// When it started.
+    /// The start of the session.
     pub since: Timestamp,
-    /// When it expires.
+    /// The time at which the session expires.
     pub until: Timestamp,
-    /// Whether mapped actions still run.
+    /// Whether mapped actions run during the session.
     pub let_through: bool,
 }
 
-/// At most one session at a time.
+/// The learn state; there is at most one session at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Learn {
     last: u64,
@@ -102,13 +102,13 @@ pub struct Learn {
 pub struct Learned {
     /// The recorded events.
     pub events: Vec<Captured>,
-    /// The session had expired before it was stopped.
+    /// Whether the session had ended before it was stopped.
     pub expired: bool,
 }
 
 impl Learn {
-    /// Starts a session, or extends the running one. An expired session is replaced. `client` is
-    /// the calling connection, if there is one.
+    /// Starts a session, or extends the running session. An expired session is replaced. `client`
+    /// is the connection of the caller, if there is one.
     pub fn start(
         &mut self,
         timeout_ms: u32,
@@ -144,8 +144,8 @@ impl Learn {
         self.session.insert(session).started(false)
     }
 
-    /// Records an event that came in time. Transport and SysEx are left out: no trigger matches
-    /// them.
+    /// Records an event if its time stamp is before the deadline. Transport and SysEx messages are
+    /// not recorded, because no trigger matches them.
     pub fn feed(&mut self, event: &Event, wall: Timestamp) {
         let Some(session) = self.session.as_mut().filter(|it| !it.over && event.at < it.deadline) else { return };
         if matches!(event.body, Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. }) {
@@ -157,18 +157,18 @@ impl Learn {
         session.events.push_back(Captured { at: event.at, wall, device: event.device, body: event.body.clone() });
     }
 
-    /// When the running session expires.
+    /// The deadline of the running session.
     pub fn next_deadline(&self) -> Option<Micros> {
         self.session.as_ref().filter(|it| !it.over).map(|it| it.deadline)
     }
 
-    /// The timer of a session is due. Ends that session only, and only if it was not extended.
-    /// Returns whether it ended.
+    /// Called when the timer of a session is due. Ends this session unless it was extended or
+    /// replaced. Returns whether it ended.
     pub fn expire(&mut self, session: SessionId, now: Micros) -> bool {
         self.session.as_ref().is_some_and(|it| it.id == session) && self.advance(now)
     }
 
-    /// Ends the session if it is due by `now`; true if there was one.
+    /// Ends the session if its deadline is not after `now`. Returns whether a session ended.
     pub fn advance(&mut self, now: Micros) -> bool {
         let due = self.session.as_mut().filter(|it| !it.over && it.deadline <= now);
         due.map(|it| it.over = true).is_some()
@@ -181,7 +181,8 @@ impl Learn {
         }
     }
 
-    /// A connection ended. Its session ends, unless another connection uses it too.
+    /// Called when a connection has closed. Ends its session, unless another connection uses the
+    /// session too.
     pub fn client_gone(&mut self, client: u64) {
         if let Some(session) = &mut self.session
             && session.clients.remove(&client)
@@ -197,19 +198,19 @@ impl Learn {
         Some(Running { since: session.since, until: session.expires_at, let_through: session.let_through })
     }
 
-    /// Ends the session and gives its events; none when there was no session.
+    /// Ends the session and returns its events. They are empty if there was no session.
     pub fn stop(&mut self, now: Micros) -> Learned {
         self.advance(now);
         let Some(session) = self.session.take() else { return Learned::default() };
         Learned { events: session.events.into(), expired: session.over }
     }
 
-    /// The running session.
+    /// The id of the running session.
     pub fn session(&self) -> Option<SessionId> {
         self.session.as_ref().filter(|it| !it.over).map(|it| it.id)
     }
 
-    /// Whether actions are held back during this session: the value for `Engine::set_learning`.
+    /// Whether actions must not run during this session. Passed to `Engine::set_learning`.
     pub fn holds_back(&self) -> bool {
         self.session.as_ref().is_some_and(|it| !it.over && !it.let_through)
     }
@@ -235,8 +236,9 @@ impl Learned {
 }
 
 impl Captured {
-    /// `{type, note?, velocity?, cc?, value?, button?, address?, channel?, device_id, timestamp}`.
-    /// The axis or trigger of a gamepad is in `button`, the number of a program in `value`.
+    /// The wire form: `{type, note?, velocity?, cc?, value?, button?, address?, channel?,
+    /// device_id, timestamp}`. `button` contains the axis or trigger of a gamepad, and `value`
+    /// contains the number of a program.
     pub fn to_json(&self, slots: &Slots) -> Value {
         let fields: Vec<(&str, Value)> = match &self.body {
             Body::NoteOn { note, velocity, .. } | Body::NoteOff { note, velocity, .. } => {
@@ -255,7 +257,7 @@ impl Captured {
                 let value = message.args.first().map(|it| ("value", osc_value(it)));
                 std::iter::once(("address", json!(message.address))).chain(value).collect()
             }
-            // Never captured.
+            // These messages are never recorded.
             Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => Vec::new(),
         };
         let channel = self.body.channel().map(|it| ("channel", json!(it)));
@@ -333,7 +335,7 @@ mod tests {
         start(&mut learn, 0, 1000);
         assert!(learn.holds_back());
         learn.feed(&note(999, 36), wall(999));
-        // No timer has been looked at, and still the event is too late.
+        // No timer has run, but the event is still too late.
         learn.feed(&note(1000, 37), wall(1000));
         assert!(learn.advance(Micros::from_ms(1000)) && !learn.holds_back());
         assert_eq!(learn.next_deadline(), None);

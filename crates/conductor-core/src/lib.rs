@@ -1,8 +1,8 @@
 //! The pure core of Conductor: events of controllers ([`event`]), gestures ([`gesture`]), mappings
-//! from gestures to actions ([`mapping`], [`action`]), and the configuration file ([`config`]).
-//! Around them: learning a control by playing it ([`learn`]), lights and motors ([`feedback`]),
-//! modes that follow the focused window ([`focus`]), the pad that approves ([`approval_pad`]), and
-//! templates of known controllers ([`templates`]). For the pipeline: plans and approvals ([`plan`],
+//! from gestures to actions ([`mapping`], [`action`]), and the configuration file ([`config`]). It
+//! also contains learn sessions ([`learn`]), lights and motor faders ([`feedback`]), modes that
+//! follow the frontmost window ([`focus`]), the approval pad ([`approval_pad`]), and templates of
+//! known controllers ([`templates`]). For the pipeline it contains plans and approvals ([`plan`],
 //! [`pending`]), policy ([`policy`], [`breaker`]), audit records ([`audit`]) and errors
 //! ([`error`]).
 //!

@@ -1,7 +1,7 @@
-//! Triggers, continuous bindings and targets as a configuration writes them.
+//! Triggers, continuous bindings and targets, as in the configuration file.
 //!
-//! Not here: how a trigger is recognised (`gesture`), what an action does (`action`), how rows are
-//! read from a file (`config`).
+//! Not here: the recognition of gestures (`gesture`), actions (`action`), and reading rows from a
+//! file (`config`).
 
 mod compile;
 pub mod table;
@@ -9,13 +9,12 @@ pub mod table;
 use crate::action::{Action, Curve};
 use crate::event::{Axis, Button, Side, wire_names};
 
-/// The event that fires an action. `device` is an alias, absent for any device; `channel` is 0-15,
-/// absent for any channel.
+/// The event that fires an action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trigger {
-    /// The alias of the device.
+    /// The alias of the device; absent for any device.
     pub device: Option<String>,
-    /// The MIDI channel.
+    /// The MIDI channel, 0-15; absent for any channel.
     pub channel: Option<u8>,
     /// The kind of trigger.
     pub kind: TriggerKind,
@@ -93,7 +92,7 @@ pub enum TriggerKind {
         hysteresis: f64,
         repeat_ms: Option<u32>,
     },
-    /// The travel reads as 0-127; the gate's window begins at `threshold`.
+    /// The position of the trigger is scaled to 0-127. The gate's window begins at `threshold`.
     GamepadTrigger {
         side: Side,
         threshold: u8,
@@ -130,7 +129,7 @@ impl Window {
     /// The values of pitch bend.
     pub const FOURTEEN_BIT: Window = Window { min: 0, max: 16383 };
 
-    /// Whether the value is inside.
+    /// Whether the value is inside the window.
     pub fn contains(self, value: u16) -> bool {
         self.min <= value && value <= self.max
     }
@@ -150,7 +149,7 @@ pub struct Zone {
     pub action: Action,
 }
 
-/// Which part of a press fires.
+/// The part of a press that fires the rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum On {
     /// The press.
@@ -162,10 +161,10 @@ pub enum On {
     Both,
 }
 
-/// When a long press fires.
+/// The time at which a long press fires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fire {
-    /// When the duration is reached.
+    /// As soon as the duration is reached.
     #[default]
     Threshold,
     /// At the release after the duration.
@@ -181,29 +180,30 @@ pub enum Key {
     Button(Button),
 }
 
-/// Which changes of a value fire.
+/// The changes of a value that fire the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Edge {
     /// Every value inside the window.
     Level,
-    /// Entering the window.
+    /// A change from outside the window to inside.
     Rising,
-    /// Leaving the window.
+    /// A change from inside the window to outside.
     Falling,
     /// Every change inside the window.
     Change,
 }
 
-/// How a stream of values becomes single firings. Without `window` all values count.
+/// The conditions under which a value of a control fires a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gate {
-    /// The values that count.
+    /// The range of values that can fire; absent for all values.
     pub window: Option<Window>,
-    /// Absent: `Rising` with a window, `Change` without.
+    /// The changes that fire. The default is `Rising` with a window and `Change` without a window.
     pub edge: Option<Edge>,
-    /// In units of the value. Absent: 0, for gamepad triggers 8.
+    /// The hysteresis, in units of the value. The default is 8 for gamepad triggers and 0 for all
+    /// others.
     pub hysteresis: Option<f64>,
-    /// The least time between two firings.
+    /// The minimum time between two firings.
     pub throttle_ms: Option<u32>,
 }
 
@@ -216,12 +216,12 @@ pub enum Turn {
     CounterClockwise,
 }
 
-/// How an encoder sends its ticks.
+/// The encoding and the acceleration of an encoder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Encoder {
     /// The encoding of ticks.
     pub mode: EncoderMode,
-    /// 0..=1.
+    /// The acceleration, 0..=1.
     pub acceleration: f64,
 }
 
@@ -253,9 +253,9 @@ pub struct OscTest {
     pub equals: Option<Scalar>,
 }
 
-/// A value that an OSC argument is compared with.
+/// A value to compare with an OSC argument.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum Scalar {
     Number(f64),
     Text(String),
@@ -267,7 +267,7 @@ pub enum Scalar {
 pub struct Continuous {
     /// The control.
     pub source: Source,
-    /// The stages in between.
+    /// The stages between the source and the targets.
     pub glue: Glue,
     /// The targets.
     pub targets: Vec<Target>,
@@ -276,9 +276,9 @@ pub struct Continuous {
 /// The control that drives a binding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// The alias of the device; absent for any.
+    /// The alias of the device; absent for any device.
     pub device: Option<String>,
-    /// The MIDI channel; absent for any.
+    /// The MIDI channel; absent for any channel.
     pub channel: Option<u8>,
     /// The kind of source.
     pub kind: SourceKind,
@@ -305,7 +305,7 @@ pub enum SourceKind {
     PolyAftertouch {
         note: u8,
     },
-    /// `step` is the share of the whole range that one detent moves.
+    /// `step` is the change per detent, as a share of the whole range.
     Encoder {
         cc: u8,
         encoder: Encoder,
@@ -332,7 +332,7 @@ wire_names!(SourceKind {
 /// The stages between a source and its targets; see `continuous` for their order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Glue {
-    /// In raw units of the source.
+    /// The range of the source that is used, in raw units of the source.
     pub input: Option<(f64, f64)>,
     /// The share of the range that is ignored, 0..=1.
     pub deadzone: f64,
@@ -340,21 +340,22 @@ pub struct Glue {
     pub center: bool,
     /// Whether the value is reversed.
     pub invert: bool,
-    /// The response.
+    /// The response curve.
     pub shape: Shape,
     /// The number of steps, if the value is stepped.
     pub steps: Option<u16>,
-    /// In units of the target.
+    /// The range of values to send, in units of the target.
     pub output: Option<(f64, f64)>,
-    /// 0..=1; changes smaller than this are dropped.
+    /// Changes smaller than this share of the range (0..=1) are dropped.
     pub hysteresis: f64,
-    /// Absent: 5 for MIDI and OSC, 20 for Live and patches.
+    /// The minimum time between two values. The default is 5 for MIDI and OSC, 20 for Live and
+    /// patches.
     pub throttle_ms: Option<u32>,
-    /// How the knob takes over the target.
+    /// How the knob takes control of the target.
     pub takeover: Takeover,
 }
 
-/// The response of a binding.
+/// The response curve of a binding.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Shape {
     /// A straight line.
@@ -366,21 +367,21 @@ pub enum Shape {
     Lut(Vec<f64>),
 }
 
-/// How a knob takes over a target that is elsewhere.
+/// How a knob takes control of a target that has a different value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Takeover {
-    /// The target jumps to the knob.
+    /// The target jumps to the knob's value.
     #[default]
     Off,
-    /// The knob takes over when it passes the target.
+    /// The knob takes control when it passes the target's value.
     Pickup,
-    /// The knob moves the target in proportion to the remaining range.
+    /// Each turn of the knob moves the target in proportion to the target's remaining range.
     Scale,
-    /// The target moves towards the knob.
+    /// Each turn of the knob moves the target towards the knob's value.
     CatchUp,
 }
 
-/// Where the values of a binding go.
+/// A target for the values of a binding.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the names are those of the configuration")]
 pub enum Target {

@@ -1,4 +1,5 @@
-//! Enums whose variants each have one fixed name: on the wire, in the file and in messages.
+//! Enums whose variants each have one fixed name, used on the wire, in the configuration file and
+//! in messages.
 
 /// An enum declared by `named_enum!`.
 pub trait Named: Copy + 'static {
@@ -17,7 +18,7 @@ macro_rules! named_enum {
 
         impl $enum {
             /// Every variant, in the order of declaration.
-            #[allow(dead_code, reason = "not every enum is listed")]
+            #[allow(dead_code, reason = "not every enum uses it")]
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The name on the wire, in the file and in messages.
@@ -61,15 +62,15 @@ macro_rules! named_enum {
     };
 }
 
-/// Gives an enum with fields `NAMES` and `name`: the names of its variants, as they are written in
-/// the file.
+/// Adds `NAMES` and `name` to an enum with fields: the names of its variants, as written in the
+/// configuration file.
 macro_rules! variant_names {
     ($enum:ident { $($variant:ident),+ $(,)? }) => {
         impl $enum {
-            /// The name of every variant, in this order.
+            /// The name of every variant, in the order of the macro call.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($variant)),+];
 
-            /// The name of its variant.
+            /// The name of the variant.
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$variant { .. } => stringify!($variant)),+ }
             }
@@ -77,7 +78,7 @@ macro_rules! variant_names {
     };
 }
 
-/// Serializes a type by its `Display` and `FromStr`.
+/// Implements serde for a type through its `Display` and `FromStr`.
 macro_rules! serde_as_text {
     ($type:ident) => {
         impl serde::Serialize for $type {

@@ -1,8 +1,8 @@
-//! Plans and approvals: one store, one record type, one state machine.
+//! Plans and approval requests: one store, one record type, one state machine.
 //!
-//! Pure: time and ids are parameters. A change is made here first and then written by
-//! `pending_store`, which calls [`Pending::roll_back`] when the disk fails. Not here: notifying
-//! waiting callers, applying a plan, and the files stored with it.
+//! Time and ids are parameters. A change is made here first and then written by `pending_store`,
+//! which calls [`Pending::roll_back`] if writing fails. Not here: notifying waiting callers,
+//! applying a plan, and the files stored with it.
 
 pub mod record;
 
@@ -18,32 +18,34 @@ use crate::principal::Principal;
 use crate::timestamp::Timestamp;
 pub use record::{Decided, Fact, Kind, Record, Short, State};
 
-/// An answer may allow at most this many uses.
+/// Maximum number of calls that one approval may allow.
 pub const MAX_USES: u32 = 100;
-/// An answer stays usable at most this long.
+/// Longest time that an approval may be valid.
 pub const MAX_GRANT_MS: u64 = 86_400_000;
-/// A yes given late must still leave time to repeat the call.
+/// Shortest default validity of an approval, so that there is time to repeat the call even after a
+/// late answer.
 const MIN_GRANT_MS: u64 = 60_000;
-/// Ended records are kept this long.
+/// Time for which ended records are kept.
 const KEPT_MS: u64 = 7 * 86_400_000;
-/// Applied plans that stay, however old, so that they can be undone.
+/// Number of applied plans that are kept regardless of age, so that they can be undone.
 const KEPT_PLANS: usize = 100;
-/// Further ended records that are kept. Unanswered questions and plans must not fill the
-/// disk within a week.
+/// Maximum number of other ended records that are kept, so that unanswered requests and plans
+/// cannot fill the disk within a week.
 const KEPT_ENDED: usize = 500;
 
-/// The present state of a call. A yes holds only for the state it was given on.
+/// The state that an approval depends on. An approval is valid only while this state does not
+/// change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Present {
     /// Digest of the tool.
     pub pin: Digest,
     /// Version of the policy in force.
     pub policy_version: Digest,
-    /// Hash of the state the call would change, where the tool has one.
+    /// Hash of the state that the call would change, if the tool provides one.
     pub state: Option<Digest>,
 }
 
-/// A call that policy says a person must answer.
+/// A call that needs the approval of a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
     /// The caller.
@@ -54,17 +56,18 @@ pub struct Ask {
     pub tier: Tier,
     /// Digest of the arguments.
     pub args_hash: Digest,
-    /// The state that a yes is bound to.
+    /// The state that an approval depends on.
     pub present: Present,
     /// One line for the approver.
     pub summary: String,
     /// Details for the approver.
     pub facts: Vec<Fact>,
-    /// Weakest channel whose yes counts.
+    /// Weakest channel that may approve.
     pub floor: Floor,
-    /// The tool comes from a plugin: its pin ends a standing grant. An upgrade of ours does not.
+    /// Whether the tool is from a plugin. A changed plugin file ends a standing grant; a changed
+    /// built-in tool does not.
     pub from_plugin: bool,
-    /// The event behind the call came from the network: no grant applies.
+    /// Whether the call was caused by an event from the network. Then no earlier approval applies.
     pub tainted: bool,
 }
 
@@ -77,50 +80,51 @@ pub struct NewIds {
     pub short: u64,
 }
 
-/// The store's answer to an [`Ask`].
+/// The result of an [`Ask`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
-    /// One use was taken; the call may go on.
+    /// The call is approved and may run. One use of the approval was consumed.
     Run {
         /// The record that allowed the call.
         id: Uuid,
-        /// The person who said yes.
+        /// The person who approved.
         by: String,
-        /// The channel of the yes.
+        /// The channel of the approval.
         channel: AnsweredBy,
     },
-    /// There was a yes, but its state has changed since. It is spent; the next call asks again.
+    /// There was an approval, but the state has changed since. The approval has ended; the next
+    /// call makes a new request.
     Stale {
-        /// The spent record.
+        /// The record that has ended.
         id: Uuid,
         /// The part that has changed.
         what: Changed,
     },
-    /// A person denied the same call a moment ago, so no new question is made.
+    /// A person denied the same call a moment ago, so no new request is made.
     Denied {
         /// The denied record.
         id: Uuid,
-        /// Rest of the cooldown.
+        /// Remaining time of the cooldown.
         retry_after_ms: u64,
     },
-    /// The same call is being asked already.
+    /// There is already an open request for the same call.
     Joined {
         /// The open record.
         id: Uuid,
     },
-    /// A new question: announce it.
+    /// A new request was made; the caller must announce it.
     Created {
         /// The new record.
         id: Uuid,
     },
-    /// A limit refused a new question.
+    /// A limit refused a new request.
     Limited(Limited),
 }
 
-/// The part of the state that changed after a yes.
+/// The part of the state that changed after an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// Answered with `PIN_MISMATCH`; the others with `PLAN_STALE`.
+    /// The tool. The error is `PIN_MISMATCH`; for the other parts it is `PLAN_STALE`.
     Pin,
     /// The policy.
     Policy,
@@ -128,75 +132,76 @@ pub enum Changed {
     State,
 }
 
-/// The limit that refused a question.
+/// The limit that refused a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum Limited {
-    /// Too many open questions and plans of this principal.
+    /// This principal has too many open requests and plans.
     Principal,
-    /// Too many of all.
+    /// All principals together have too many open requests and plans.
     All,
-    /// Too many new questions in a minute.
+    /// Too many new requests in a minute.
     Rate { retry_after_ms: u64 },
 }
 
-/// A person's yes.
+/// The approval of a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Yes {
     /// Principal of the person.
     pub by: String,
     /// The channel of the answer.
     pub channel: Channel,
-    /// Calls that it allows, 1 to [`MAX_USES`].
+    /// Number of calls that are approved, 1 to [`MAX_USES`].
     pub uses: u32,
-    /// How long it allows them; at most [`MAX_GRANT_MS`].
+    /// How long the approval is valid; at most [`MAX_GRANT_MS`].
     pub for_ms: Option<u64>,
-    /// Whether other arguments are allowed too.
+    /// Whether calls with other arguments are approved too.
     pub any_args: bool,
-    /// Of the tool.
+    /// Whether the tool permits an approval of more than this one call.
     pub grantable: bool,
-    /// Of the tool; absent means until the question would have expired.
+    /// The tool's default validity of an approval. If absent, the approval is valid until the
+    /// request would have expired.
     pub grant_ms: Option<u64>,
 }
 
 impl Yes {
-    /// One use, exact arguments.
+    /// Approves one call with exactly these arguments.
     pub fn once(by: impl Into<String>, channel: Channel) -> Self {
         Self { by: by.into(), channel, uses: 1, for_ms: None, any_args: false, grantable: true, grant_ms: None }
     }
 }
 
-/// Why a decision does not count.
+/// The reason why a decision is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum Refused {
     #[error("there is no such plan or approval")]
     NotFound,
-    #[error("{0} is the short form of several; use the whole id")]
+    #[error("several plans or approvals have the short id {0}; use the full id")]
     Ambiguous(Short),
-    #[error("it is {0} already")]
+    #[error("it is already {0}")]
     Already(State),
     #[error("it has expired")]
     Expired,
-    #[error("{0:?} has changed since")]
+    #[error("the {} has changed since", match .0 { Changed::Pin => "tool", Changed::Policy => "policy", Changed::State => "state" })]
     Changed(Changed),
     #[error("this needs an answer from a {} channel", match .0 { Floor::Client => "client", Floor::Local => "local", Floor::Pad => "pad" })]
     Channel(Floor),
-    #[error("each call of this tool must be answered by itself")]
+    #[error("each call of this tool needs its own approval")]
     NotGrantable,
-    #[error("uses must be within 1..{MAX_USES}, and the time within 24 h")]
+    #[error("uses must be from 1 to {MAX_USES}, and the time at most 24 h")]
     TooWide,
     #[error("a {0} cannot be decided this way")]
     Kind(Kind),
-    #[error("this tool never has a standing grant")]
+    #[error("this tool cannot have a standing grant")]
     NeverStanding,
     #[error(transparent)]
     Record(#[from] record::BadRecord),
-    #[error("too many plans and questions are open")]
+    #[error("too many plans and approval requests are open")]
     Limited(Limited),
 }
 
-/// Everything of a plan but its ids and times.
+/// A plan without its ids and times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewPlan {
     /// The caller.
@@ -213,38 +218,41 @@ pub struct NewPlan {
     pub summary: String,
     /// Details for the approver.
     pub facts: Vec<Fact>,
-    /// The changes as the tool shows them.
+    /// The changes in the form of the tool's result.
     pub changes: Vec<serde_json::Value>,
     /// Diff of the file.
     pub diff_preview: String,
-    /// Digest of the file before.
+    /// Digest of the file before the plan.
     pub base_state_hash: Digest,
-    /// Digest of the file after.
+    /// Digest of the file after the plan.
     pub result_state_hash: Digest,
     /// Warnings for the approver.
     pub warnings: Vec<String>,
-    /// Weakest channel whose yes counts.
+    /// Weakest channel that may approve.
     pub floor: Floor,
 }
 
-/// The store of plans, questions, edits and standing grants.
+/// The store of plans, approval requests, edits and standing grants.
 #[derive(Debug, Default)]
 pub struct Pending {
     records: BTreeMap<Uuid, Record>,
-    /// Records that have not ended, so that a call does not scan a week of ended ones.
+    /// Ids of the records that have not ended, so that a call does not search the ended records of
+    /// a week.
     open: HashSet<Uuid>,
-    /// Records that can decide a call of this principal and tool: pending, allowed, standing, or
-    /// denied a moment ago.
+    /// Ids of the records that can decide a call of this principal and tool: pending, allowed,
+    /// standing, or denied a moment ago.
     live: HashMap<(Principal, String), Vec<Uuid>>,
-    /// Records that a call waits for; not written, since no call outlives the daemon.
+    /// Ids of the records for which a call is waiting. Not stored on disk, because no call outlives
+    /// the daemon.
     waited_for: HashSet<Uuid>,
     asks: Rates,
-    /// Monotonic milliseconds, as last reported; none where only the wall clock is known.
+    /// The last time of the monotonic clock, in milliseconds. `None` if only the wall clock is
+    /// used.
     steady_ms: Option<u64>,
-    /// When open records end and when denied ones were denied, on the monotonic clock. Not written,
-    /// because the clock restarts with the machine.
+    /// Times on the monotonic clock: the end of open records, and the denial of denied records. Not
+    /// stored on disk, because this clock starts again with the machine.
     steady: HashMap<Uuid, u64>,
-    /// Each record as it was before the unwritten change.
+    /// The changed records as they were before the unwritten changes.
     before: BTreeMap<Uuid, Option<Record>>,
 }
 
@@ -258,7 +266,7 @@ pub struct Changes {
 }
 
 impl Pending {
-    /// From the files of an earlier run.
+    /// Creates the store from the records of an earlier run.
     pub fn load(records: impl IntoIterator<Item = Record>) -> Self {
         let mut pending = Self::default();
         for record in records {
@@ -288,7 +296,7 @@ impl Pending {
         self.open.iter().filter_map(|id| self.records.get(id))
     }
 
-    /// Open questions and plans.
+    /// The open requests and plans.
     pub fn waiting(&self) -> impl Iterator<Item = &Record> {
         self.open_records().filter(|record| record.state == State::Pending)
     }
@@ -303,14 +311,15 @@ impl Pending {
         self.records.values()
     }
 
-    /// By whole id, or by the short form, with or without its dash, in any case.
+    /// Finds a record by its full id or its short id. The dash and the case of a short id do not
+    /// matter.
     pub fn find(&self, text: &str) -> Result<Uuid, Refused> {
         if let Ok(id) = Uuid::parse_str(text) {
             return self.records.contains_key(&id).then_some(id).ok_or(Refused::NotFound);
         }
         let short: Short = text.parse().map_err(|_| Refused::NotFound)?;
         let mut found = self.records.values().filter(|record| record.short == short);
-        // An open record wins over ended ones.
+        // Prefer an open record to ended records.
         match (found.next(), found.next()) {
             (Some(record), None) => Ok(record.id),
             (None, _) => Err(Refused::NotFound),
@@ -325,7 +334,7 @@ impl Pending {
         }
     }
 
-    /// Changes that are not written yet.
+    /// The changes that are not written yet.
     pub fn changes(&self) -> Changes {
         let mut changes = Changes::default();
         for id in self.before.keys() {
@@ -337,8 +346,8 @@ impl Pending {
         changes
     }
 
-    /// Sets the time on the monotonic clock. A record ends when either clock says so: one
-    /// that is set back prolongs nothing.
+    /// Sets the time of the monotonic clock. A record expires when either clock reaches its end, so
+    /// setting the wall clock back does not prolong it.
     pub fn set_steady(&mut self, now_ms: u64) {
         self.steady_ms = Some(now_ms);
     }
@@ -348,9 +357,9 @@ impl Pending {
         record.is_over(now) || (!record.state.has_ended() && run_out())
     }
 
-    /// Sets the end on the monotonic clock for open records without one: after a start, and for new
-    /// ones. At most their whole life, however far in the future the wall clock was when they were
-    /// made.
+    /// Sets the end on the monotonic clock for open records that have none: new records, and all
+    /// records after a start. The remaining time is at most the whole life of the record, even if
+    /// the wall clock was wrong when the record was made.
     fn note_ends(&mut self, now: Timestamp) {
         let Some(steady) = self.steady_ms else { return };
         let fresh: Vec<(Uuid, u64)> = self
@@ -365,7 +374,7 @@ impl Pending {
         self.steady.extend(fresh);
     }
 
-    /// Milliseconds since a person said no, on the clock that shows more.
+    /// Milliseconds since a person denied the call: the larger value of both clocks.
     fn since_refused(&self, record: &Record, now: Timestamp) -> u64 {
         let at = record.decided.as_ref().map_or(record.created_at, |decided| decided.at);
         let steady = self.steady.get(&record.id).zip(self.steady_ms).map(|(at, now)| now.saturating_sub(*at));
@@ -377,7 +386,7 @@ impl Pending {
         self.before.clear();
     }
 
-    /// The changes could not be written: they never happened.
+    /// Reverts the changes that could not be written.
     pub fn roll_back(&mut self) {
         for (id, before) in std::mem::take(&mut self.before) {
             self.steady.remove(&id);
@@ -394,7 +403,7 @@ impl Pending {
         }
     }
 
-    /// The one place where a record changes; the caller has looked at its state.
+    /// Changes a record. All changes are made here; the caller has checked the state.
     fn set(&mut self, id: Uuid, change: impl FnOnce(&mut Record)) {
         if let Some(record) = self.records.get_mut(&id) {
             self.before.entry(id).or_insert_with(|| Some(record.clone()));
@@ -420,8 +429,8 @@ impl Pending {
         Short::from_bits(short)
     }
 
-    /// Ends what is over at `now`; at `expires_at` exactly a record is expired. Gives the questions
-    /// and plans that ended unanswered.
+    /// Ends the records that have expired at `now`, including those with `expires_at` equal to
+    /// `now`. Returns the requests and plans that expired without an answer.
     pub fn expire(&mut self, now: Timestamp) -> Vec<Uuid> {
         self.note_ends(now);
         let over: Vec<(Uuid, bool)> = self
@@ -435,7 +444,8 @@ impl Pending {
         over.into_iter().filter(|(_, open)| *open).map(|(id, _)| id).collect()
     }
 
-    /// Steps 1 to 4 of an approval, in their order.
+    /// Decides a call by existing approvals and denials, or makes a new request. Checks in this
+    /// order: approvals, denials, open requests, limits.
     pub fn ask(
         &mut self,
         ask: Ask,
@@ -461,7 +471,7 @@ impl Pending {
                     .filter_map(|id| self.get(*id))
                     .filter(|record| record.kind == Kind::Call && record.state == State::Allowed)
             };
-            // The answer to this very call goes before one to any call of the tool.
+            // Prefer an approval with these exact arguments to an approval with any arguments.
             let found =
                 allowed().find(exact).or_else(|| allowed().find(|record| record.any_args)).map(|record| record.id);
             if let Some(id) = found {
@@ -505,8 +515,8 @@ impl Pending {
         Asked::Created { id }
     }
 
-    /// Ids that can still matter to a call, the others forgotten: a flood of ended questions must
-    /// not slow down the next one.
+    /// The records that can still decide a call. Removes all others from the index, so that many
+    /// ended requests do not slow down the next call.
     fn live_for(&mut self, principal: &Principal, tool: &str, cooldown_ms: u64, now: Timestamp) -> Vec<Uuid> {
         let key = (principal.clone(), tool.to_owned());
         let Some(mut ids) = self.live.remove(&key) else {
@@ -570,17 +580,18 @@ impl Pending {
         Ok(())
     }
 
-    /// One call is held open per record; a further identical one is answered at once.
+    /// Whether the caller may wait for this record. Only one call waits per record; other identical
+    /// calls return at once.
     pub fn begin_wait(&mut self, id: Uuid) -> bool {
         self.get(id).is_some_and(|record| record.state == State::Pending) && self.waited_for.insert(id)
     }
 
-    /// The waiter is gone, answered or cancelled; the record stays.
+    /// The waiting call has ended. The record is kept.
     pub fn end_wait(&mut self, id: Uuid) {
         self.waited_for.remove(&id);
     }
 
-    /// The record, if it is in `state` now; otherwise why not.
+    /// The record, if it is in `state` now; otherwise the reason.
     fn in_state(&mut self, id: Uuid, state: State, now: Timestamp) -> Result<&Record, Refused> {
         self.note_ends(now);
         if self.get(id).is_some_and(|record| self.is_over(record, now)) {
@@ -594,7 +605,7 @@ impl Pending {
         }
     }
 
-    /// Records a yes.
+    /// Records an approval.
     pub fn allow(&mut self, id: Uuid, yes: &Yes, now: Timestamp) -> Result<(), Refused> {
         let record = self.in_state(id, State::Pending, now)?;
         if record.kind != Kind::Call {
@@ -624,14 +635,13 @@ impl Pending {
             record.expires_at = Some(until);
             record.decided = Some(Decided { by: yes.by.clone(), channel: yes.channel, at: now });
         });
-        // The yes has an end of its own.
+        // The end of the approval differs from the end of the request.
         self.steady.remove(&id);
         self.note_ends(now);
         Ok(())
     }
 
-    /// A no to a question or a plan, or the end of a yes that was not used up. Any channel may
-    /// refuse.
+    /// Denies a request or a plan, or ends an approval that has uses left. Every channel may deny.
     pub fn deny(&mut self, id: Uuid, by: &str, channel: Channel, now: Timestamp) -> Result<(), Refused> {
         if self.in_state(id, State::Allowed, now).is_err() {
             self.in_state(id, State::Pending, now)?;
@@ -677,7 +687,7 @@ impl Pending {
         Ok(id)
     }
 
-    /// Claims a plan for applying; only one caller gets `Ok`. If the write then fails,
+    /// Reserves a plan for applying; only one caller gets `Ok`. If applying then fails, call
     /// [`Pending::fail_apply`].
     pub fn apply(
         &mut self,
@@ -706,7 +716,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Nothing of the plan was done: it is open again, for the time it has left.
+    /// Reopens a plan that could not be applied, for its remaining time.
     pub fn fail_apply(&mut self, id: Uuid, now: Timestamp) -> Result<(), Refused> {
         self.in_state(id, State::Used, now)?;
         self.set(id, |record| {
@@ -717,7 +727,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Records a file write that was done and can be undone.
+    /// Records a completed file write that can be undone.
     pub fn record_edit(&mut self, ask: Ask, result: Option<Digest>, ids: NewIds, now: Timestamp) -> Uuid {
         let Ask { principal, tool, tier, args_hash, present, summary, facts, floor, .. } = ask;
         let record = Record {
@@ -736,7 +746,7 @@ impl Pending {
         self.insert(record)
     }
 
-    /// Marks an applied plan or edit as rolled back.
+    /// Marks an applied plan or edit as undone.
     pub fn undo(&mut self, id: Uuid, now: Timestamp) -> Result<(), Refused> {
         let record = self.in_state(id, State::Used, now)?;
         match record.kind {
@@ -747,7 +757,8 @@ impl Pending {
         Ok(())
     }
 
-    /// The grant of a mapping that a person applied. `args_hash` is over the argument template.
+    /// Records the standing grant of a mapping that a person applied. Its `args_hash` is the hash
+    /// of the argument template.
     pub fn grant_standing(
         &mut self,
         ask: Ask,
@@ -777,7 +788,8 @@ impl Pending {
         Ok(self.insert(record))
     }
 
-    /// The mapping is gone, or its template changed to something else than `kept`.
+    /// Ends the standing grants of a mapping that was removed or whose argument template changed. A
+    /// grant for the template `kept` stays.
     pub fn end_standing(&mut self, principal: &Principal, kept: Option<Digest>) -> Vec<Uuid> {
         let ended: Vec<Uuid> = self
             .records
@@ -792,8 +804,7 @@ impl Pending {
         ended
     }
 
-    /// Forgets the oldest ended records beyond [`KEPT_ENDED`]. What can be undone is not among
-    /// them.
+    /// Removes the oldest ended records above [`KEPT_ENDED`], except records that can be undone.
     fn forget_surplus(&mut self) {
         if self.records.len().saturating_sub(self.open.len()) <= KEPT_ENDED {
             return;
@@ -819,7 +830,7 @@ impl Pending {
         });
     }
 
-    /// Removes records that ended a week ago, except the last applied plans.
+    /// Removes records that ended more than a week ago, except the last applied plans.
     pub fn clean_up(&mut self, now: Timestamp) -> Vec<Uuid> {
         self.expire(now);
         let mut applied: Vec<(Timestamp, Uuid)> = self

@@ -1,7 +1,7 @@
-//! Changes to `config.toml` as values: the text a plan writes, its diff, and its undo.
+//! Plans: changes to `config.toml`, the text that they result in, its diff, and the undo.
 //!
-//! Every other byte stays: comments, order, newline style, byte order mark. Not here: time, plan
-//! ids, approvals and the file itself. A draft consists of bytes; the daemon stores and applies it.
+//! All other bytes of the file stay the same: comments, order, newline style, byte order mark. Not
+//! here: time, plan ids, approvals and the file itself. The daemon stores and applies a draft.
 
 mod change;
 pub mod describe;
@@ -21,24 +21,25 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The text to write, and the preview a person sees first.
+/// The text that a plan writes, and the preview for a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
     /// The whole file after the plan.
     pub result: Vec<u8>,
-    /// Digest of the file before.
+    /// Digest of the file before the plan.
     pub base_state_hash: String,
-    /// Digest of the file after.
+    /// Digest of the file after the plan.
     pub result_state_hash: String,
-    /// See [`diff`].
+    /// The difference of both texts; see [`diff`].
     pub diff_preview: String,
     /// One line per change.
     pub changes: Vec<ChangeRow>,
-    /// Warnings of the result that the base does not have.
+    /// Warnings about the result that the file did not have before.
     pub warnings: Vec<String>,
 }
 
-/// One line of a plan. An index is the position of the row in the result, or before it was deleted.
+/// One line of a plan. The index is the row's position in the result, or in the old file if the row
+/// is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeRow {
     /// One of [`Change::NAMES`].
@@ -99,32 +100,32 @@ impl ChangeRow {
     }
 }
 
-/// The part of a controller template that a plan writes.
+/// The parts of a controller template that a plan writes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
-    /// For people.
+    /// Free text for people.
     pub description: Option<String>,
-    /// As the `Matcher` schema has them; may be empty.
+    /// Matchers in the form of the `Matcher` schema; may be empty.
     pub matchers: Vec<Value>,
 }
 
-/// Why a plan cannot be made.
+/// The reason why a plan cannot be made.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum PlanError {
-    /// The file as it is cannot be read, so nothing can be planned on it.
+    /// The present file cannot be read, so it cannot be changed.
     Unreadable { diagnostics: Vec<Diagnostic> },
-    /// A name that resolves to nothing, with those that would.
+    /// No object has this name. `known` are the existing names.
     NotFound { subject: Subject, name: String, known: Vec<String> },
-    /// An index or id that resolves to nothing.
+    /// No row has this index or id.
     StaleRow { mode: String, row: RowRef, count: usize },
     /// A name that is already in use.
     Taken { subject: Subject, name: String },
-    /// The change makes no sense where it is asked for.
+    /// The change is not possible in this file.
     Refused { message: String },
-    /// The result would have faults the base does not have.
+    /// The result would have faults that the present file does not have.
     WouldBreak { diagnostics: Vec<Diagnostic> },
-    /// An item the plan touched has changed since.
+    /// An item that the plan changed has been changed again since.
     Stale { item: String },
 }
 
@@ -164,13 +165,13 @@ impl fmt::Display for PlanError {
                 write!(f, "the configuration cannot be read: {}", summaries(diagnostics))
             }
             PlanError::NotFound { subject, name, known } if known.is_empty() => {
-                write!(f, "there is no {subject} \"{name}\"; there are none at all")
+                write!(f, "there is no {subject} \"{name}\"; none exist")
             }
             PlanError::NotFound { subject, name, known } => {
                 write!(f, "there is no {subject} \"{name}\"; there are: {}", known.join(", "))
             }
             PlanError::StaleRow { mode, row: RowRef::Index(index), count } => {
-                write!(f, "mode \"{mode}\" has no row {index}: it has {count}, counted from 0")
+                write!(f, "mode \"{mode}\" has no row {index}: it has {count} rows, counted from 0")
             }
             PlanError::StaleRow { mode, row: RowRef::Id(id), .. } => {
                 write!(f, "mode \"{mode}\" has no row with the id \"{id}\"")
@@ -178,7 +179,7 @@ impl fmt::Display for PlanError {
             PlanError::Taken { subject, name } => write!(f, "there is already a {subject} \"{name}\""),
             PlanError::Refused { message } => f.write_str(message),
             PlanError::WouldBreak { diagnostics } => {
-                write!(f, "the result would not be sound: {}", summaries(diagnostics))
+                write!(f, "the result would have errors: {}", summaries(diagnostics))
             }
             PlanError::Stale { item } => write!(f, "{item} has changed since the plan was applied"),
         }
@@ -187,15 +188,14 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// `sha256:` and 64 hex digits over the raw bytes, so that even an edited comment makes a plan
-/// stale.
+/// The digest of the raw bytes, so that even an edited comment makes a plan stale.
 pub fn state_hash(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }
 
-/// Makes all changes, in order, or none. `templates` looks a device template up by name.
+/// Makes all changes in order, or none of them. `templates` returns a device template by name.
 pub fn draft(
     base: &[u8],
     changes: &[Change],
@@ -210,8 +210,7 @@ pub fn draft(
     finish(base_text, &before, &result, &after, rows)
 }
 
-/// Sets keys of a plugin's row. For people only: no change that a tool can ask for touches these
-/// rows.
+/// Sets keys in the row of a plugin. Only for people: no tool can change these rows.
 pub fn draft_plugin(
     base: &[u8],
     name: &str,
@@ -263,8 +262,8 @@ fn finish(base: &str, before: &Known, result: &str, after: &View, changes: Vec<C
     })
 }
 
-/// Diagnostics of the result that the base does not have. Numbers in messages are ignored: rows
-/// move, faults stay the same.
+/// Diagnostics that are only in the new text. Numbers in messages are ignored, because an old fault
+/// has another row number after rows were moved.
 fn news<'d>(before: &[Diagnostic], after: &'d [Diagnostic], wanted: fn(&Diagnostic) -> bool) -> Vec<&'d Diagnostic> {
     let blur = |it: &Diagnostic| it.message.chars().filter(|it| !it.is_ascii_digit()).collect::<String>();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! Decides whether a call runs, asks a person or is refused: tiers, rules, floors and limits.
+//! Decides whether a call runs, needs an approval or is refused: tiers, rules, floors and limits.
 //!
-//! Not here: reading `config.toml` (`config` builds these structs), open questions (`pending`) and
-//! the circuit breaker (`breaker`).
+//! Not here: reading `config.toml` (`config` builds these structs), open approval requests
+//! (`pending`) and the circuit breaker (`breaker`).
 
 pub mod limits;
 mod version;
@@ -13,37 +13,36 @@ use crate::named_enum::named_enum;
 use crate::principal::Principal;
 
 named_enum! {
-    /// How far a tool's effects reach.
+    /// The kind of effect that a tool has.
     #[derive(PartialOrd, Ord)]
     pub enum Tier {
         /// Changes nothing.
         ReadOnly = "ReadOnly",
-        /// Changes state of the daemon or a document that we can undo.
+        /// Changes state of the daemon, or a document whose changes can be undone.
         Stateful = "Stateful",
-        /// Changes the configuration, by way of a plan only.
+        /// Changes the configuration, only through a plan.
         ConfigChange = "ConfigChange",
-        /// Has an effect outside the daemon's own undoable state: devices, files, processes,
-        /// databases, network.
+        /// Has an effect outside the daemon: devices, files, processes, databases, network.
         HardwareIo = "HardwareIO",
     }
 }
 
 named_enum! {
-    /// The answer of a policy to a call.
+    /// The decision of a policy about a call.
     pub enum Decision {
         /// The call runs.
         Allow = "allow",
-        /// A person is asked first.
+        /// The call needs the approval of a person.
         Ask = "ask",
         /// The call is refused.
         Deny = "deny",
-        /// The handler stores a plan and changes nothing else; a person applies it.
+        /// The tool only stores a plan, which a person can apply.
         Plan = "plan",
     }
 }
 
 named_enum! {
-    /// The weakest kind of channel whose yes counts.
+    /// The weakest kind of channel that may approve.
     #[derive(PartialOrd, Ord)]
     pub enum Floor {
         /// The AI client's own dialog is enough.
@@ -56,11 +55,11 @@ named_enum! {
 }
 
 named_enum! {
-    /// The channel a person's answer came through.
+    /// The channel of a person's answer.
     pub enum Channel {
         /// A command of the `conductor` program.
         Cli = "cli",
-        /// The question in the terminal that runs the daemon.
+        /// The prompt in the terminal that runs the daemon.
         Terminal = "terminal",
         /// The web console.
         Console = "console",
@@ -72,7 +71,7 @@ named_enum! {
 }
 
 impl Channel {
-    /// Whether a yes through this channel counts under `floor`.
+    /// Whether this channel may approve when `floor` is required.
     pub const fn satisfies(self, floor: Floor) -> bool {
         match floor {
             Floor::Client => true,
@@ -93,7 +92,7 @@ impl Channel {
 pub enum Pattern {
     /// The whole name.
     Exact(String),
-    /// Every name that begins with it.
+    /// Every name with this prefix.
     Prefix(String),
 }
 
@@ -130,35 +129,37 @@ pub struct Rule {
     pub principal: Option<Pattern>,
     /// Tier of the tool.
     pub tier: Option<Tier>,
-    /// JSON pointer into the arguments, and the exact value there. The arguments count as they are
-    /// written and in their normal forms (root and path of a file, name of a command, host of an
-    /// address), so that another spelling of a call meets the same rule. An `allow` rule looks at
-    /// the first form only, since the others may leave details out.
+    /// Pairs of a JSON pointer into the arguments and the exact value there. A rule is compared
+    /// with the arguments as sent and with their normal forms (root and path of a file, name of a
+    /// command, host of an address), so that another spelling of a call matches the same rule. An
+    /// `allow` rule is compared only with the arguments as sent and the first normal form, because
+    /// the other forms may leave out details.
     pub args: Vec<(String, Value)>,
-    /// Absent: the tool's default, which lets a rule raise the channel alone.
+    /// If absent, the tool's default applies, so that a rule can raise only the channel.
     pub decision: Option<Decision>,
-    /// Raises the floor; it never lowers it.
+    /// Raises the required channel; it never lowers it.
     pub channel: Option<Floor>,
 }
 
-/// A floor under the rules, which the tool states.
+/// A minimum that a tool requires and that no policy rule can lower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AskFloor {
-    /// Rules decide alone.
+    /// No minimum: the rules decide.
     #[default]
     None,
-    /// No rule lets it run unasked: SysEx can rewrite a device's firmware.
+    /// Every call needs an approval, whatever the rules allow. Used for SysEx, which can rewrite a
+    /// device's firmware.
     Always,
-    /// Only a rule for one exact `mapping:` principal lets it run unasked: a command with `effect =
-    /// "write"`.
+    /// Only a rule for one exact `mapping:` principal can allow a call without approval. Used for
+    /// commands with `effect = "write"`.
     UnlessMapping,
-    /// No rule, no grant and no client's dialog answers for a call that the tool itself says must
-    /// be asked: an edit of a running patch that reaches files, the network or the program. Other
-    /// calls of the tool follow the rules.
+    /// The tool decides by the arguments whether a call needs an approval. If it does, no rule, no
+    /// grant and no client dialog can replace the approval. Used for edits of a running patch that
+    /// use files, the network or the program. For other calls of the tool the rules decide.
     ByArgs,
 }
 
-/// What policy must know about a call.
+/// The facts of a call on which a policy decides.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// Full name of the tool.
@@ -171,46 +172,46 @@ pub struct Subject<'a> {
     pub args: &'a Value,
     /// The normal forms of the arguments; see [`Rule::args`]. Each replaces members of `args`.
     pub forms: &'a [Value],
-    /// Whether the tool asks by default.
+    /// Whether the tool needs an approval by default.
     pub requires_approval: Option<bool>,
-    /// The tool's own decision by its arguments, where it has one.
+    /// The tool's own decision based on the arguments, if it has one.
     pub by_args: Option<ByArgs>,
-    /// The tool's own floor.
+    /// The minimum that the tool requires.
     pub ask_floor: AskFloor,
 }
 
 /// A decision that a tool bases on the arguments of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByArgs {
-    /// The call runs without asking.
+    /// The call runs without an approval.
     Allow,
-    /// A person is asked.
+    /// The call needs an approval.
     Ask,
-    /// The arguments decide nothing; the tool's flag and its tier do.
+    /// The arguments do not decide; `requires_approval` and the tier decide.
     Usual,
 }
 
-/// The answer of a policy with the channel it needs.
+/// The decision of a policy and the channel that it requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
     /// The decision.
     pub decision: Decision,
-    /// The rule that decided, counted from 0 in file order; absent when a default did.
+    /// Index of the rule that decided, in the order of the file; absent if a default decided.
     pub rule: Option<usize>,
-    /// Weakest channel that may answer the question or apply the plan.
+    /// Weakest channel that may approve the call or apply the plan.
     pub floor: Floor,
 }
 
 /// `[policy] default`: one decision per tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierDefaults {
-    /// Of [`Tier::ReadOnly`].
+    /// Decision for [`Tier::ReadOnly`].
     pub read_only: Decision,
-    /// Of [`Tier::Stateful`].
+    /// Decision for [`Tier::Stateful`].
     pub stateful: Decision,
-    /// Of [`Tier::ConfigChange`].
+    /// Decision for [`Tier::ConfigChange`].
     pub config_change: Decision,
-    /// Of [`Tier::HardwareIo`].
+    /// Decision for [`Tier::HardwareIo`].
     pub hardware_io: Decision,
 }
 
@@ -226,7 +227,7 @@ impl Default for TierDefaults {
 }
 
 impl TierDefaults {
-    /// The decision of a tier.
+    /// The decision for a tier.
     pub const fn of(&self, tier: Tier) -> Decision {
         match tier {
             Tier::ReadOnly => self.read_only,
@@ -253,17 +254,17 @@ pub struct PadSettings {
 /// `[policy.approval]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalSettings {
-    /// How long a call is held open while someone is there to answer.
+    /// How long a call waits for an answer, if a person can be reached.
     pub wait_ms: u64,
-    /// Life of a plan or a question.
+    /// Time after which a plan or an approval request expires.
     pub ttl_ms: u64,
     /// Tiers that the AI client's own dialog may answer.
     pub client_tiers: Vec<Tier>,
-    /// An identical call this soon after a no is refused without asking.
+    /// Time after a denial in which an identical call is refused without a new request.
     pub cooldown_ms: u64,
     /// Whether answers from processes that an AI client started are refused.
     pub refuse_descendants: bool,
-    /// The pad that approves; absent for none.
+    /// The approval pad, if there is one.
     pub pad: Option<PadSettings>,
 }
 
@@ -283,27 +284,27 @@ impl Default for ApprovalSettings {
 /// `[policy]`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Policy {
-    /// Decisions for calls without a rule.
+    /// Decisions for calls that match no rule.
     pub default: TierDefaults,
-    /// In the order of the file.
+    /// The rules in the order of the file; the first that matches decides.
     pub rules: Vec<Rule>,
     /// `[policy.approval]`.
     pub approval: ApprovalSettings,
 }
 
-/// A rule or default that would not do what it says. A policy with faults must not replace a good
-/// one.
+/// A rule or default that cannot work as written. A policy with such a fault must not replace a
+/// valid policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum PolicyError {
     #[error(
-        "rule {rule} allows a client by the name it gives itself ({principal}); that name is only a claim. End the principal at the \
+        "rule {rule} allows a client by its own name ({principal}), but any client can use that name. End the principal after the \
          slash (`socket:1000/*`) or use a token"
     )]
     ClientIsOnlyAClaim { rule: usize, principal: String },
-    #[error("rule {rule} says `plan` for a tier that makes no plans; `plan` is for ConfigChange")]
+    #[error("rule {rule} has the decision `plan`, which is only for the tier ConfigChange")]
     PlanElsewhere { rule: usize },
-    #[error("the default of {tier} is `plan`; `plan` is for ConfigChange")]
+    #[error("the default of {tier} is `plan`, which is only for ConfigChange")]
     DefaultPlanElsewhere { tier: Tier },
     #[error(
         "the default of ConfigChange must be `plan` or `deny`: configuration changes only by a plan that a person applies"
@@ -314,7 +315,7 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// Rules and defaults that contradict themselves.
+    /// The faults of rules and defaults.
     pub fn faults(&self) -> Vec<PolicyError> {
         let mut faults = Vec::new();
         for (index, rule) in self.rules.iter().enumerate() {
@@ -361,7 +362,7 @@ impl Policy {
                 AskFloor::None => Decision::Allow,
                 AskFloor::Always => Decision::Ask,
                 AskFloor::UnlessMapping if found.is_some_and(|(_, rule)| rule.names_one_mapping()) => Decision::Allow,
-                // The tool itself says that these arguments change nothing.
+                // The tool has decided that a call with these arguments changes nothing.
                 AskFloor::UnlessMapping if subject.by_args == Some(ByArgs::Allow) => Decision::Allow,
                 AskFloor::UnlessMapping => Decision::Ask,
                 AskFloor::ByArgs if subject.by_args == Some(ByArgs::Ask) => Decision::Ask,
@@ -377,7 +378,7 @@ impl Policy {
 
     fn default_decision(&self, subject: &Subject<'_>) -> Decision {
         let by_tier = self.default.of(subject.tier);
-        // A denied tier denies every tool of it, also one that would ask or allow by itself.
+        // A denied tier denies all of its tools, even tools with their own decision.
         if by_tier == Decision::Deny {
             return Decision::Deny;
         }
@@ -388,9 +389,9 @@ impl Policy {
         }
     }
 
-    /// Whether no principal and no arguments could get the tool past a `deny`: such a tool is left
-    /// out of lists. Lists do not depend on the connection, so a tool denied to some is listed for
-    /// all.
+    /// Whether the tool is denied for every principal and all arguments. Such a tool is not listed.
+    /// Lists are the same for all connections, so a tool that is denied only to some principals is
+    /// listed.
     pub fn denies_everyone(&self, tool: &str, tier: Tier) -> bool {
         for rule in &self.rules {
             if !rule.tool.as_ref().is_none_or(|pattern| pattern.matches(tool))
@@ -437,7 +438,7 @@ impl Rule {
     }
 }
 
-/// Equal as JSON means it: `1` and `1.0` are one number.
+/// Whether two JSON values are equal; `1` and `1.0` are the same number.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64().is_some_and(|a| b.as_f64() == Some(a)),
@@ -449,8 +450,8 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Digest of the parsed `policy`, `tools` and `plugins` sections. An approval given under one
-/// version is stale under another.
+/// Digest of the parsed `policy`, `tools` and `plugins` sections. An approval is stale when the
+/// version changes.
 pub fn policy_version(policy: &Value, tools: &Value, plugins: &Value) -> Result<Digest, NotCanonical> {
     Digest::of_json(&serde_json::json!({"policy": policy, "tools": tools, "plugins": plugins}))
 }
@@ -607,7 +608,7 @@ mod tests {
         let asked = edit(ByArgs::Ask).verdict(&open);
         assert_eq!((asked.decision, asked.floor), (Decision::Ask, Floor::Local));
         assert_eq!(edit(ByArgs::Usual).under(&open), Decision::Allow);
-        // A tier that asks still asks.
+        // The default `ask` of a tier still applies.
         let default = TierDefaults { stateful: Decision::Ask, ..TierDefaults::default() };
         let careful = Policy { default, approval, ..Policy::default() };
         let usual = edit(ByArgs::Usual).verdict(&careful);
@@ -679,7 +680,8 @@ mod tests {
     }
 
     proptest! {
-        /// Under every set of rules, a ConfigChange call only plans and a SysEx call always asks.
+        /// With any rules, a ConfigChange call only makes a plan, and a SysEx call always needs an
+        /// approval.
         #[test]
         fn no_rule_passes_a_floor(
             decisions in prop::collection::vec(prop_oneof![Just(Decision::Allow), Just(Decision::Ask), Just(Decision::Deny), Just(Decision::Plan)], 0..5),

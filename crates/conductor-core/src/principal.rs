@@ -1,19 +1,19 @@
-//! The principal of a call.
+//! The principal of a call: who or what made it.
 //!
-//! Not here: the proof. A door makes a principal after it has checked the peer's uid or token; the
-//! text alone proves nothing.
+//! Not here: authentication. A listener creates a principal after it has checked the peer's uid or
+//! token. The text form alone proves nothing.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::named_enum::serde_as_text;
 
-/// The caller of a tool or the author of a decision. `Display` is its text in the audit log, in
-/// rules and in approvals.
+/// The caller of a tool, or the author of a decision. `Display` writes the text form of the audit
+/// log, policy rules and approvals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Principal {
-    /// A human at a terminal or the console. Only a person may decide, apply, undo, enable, set
-    /// secrets or reset a circuit.
+    /// A person at a terminal or the console. Only a person may answer approval requests, apply and
+    /// undo plans, enable plugins, set secrets or reset a circuit breaker.
     Person {
         /// User id of the peer.
         uid: u32,
@@ -23,19 +23,19 @@ pub enum Principal {
         /// User id of the peer.
         uid: u32,
     },
-    /// An MCP client. `client` is the name it declares, unverified.
+    /// An MCP client on the socket.
     Socket {
         /// User id of the peer.
         uid: u32,
-        /// The declared name, in safe characters.
+        /// The name that the client declared, reduced to safe characters. Not verified.
         client: String,
     },
-    /// A client of the HTTP listener.
+    /// An HTTP client.
     Http {
-        /// Name of its token.
+        /// Name of the client's token.
         token: String,
     },
-    /// The daemon itself, for an action under a pad.
+    /// The daemon itself, when a mapping calls a tool.
     Mapping {
         /// Mode of the mapping.
         mode: String,
@@ -55,19 +55,19 @@ pub enum Principal {
 }
 
 impl Principal {
-    /// A client of the line socket, under the name it declared, reduced to characters that are safe
-    /// in a rule or a log line.
+    /// An MCP client on the socket. Its declared name is reduced to characters that are safe in a
+    /// rule and in a log line.
     pub fn socket(uid: u32, declared: &str) -> Self {
         Self::Socket { uid, client: client_name(declared) }
     }
 
-    /// Whether it may decide for a person.
+    /// Whether this is a person, who may answer approval requests.
     pub const fn is_person(&self) -> bool {
         matches!(self, Self::Person { .. })
     }
 }
 
-/// `[a-z0-9._-]{1,32}`, or `unknown` when the declared name cannot be lowered to that.
+/// The declared name in lower case if it then matches `[a-z0-9._-]{1,32}`, else `unknown`.
 pub fn client_name(declared: &str) -> String {
     let lowered = declared.to_lowercase();
     let fits = (1..=32).contains(&lowered.len())
@@ -89,7 +89,7 @@ impl fmt::Display for Principal {
     }
 }
 
-/// The text is not a principal; it is cut to 64 characters.
+/// The text is not a principal. Contains its first 64 characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a principal such as person:1000 or socket:1000/client: {0:?}")]
 pub struct NotAPrincipal(pub String);
@@ -111,7 +111,7 @@ impl FromStr for Principal {
                     Some(Self::Socket { uid: uid.parse().ok()?, client: client.to_owned() })
                 }
                 "http" => Some(Self::Http { token: rest.to_owned() }),
-                // An id holds no slash, a mode name may.
+                // A mode name can contain a slash; an id cannot.
                 "mapping" => {
                     let (mode, id) = rest.rsplit_once('/')?;
                     Some(Self::Mapping { mode: mode.to_owned(), id: id.to_owned() })

@@ -1,8 +1,8 @@
-//! Templates of known controllers: how to find one, the names of its controls, and the colours of
-//! its lights. Data, not code: one file each in `templates/`, with the document of the maker that
-//! every number in it comes from.
+//! Templates of known controllers: matchers for their ports, the names of their controls, and the
+//! colours of their lights. Each template is a file in `templates/`, which names the maker's
+//! document as the source of its numbers.
 //!
-//! Not here: the port that a matcher finds (the daemon), and the row a plan writes (`plan`, from
+//! Not here: finding ports (the daemon), and writing the row of a device (`plan`, from
 //! [`Template::devices_row`]).
 
 use crate::config::{Matcher, Protocol, input};
@@ -25,7 +25,7 @@ const FILES: [&str; 9] = [
     include_str!("templates/switch-pro.toml"),
 ];
 
-/// A file that does not load is left out; a test loads each of them.
+/// Leaves out a file that cannot be read. A test reads each file.
 static ALL: LazyLock<Vec<Template>> = LazyLock::new(|| FILES.iter().filter_map(|it| load(it).ok()).collect());
 
 /// A known controller.
@@ -33,19 +33,19 @@ static ALL: LazyLock<Vec<Template>> = LazyLock::new(|| FILES.iter().filter_map(|
 pub struct Template {
     /// Name in the configuration.
     pub name: String,
-    /// For people.
+    /// Free text for people.
     pub description: String,
-    /// How the controller talks.
+    /// The kind of connection.
     pub protocol: Protocol,
-    /// How its ports are found.
+    /// Matchers for its ports.
     pub matchers: Vec<Matcher>,
-    /// The documents its numbers come from.
+    /// The documents that the numbers are from.
     pub sources: Vec<String>,
     /// Its controls.
     pub controls: Vec<Control>,
-    /// Its lights; absent for none.
+    /// Its lights, if it has any.
     pub light: Option<Light>,
-    /// As the file has them.
+    /// The matchers as written in the file.
     written_matchers: Value,
 }
 
@@ -54,16 +54,16 @@ pub struct Template {
 pub struct Control {
     /// Unique within the template.
     pub name: String,
-    /// Its kind: `pad`, `button`, `fader`, `knob`, `encoder`, `wheel`, `pedal`, `stick` or
-    /// `trigger`.
+    /// `pad`, `button`, `fader`, `knob`, `encoder`, `wheel`, `pedal`, `stick` or `trigger`.
     pub kind: String,
-    /// The message it sends.
+    /// The message that the control sends.
     pub address: Address,
-    /// A scheme may light it.
+    /// Whether a light scheme may use its light.
     pub lit: bool,
 }
 
-/// The message of a control, without its channel: most controllers let their owner choose one.
+/// The message of a control, without its channel, because the channel of most controllers can be
+/// changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A note.
@@ -80,22 +80,22 @@ pub enum Address {
     Trigger(Side),
 }
 
-/// How lit controls are addressed: row by row, from the bottom left.
+/// The lights of a controller. Lit controls are listed row by row, from the bottom left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
-    /// Controls in a row.
+    /// Number of controls in a row.
     pub columns: usize,
-    /// The channel on which pads say that they were hit.
+    /// Channel of the messages that the pads send.
     pub input_channel: u8,
-    /// The channel of the messages that light them.
+    /// Channel of the messages that set the lights.
     pub channel: u8,
-    /// Velocities by colour word.
+    /// Velocities for each colour name.
     pub palette: Palette,
 }
 
-/// Why a template file cannot be used.
+/// The reason why a template file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum TemplateError {
     #[error("not a template: {0}")]
     Form(String),
@@ -103,7 +103,7 @@ pub enum TemplateError {
     Matcher { index: usize, reason: String },
     #[error("control \"{control}\": {reason}")]
     Control { control: String, reason: &'static str },
-    #[error("numbers need the document they come from in `sources`")]
+    #[error("`sources` must name the document that the numbers are from")]
     NoSource,
 }
 
@@ -122,7 +122,8 @@ struct File {
     light: Option<LightRow>,
 }
 
-/// One control, or `count` of them with numbers that follow each other, or one for each of `ccs`.
+/// One control, or `count` controls with consecutive numbers, or one control for each entry of
+/// `ccs`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ControlRow {
@@ -159,12 +160,12 @@ pub fn all() -> &'static [Template] {
     &ALL
 }
 
-/// The template of this name.
+/// The template with this name.
 pub fn find(name: &str) -> Option<&'static Template> {
     ALL.iter().find(|it| it.name == name)
 }
 
-/// The values of `template = "…"`.
+/// The possible values of `template = "…"`.
 pub fn names() -> BTreeSet<String> {
     ALL.iter().map(|it| it.name.clone()).collect()
 }
@@ -186,7 +187,7 @@ pub fn load(text: &str) -> Result<Template, TemplateError> {
         matchers.push(matcher);
     }
     if matchers.is_empty() {
-        return Err(TemplateError::Form("it finds nothing: `matchers` is empty".to_owned()));
+        return Err(TemplateError::Form("`matchers` is empty".to_owned()));
     }
     let mut controls = Vec::new();
     for row in &file.controls {
@@ -201,7 +202,7 @@ pub fn load(text: &str) -> Result<Template, TemplateError> {
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = controls.iter().find(|it| !seen.insert(&it.name)) {
-        return Err(TemplateError::Control { control: twice.name.clone(), reason: "there are two of this name" });
+        return Err(TemplateError::Control { control: twice.name.clone(), reason: "two controls have this name" });
     }
     Ok(Template {
         name: file.name,
@@ -218,7 +219,7 @@ pub fn load(text: &str) -> Result<Template, TemplateError> {
 fn light(row: LightRow) -> Result<Light, TemplateError> {
     let fault = |reason| Err(TemplateError::Control { control: "light".to_owned(), reason });
     if row.columns == 0 || row.input_channel > 15 || row.channel > 15 {
-        return fault("there is a column at least, and channels are 0-15");
+        return fault("`columns` must be at least 1, and channels must be 0-15");
     }
     if row.palette.values().flatten().any(|it| *it > 127) {
         return fault("a colour is a velocity of 0-127");
@@ -226,7 +227,7 @@ fn light(row: LightRow) -> Result<Light, TemplateError> {
     let colors: Vec<(&str, &[u8])> = row.palette.iter().map(|(word, levels)| (word.as_str(), &levels[..])).collect();
     let palette = Palette::of(&colors);
     if palette.colors.len() != colors.len() {
-        return fault("a colour of the palette is not a colour word");
+        return fault("a colour of the palette is unknown");
     }
     let palette = if colors.is_empty() { Palette::default() } else { palette };
     Ok(Light { columns: row.columns, input_channel: row.input_channel, channel: row.channel, palette })
@@ -241,13 +242,13 @@ fn expand(row: &ControlRow, out: &mut Vec<Control>) -> Result<(), &'static str> 
     let following =
         |first: u8| first.checked_add(count.saturating_sub(1)).filter(|last| *last <= 127).map(|last| first..=last);
     if let Some(first) = row.note {
-        addresses.extend(following(first).ok_or("its notes go past 127")?.map(Address::Note));
+        addresses.extend(following(first).ok_or("its notes exceed 127")?.map(Address::Note));
     }
     if let Some(first) = row.cc {
-        addresses.extend(following(first).ok_or("its controllers go past 127")?.map(Address::Cc));
+        addresses.extend(following(first).ok_or("its controllers exceed 127")?.map(Address::Cc));
     }
     if row.ccs.iter().any(|it| *it > 127) {
-        return Err("its controllers go past 127");
+        return Err("its controllers exceed 127");
     }
     addresses.extend(row.ccs.iter().copied().map(Address::Cc));
     if row.bend {
@@ -265,7 +266,7 @@ fn expand(row: &ControlRow, out: &mut Vec<Control>) -> Result<(), &'static str> 
     let said = usize::from(row.note.is_some()) + usize::from(row.cc.is_some()) + usize::from(!row.ccs.is_empty());
     let named = [row.bend, row.button.is_some(), row.axis.is_some(), row.trigger.is_some()];
     if said + named.iter().filter(|it| **it).count() != 1 {
-        return Err("it sends one thing: a note, a controller, a bend, a button, an axis or a trigger");
+        return Err("it must have exactly one of note, cc, ccs, bend, button, axis and trigger");
     }
     let many = addresses.len() > 1;
     for (at, address) in addresses.into_iter().enumerate() {
@@ -276,13 +277,13 @@ fn expand(row: &ControlRow, out: &mut Vec<Control>) -> Result<(), &'static str> 
 }
 
 impl Template {
-    /// `{name, description, controls}`.
+    /// The template as JSON, for `conductor_list_templates`.
     pub fn to_json(&self) -> Value {
         let controls: Vec<Value> = self.controls.iter().map(Control::to_json).collect();
         json!({"name": self.name, "description": self.description, "controls": controls})
     }
 
-    /// The row of `devices` that applying this template under an alias adds to a configuration.
+    /// The row of `[[devices]]` that is added when this template is applied with an alias.
     pub fn devices_row(&self, alias: &str) -> Value {
         let mut row = Map::new();
         row.insert("alias".into(), json!(alias));
@@ -302,7 +303,7 @@ impl Template {
         Value::Object(row)
     }
 
-    /// What the control that sent this is called.
+    /// The name of the control that sent this message.
     pub fn name_of(&self, body: &Body) -> Option<&str> {
         let address = match body {
             Body::NoteOn { note, .. } | Body::NoteOff { note, .. } | Body::PolyPressure { note, .. } => {
@@ -323,7 +324,7 @@ impl Template {
         self.controls.iter().find(|it| it.address == address).map(|it| it.name.as_str())
     }
 
-    /// The pads a scheme may light, row by row from the bottom left.
+    /// The pads whose lights a scheme may use, row by row from the bottom left.
     pub fn pads(&self) -> Vec<Pad> {
         let Some(light) = &self.light else { return Vec::new() };
         let lit = self.controls.iter().filter(|it| it.lit);
@@ -375,8 +376,8 @@ mod tests {
         for (controls, word) in [
             ("{ name = \"a\", kind = \"pad\", note = 120, count = 9 }", "127"),
             ("{ name = \"a\", kind = \"lamp\", note = 1 }", "kind"),
-            ("{ name = \"a\", kind = \"pad\" }", "one thing"),
-            ("{ name = \"a\", kind = \"pad\", note = 1, cc = 1 }", "one thing"),
+            ("{ name = \"a\", kind = \"pad\" }", "exactly one of"),
+            ("{ name = \"a\", kind = \"pad\", note = 1, cc = 1 }", "exactly one of"),
             ("{ name = \"a\", kind = \"pad\", note = 1 }, { name = \"a\", kind = \"pad\", note = 2 }", "two"),
             ("{ name = \"a\", kind = \"button\", button = \"nose\" }", "button"),
             ("{ name = \"a\", kind = \"pad\", nte = 1 }", "nte"),
@@ -401,7 +402,7 @@ mod tests {
         }
     }
 
-    /// JSON strings, arrays, tables and numbers, in TOML's inline spelling.
+    /// Writes JSON values as inline TOML.
     fn toml_of(rows: &BTreeMap<&str, Vec<Value>>) -> String {
         fn inline(value: &Value) -> String {
             match value {

@@ -1,18 +1,18 @@
-//! Text from outside, made safe to look at.
+//! Makes text from outside safe to display.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character could move a cursor, hide, or change the order of the text around it:
-/// controls (C0, C1, DEL), line and paragraph separators, interlinear marks, and everything that
-/// Unicode calls Default_Ignorable_Code_Point, which is shown as nothing.
+/// Whether a character could move the cursor, be invisible, or change the order of the text around
+/// it. These are control characters (C0, C1, DEL), line and paragraph separators, interlinear
+/// marks, and the invisible characters with the Unicode property Default_Ignorable_Code_Point.
 pub const fn is_deceptive(character: char) -> bool {
     matches!(character,
         '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}')
         || is_ignorable(character)
 }
 
-/// Default_Ignorable_Code_Point of DerivedCoreProperties.txt.
+/// The property Default_Ignorable_Code_Point, from Unicode's DerivedCoreProperties.txt.
 const fn is_ignorable(character: char) -> bool {
     matches!(character,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -21,7 +21,7 @@ const fn is_ignorable(character: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Shows every deceptive character as `\u{..}`. What comes out is one line.
+/// Replaces every deceptive character with `\u{..}`. The result is one line.
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(is_deceptive) {
         return Cow::Borrowed(text);
@@ -29,7 +29,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         if is_deceptive(character) {
-            // Writing into a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(out, "\\u{{{:x}}}", u32::from(character));
         } else {
             out.push(character);
@@ -38,8 +38,8 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The longest prefix of at most `bytes` bytes that ends between characters, marked when something
-/// is missing.
+/// The longest prefix of at most `bytes` bytes that ends between characters. A shortened text ends
+/// in `…`.
 pub fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
@@ -48,7 +48,7 @@ pub fn cut(text: &str, bytes: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Head and tail of a longer text, with the number of characters between them.
+/// Shortens a text to `characters`: its head, the number of characters left out, and its tail.
 pub fn middle(text: &str, characters: usize) -> Cow<'_, str> {
     let count = text.chars().count();
     if count <= characters {
@@ -60,8 +60,8 @@ pub fn middle(text: &str, characters: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{head} …[{between} characters]… {tail}"))
 }
 
-/// Compact JSON in which every deceptive character is a `\uXXXX` escape. Outside of strings JSON is
-/// ASCII, so this changes no value.
+/// Replaces every deceptive character in compact JSON with a `\uXXXX` escape. Only strings can
+/// contain such characters, so no value changes.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     let hides = |it: char| is_deceptive(it) && !matches!(it, '\n' | '\r' | '\t');
     if !json.contains(hides) {
@@ -71,7 +71,7 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
     for character in json.chars() {
         if hides(character) {
             for unit in character.encode_utf16(&mut [0; 2]) {
-                // Writing into a string does not fail.
+                // Writing to a string cannot fail.
                 let _ = write!(out, "\\u{unit:04x}");
             }
         } else {
@@ -99,8 +99,8 @@ mod tests {
         }
     }
 
-    /// The property as DerivedCoreProperties.txt lists it, one row per range, and the separators
-    /// and marks that are not part of it.
+    /// The ranges of the property in DerivedCoreProperties.txt, then the deceptive characters that
+    /// do not have the property.
     #[test]
     fn nothing_that_is_drawn_as_nothing_passes() {
         let table = "00AD 034F 061C 115F..1160 17B4..17B5 180B..180D 180E 180F 200B..200F 202A..202E 2060..2064 2065 2066..206F 3164 \

@@ -1,10 +1,9 @@
-//! Deadlines in virtual time. Deadlines of the same time keep the order in which they were set, so
-//! the result does not depend on polling.
+//! Deadlines in virtual time. Deadlines with the same time keep the order in which they were set.
 
 use crate::event::Micros;
 use std::collections::BTreeMap;
 
-/// Identifies a deadline, to cancel it.
+/// Identifies a deadline for [`Timers::cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerKey(Micros, u64);
 
@@ -40,14 +39,14 @@ impl<T> Timers<T> {
         self.due.first_key_value().map(|(key, _)| key.0)
     }
 
-    /// Removes the earliest deadline that is not after `now`.
+    /// Removes and returns the earliest deadline that is not after `now`.
     pub fn pop(&mut self, now: Micros) -> Option<(Micros, T)> {
         let first = self.due.first_entry().filter(|it| it.key().0 <= now)?;
         let at = first.key().0;
         Some((at, first.remove()))
     }
 
-    /// How many deadlines are set.
+    /// The number of deadlines.
     pub fn len(&self) -> usize {
         self.due.len()
     }

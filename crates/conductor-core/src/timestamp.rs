@@ -1,14 +1,14 @@
-//! A point in wall-clock time, in milliseconds, and its RFC 3339 form.
+//! A wall-clock time in milliseconds, and its RFC 3339 form.
 //!
-//! Not here: any reading of a clock, time zones, leap seconds. Monotonic time is a plain `u64` of
-//! milliseconds where it is needed.
+//! Not here: reading a clock, time zones, leap seconds. Monotonic time is a plain `u64` of
+//! milliseconds.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::named_enum::serde_as_text;
 
-/// Milliseconds since 1970-01-01T00:00:00Z. Always written as `2026-01-02T03:04:05.678Z`.
+/// Milliseconds since 1970-01-01T00:00:00Z. The text form is `2026-01-02T03:04:05.678Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
@@ -17,7 +17,7 @@ const DAY_MS: u64 = 86_400_000;
 const LAST_MS: u64 = 253_402_300_799_999;
 
 impl Timestamp {
-    /// Times past the year 9999 become its last millisecond, since they have no RFC 3339 form.
+    /// Times after the year 9999 have no RFC 3339 form and become the last millisecond of 9999.
     pub const fn from_millis(ms: u64) -> Self {
         Self(if ms > LAST_MS { LAST_MS } else { ms })
     }
@@ -27,13 +27,13 @@ impl Timestamp {
         self.0
     }
 
-    /// At most the last millisecond of the year 9999.
+    /// Adds milliseconds; the result is at most the last millisecond of the year 9999.
     #[must_use]
     pub const fn plus_millis(self, ms: u64) -> Self {
         Self::from_millis(self.0.saturating_add(ms))
     }
 
-    /// Zero when `earlier` is later: wall clocks can step back.
+    /// Zero if `earlier` is later than `self`, because wall clocks can be set back.
     pub const fn millis_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -60,8 +60,8 @@ impl Timestamp {
     }
 }
 
-// Both conversions count years from March, so that the leap day is the last day of a year; see
-// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+// Both conversions start the year in March, so that the leap day is its last day. See Howard
+// Hinnant, "chrono-Compatible Low-Level Date Algorithms".
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let era = shifted / 146_097;
@@ -92,7 +92,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The text is not a time; it is cut to 64 characters.
+/// The text is not a time. Contains its first 64 characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a UTC time such as 2026-01-02T03:04:05Z: {0:?}")]
 pub struct NotATime(pub String);
@@ -119,7 +119,7 @@ fn parse(text: &[u8]) -> Option<Timestamp> {
         return None;
     }
     let days = days_from_civil(year, month, day);
-    // A day the month does not have would silently become one of the next month.
+    // Refuse a day that the month does not have, such as February 30.
     if civil_from_days(days) != (year, month, day) {
         return None;
     }

@@ -1,13 +1,13 @@
 //! The audit log of a running daemon: one owner of the files, many callers.
 //!
-//! The caller itself encodes and chains its record and writes it to the kernel, under one short
-//! lock: two thread switches would cost more than the `write`. One thread, the syncer, does all
-//! work that waits for the disk: it syncs once for all waiting callers, rotates, signs checkpoints,
-//! copies, and recovers the log after a failure. A call with an effect continues when the sync that
-//! covers its record has returned; a read continues immediately and is synced within 100 ms.
+//! The caller encodes and chains its own record and writes it to the kernel, under one short lock:
+//! two thread switches would cost more than the `write`. One thread, the syncer, does all work that
+//! waits for the disk: it syncs once for all waiting callers, rotates, signs checkpoints, copies,
+//! and recovers the log after a failure. A call with an effect continues when the sync of its
+//! record has returned. A read continues immediately and is synced within 100 ms.
 //!
-//! Never call it from a device callback or the engine thread, because it takes a lock. Not here:
-//! the content of a record and the verification of a log (`conductor_core::audit`), and the
+//! Do not use the log in a device callback or on the engine thread, because it takes a lock. Not
+//! here: the content of a record and the verification of a log (`conductor_core::audit`), and the
 //! commands that read logs (`cli::audit`).
 
 mod copy;
@@ -42,17 +42,18 @@ pub use open::{OpenError, Opened, accept};
 use segments::{Segments, Waiter};
 use syncer::Syncer;
 
-/// Callers wait for a checkpoint at this many records without one. Below the lag at which the
-/// verifier reports removed checkpoints (`MAX_LAG`), with room for the log's own records.
+/// At this many records without a checkpoint, callers wait for the next checkpoint. The limit is
+/// lower than `MAX_LAG`, at which the verifier reports removed checkpoints, to leave space for the
+/// log's own records.
 const MAX_UNANCHORED: u64 = 480;
 
-/// Records that may wait for a sync at once; a further one waits before it is written.
+/// Maximum number of records that wait for a sync at once. Further callers wait before they write.
 const MAX_WAITERS: usize = 1024;
 
 /// Upper bounds of the histogram of sync times.
 const SYNC_BOUNDS_MS: [u64; 10] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000];
 
-/// `[audit]`.
+/// Settings of `[audit]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `detail = "full"`: the pipeline puts scrubbed arguments into records.
@@ -62,7 +63,7 @@ pub struct Settings {
     pub rotate_bytes: u64,
     pub checkpoint_records: u64,
     pub checkpoint_ms: u64,
-    /// 0 keeps all.
+    /// 0 keeps all segments.
     pub retention_days: u32,
     pub copy_to: Option<PathBuf>,
     pub copy_required: bool,
@@ -83,13 +84,13 @@ impl Default for Settings {
     }
 }
 
-/// When a record counts as written.
+/// The time at which a record counts as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// When a sync that covers it has returned: effects and a person's decisions.
+    /// After the sync of the record has returned. For effects and a person's decisions.
     Synced,
-    /// When the kernel has it: reads and refusals. Killing the daemon loses nothing, a power cut at
-    /// most the last 100 ms.
+    /// After the kernel has received the record. For reads and refusals. A killed daemon loses no
+    /// record; a power cut loses at most the last 100 ms.
     Soon,
 }
 
@@ -106,19 +107,19 @@ impl UnavailableError {
     }
 }
 
-/// For `status`, `/health` and metrics.
+/// The state of the log, for `status`, `/health` and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
     pub down: Option<Arc<str>>,
     pub head: Option<Head>,
     pub anchored_through: Option<Seq>,
     pub unanchored: u64,
-    /// Why the second copy is behind, if it is.
+    /// Why the second copy is behind; `None` if it is complete.
     pub copy_fault: Option<String>,
     pub records: u64,
     pub syncs: Histogram,
     pub checkpoints: u64,
-    /// Outcomes in memory that wait to be written.
+    /// Number of outcomes that are kept in memory until they can be written.
     pub unwritten: usize,
 }
 
@@ -127,7 +128,7 @@ struct Shared {
     segments: Mutex<Segments>,
     signal: Mutex<Signal>,
     work: Condvar,
-    /// Notified when a checkpoint made room, or the log went down or up.
+    /// Notified when a checkpoint allows more records, or when the log goes down or up.
     room: Notify,
     permits: Semaphore,
     clock: Arc<dyn Clock>,
@@ -137,7 +138,7 @@ struct Shared {
     syncs: Mutex<Histogram>,
     checkpoints: AtomicU64,
     copy_fault: Mutex<Option<String>>,
-    /// Calls wait, because a place that remembers the last checkpoint has not answered yet.
+    /// Calls wait: a place that stores the last checkpoint has not been read yet.
     held: watch::Sender<bool>,
     on_checkpoint: CheckpointCallback,
 }
@@ -178,7 +179,7 @@ impl Shared {
     }
 }
 
-/// A handle to the log; clones share it. Dropping the last one stops the syncer.
+/// A handle to the log; clones share it. Dropping the last handle stops the syncer.
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     shared: Arc<Shared>,
@@ -201,15 +202,15 @@ impl AuditLog {
         Ok((Self { shared, _syncer: Arc::new(thread) }, opened))
     }
 
-    /// Sets the callback for checkpoints that are on the disk; it also gets the line of the last
-    /// one. It runs on the syncer's thread, must not wait, and must not hold this log: dropping the
-    /// last handle waits for that thread.
+    /// Sets the callback for checkpoints that are on the disk. It also receives the line of the
+    /// last checkpoint. The callback runs on the syncer's thread and must not block. It must not
+    /// own this log, because dropping the last handle waits for that thread.
     pub fn on_checkpoint(&self, callback: impl Fn(Head, &str) + Send + Sync + 'static) {
         let _ = self.shared.on_checkpoint.0.set(Box::new(callback));
     }
 
-    /// Makes calls wait until [`AuditLog::settle`], because a place that remembers the last
-    /// checkpoint has not answered yet.
+    /// Makes calls wait until [`AuditLog::settle`], because a place that stores the last checkpoint
+    /// has not been read yet.
     pub fn hold(&self) {
         self.shared.held.send_replace(true);
     }
@@ -218,13 +219,14 @@ impl AuditLog {
         self.shared.held.send_replace(false);
     }
 
-    /// Outcomes in memory, for the log that replaces this one.
+    /// Removes and returns the outcomes that are kept in memory. The log that replaces this log
+    /// writes them.
     pub fn take_unwritten(&self) -> Vec<(Stamp, Entry)> {
         std::mem::take(&mut self.shared.segments().unwritten).into()
     }
 
-    /// Takes over outcomes that were kept while no log was open, and the number of those that were
-    /// lost for want of room.
+    /// Adds outcomes that were kept while no log was open. `lost` is the number of outcomes that
+    /// were dropped because the limit was reached.
     pub fn keep_for_retry(&self, outcomes: Vec<(Stamp, Entry)>, lost: u64) {
         if outcomes.is_empty() && lost == 0 {
             return;
@@ -240,8 +242,8 @@ impl AuditLog {
         self.shared.signal(|signal| signal.work = true);
     }
 
-    /// Takes the log down until a person has looked, because another place remembers a different
-    /// log.
+    /// Refuses all records until a person has checked the log, because another place stores a
+    /// checkpoint of a different log.
     pub fn refuse(&self, reason: &str) {
         self.shared.segments().refuse(reason);
         self.shared.room.notify_waiters();
@@ -258,14 +260,14 @@ impl AuditLog {
         kept
     }
 
-    /// Records that an effect is about to be tried. A handler may run only after this.
+    /// Records that an effect is about to be attempted. A handler may run only after this.
     pub async fn intent(&self, call: CallFacts) -> Result<Seq, UnavailableError> {
         self.shared.settled().await;
         self.append(Entry::Intent(call), Durability::Synced).await
     }
 
-    /// Records how a call ended. A record that cannot be written is kept in memory and written
-    /// first when the log is up again; the caller still answers `AUDIT_UNAVAILABLE`.
+    /// Records the outcome of a call. A record that cannot be written is kept in memory and written
+    /// first when the log is up again; the caller still returns `AUDIT_UNAVAILABLE`.
     pub async fn outcome(
         &self,
         call: CallFacts,
@@ -276,7 +278,7 @@ impl AuditLog {
         self.append(Entry::Outcome(call, outcome), durability).await
     }
 
-    /// Like [`AuditLog::outcome`] for a read that need not wait; otherwise returns the facts.
+    /// Records the outcome of a read without waiting. Returns the facts if that is not possible.
     pub fn outcome_now(
         &self,
         call: CallFacts,
@@ -311,7 +313,7 @@ impl AuditLog {
         self.shared.segments().head()
     }
 
-    /// Whether a record could be written now; checked before a handler without an intent runs.
+    /// Whether a record can be written now. Checked before a handler without an intent runs.
     pub fn check(&self) -> Result<(), UnavailableError> {
         match &self.shared.segments().down {
             Some(down) => Err(down.reason.clone()),
@@ -323,8 +325,8 @@ impl AuditLog {
         self.shared.health()
     }
 
-    /// Syncs, signs the end and stops the syncer; every later record is refused. Blocks for the
-    /// time of two syncs.
+    /// Syncs, signs the end of the log and stops the syncer. Every later record is refused. Blocks
+    /// for two syncs.
     pub fn stop(&self) {
         self._syncer.stop();
     }
@@ -353,7 +355,7 @@ impl Shared {
 
     async fn settled(&self) {
         if *self.held.borrow() {
-            // The sender lives as long as `self`.
+            // The sender exists as long as `self`, so this does not fail.
             let _ = self.held.subscribe().wait_for(|held| !held).await;
         }
     }
@@ -453,7 +455,7 @@ impl SyncerThread {
         self.shared.signal(|signal| signal.stop = true);
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
-            // After a panic of the syncer the next open recovers the log.
+            // If the syncer panicked, the next open recovers the log.
             let _ = thread.join();
         }
     }
@@ -487,12 +489,12 @@ fn run(syncer: &mut Syncer) {
     }
 }
 
-/// The end of a log, as reports and events show it.
+/// The end of a log, in the form of reports and events.
 pub fn head_value(head: &Head) -> Value {
     json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash })
 }
 
-/// The id and time of a record that is made now.
+/// The id and time of a new record.
 pub fn stamp(clock: &dyn Clock, ids: &dyn Ids) -> Stamp {
     let ts = clock.timestamp();
     Stamp { id: ids.v7(ts.as_millis()), ts }

@@ -16,9 +16,11 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub struct ConfigInForce {
     pub config: Arc<Config>,
-    /// The text of the file; absent for the built-in empty mode. Held parts of it are not in force.
+    /// The text of the file, including held parts, which are not in force. Absent for the built-in
+    /// empty mode.
     pub text: Option<Arc<str>>,
-    /// Hash of the raw bytes; without a file, of zero bytes, which a first plan starts from.
+    /// Hash of the file's raw bytes. Without a file, the hash of zero bytes: the first plan starts
+    /// from an empty file.
     pub hash: Digest,
     /// Faults that disabled single items, and warnings.
     pub diagnostics: Vec<Diagnostic>,
@@ -38,7 +40,7 @@ pub struct Waiting {
     pub difference: Arc<str>,
     /// Why the configuration that was accepted earlier is not in force.
     pub closed: Option<Arc<str>>,
-    /// Rows that type keys or text and took effect without a person.
+    /// Rows that type keys or text and took effect without a person's approval.
     pub typing: Vec<String>,
 }
 
@@ -49,7 +51,7 @@ impl Waiting {
 }
 
 impl ConfigInForce {
-    /// The configuration without a readable file: one empty mode.
+    /// The configuration that is used when no file can be read: one empty mode.
     pub fn built_in(extra: &[Device], loaded_at: Timestamp) -> Self {
         let mut config = Config::default();
         add_devices(&mut config, extra);
@@ -82,17 +84,17 @@ impl ConfigInForce {
     }
 }
 
-/// The holder of the MAC key.
+/// The origin of the MAC key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Holder {
-    /// `secrets/config.key`.
+    /// The file `secrets/config.key`.
     Home,
-    /// The holder of the key of the secrets.
+    /// Derived from the key of the secrets.
     Vault,
 }
 
-/// The mark of an accepted configuration in the audit log.
+/// The record of an accepted configuration in the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     pub id: Uuid,

@@ -1,5 +1,5 @@
-//! A histogram of durations, as Prometheus counts them: each bucket holds all durations up to its
-//! bound.
+//! A histogram of durations in the form that Prometheus uses: each bucket counts all durations up
+//! to its bound.
 
 /// Counts durations by upper bounds in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +23,8 @@ impl Histogram {
         self.sum_us += micros;
     }
 
-    /// Upper bound in milliseconds and count of each bucket. Longer durations are in
-    /// [`Histogram::count`] only.
+    /// Upper bound in milliseconds and count of each bucket. Durations above the last bound are
+    /// counted only in [`Histogram::count`].
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         self.bounds_ms.iter().copied().zip(self.buckets.iter().copied())
     }

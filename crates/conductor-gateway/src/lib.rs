@@ -1,7 +1,7 @@
-//! The gateway: the pipeline that every call takes, the tools behind it, approvals and plans,
+//! The gateway: the pipeline that every call passes through, the tools, approvals and plans,
 //! secrets and the audit log.
 //!
-//! Not here: how a call arrives (the doors of `conductor`), and what drives devices and programs
+//! Not here: receiving calls (`doors` in `conductor`), and access to devices and programs
 //! (`conductor-hosts`).
 
 pub mod audit_log;

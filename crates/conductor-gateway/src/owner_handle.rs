@@ -70,12 +70,12 @@ pub enum Request {
     LearnStart {
         timeout_ms: u32,
         let_through: bool,
-        /// The connection whose end stops learning.
+        /// MIDI learn stops when this connection ends.
         client: Option<u64>,
         reply: Reply<Result<Value, ToolError>>,
     },
     LearnStop(Reply<Value>),
-    /// Answered at that time.
+    /// Answered at this time of the daemon's clock.
     At(Micros, Reply<()>),
     Panic(Reply<Panicked>),
     SetPerformanceLock {
@@ -88,11 +88,13 @@ pub enum Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentBy {
     Person,
-    /// A person's own call: it counts as played by hand, and its notes are released like a tool's.
+    /// A call made by a person. It counts as played by hand. Its notes are released when its
+    /// connection ends.
     Hand {
         connection: u64,
     },
-    /// Notes it leaves on are released when its connection ends; see [`OwnerHandle::tool_gone`].
+    /// A tool call. Notes that are still on are released when its connection ends; see
+    /// [`OwnerHandle::tool_gone`].
     Tool {
         connection: u64,
     },
@@ -105,7 +107,7 @@ pub struct Outgoing {
     pub reply: Reply<Result<usize, ToolError>>,
 }
 
-/// Filter for trace records; an absent field accepts all.
+/// Filter for trace records. A field that is `None` matches all records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub limit: Option<usize>,
@@ -119,7 +121,7 @@ pub struct Wanted {
 pub struct Traced {
     pub records: Vec<TraceRecord>,
     pub next_seq: u64,
-    /// Records after `since_seq` that were overwritten.
+    /// Number of records after `since_seq` that were overwritten before this read.
     pub lost: u64,
 }
 
@@ -136,12 +138,12 @@ pub struct Standing {
 /// A request about the configuration file, for the thread that reads it.
 pub enum ConfigRequest {
     Reload(ConfigReply),
-    /// A person accepts the file as it is, if it still has this hash.
+    /// A person accepts the whole file, if the file still has this hash.
     Accept {
         hash: Option<Digest>,
         reply: ConfigReply,
     },
-    /// A plan was written.
+    /// A plan was written to the file.
     Applied {
         before: String,
         after: String,
@@ -153,7 +155,8 @@ pub enum ConfigRequest {
 
 pub type ConfigReply = Reply<Result<Reloaded, ToolError>>;
 
-/// Receives requests. A thread that has ended drops them with their reply channels.
+/// Receives requests. When the receiving thread has ended, each request is dropped with its reply
+/// channel.
 pub trait Inbox: Send + Sync {
     fn request(&self, request: Request);
     fn config_request(&self, request: ConfigRequest);
@@ -200,7 +203,7 @@ impl OwnerHandle {
         self.switch_mode_by(mode, Taint::Clean).await
     }
 
-    /// `by` is the taint of the caller; lights that change with the mode get it too.
+    /// `by` is the taint of the caller. Lights that change with the mode get the same taint.
     pub async fn switch_mode_by(&self, mode: String, by: Taint) -> Result<Switched, ToolError> {
         self.ask(|reply| Request::SwitchMode { mode, by, reply }).await?
     }
@@ -248,8 +251,7 @@ impl OwnerHandle {
         self.ask(|reply| Request::Trace { wanted, reply }).await
     }
 
-    /// Receives trace records as they are made; a slow receiver loses some, as in
-    /// [`OwnerHandle::listen`].
+    /// Receives new trace records. A slow receiver loses some, as in [`OwnerHandle::listen`].
     pub async fn monitor(&self) -> Result<async_mpsc::Receiver<TraceRecord>, ToolError> {
         let (records, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
         self.ask(|reply| Request::Monitor { records, reply }).await?;
@@ -305,19 +307,19 @@ impl OwnerHandle {
         self.ask(|reply| Request::SetPerformanceLock { on, reply }).await
     }
 
-    /// Reads the file now, even if no change was seen. Its result is in force when this returns.
+    /// Reads the file now, even if no change was detected. The new configuration is in force when
+    /// this returns.
     pub async fn reload(&self) -> Result<Reloaded, ToolError> {
         self.request_file(ConfigRequest::Reload).await
     }
 
-    /// Puts the whole file into force, if its hash is still `hash`. The caller has checked that a
-    /// person asks.
+    /// Puts the whole file into force, if its hash is still `hash`. The caller has checked that the
+    /// request is from a person.
     pub async fn accept_config(&self, hash: Option<Digest>) -> Result<Reloaded, ToolError> {
         self.request_file(|reply| ConfigRequest::Accept { hash, reply }).await
     }
 
-    /// Puts the change of an applied plan into force, which turned the file from `before` into
-    /// `after`.
+    /// Puts an applied plan into force. The plan changed the file from `before` to `after`.
     pub async fn plan_applied(&self, before: String, after: String) -> Result<Reloaded, ToolError> {
         self.request_file(|reply| ConfigRequest::Applied { before, after, reply }).await
     }
@@ -354,7 +356,7 @@ pub fn one_event(token: &str) -> Result<Body, ToolError> {
     }
 }
 
-/// Messages that may wait for a slow listener.
+/// Maximum number of messages queued for a slow listener.
 const LISTENER_BACKLOG: usize = 1024;
 
 fn stopping() -> ToolError {

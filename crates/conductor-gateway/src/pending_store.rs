@@ -1,12 +1,12 @@
-//! The files behind plans and approvals: one per record, in `state/plans`.
+//! Stores plans and approvals as files in `state/plans`, one per record.
 //!
-//! A change is made in memory under one lock and written before other callers see it; when the
-//! write fails, it is rolled back. So the use of an approval is on the disk before its call runs,
-//! and a restart cannot make it usable again. Each change costs two syncs: call it from a thread
-//! that may block. Not here: the rules (`conductor_core::pending`).
+//! Each change is made in memory under one lock and written before other callers see it. If the
+//! write fails, the change is rolled back. The use of an approval is therefore on the disk before
+//! its call runs, and the approval cannot be used again after a restart. Each change needs two
+//! syncs, so make it on a thread that may block. Not here: the rules (`conductor_core::pending`).
 //!
-//! After a restart an approval is valid only with its seal, a MAC over the record: an AI client
-//! with file tools of its own could otherwise write one.
+//! After a restart, an approval is valid only with its seal, a MAC over the record. Otherwise an AI
+//! client with its own file tools could create an approval.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::convert::Infallible;
@@ -29,7 +29,7 @@ use conductor_hosts::system::Clock;
 pub enum Attachment {
     Before,
     After,
-    /// The full facts of a question, until it ends.
+    /// The full facts of a question; removed when the question ends.
     Full,
     /// The MAC over an allowed record.
     Seal,
@@ -46,7 +46,7 @@ impl Attachment {
     }
 }
 
-/// A file that was not loaded. It stays where it is.
+/// A file that was not loaded. The file is not removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     pub name: String,
@@ -57,7 +57,7 @@ pub struct Skipped {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waiting {
     pub count: usize,
-    /// The one that waits, when there is exactly one.
+    /// The waiting question, if there is exactly one.
     pub only: Option<Uuid>,
 }
 
@@ -85,7 +85,7 @@ impl std::fmt::Debug for PendingStore {
 }
 
 impl PendingStore {
-    /// `key` seals every approval.
+    /// `key` is the MAC key of the seals.
     pub fn open(home: &Path, files: Arc<dyn Files>, key: [u8; 32]) -> io::Result<(Self, Vec<Skipped>)> {
         let dir = home.join("state").join("plans");
         files.make_dir(&dir)?;
@@ -97,12 +97,13 @@ impl PendingStore {
             let bytes = files.read_at(&dir.join(&name), 0, WHOLE)?;
             match Record::from_json(&bytes) {
                 Ok(record) if record.state == State::Allowed && !is_sealed(&*files, &dir, &key, record.id, &bytes) => {
-                    let why = "holds a yes without its seal, which does not count".to_owned();
+                    let why = "contains an approval without a valid seal; the approval is ignored".to_owned();
                     skipped.push(Skipped { name, why });
                 }
-                // A record under another name would be written twice, and one copy would be stale.
+                // A record whose file name is not its id would get a second file, and one of the
+                // two would become stale.
                 Ok(record) if record.id.to_string() == stem => records.push(record),
-                Ok(record) => skipped.push(Skipped { name, why: format!("holds the record {}", record.id) }),
+                Ok(record) => skipped.push(Skipped { name, why: format!("contains the record {}", record.id) }),
                 Err(why) => skipped.push(Skipped { name, why: why.to_string() }),
             }
         }
@@ -112,7 +113,7 @@ impl PendingStore {
         Ok((store, skipped))
     }
 
-    /// Sets the clock whose monotonic time also expires questions and plans, in addition to wall
+    /// Sets the clock. Questions and plans then also expire by its monotonic time, not only by wall
     /// time.
     pub fn run_on(&self, clock: &Arc<dyn Clock>) {
         let _ = self.clock.set(Arc::clone(clock));
@@ -125,7 +126,7 @@ impl PendingStore {
         pending
     }
 
-    /// The waiting questions now, and every change of them.
+    /// Watches the waiting questions.
     pub fn watch(&self) -> watch::Receiver<Waiting> {
         self.waiting.subscribe()
     }
@@ -142,8 +143,9 @@ impl PendingStore {
         })
     }
 
-    /// Like [`PendingStore::change`], for a record with attachments. They are written before the
-    /// record, so that a plan that can be found can be applied; a refused change writes none.
+    /// Like [`PendingStore::change`], for a record with attachments. The attachments are written
+    /// before the record, so that every stored plan can be applied. A refused change writes no
+    /// attachments.
     pub fn change_with<T, E>(
         &self,
         bytes: &[(Attachment, &[u8])],
@@ -171,8 +173,9 @@ impl PendingStore {
             }
             Err(error) => {
                 pending.roll_back();
-                // Some files may have been replaced already. If restoring one fails too, the newer
-                // record stays, which allows fewer uses or less time than the one in memory.
+                // Some files may have been replaced already. If restoring a file fails too, the
+                // newer record stays. The newer record allows fewer uses or less time than the
+                // record in memory.
                 let ids = changes.written.iter().map(|record| record.id).chain(changes.removed.iter().copied());
                 for id in ids {
                     match pending.get(id) {
@@ -188,8 +191,8 @@ impl PendingStore {
         }
     }
 
-    /// Removes attachments that are no longer needed: open records can be applied or shown, and
-    /// applied ones undone. A flood of others must not fill the disk.
+    /// Removes attachments that are no longer needed, so that many ended records cannot fill the
+    /// disk. Open records (can be applied or shown) and applied plans (can be undone) keep theirs.
     fn drop_attachments(&self, changes: &Changes) {
         let useless = |it: &&Record| it.state.has_ended() && (it.kind == Kind::Call || it.state != State::Used);
         let ended = changes.written.iter().filter(useless).map(|it| it.id);
@@ -217,7 +220,7 @@ impl PendingStore {
     fn write_one(&self, record: &Record) -> io::Result<()> {
         let bytes = record.to_json();
         if record.state == State::Allowed {
-            // Before the record: a crash in between loses at most the approval.
+            // Write the seal before the record: a crash in between loses at most the approval.
             self.write_attachment(record.id, Attachment::Seal, seal(&self.key, &bytes).as_bytes())?;
         }
         replace(&*self.files, &self.dir, &format!("{}.json", record.id), &bytes)
@@ -323,12 +326,12 @@ mod tests {
         let reopened = |key| PendingStore::open(Path::new("home"), Arc::new(files.clone()), key).expect("opens");
         let (store, skipped) = reopened([7; 32]);
         assert_eq!((states(&store), skipped.len()), (vec![], 1));
-        // Neither with a guessed seal, nor with the seal of another record or another home.
+        // A guessed seal, or the seal of another record or another home, is not accepted.
         for guess in ["", "sha256:", &seal(&[8; 32], &forged.to_json()), &seal(&[7; 32], &waits)] {
             replace(&files, dir, &Attachment::Seal.name(forged.id), guess.as_bytes()).expect("written");
             assert_eq!(states(&reopened([7; 32]).0), [], "{guess}");
         }
-        // The control: the right one counts.
+        // Control: the right seal is accepted.
         let right = seal(&[7; 32], &forged.to_json());
         replace(&files, dir, &Attachment::Seal.name(forged.id), right.as_bytes()).expect("written");
         assert_eq!(states(&reopened([7; 32]).0), [State::Allowed]);

@@ -1,7 +1,7 @@
-//! The pipeline that every tool call takes, from every door.
+//! The pipeline that every tool call passes through, from every door.
 //!
 //! Types enforce two guarantees. A handler cannot run without a [`Clearance`](gate::Clearance),
-//! which only the gate makes, after every check and a durable intent. A [`Reply`] is built only
+//! which only the gate creates, after every check and a durable intent. A [`Reply`] is built only
 //! from a [`Recorded`], which exists only after the audit log has received the outcome.
 //!
 //! Not here: the work of a tool, how a call arrived, and the wire format of its reply.
@@ -29,7 +29,7 @@ pub use record::{CallRecord, Recorded};
 use crate::studio::Studio;
 use crate::tools::catalog::{Target, Tool};
 
-/// The steps of a call, in order. A door does the first two before it makes a [`Call`].
+/// The steps of a call, in order. A door does the first two before it creates a [`Call`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Receive,
@@ -129,11 +129,11 @@ async fn attempt(studio: &Arc<Studio>, call: &Call, record: &mut CallRecord) -> 
     handler::run(studio, call, gate, record).await
 }
 
-/// Step 3. The call keeps this definition even if its plugin is reloaded.
+/// Step 3: finds the tool. The call keeps this definition even if its plugin is reloaded.
 fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<Tool>, Stop> {
     let catalog = studio.catalog();
     let found = catalog.get(&call.tool).filter(|tool| {
-        // Hidden tools exist only for people and pads.
+        // Only people and pads can call hidden tools.
         let sees_hidden = matches!(call.principal, Principal::Person { .. } | Principal::Mapping { .. });
         (!tool.hidden || sees_hidden) && call.toolset.has(tool)
     });
@@ -142,7 +142,7 @@ fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<
         let near = catalog.nearest(&call.tool, &call.toolset);
         let hint = match near.as_slice() {
             [] => "Call tools/list and use a name from it.".to_owned(),
-            [first, ..] => format!("Did you mean {first}? tools/list has every name."),
+            [first, ..] => format!("Did you mean {first}? tools/list returns every name."),
         };
         let subject = if studio.scrubber.is_idle() { asked.clone() } else { String::new() };
         return Err(ToolError::new(Code::NotFound, studio.scrubber.unknown("Unknown tool", &asked))
@@ -158,7 +158,8 @@ fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<
     Ok(Arc::clone(tool))
 }
 
-/// Step 4, before any code of the tool runs, including its summary and state hash.
+/// Step 4: validates the arguments before any code of the tool runs, including its summary and
+/// state hash.
 fn validate(studio: &Studio, tool: &Tool, call: &Call, record: &mut CallRecord) -> Result<(), Stop> {
     let violations = match digest::canonical(&call.arguments) {
         Err(fault) => vec![Violation { path: String::new(), message: fault.to_string() }],
@@ -189,29 +190,29 @@ fn validate(studio: &Studio, tool: &Tool, call: &Call, record: &mut CallRecord) 
         .into())
 }
 
-/// The violations that the tool's own check finds, else those of the schema.
+/// The violations that the tool's own check finds. If there are none, those of the schema.
 fn violations(tool: &Tool, arguments: &serde_json::Value) -> Vec<Violation> {
     let by_schema = tool.validator.violations(arguments);
     let by_tool = tool.check.as_ref().map(|check| check(arguments)).unwrap_or_default();
     if by_tool.is_empty() { by_schema } else { by_tool }
 }
 
-/// Part of step 5: refuses arguments with a stored secret for tools with an effect, which could
-/// write it to a file, a device or another machine. The answers of tools that only read are
-/// scrubbed.
+/// Part of step 5: refuses arguments that contain a stored secret if the tool has an effect,
+/// because the tool could write the secret to a file, a device or another machine. Replies of
+/// read-only tools are scrubbed instead.
 fn refuse_secrets(studio: &Studio, tool: &Tool, record: &CallRecord) -> Result<(), Stop> {
     let has_secret = record.arguments.as_ref().is_some_and(|arguments| studio.scrubber.finds(arguments));
     if !has_secret || !is_effectful(tool) {
         return Ok(());
     }
-    Err(ToolError::new(Code::Denied, format!("{}: the arguments hold a stored secret", tool.name))
-        .hint("Leave the secret out. A configuration or a plugin names it as secret:NAME.")
+    Err(ToolError::new(Code::Denied, format!("{}: the arguments contain a stored secret", tool.name))
+        .hint("Leave the secret out. A configuration or a plugin refers to it as secret:NAME.")
         .subject(Subject::Tool(tool.name.to_string()))
         .by(RefusedBy::Policy)
         .into())
 }
 
-/// What the call acts on, for policy, the question and the circuit breaker.
+/// The target of the call, for policy, the question and the circuit breaker.
 async fn resolve_target(studio: &Arc<Studio>, tool: &Tool, call: &Call) -> Target {
     match &tool.target {
         Some(target) => target(studio, call).await,
@@ -219,7 +220,7 @@ async fn resolve_target(studio: &Arc<Studio>, tool: &Tool, call: &Call) -> Targe
     }
 }
 
-/// Step 5.
+/// Step 5: applies the policy.
 fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<Verdict, Stop> {
     let force = studio.policy();
     let verdict = force.policy.decide(&policy::Subject {
@@ -232,7 +233,7 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<
         by_args: target.by_args.or_else(|| tool.decide.as_ref().map(|decide| decide(studio, &call.arguments))),
         ask_floor: tool.ask_floor,
     });
-    // Panic is never refused and never needs approval.
+    // `conductor_panic` is never refused and never needs approval.
     if tool.always {
         return Ok(Verdict { decision: Decision::Allow, ..verdict });
     }
@@ -249,8 +250,8 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<
     }
 }
 
-/// Whether the tool may change something. Then an intent is written first, and its errors have an
-/// `effect`.
+/// Whether the tool may change something. If so, an intent is written before it runs, and its
+/// errors have an `effect`.
 pub fn is_effectful(tool: &Tool) -> bool {
     tool.tier != Tier::ReadOnly
 }

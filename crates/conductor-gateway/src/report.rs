@@ -1,4 +1,4 @@
-//! Reports of the owner, as they are serialised. Every door and the command line show these values.
+//! Serialised reports of the owner. All doors and the command line show these values.
 //!
 //! Not here: how the owner collects the values, and how a terminal shows them (`cli`).
 
@@ -15,7 +15,7 @@ pub enum Lifecycle {
     /// The configuration is read, ports are being opened.
     Starting,
     Running,
-    /// A changed file was seen and is not in force yet.
+    /// The file has changed, and the new version is not in force yet.
     Reloading,
     /// No configuration could be read since the start; the built-in empty mode is in force.
     Degraded,
@@ -30,10 +30,10 @@ pub enum Lifecycle {
 pub struct Status {
     pub daemon_running: bool,
     pub lifecycle_state: Lifecycle,
-    /// At least one input is open, muted or not. A disabled input is not opened.
+    /// At least one input is open. Muted inputs count; disabled inputs are never opened.
     pub connected: bool,
     pub device_connected: bool,
-    /// The first connected device in file order, else the first without an alias.
+    /// The first connected device in file order. If there is none, the first port without an alias.
     pub device: Option<DeviceNow>,
     pub uptime_secs: u64,
     pub input_mode: &'static str,
@@ -83,7 +83,7 @@ pub struct Statistics {
 pub struct BackendNow {
     pub name: String,
     pub state: BackendState,
-    /// Why it is not ready, and how to fix that.
+    /// Why the backend is not ready, and how to fix that.
     pub reason: Option<String>,
 }
 
@@ -96,7 +96,7 @@ pub enum BackendState {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConfigNow {
-    /// Hash of the file in force; absent without one.
+    /// Hash of the file in force; absent without a file.
     pub hash: Option<String>,
     pub loaded_at: Timestamp,
     /// Why the newest file is not in force.
@@ -110,9 +110,9 @@ pub struct ConfigNow {
     /// Parts of the file that are not in force until a person accepts them.
     pub held: Vec<String>,
     pub held_since: Option<Timestamp>,
-    /// Why closed defaults are in force instead of the accepted configuration.
+    /// Why the accepted configuration is not in force. Restrictive defaults replace it.
     pub closed: Option<String>,
-    /// Mappings that type keys or text and took effect without a person, as `mode/id`.
+    /// Mappings that type keys or text and took effect without a person's approval, as `mode/id`.
     pub unprotected: Vec<String>,
 }
 
@@ -179,7 +179,7 @@ pub struct ContinuousNow {
 }
 
 impl Mappings {
-    /// `*` names the global rows. `None` when there is no such mode.
+    /// The rows of `mode`, or the global rows for `*`. `None` if there is no such mode.
     pub fn of(config: &Config, mode: &str) -> Option<Self> {
         let rows = if mode == "*" { &config.global } else { &config.modes.iter().find(|it| it.name == mode)?.rows };
         let Rows { mappings, continuous } = rows;
@@ -208,7 +208,7 @@ impl ContinuousNow {
     fn of(index: usize, row: &ContinuousRow) -> Self {
         let mut written = row.written.clone();
         if let Value::Object(members) = &mut written {
-            // These are members of their own already.
+            // These keys have separate fields in the report.
             for key in ["id", "description", "enabled"] {
                 members.shift_remove(key);
             }
@@ -255,8 +255,8 @@ pub struct BindingNow {
     pub is_configured: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Any program can feed its input and the file does not say `trusted`, so its events do not
-    /// count as played by hand.
+    /// Any program can send to its input and the file does not mark it `trusted`, so its events do
+    /// not count as played by hand.
     pub tainted: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Secrets by name: sealed in `secrets/vault.json`, opened in memory, and given only to the hosts
-//! that need them.
+//! Stores secrets by name: sealed in `secrets/vault.json`, decrypted only in memory, and sent only
+//! to allowed hosts.
 //!
 //! Each value is sealed with AES-256-GCM under a random key. Name, version and allowed hosts are
 //! authenticated with it, so that nobody can swap two ciphertexts or add a host. `[secrets] key`
@@ -41,7 +41,7 @@ impl Secret {
         self.value.expose_secret()
     }
 
-    /// The hosts that it may be sent to; empty for none.
+    /// The hosts that may receive the secret. If empty, no host may.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
@@ -52,7 +52,7 @@ pub struct Listed {
     pub name: String,
     pub version: u64,
     pub hosts: Vec<String>,
-    /// Why its value cannot be opened.
+    /// Why the value cannot be opened.
     pub fault: Option<String>,
 }
 
@@ -74,12 +74,12 @@ pub enum SecretError {
     #[error("the secret \"{name}\" cannot be opened: {why}")]
     Damaged { name: String, why: String },
     #[error(
-        "\"{0}\" is not a name of a secret: it begins with a-z or 0-9 and holds a-z, 0-9, `.`, `_`, `-`, at most 64"
+        "\"{0}\" is not a valid secret name: use a-z, 0-9, `.`, `_` and `-`, at most 64 characters, and start with a-z or 0-9"
     )]
     BadName(String),
     #[error("a secret must not be empty, nor longer than 65536 bytes")]
     BadValue,
-    #[error("the key is supplied by the service manager: give it a new one there, then set the secrets again")]
+    #[error("the service manager supplies the key: replace the key there, then set the secrets again")]
     NoRotation,
     #[error("the secrets cannot be written: {0}")]
     Io(io::Error),
@@ -89,8 +89,9 @@ impl From<SecretError> for ToolError {
     fn from(fault: SecretError) -> Self {
         let text = fault.to_string();
         match fault {
-            SecretError::Locked(_) => ToolError::new(Code::HostOffline, text)
-                .hint("A person looks with `conductor secrets status`; once the key is there it works by itself."),
+            SecretError::Locked(_) => ToolError::new(Code::HostOffline, text).hint(
+                "A person can check with `conductor secrets status`. The call works when the key is available again.",
+            ),
             SecretError::Unknown(name) => ToolError::new(Code::NotFound, text)
                 .hint("A person stores it with `conductor secrets set NAME`.")
                 .subject(Subject::Other(name)),
@@ -104,7 +105,7 @@ impl From<SecretError> for ToolError {
     }
 }
 
-/// A key derived from the one that secrets are sealed with.
+/// A key derived from the key of the secrets.
 pub enum MacKey {
     /// The vault is empty, so there is no key to derive from.
     NoSecrets,
@@ -125,7 +126,7 @@ pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> 
     Ok(key)
 }
 
-/// Creates a folder that only its owner can read; an existing one stays as it is.
+/// Creates a folder that only its owner can read; an existing folder is not changed.
 fn make_private(folder: &Path) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => Err(fault),
@@ -185,7 +186,7 @@ impl Secrets {
         }
     }
 
-    /// Opens the vault; may block for seconds. From then on the scrubber knows all values.
+    /// Opens the vault and registers all values with the scrubber. May block for seconds.
     pub fn open_now(&self) -> Result<(), SecretError> {
         self.opened(&mut self.state(), MissingKey::Fail).map(|_| ())
     }
@@ -195,7 +196,7 @@ impl Secrets {
         if self.is_empty() { Ok(()) } else { self.open_now() }
     }
 
-    /// Whether the vault holds nothing; false when it cannot be read.
+    /// Whether the vault contains no secrets; false when it cannot be read.
     fn is_empty(&self) -> bool {
         Vault::read(&self.folder).is_ok_and(|vault| vault.is_none_or(|vault| vault.listed().next().is_none()))
     }
@@ -213,14 +214,16 @@ impl Secrets {
         }
     }
 
-    /// Notes in the keychain that this home is not new, if the keychain holds the key. May block.
+    /// Records in the keychain that this home is not new, if the keychain stores the key. May
+    /// block.
     pub fn remember_home(&self) {
         if self.state().rung == KeyRung::Keychain {
             self.holders.remember(&self.home_tag());
         }
     }
 
-    /// Whether the keychain knows this home, even if its files are gone. May block.
+    /// Whether the keychain has a record of this home, even if the home's files were deleted. May
+    /// block.
     pub fn knows_home(&self) -> bool {
         self.holders.remembers(&self.home_tag())
     }
@@ -262,12 +265,13 @@ impl Secrets {
         };
         let place = Place { folder: &self.folder, salt: vault.salt() };
         let keys = self.holders.load(rung, &place)?;
-        let found = match vault.key_id() {
-            Some(id) => keys.iter().position(|it| it.id() == id).map(Some).ok_or_else(|| {
-                format!("the key that {} is not the one these secrets were sealed with", keys::holder_phrase(rung))
-            })?,
-            None => None,
-        };
+        let found =
+            match vault.key_id() {
+                Some(id) => keys.iter().position(|it| it.id() == id).map(Some).ok_or_else(|| {
+                    format!("the key that {} is not the key of these secrets", keys::holder_phrase(rung))
+                })?,
+                None => None,
+            };
         let key = match found.and_then(|it| keys.get(it)) {
             Some(key) => key.clone(),
             // Nothing is sealed yet: use any existing key, else create one.
@@ -342,7 +346,7 @@ impl Secrets {
         }
         let mut state = self.state();
         let open = self.opened(&mut state, MissingKey::Create { allow_file })?;
-        // The scrubber must know the value before it is written.
+        // Register the value with the scrubber before writing it.
         self.scrubber.learn([(name, value)]);
         let mut vault = open.vault.clone();
         let version = vault.put(&open.key, name, value, hosts.clone(), &*self.ids).map_err(SecretError::from)?;
@@ -352,7 +356,7 @@ impl Secrets {
         Ok(version)
     }
 
-    /// The scrubber keeps the value: it may still be in a client's memory.
+    /// The scrubber keeps the value, because a client may still have it in memory.
     pub fn remove(&self, name: &str) -> Result<(), SecretError> {
         let mut state = self.state();
         let open = self.opened(&mut state, MissingKey::Fail)?;

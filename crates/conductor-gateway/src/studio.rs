@@ -33,7 +33,7 @@ use crate::tools::catalog::{Catalog, Tool};
 use conductor_hosts::system::{Clock, Ids};
 use events::{Change, Events};
 
-/// Sleeps on the same clock as [`Clock::now`]. A test advances both itself.
+/// Sleeps on the same clock as [`Clock::now`], so that a test can advance both.
 pub trait Sleeper: Send + Sync {
     fn until(&self, at: Micros) -> BoxFuture<'static, ()>;
 }
@@ -61,7 +61,7 @@ pub struct PolicyInForce {
     pub version: Digest,
 }
 
-/// `[mcp]`.
+/// Settings of `[mcp]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpSettings {
     pub tools: Vec<String>,
@@ -116,11 +116,11 @@ pub struct Studio {
     pub home: PathBuf,
     pub audit: Arc<dyn AuditSink>,
     pub approvals: ApprovalQueue,
-    /// Held while a plan is applied, so that a second one sees the result of the first.
+    /// Locked while a plan is applied, so that the next plan is applied to the result of this plan.
     pub applying: tokio::sync::Mutex<()>,
     pub traffic: Traffic,
     pub circuits: Circuits,
-    /// Knows every open secret; everything that leaves the studio passes it.
+    /// Replaces secrets in all data that leaves the studio.
     pub scrubber: Arc<Scrubber>,
     catalog: ArcSwap<Catalog>,
     catalog_editor: Mutex<()>,
@@ -129,7 +129,7 @@ pub struct Studio {
     /// Why a plugin's code is not the code that a person enabled, by plugin name.
     pin_faults: ArcSwap<BTreeMap<String, String>>,
     pub meters: meters::Meters,
-    /// Shared with the audit log, which sends checkpoints and holds no studio.
+    /// Shared with the audit log, which sends checkpoint events but has no reference to the studio.
     pub events: Arc<Events>,
     on_connection_end: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
 }
@@ -174,8 +174,8 @@ impl Studio {
         })
     }
 
-    /// Sets the callback for the end of a connection, which releases the notes that its calls left
-    /// on.
+    /// Sets the callback for the end of a connection. The callback releases the notes that calls of
+    /// the connection left on.
     pub fn on_connection_end(&self, callback: impl Fn(ConnId) + Send + Sync + 'static) {
         let _ = self.on_connection_end.set(Box::new(callback));
     }
@@ -190,7 +190,7 @@ impl Studio {
         self.clock.now().0 / 1000
     }
 
-    /// Wall time, for records a person reads.
+    /// Wall time, for records that people read.
     pub fn timestamp(&self) -> Timestamp {
         Timestamp::from_millis(self.clock.wall_ms())
     }
@@ -199,10 +199,10 @@ impl Studio {
         self.catalog.load_full()
     }
 
-    /// Edits a copy and swaps it in. Running calls keep the definitions they were resolved to.
-    /// Sends an event for each list that differs.
+    /// Edits a copy of the catalog and replaces the catalog with it. Running calls keep their tool
+    /// definitions. Sends an event for each list (tools, resources, prompts) that changed.
     pub fn edit_catalog<T>(&self, edit: impl FnOnce(&mut Catalog) -> T) -> T {
-        // Two editors of the same copy would lose one edit.
+        // Without this lock, two editors would copy the same catalog and one edit would be lost.
         let _one = self.catalog_editor.lock();
         let old = self.catalog();
         let mut new = old.copy();
@@ -252,7 +252,7 @@ impl Studio {
         NewIds { id: self.ids.v4(), short: u64::from_le_bytes(bits) }
     }
 
-    /// Uniform over all of `u32`, for retry delays.
+    /// A random number, uniform over all of `u32`, for retry delays.
     pub fn jitter(&self) -> u32 {
         let mut bytes = [0; 4];
         self.ids.fill(&mut bytes);

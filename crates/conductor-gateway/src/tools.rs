@@ -1,6 +1,6 @@
-//! The verbs: every tool a door can reach, one file per tool, and the catalog they are listed in.
+//! All tools, one file per tool, and the catalog that lists them.
 //!
-//! Not here: who may call them and when (`pipeline`), and how a call arrives (`doors`).
+//! Not here: permissions and limits (`pipeline`), and how a call arrives (`doors`).
 
 pub mod catalog;
 pub mod daemon;

@@ -1,4 +1,4 @@
-//! The names of running programs, for the condition `AppRunning`.
+//! Lists the names of the running programs, for the condition `AppRunning`.
 //!
 //! Not here: which window has the focus (`focus`), and how often the list is read
 //! (`owner::desktop`).
@@ -12,8 +12,8 @@ pub fn running() -> BTreeSet<String> {
     names(Path::new("/proc"))
 }
 
-/// The kernel truncates its name of a process to 15 characters, and names a script after its
-/// interpreter. Therefore both the kernel's name and the file name of the program are listed.
+/// Lists both the kernel's name of a process and the file name of its program. The kernel truncates
+/// names to 15 characters, and uses the interpreter's name for a script.
 fn names(proc: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(proc).into_iter().flatten().flatten() {

@@ -1,6 +1,6 @@
-//! Reads and atomically replaces a file of our own at any path, following links.
+//! Reads and atomically replaces one of Conductor's own files, at any path. Links are followed.
 //!
-//! Not here: files that a caller names (`rooted`).
+//! Not here: files whose path comes from a caller (`rooted`).
 
 use crate::rooted::{self, RootedError, RootedFile, Step};
 use rustix::fs::OFlags;
@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Reads a regular file. A pipe or a device is an error instead of a read that blocks.
+/// Reads a regular file. A pipe or a device is refused, because reading it could block.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
@@ -21,13 +21,13 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes `bytes` to `path`. An existing file keeps its mode; a new file gets `mode`. The target of
-/// a link is replaced, not the link.
+/// Writes `bytes` to `path`. An existing file keeps its mode; a new file gets `mode`. If `path` is
+/// a link, its target is replaced.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32, unique: &str) -> io::Result<()> {
     replace_if(path, bytes, mode, unique, || Ok(()))
 }
 
-/// Like [`replace`], unless `check` fails right before the rename.
+/// Like [`replace`], but calls `check` right before the rename and stops if it fails.
 pub fn replace_if(
     path: &Path,
     bytes: &[u8],
@@ -75,8 +75,8 @@ mod tests {
             assert_eq!(result.is_ok(), stop.is_none(), "{stop:?}");
             let renamed = matches!(stop, None | Some(Step::SyncFolder));
             let wanted: &[u8] = if renamed { b"new and longer bytes" } else { b"old bytes" };
-            assert_eq!(now, wanted, "{stop:?}: only the sync of the folder comes after the rename");
-            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{stop:?}: no leftovers");
+            assert_eq!(now, wanted, "{stop:?}: only the folder sync runs after the rename");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{stop:?}: no temporary file is left");
         }
     }
 

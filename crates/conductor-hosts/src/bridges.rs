@@ -1,10 +1,10 @@
-//! Authenticates the daemon and our bridge inside another program, with a private file that has a
-//! port, a token and a secret.
+//! Authenticates the daemon and its bridge (our script inside Max, Pd or Live) to each other. A
+//! private file contains the port, a token and a secret.
 //!
 //! The listener writes the file at every start and removes it when it stops. The listener sends the
-//! token first; the dialling side sends nothing before that. Then both prove that they know the
-//! secret. So a program that took over an abandoned port learns nothing. Not here: the protocol
-//! after that.
+//! token first; the connecting side sends nothing before it received the token. Then each side
+//! proves to the other that it has the secret. A program that listens on a port that we no longer
+//! use therefore receives no secret data. Not here: the protocol after the authentication.
 
 use crate::atomic_file;
 use crate::patch::console::{Level, Source, Voice};
@@ -24,21 +24,22 @@ use std::thread::Builder;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
 
-/// How long a program that connects may take to prove that it is our bridge.
+/// Time limit for a connecting program to prove that it is our bridge.
 const HELLO: Duration = Duration::from_secs(2);
 
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// 256 random bits. Starts with a letter, because Pd takes some hexadecimal numbers for floats.
+/// 256 random bits. Starts with a letter, because Pd parses some hexadecimal strings as floats.
 pub fn secret() -> String {
     let mut bytes = [0; 32];
     RandomIds.fill(&mut bytes);
     format!("t{}", hex(&bytes))
 }
 
-/// Proves to the peer that we know the secret, for two numbers drawn for one connection.
+/// A proof that we have the secret. `first` and `second` are random numbers of this connection, so
+/// that the proof cannot be used again.
 pub fn proof(secret: &str, role: &str, first: &str, second: &str) -> String {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
     let mut keyed = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key");
@@ -51,7 +52,7 @@ pub fn same(a: &str, b: &str) -> bool {
     a.as_bytes().ct_eq(b.as_bytes()).into()
 }
 
-/// Writes a file of the state folder that only its owner can read.
+/// Writes a file to the state folder with permissions for the owner only.
 pub fn write_private(file: &Path, bytes: &[u8], ids: &dyn Ids) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -94,13 +95,14 @@ pub struct Bridge<L, R> {
 pub struct BridgeState<L, R> {
     pub line: Option<L>,
     pub roots: BTreeMap<String, R>,
-    /// Counts the names that we give to new things.
+    /// Counter for generated names, so that they are unique.
     pub count: u64,
 }
 
 impl<L: Send + 'static, R: Send + 'static> Bridge<L, R> {
-    /// Accepts connections on a thread of its own. `greet` checks one and returns it with a line
-    /// for the console; with `fresh`, a new connection drops the patches of an older one.
+    /// Accepts connections on a new thread. `greet` authenticates a connection, and returns it with
+    /// a message for the console. With `fresh`, a new connection removes the patches of the
+    /// previous connection.
     pub fn listen(
         listener: TcpListener,
         address: AddressFile,
@@ -115,7 +117,8 @@ impl<L: Send + 'static, R: Send + 'static> Bridge<L, R> {
                 let Some(state) = shared.upgrade() else { return };
                 let greeted = check_peer(&socket, ours).and_then(|()| greet(socket));
                 let (level, text) = match greeted {
-                    // The newest connection counts: the person may have restarted the program.
+                    // The newest connection replaces the old one: the person may have restarted the
+                    // program.
                     Ok((line, text)) => {
                         let mut state = state.lock();
                         if fresh {
@@ -139,14 +142,15 @@ impl<L: Send + 'static, R: Send + 'static> Bridge<L, R> {
         self.state.lock()
     }
 
-    /// Stops accepting our bridge and drops its connection.
+    /// Removes the address file and closes the connection to the bridge.
     pub fn stop(&self) {
         self.address.remove();
         self.state().line = None;
     }
 }
 
-/// Another user who dialled could show the token to the bridge later, on a port that we left.
+/// Refuses connections of other users. Such a user would receive the token, and could present it to
+/// the bridge on this port after we have closed it.
 fn check_peer(socket: &TcpStream, ours: SocketAddr) -> Result<(), String> {
     let fail = |fault: io::Error| fault.to_string();
     if !is_mine(socket.peer_addr().map_err(fail)?, ours) {
@@ -156,7 +160,7 @@ fn check_peer(socket: &TcpStream, ours: SocketAddr) -> Result<(), String> {
     socket.set_nodelay(true).map_err(fail)
 }
 
-/// Waits for the first message that `pick` takes; other messages are dropped.
+/// Waits for the first message for which `pick` returns a value. Other messages are dropped.
 pub fn receive<T, U>(
     heard: &Receiver<T>,
     clock: &dyn Clock,
@@ -172,8 +176,8 @@ pub fn receive<T, U>(
     }
 }
 
-/// Whether the peer of a loopback connection belongs to our user, by the kernel's connection table.
-/// Always true where there is no such table.
+/// Whether the peer of a loopback connection belongs to our user, according to `/proc/net/tcp`.
+/// Always true on systems without that table.
 pub fn is_mine(peer: SocketAddr, ours: SocketAddr) -> bool {
     if !cfg!(target_os = "linux") {
         return true;
@@ -207,7 +211,7 @@ mod tests {
         for other in [proof(&b, "daemon", "1", "2"), proof(&a, "bridge", "1", "2"), proof(&a, "daemon", "2", "1")] {
             assert!(!same(&right, &other));
         }
-        // As Node and Python compute it.
+        // The value that Node and Python compute.
         assert_eq!(
             proof("t00", "daemon", "a", "b"),
             "e1e0ae8603fc74239b874a093c7762473474f9e40c200ed5b45a4f84994f7129"

@@ -1,7 +1,7 @@
-//! How many connections each door may hold, so that clients never use up the open files that the
-//! human door and the daemon need.
+//! Limits the connections of each door (MCP, HTTP, and the human door `control.sock`). Clients can
+//! therefore never use up the file descriptors that the human door and the daemon need.
 //!
-//! Not here: the limit itself (`system::open_files`), and connections that the daemon opens.
+//! Not here: the limit of open files (`system::open_files`), and connections that the daemon opens.
 
 use crate::system::open_files::limit;
 use parking_lot::Mutex;
@@ -11,17 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::CancellationToken;
 
-/// The daemon's own files, and those that calls open: files, databases, plugins and programs.
+/// Descriptors for the daemon itself and for the files, databases, plugins and programs that calls
+/// open.
 const FOR_THE_DAEMON: u64 = 48;
 const HTTP_CONNECTIONS: usize = 128;
-/// Connections of one peer address without a valid token.
+/// Maximum number of connections from one peer address that have not sent a valid token.
 const HTTP_STRANGERS: usize = 16;
 /// Descriptors that only the human door may use.
 const SPARE: usize = 8;
-/// Connections of the human door.
+/// Maximum number of connections of the human door.
 const HUMAN: u64 = 64;
 
-/// Descriptors that clients may hold at once, over all doors of AI clients.
+/// Descriptors that AI clients may use at once, all their doors together.
 #[derive(Debug)]
 pub struct Budget {
     left: AtomicUsize,
@@ -35,7 +36,7 @@ pub struct Share {
 }
 
 impl Budget {
-    /// A quarter of the limit is kept for the daemon, and at least what it needs.
+    /// A quarter of the limit is reserved for the daemon, but at least `FOR_THE_DAEMON`.
     pub fn of_process() -> Arc<Self> {
         let limit = limit();
         let left = limit.saturating_sub(FOR_THE_DAEMON.max(limit / 4));
@@ -58,7 +59,8 @@ impl Drop for Share {
     }
 }
 
-/// Open files that are closed when the human door cannot accept for lack of descriptors.
+/// Open files in reserve. The human door closes one when it cannot accept a connection for lack of
+/// descriptors.
 #[derive(Debug)]
 pub struct Spare {
     files: Vec<File>,
@@ -79,7 +81,7 @@ impl Spare {
         }
     }
 
-    /// Frees a descriptor for the next accept; false when none is left.
+    /// Frees a descriptor for the next accept; returns false when the reserve is empty.
     pub fn free_one(&mut self) -> bool {
         self.files.pop().is_some()
     }
@@ -91,7 +93,8 @@ impl Default for Spare {
     }
 }
 
-/// Connections of the human door. At the limit, a new one closes the longest idle one.
+/// Connections of the human door. At the limit, a new connection closes the one that has been idle
+/// longest.
 #[derive(Debug)]
 pub struct HumanConnections {
     most: usize,
@@ -101,7 +104,8 @@ pub struct HumanConnections {
 #[derive(Debug, Default)]
 struct HumanState {
     connected: usize,
-    /// Connections that wait for the next line, the longest idle first.
+    /// Idle connections, which wait for the next request. The one that has been idle longest is
+    /// first.
     idle: Vec<(u64, CancellationToken)>,
 }
 
@@ -126,7 +130,7 @@ impl HumanConnections {
 pub struct HumanConnection {
     all: Arc<HumanConnections>,
     id: u64,
-    /// Cancelled when this connection must make room.
+    /// Cancelled when this connection must close in favour of a new one.
     pub end: CancellationToken,
 }
 
@@ -168,8 +172,8 @@ impl HttpConnections {
         Arc::new(HttpConnections { budget: Arc::clone(budget), open: Mutex::default(), next: AtomicUsize::new(0) })
     }
 
-    /// Adds a connection. Connections without a token make room, the oldest first; `None` when all
-    /// have sent a valid token.
+    /// Adds a connection. At a limit, the oldest connection without a valid token is closed.
+    /// Returns `None` when no connection can be closed, or when no descriptor is free yet.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<HttpConnection> {
         let peer = same_peer(peer);
         let mut open = self.open.lock();
@@ -180,7 +184,7 @@ impl HttpConnections {
         if open.len() >= HTTP_CONNECTIONS && !end_oldest(&mut open, |_| true) {
             return None;
         }
-        // A connection that was just ended returns its descriptor a little later.
+        // A connection that was just cancelled returns its descriptor a little later.
         let share = self.budget.take(1).or_else(|| {
             end_oldest(&mut open, |_| true);
             None
@@ -198,7 +202,7 @@ fn end_oldest(open: &mut Vec<HttpEntry>, of: impl Fn(&HttpEntry) -> bool) -> boo
     ended.is_some()
 }
 
-/// One connection. Each of its requests carries a clone.
+/// One connection. Each of its requests has a clone of this handle.
 #[derive(Clone, Debug)]
 pub struct HttpConnection(Arc<HttpSlot>);
 
@@ -211,7 +215,7 @@ struct HttpSlot {
 }
 
 impl HttpConnection {
-    /// A request on this connection carried a valid token.
+    /// Call when a request on this connection contained a valid token.
     pub fn mark_known(&self) {
         let mut open = self.0.connections.open.lock();
         if let Some(it) = open.iter_mut().find(|it| it.id == self.0.id) {
@@ -219,7 +223,7 @@ impl HttpConnection {
         }
     }
 
-    /// Resolves when this connection must make room.
+    /// Resolves when this connection must close in favour of a new one.
     pub async fn ended(&self) {
         self.0.end.cancelled().await;
     }
@@ -231,7 +235,7 @@ impl Drop for HttpSlot {
     }
 }
 
-/// Addresses that one machine can choose freely count as one peer.
+/// Maps all addresses that one machine can choose freely to one peer.
 fn same_peer(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V4(it) if it.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -270,7 +274,7 @@ mod tests {
         let mut strangers: Vec<_> =
             (0..40).map(|n| connections.admit(at(&format!("127.0.0.{}", n + 1))).unwrap()).collect();
         let ended = strangers.iter().filter(|it| it.0.end.is_cancelled()).count();
-        assert_eq!(ended, 40 - HTTP_STRANGERS, "all of 127/8 is one peer");
+        assert_eq!(ended, 40 - HTTP_STRANGERS, "all addresses of 127/8 are one peer");
         assert!(known.iter().all(|it| !it.0.end.is_cancelled()));
         strangers.retain(|it| !it.0.end.is_cancelled());
         for n in 0..100 {
@@ -280,7 +284,7 @@ mod tests {
         let all: Vec<_> = std::iter::from_fn(|| connections.admit(at("10.1.0.1")).inspect(HttpConnection::mark_known))
             .take(200)
             .collect();
-        assert_eq!(all.len(), HTTP_CONNECTIONS - known.len(), "known clients are never ended for others");
+        assert_eq!(all.len(), HTTP_CONNECTIONS - known.len(), "connections with a token are never closed for others");
         drop((known, strangers, all));
         assert!(connections.open.lock().is_empty());
     }
@@ -306,7 +310,7 @@ mod tests {
         drop(second);
         first.set_idle(false);
         let fourth = open.add(4);
-        assert!(!first.end.is_cancelled() && !third.end.is_cancelled(), "those that work stay");
+        assert!(!first.end.is_cancelled() && !third.end.is_cancelled(), "busy connections stay open");
         drop((first, third, fourth));
         assert_eq!(open.state.lock().connected, 0);
     }

@@ -1,8 +1,8 @@
-//! Databases: the studio's own embedded one, and those that a person configured. One statement per
-//! call, with bound parameters.
+//! Databases: the studio's own embedded database, and the configured ones. A call runs one
+//! statement with bound parameters.
 //!
-//! The database enforces that a query only reads; the text of a statement is never inspected for
-//! that. Not here: whether a person must be asked.
+//! The database itself enforces that a query only reads; Conductor does not inspect the statement's
+//! text. Not here: approval by a person.
 
 mod functions;
 mod postgres;
@@ -20,18 +20,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// The database every home has.
+/// Name of the database that every home has.
 pub const OWN: &str = "studio";
-/// Longest cell, in bytes.
+/// Longest value of a cell, in bytes.
 const CELL: usize = 64 * 1024;
-/// Longest answer, below the limit of the pipeline.
+/// Longest result in bytes; below the pipeline's limit.
 const ANSWER: usize = 900_000;
-/// Larger numbers are not exact in JSON.
+/// Larger integers are not exact in JSON, so they are returned as text.
 const EXACT: i64 = 1 << 53;
 
 pub struct Databases {
     own: Arc<Database>,
-    /// Without the own database if a person gave its name to another one.
+    /// Does not contain the studio's own database if a configured database has its name.
     all: ArcSwap<Vec<Arc<Database>>>,
     user_home: Option<PathBuf>,
     tls: rustls::ClientConfig,
@@ -40,9 +40,9 @@ pub struct Databases {
 struct Database {
     name: String,
     engine: Engine,
-    /// Its file, or its address without the password.
+    /// The database's file, or its address without the password.
     place: String,
-    /// The name of the secret that holds the password.
+    /// The name of the secret that contains the password.
     password: Option<String>,
     max_rows_affected: u64,
 }
@@ -53,7 +53,7 @@ enum Engine {
     Postgres(Arc<postgres::Postgres>),
 }
 
-/// The time limit of one statement.
+/// The time limit and the cancellation of one statement.
 pub struct Bounds {
     pub clock: Arc<dyn Clock>,
     pub deadline: Micros,
@@ -68,7 +68,7 @@ impl Bounds {
 
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// Name and, if the database knows it, type.
+    /// The name of each column, and its type if the database reports one.
     pub columns: Vec<(String, Option<String>)>,
     pub rows: Vec<Vec<Value>>,
     pub truncated: bool,
@@ -76,7 +76,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// False when the answer is full.
+    /// Returns false when the result is full.
     fn push(&mut self, row: Vec<Value>, limit: usize) -> bool {
         self.bytes += row.iter().map(|it| it.to_string().len() + 1).sum::<usize>() + 2;
         if self.rows.len() >= limit || self.bytes > ANSWER {
@@ -125,7 +125,7 @@ impl From<DatabaseError> for ToolError {
         let text = error.to_string();
         match error {
             DatabaseError::Unknown { asked, .. } => ToolError::new(Code::NotFound, text)
-                .hint("Name one of these, or leave database out for the studio's own.")
+                .hint("Use one of these names, or omit `database` to use the studio's own database.")
                 .subject(Subject::Other(asked)),
             DatabaseError::Offline { database, .. } => {
                 ToolError::new(Code::HostOffline, text).subject(Subject::Host(database))
@@ -135,14 +135,14 @@ impl From<DatabaseError> for ToolError {
             }
             DatabaseError::Refused(_) => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Policy)
-                .hint("database.query reads, one statement per call; database.execute changes, after a person agreed."),
+                .hint("database.query only reads; database.execute changes data after a person has approved it. A call runs one statement."),
             DatabaseError::TooMany { .. } => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Limit)
                 .hint("Narrow the statement, or ask the person to raise max_rows_affected."),
             DatabaseError::TooLarge(_) => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Limit)
-                .hint("Ask for less: a condition, fewer columns, or parts of long values."),
-            DatabaseError::Late => ToolError::new(Code::Timeout, text).hint("Ask for less: a condition or a limit."),
+                .hint("Request less data: add a condition, select fewer columns, or select parts of long values."),
+            DatabaseError::Late => ToolError::new(Code::Timeout, text).hint("Request less data: add a condition or a limit."),
         }
     }
 }
@@ -186,12 +186,12 @@ impl Databases {
         self.all.store(Arc::new(own.into_iter().chain(named).collect()));
     }
 
-    /// The name of the secret that holds a database's password, if it has one.
+    /// The name of the secret that contains a database's password, if it has one.
     pub fn password_of(&self, name: Option<&str>) -> Option<String> {
         self.find(name).ok()?.password.clone()
     }
 
-    /// The studio's own database without a name.
+    /// Finds a database by name. Without a name: the studio's own database.
     fn find(&self, name: Option<&str>) -> Result<Arc<Database>, DatabaseError> {
         let name = name.unwrap_or(OWN);
         let all = self.all.load();
@@ -201,12 +201,13 @@ impl Databases {
         })
     }
 
-    /// Where a database is, for a person: its file, or its address without the password.
+    /// The location of a database, to show to a person: its file, or its address without the
+    /// password.
     pub fn place(&self, name: &str) -> Result<String, DatabaseError> {
         Ok(self.find(Some(name))?.place.clone())
     }
 
-    /// All names of the database at this place.
+    /// All names that are configured for the database at this location.
     pub fn names_at(&self, place: &str) -> Vec<String> {
         self.all.load().iter().filter(|it| it.place == place).map(|it| it.name.clone()).collect()
     }
@@ -260,8 +261,8 @@ impl Databases {
     }
 }
 
-/// Runs on a blocking thread, after the statements before it. The turn is held to the end of the
-/// work, even if the caller has given up.
+/// Runs `work` on a blocking thread when earlier statements have ended. The next statement starts
+/// when `work` has ended, even if the caller has cancelled.
 async fn in_turn<T: Send + 'static>(
     database: Arc<sqlite::Sqlite>,
     bounds: Bounds,
@@ -272,13 +273,13 @@ async fn in_turn<T: Send + 'static>(
         () = bounds.cancel.cancelled() => return Err(DatabaseError::Late),
     };
     let work = move || {
-        // The semaphore is never closed.
+        // The semaphore is never closed, so `turn` is always a permit.
         let _turn = turn;
         work(&database, &bounds)
     };
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|_| Err(DatabaseError::Statement("the work was ended".into())))
+        .unwrap_or_else(|_| Err(DatabaseError::Statement("the database task was aborted".into())))
 }
 
 fn integer(number: i64) -> Value {

@@ -1,6 +1,6 @@
-//! Keys, text, mouse and system volume of the desktop.
+//! Presses keys, types text, moves the mouse and sets the system volume.
 //!
-//! Not here: when a key is pressed (`conductor_core::engine`), and the queue of jobs
+//! Not here: the decision when a key is pressed (`conductor_core::engine`), and the queue of jobs
 //! (`owner::worker`).
 
 #[cfg(feature = "desktop")]
@@ -11,7 +11,7 @@ use conductor_core::action::{Keystroke, MouseButton, Volume};
 use conductor_core::engine::Stroke;
 use std::sync::Arc;
 
-/// One job of the desktop; jobs are done in order.
+/// One job for the desktop. Jobs run in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Job {
     Key { keys: Arc<Keystroke>, stroke: Stroke },
@@ -28,7 +28,7 @@ pub trait Mixer: Send {
     fn carry_out(&mut self, volume: Volume) -> Result<(), Unavailable>;
 }
 
-/// Why a job could not be done, for `status`.
+/// Why a job failed. `status` shows the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);

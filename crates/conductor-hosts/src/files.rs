@@ -1,8 +1,8 @@
-//! Files under the folders that `[tools.filesystem] roots` grants, and under no others.
+//! Reads and changes files, only in the folders that `[tools.filesystem] roots` grants.
 //!
 //! A root is an open handle of its folder, and every path is resolved from that handle
-//! ([`crate::rooted`]). Links that stay inside the root are followed. Not here: who may ask,
-//! whether a person agreed, and what is kept for an undo.
+//! ([`crate::rooted`]). Links to targets inside the root are followed. Not here: permissions,
+//! approvals, and the old contents that are stored for an undo.
 
 mod find;
 
@@ -21,12 +21,12 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The largest file whose old content is kept, hashed or compared.
+/// The largest file, in bytes, whose old content is stored, hashed or compared.
 pub const MOST_KEPT: u64 = 64 << 20;
-/// Bytes of old contents that may be in memory at once; a caller that needs more waits.
+/// Limit for the bytes of old contents in memory; a call that needs more waits.
 const MOST_HELD: u64 = 4 * MOST_KEPT;
 
-/// One granted folder, held open.
+/// One granted folder, with its open handle.
 #[derive(Debug)]
 pub struct Root {
     pub name: String,
@@ -42,11 +42,11 @@ pub struct Files {
     roots: ArcSwap<Vec<Arc<Root>>>,
 }
 
-/// A path under a root; nothing need exist there.
+/// A path in a root. The file or folder may be missing.
 #[derive(Clone, Debug)]
 pub struct Place {
     root: Arc<Root>,
-    /// Plain names only; empty is the root itself.
+    /// Contains plain names only. Empty for the root itself.
     inside: PathBuf,
 }
 
@@ -62,11 +62,11 @@ pub enum FileError {
     BadPath { path: String, why: &'static str },
     #[error("the root \"{root}\" is granted for reading only")]
     ReadOnly { root: String },
-    #[error("{path}: nothing is there")]
+    #[error("{path} does not exist")]
     Missing { path: String },
     #[error("{path} is {what}, not {wanted}")]
     WrongKind { path: String, what: &'static str, wanted: &'static str },
-    #[error("{path} is not what was expected: its hash is {found}")]
+    #[error("{path} does not have the expected content: its hash is {found}")]
     Changed { path: String, found: String },
     #[error("{path} is a folder that is not empty")]
     NotEmpty { path: String },
@@ -95,30 +95,30 @@ impl From<FileError> for ToolError {
                 .by(RefusedBy::Policy)
                 .hint("A person grants folders in config.toml: [tools.filesystem] roots = [{ name, path, write }]."),
             FileError::NoSuchRoot { .. } => {
-                ToolError::new(Code::NotFound, text).hint("Name one of the roots, or leave root out for the first.")
+                ToolError::new(Code::NotFound, text).hint("Use one of these roots, or omit `root` to use the first one.")
             }
             FileError::Outside { .. } => ToolError::new(Code::Denied, text).by(RefusedBy::Policy).hint(
                 "Give a path relative to a root, without `..`. Links that lead out of a root are not followed. \
                  filesystem.list without a path shows the first root.",
             ),
-            FileError::BadPath { .. } => ToolError::new(Code::BadInput, text).hint("Give a plain path."),
+            FileError::BadPath { .. } => ToolError::new(Code::BadInput, text).hint("Use a path without control characters."),
             FileError::ReadOnly { .. } => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Policy)
-                .hint("A person may set write = true for it under [tools.filesystem] roots."),
+                .hint("A person can set write = true for this root in [tools.filesystem] roots."),
             FileError::Missing { .. } => {
-                ToolError::new(Code::NotFound, text).hint("Look with filesystem.list which names there are.")
+                ToolError::new(Code::NotFound, text).hint("List the existing names with filesystem.list.")
             }
             FileError::WrongKind { .. } => {
-                ToolError::new(Code::WrongType, text).hint("Only regular files and folders are touched.")
+                ToolError::new(Code::WrongType, text).hint("Only regular files and folders can be used.")
             }
             FileError::Changed { .. } => ToolError::new(Code::StaleReference, text)
-                .hint("Nothing was changed. Read the file again, and use the hash it has now."),
-            FileError::NotEmpty { .. } => ToolError::new(Code::BadInput, text).hint("Delete what is in it first."),
+                .hint("Nothing was changed. Read the file again and use its new hash."),
+            FileError::NotEmpty { .. } => ToolError::new(Code::BadInput, text).hint("Delete the content of the folder first."),
             FileError::TooLarge { .. } => {
-                ToolError::new(Code::Unsupported, text).hint("Ask the person to do it by hand.")
+                ToolError::new(Code::Unsupported, text).hint("Ask the person to make this change by hand.")
             }
             FileError::Io { .. } => ToolError::new(Code::SdkRejected, text)
-                .hint("What was there is whole. The person should look at the folder: its rights and its free space."),
+                .hint("The existing files are unchanged. Ask the person to check the permissions and the free space of the folder."),
         };
         match path {
             Some(path) => error.subject(Subject::Other(path)),
@@ -127,17 +127,17 @@ impl From<FileError> for ToolError {
     }
 }
 
-/// A part of a file, with facts about the whole file.
+/// A part of a file, with size and hash of the whole file.
 #[derive(Debug)]
 pub struct Slice {
     pub bytes: Vec<u8>,
     pub size: u64,
     pub modified_ms: i64,
-    /// Of the whole file; absent above [`MOST_KEPT`].
+    /// Hash of the whole file; absent if it is larger than [`MOST_KEPT`].
     pub hash: Option<Digest>,
 }
 
-/// A file as it was found, for an undo and to detect later changes.
+/// A file as it was read, for an undo and to detect later changes.
 #[derive(Debug)]
 pub struct Present {
     pub bytes: Vec<u8>,
@@ -146,7 +146,8 @@ pub struct Present {
     _held: Held,
 }
 
-/// A share of [`MOST_HELD`]. Each call holds at most one, so waiting cannot deadlock.
+/// A share of [`MOST_HELD`]. Each call has at most one share, so that waiting calls cannot
+/// deadlock.
 #[derive(Debug)]
 struct Held(u64);
 
@@ -191,7 +192,7 @@ impl Files {
     }
 
     fn open_root(&self, row: &FileRoot) -> Result<Root, String> {
-        let path = expand_home(&row.path, self.user_home.as_deref()).ok_or("the folder of the person is not known")?;
+        let path = expand_home(&row.path, self.user_home.as_deref()).ok_or("the user's home folder is unknown")?;
         if !path.is_absolute() {
             return Err(format!("{} is not an absolute path", path.display()));
         }
@@ -207,8 +208,8 @@ impl Files {
         self.roots.load_full()
     }
 
-    /// Resolves a path in the named root, or in the first one; an absolute path in the root that
-    /// contains it.
+    /// Resolves a relative path in the named root, or in the first root. An absolute path is
+    /// resolved in the root that contains it.
     pub fn place(&self, root: Option<&str>, path: &str) -> Result<Place, FileError> {
         let roots = self.roots();
         let first = roots.first().ok_or(FileError::NoRoots)?;
@@ -239,7 +240,7 @@ impl Files {
 }
 
 impl Place {
-    /// The path as the person would write it.
+    /// The absolute path, with the root's path as configured.
     pub fn path(&self) -> PathBuf {
         if self.inside.as_os_str().is_empty() { self.root.path.clone() } else { self.root.path.join(&self.inside) }
     }
@@ -253,8 +254,8 @@ impl Place {
         &self.root
     }
 
-    /// The path with links resolved. Where nothing exists yet, the resolved folder and the last
-    /// name.
+    /// The path with links resolved. If the file does not exist yet, the resolved folder and the
+    /// file's name.
     pub fn real(&self) -> PathBuf {
         let look = |inside: &Path| rooted::real_path(&self.root.folder, inside).ok();
         look(&self.inside)
@@ -270,7 +271,7 @@ impl Place {
         let path = self.shown();
         let wrong = |what| FileError::WrongKind { path: self.shown(), what, wanted: "a file" };
         match error {
-            // The answer does not reveal whether something outside exists.
+            // The error does not reveal whether the path outside exists.
             RootedError::Outside => FileError::Outside { path },
             RootedError::Missing | RootedError::NotAFolder => FileError::Missing { path },
             RootedError::NotEmpty | RootedError::Exists => FileError::NotEmpty { path },
@@ -294,12 +295,12 @@ impl Place {
         rooted::open_folder(&self.root.folder, inside).map_err(|it| self.io(it))
     }
 
-    /// This place as a name in its open folder.
+    /// The open parent folder and the name in it.
     fn file(&self, create_folders: bool) -> Result<RootedFile, FileError> {
         let name = self.inside.file_name().ok_or_else(|| FileError::WrongKind {
             path: self.shown(),
             what: "the root itself",
-            wanted: "something in it",
+            wanted: "a file or folder in it",
         })?;
         let folders = self.inside.parent().unwrap_or(Path::new(""));
         if create_folders {
@@ -308,7 +309,7 @@ impl Place {
         Ok(RootedFile::new(self.open_folder(folders)?, name))
     }
 
-    /// Opens [`Place::file`]. None when nothing exists.
+    /// Opens the file. Returns `None` if it does not exist.
     fn open_last(&self) -> Result<Option<(File, Metadata)>, FileError> {
         match self.file(false).and_then(|file| file.open().map_err(|it| self.error(it))) {
             Ok(opened) => Ok(Some(opened)),
@@ -331,8 +332,8 @@ impl Place {
         if self.root.write { Ok(()) } else { Err(FileError::ReadOnly { root: self.root.name.clone() }) }
     }
 
-    /// Reads a part of the file. The hash is computed in small pieces, so a read of one byte holds
-    /// one byte.
+    /// Reads a part of the file. The hash is computed in small pieces, so that a small read needs
+    /// little memory.
     pub fn read(&self, offset: u64, limit: u64) -> Result<Slice, FileError> {
         let (mut file, metadata) = self.open_file()?;
         let size = metadata.len();
@@ -348,7 +349,7 @@ impl Place {
         Ok(Slice { bytes, size, modified_ms: rooted::modified_ms(&metadata), hash })
     }
 
-    /// Hash of the whole file; none above [`MOST_KEPT`].
+    /// Hash of the whole file; `None` if it is larger than [`MOST_KEPT`].
     fn hash(&self, mut file: File) -> Result<Option<Digest>, FileError> {
         if file.metadata().map_err(|it| self.io(it))?.len() > MOST_KEPT {
             return Ok(None);
@@ -367,7 +368,7 @@ impl Place {
         }
     }
 
-    /// The file as it is now; none when nothing exists.
+    /// The current content of the file; `None` if it does not exist.
     pub fn present(&self) -> Result<Option<Present>, FileError> {
         let Some((file, metadata)) = self.open_last()? else { return Ok(None) };
         if metadata.len() > MOST_KEPT {
@@ -378,7 +379,8 @@ impl Place {
         Ok(Some(Present { bytes, mode: metadata.mode() & 0o7777, stamp: Stamp::of(&metadata), _held: held }))
     }
 
-    /// Hash of the content, or of the word `absent`; an approval is for this state.
+    /// Hash of the content, or of the word `absent` if there is no file. An approval is valid only
+    /// for this state.
     pub fn state(&self) -> Option<Digest> {
         match self.open_last() {
             Ok(Some((file, _))) => self.hash(file).ok().flatten(),
@@ -387,7 +389,7 @@ impl Place {
         }
     }
 
-    /// Replaces the file atomically, unless it is no longer `before`. Keeps its mode.
+    /// Replaces the file atomically and keeps its mode. Fails if the file differs from `before`.
     pub fn replace(
         &self,
         bytes: &[u8],
@@ -397,19 +399,20 @@ impl Place {
     ) -> Result<(), FileError> {
         self.writable()?;
         let file = self.file(create_dirs)?;
-        // Another program may have written in the meantime; this is the last moment to notice.
+        // Another program may have written the file since it was read, so it is compared right
+        // before the rename.
         let mut check = |step| if step == Step::LastLook { unchanged(&file, before) } else { Ok(()) };
         file.replace(bytes, 0o644, unique, &mut check).map(drop).map_err(|it| self.error(it))
     }
 
-    /// Removes a file that is still `before`.
+    /// Removes the file. Fails if it differs from `before`.
     pub fn remove_file(&self, before: &Present) -> Result<(), FileError> {
         self.writable()?;
         let file = self.file(false)?;
         unchanged(&file, Some(before)).and_then(|()| file.remove()).map_err(|it| self.error(it))
     }
 
-    /// Removes a folder that is empty.
+    /// Removes an empty folder.
     pub fn remove_folder(&self) -> Result<(), FileError> {
         self.writable()?;
         self.file(false)?.remove_folder().map_err(|it| self.error(it))
@@ -421,7 +424,7 @@ impl Place {
         rooted::make_folders(&self.root.folder, &self.inside).map_err(|it| self.io(it))
     }
 
-    /// Fails when a link leads from here out of the root. Nothing need be here.
+    /// Fails when a link in this path has a target outside the root. The file may be missing.
     pub fn stays_inside(&self) -> Result<(), FileError> {
         match rooted::real_path(&self.root.folder, &self.inside) {
             Ok(_) | Err(RootedError::Missing) => Ok(()),
@@ -429,7 +432,7 @@ impl Place {
         }
     }
 
-    /// Kind, size and time of what is here; a link is not followed.
+    /// Kind, size and modification time of this file or folder. Links are not followed.
     pub fn kind(&self) -> Result<(Kind, u64, i64), FileError> {
         if self.inside.as_os_str().is_empty() {
             return Ok((Kind::Folder, 0, 0));

@@ -1,8 +1,8 @@
-//! Watches which window has the focus on X11: the root window's `_NET_ACTIVE_WINDOW`, then that
-//! window's `WM_CLASS` and title.
+//! Watches which window has the focus on X11. The root window's `_NET_ACTIVE_WINDOW` names the
+//! window; `WM_CLASS` and the title are read from it.
 //!
-//! Not here: what a focus means (`conductor_core::focus`). On other desktops the focus is unknown
-//! and its rules do not apply.
+//! Not here: the rules that use the focus (`conductor_core::focus`). On other desktops the focus is
+//! unknown and these rules do not apply.
 
 use super::desktop::Unavailable;
 use conductor_core::focus::Window;
@@ -17,7 +17,7 @@ use x11rb::protocol::xproto::{
 use x11rb::rust_connection::RustConnection;
 
 x11rb::atom_manager! {
-    /// The names of the properties we read.
+    /// The names of the X11 properties that we read.
     Atoms: AtomsCookie {
         _NET_ACTIVE_WINDOW,
         _NET_WM_NAME,
@@ -25,7 +25,8 @@ x11rb::atom_manager! {
     }
 }
 
-/// Longer titles and classes are truncated. In units of 4 bytes, as in the protocol.
+/// Maximum length of a title or class, in the protocol's units of 4 bytes. Longer ones are
+/// truncated.
 const PROPERTY_UNITS: u32 = 1024;
 
 /// A connection that receives focus changes.
@@ -38,7 +39,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Without `display`, the one of the environment is used.
+    /// Without `display`, the display is read from the environment.
     pub fn open(display: Option<&str>) -> Result<Self, Unavailable> {
         let open = || -> Result<Watcher, Box<dyn Error>> {
             let (connection, screen) = x11rb::connect(display)?;
@@ -57,7 +58,8 @@ impl Watcher {
         self.connection.change_window_attributes(window, &wanted)?.check()
     }
 
-    /// The window with the focus; none without a window or a window manager that reports it.
+    /// The window with the focus. `None` if no window has it, or if the window manager does not
+    /// report it.
     pub fn current(&mut self) -> Result<Option<Window>, Unavailable> {
         let front = match self.active() {
             Ok(front) => front,
@@ -65,10 +67,10 @@ impl Watcher {
         };
         if self.watched != front {
             if let Some(before) = self.watched.take() {
-                // This fails when the window is gone.
+                // This fails when the window was closed.
                 let _ = self.listen_to(before, false);
             }
-            // Before the title is read, so that no change is missed.
+            // Subscribe before the title is read, so that no change is missed.
             self.watched = front.filter(|it| self.listen_to(*it, true).is_ok());
         }
         let Some(front) = front else { return Ok(None) };
@@ -96,7 +98,7 @@ impl Watcher {
         Ok(String::from_utf8_lossy(class).into_owned())
     }
 
-    /// The title in UTF-8, else the older property in any encoding.
+    /// The title from the UTF-8 property, or else from the older property in any encoding.
     fn title(&self, window: WindowId) -> Result<String, ReplyError> {
         let mut value = self.property(window, self.atoms._NET_WM_NAME, self.atoms.UTF8_STRING)?;
         if value.is_empty() {
@@ -107,7 +109,7 @@ impl Watcher {
 
     /// Waits until the focus or a title may have changed.
     pub fn wait(&mut self) -> Result<(), Unavailable> {
-        let gone = |why: ConnectionError| Unavailable(format!("the X display went away: {why}"));
+        let gone = |why: ConnectionError| Unavailable(format!("the X display was disconnected: {why}"));
         loop {
             let event = self.connection.wait_for_event().map_err(gone)?;
             if let Event::PropertyNotify(it) = event {
@@ -120,17 +122,17 @@ impl Watcher {
     }
 }
 
-/// A window that vanished while it was read is not an error, because a change of focus follows. A
-/// lost connection is.
+/// A lost connection is an error. A window that was closed while it was read is not, because a
+/// change of focus follows.
 fn vanished(error: ReplyError) -> Result<Option<Window>, Unavailable> {
     match error {
         ReplyError::X11Error(_) => Ok(None),
-        ReplyError::ConnectionError(why) => Err(Unavailable(format!("the X display went away: {why}"))),
+        ReplyError::ConnectionError(why) => Err(Unavailable(format!("the X display was disconnected: {why}"))),
     }
 }
 
-/// Reports the current window and every change, until `report` breaks or the display is lost; in
-/// that case it reports an unknown focus last. Returns why it ended.
+/// Reports the current window and every change, until `report` returns `Break` or the display is
+/// lost. After a loss, the last report is an unknown focus. Returns the reason for the end.
 pub fn watch(watcher: &mut Watcher, mut report: impl FnMut(Option<Window>) -> ControlFlow<()>) -> Unavailable {
     let mut last: Option<Option<Window>> = None;
     loop {
@@ -144,7 +146,7 @@ pub fn watch(watcher: &mut Watcher, mut report: impl FnMut(Option<Window>) -> Co
         if last.as_ref() != Some(&front) {
             last = Some(front.clone());
             if report(front).is_break() {
-                return Unavailable("the watch was ended".to_owned());
+                return Unavailable("the watch was stopped".to_owned());
             }
         }
         if let Err(why) = watcher.wait() {

@@ -1,11 +1,11 @@
-//! Game controllers, through gilrs. One thread waits for all of them and pushes the events of each
-//! opened one.
+//! Reads game controllers ("pads" here) through gilrs. One thread waits for the events of all pads,
+//! and pushes those of the opened pads.
 //!
-//! Values are not filtered: dead zones are radial and per device (`gesture`), so gilrs's own
-//! filters are off, except the one that turns a directional pad sent as axes into its four buttons.
-//! An unplugged pad releases all its buttons and axes.
+//! Values are not filtered here: dead zones are radial and per device (`gesture`), so gilrs's own
+//! filters are off. The exception is the filter that converts a directional pad sent as axes into
+//! four buttons. When a pad is unplugged, all its buttons and axes are released.
 //!
-//! Not here: which pad is which device (`midi::identity`, by the same rule as ports).
+//! Not here: the assignment of pads to devices (`midi::identity`, by the same rule as for ports).
 
 use super::midi::ring::EventSender;
 use super::midi::{Announce, Announcement, Cause, Input, PortError, PortInfo, Stamp, Unavailable, UsbId, Way};
@@ -20,16 +20,16 @@ use std::thread;
 use std::time::Duration;
 
 const NAME: &str = "gamepad";
-/// How long the thread waits before it checks whether it should end.
+/// The interval at which the thread checks whether it should end.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The running thread and the pads it has seen. Dropping it ends the thread.
+/// The running thread and the pads that are plugged in. Dropping this value ends the thread.
 pub struct Gamepads {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// Locked for one event at a time, by a thread of our own and not by a device callback.
+    /// Locked for one event at a time. No device callback locks it, only our own threads.
     pads: Mutex<BTreeMap<usize, Pad>>,
     closing: AtomicBool,
     alive: AtomicBool,
@@ -39,19 +39,20 @@ struct Pad {
     info: PortInfo,
     /// Set while the pad is open.
     events: Option<EventSender>,
-    /// Grows each time the pad is opened, so that an old handle does not close a new one.
+    /// Incremented each time the pad is opened, so that dropping an old handle does not close a new
+    /// one.
     generation: u64,
-    /// The events that bring every held button and every used axis and trigger to rest.
+    /// The events that release every held button and reset every axis and trigger in use.
     releases: Vec<Body>,
 }
 
 impl Gamepads {
-    /// Starts listening. It also starts without any pad.
+    /// Starts the thread. No pad needs to be plugged in yet.
     pub fn start(stamp: Stamp, announce: Announce) -> Result<Gamepads, Unavailable> {
         let refused = |detail: String| Unavailable::new(NAME, Cause::Refused, detail);
         let shared =
             Arc::new(Shared { pads: Mutex::default(), closing: AtomicBool::new(false), alive: AtomicBool::new(true) });
-        // gilrs must stay in the thread that made it.
+        // gilrs must stay in the thread that created it.
         let (ready, started) = std::sync::mpsc::sync_channel(1);
         let theirs = Arc::clone(&shared);
         let run = move || {
@@ -190,7 +191,7 @@ impl Pad {
         }
     }
 
-    /// Releases everything, for a pad that is gone.
+    /// Releases all buttons and axes of an unplugged pad.
     fn release_all(&mut self, stamp: &Stamp) {
         for body in std::mem::take(&mut self.releases) {
             self.push(stamp, body);
@@ -246,7 +247,7 @@ fn side_of(button: gilrs::Button) -> Option<Side> {
 fn axis_body(axis: gilrs::Axis, value: f32) -> Option<Body> {
     use gilrs::Axis as Theirs;
     let stick = |axis| Some(Body::Axis { axis, value: value.clamp(-1.0, 1.0) });
-    // A trigger that is sent as an axis rests at -1.
+    // A released trigger has the value -1 if the pad sends it as an axis.
     let trigger = |side| Some(Body::Trigger { side, value: ((value + 1.0) / 2.0).clamp(0.0, 1.0) });
     match axis {
         Theirs::LeftStickX => stick(Axis::LeftX),

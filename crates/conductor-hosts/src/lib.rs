@@ -1,7 +1,8 @@
-//! Everything that touches the outside: the programs and devices we drive, and the system below
-//! them.
+//! Access to everything outside the daemon: the devices and programs it controls, and the operating
+//! system.
 //!
-//! Not here: who may use a host. A host does what it is asked; the gateway decides before it asks.
+//! A host is one such device or program. Not here: permissions. The gateway checks each call before
+//! it reaches a host.
 
 pub mod apps;
 pub mod atomic_file;

@@ -1,7 +1,7 @@
 //! The registry of open Live Sets: which session uses which Set, and one write queue per Set.
 //!
-//! Every kind of host implements [`LiveHost`]. Not here: tool names and wire shapes (`tools/live`),
-//! what an edit does (`conductor-set`).
+//! Every kind of host implements [`LiveHost`]. Not here: tool names and wire formats
+//! (`tools/live`), and the effects of edits (`conductor-set`).
 
 pub mod abletonosc;
 mod contents;
@@ -39,20 +39,20 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use write_turn::{Lane, Turn};
 
-/// The ids of the Sets of a running Live.
+/// Ids of the open Set that represents a running Live, by the kind of its host.
 pub const OSC_SET: &str = "live_osc";
 pub const SCRIPT_SET: &str = "live_script";
 
-/// `[live]`.
+/// The `[live]` section of the configuration.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The host for calls that name no Set.
+    /// The host for calls that do not name a Set.
     pub host: LiveHostChoice,
-    /// Opened at the first call that names no Set.
+    /// The Set to open at the first call that does not name a Set.
     pub default_set: Option<PathBuf>,
-    /// New Sets are copies of this file; without it, of the built-in skeleton.
+    /// New Sets are copies of this file. Without it, they are copies of the built-in skeleton.
     pub template_set: Option<PathBuf>,
-    /// In addition to `<home>/sets`.
+    /// Folders in addition to `<home>/sets`.
     pub file_roots: Vec<PathBuf>,
     pub max_open: usize,
     pub max_xml_bytes: usize,
@@ -63,14 +63,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults, with Sets in files.
+    /// The default settings: Sets are files.
     pub fn of_home(home: &Path) -> Settings {
         let live = conductor_core::config::Live { host: LiveHostChoice::Document, ..Default::default() };
         Settings::of_config(home, None, &live)
     }
 
-    /// From the `[live]` section. Relative paths start at the home, those of Sets at its folder of
-    /// Sets.
+    /// Converts the `[live]` section. Relative paths start at the home; paths of Sets start at the
+    /// folder `sets` in the home.
     pub fn of_config(home: &Path, user_home: Option<&Path>, live: &conductor_core::config::Live) -> Settings {
         let beneath = |folder: &Path, text: &str| {
             let path = expand_home(text, user_home).filter(|it| !it.as_os_str().is_empty())?;
@@ -102,7 +102,7 @@ pub enum Op {
     Transport,
     Files,
     RenderTrack,
-    /// `dryRun`.
+    /// A dry run (`dryRun`).
     TryOut,
 }
 
@@ -112,20 +112,20 @@ pub struct Caps {
     pub missing: BTreeMap<Op, &'static str>,
 }
 
-/// Why a host, or the registry before it, did not do what was asked.
+/// Why a host, or the registry, refused a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LiveHostError {
-    /// The Set itself refused.
+    /// The Set refused the request.
     Set(LiveError),
     /// The queue of writes is full.
     QueueFull { waiting: usize },
-    /// The host cannot do it at all.
+    /// The host does not support the operation.
     Missing { host: &'static str, op: Op, reason: &'static str },
     /// No Set is open, and none is configured.
     NoSet { open: Vec<String> },
     /// No open Set has this id.
     UnknownSet { id: String, open: Vec<String> },
-    /// Nothing is at the path.
+    /// No file exists at the path.
     NoSuchFile { path: PathBuf },
     /// A folder, a link or a device is at the path.
     NotAFile { path: PathBuf },
@@ -135,21 +135,21 @@ pub enum LiveHostError {
     TooLarge { path: PathBuf, limit: usize },
     /// The new file exists already.
     FileExists { path: PathBuf },
-    /// The path is not in a granted folder.
+    /// The path is not in an allowed folder.
     OutsideRoots { path: PathBuf, roots: Vec<PathBuf> },
-    /// Another program wrote the file since it was opened or saved.
+    /// Another program changed the file after it was opened or saved.
     ChangedOnDisk { path: PathBuf },
-    /// No open Set can be closed to make room.
+    /// The limit of open Sets is reached, and all of them have unsaved changes.
     AllDirty { open: Vec<String> },
     /// The file system reported an error.
     Io { path: PathBuf, reason: String },
     /// The host cannot be reached.
     Offline { host: &'static str, reason: String },
-    /// The host accepted the request and did not answer in time.
+    /// The host accepted the request but did not reply in time.
     NoAnswer { host: &'static str },
-    /// The host itself reported this error.
+    /// The host reported this error.
     Said { host: &'static str, code: Code, message: String, subject: Option<String> },
-    /// Something was written, or may have been, before the failure.
+    /// Changes were made, or may have been made, before the failure.
     HalfDone { done: String, why: Box<LiveHostError> },
     /// An internal error.
     Broken { reason: String },
@@ -176,14 +176,14 @@ pub struct State {
     pub path: Option<PathBuf>,
     pub dirty: bool,
     pub revision: String,
-    /// Counts edits that shift indices.
+    /// Number of edits so far that shifted indices.
     pub structure: u64,
 }
 
-/// Whether a write is made or only checked.
+/// Whether a write is applied or only checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Computed and checked; nothing is written.
+    /// The write is computed and checked, but not applied.
     Preview,
     Apply,
 }
@@ -195,7 +195,7 @@ pub enum Way {
     Redo,
 }
 
-/// A step through the undo history and its changes.
+/// One or more steps in the undo history, and their changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct History {
     pub stepped: Stepped,
@@ -244,13 +244,13 @@ pub struct Playing {
     pub tempo: f64,
 }
 
-/// A host of one Set. A read never waits for a write and sees the state before or after it, never
-/// in between. A write holds the turn of the Set's queue.
+/// A host of one Set. A read does not wait for a write; it returns the state before or after the
+/// write, not a state in between. A write needs the turn of the Set's queue.
 pub trait LiveHost: Send + Sync {
     fn caps(&self) -> &Caps;
     fn state(&self) -> State;
-    /// Called before every read and before the structure count is taken that the reader is then
-    /// assumed to know. A running Live is asked here which objects the person moved.
+    /// Called before every read, and before the structure count of the reader is recorded. A host
+    /// of a running Live checks here which objects the person moved.
     fn refresh(&self) -> Answer<'_, ()>;
     fn overview(&self) -> Answer<'_, Overview>;
     fn find_track(&self, query: String) -> Answer<'_, TrackMatches>;
@@ -261,20 +261,20 @@ pub trait LiveHost: Send + Sync {
     fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail>;
     fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing>;
     fn param(&self, id: PathId) -> Answer<'_, Param>;
-    /// Values of these parameters, read as cheaply as the host can; none for a parameter that does
-    /// not exist.
+    /// The values of these parameters, read with as few requests as possible; none for a parameter
+    /// that does not exist.
     fn param_values(&self, ids: Vec<PathId>) -> Answer<'_, Vec<Option<f64>>>;
-    /// Sets a value from a knob. The next value replaces it, so it is not read back and takes no
-    /// turn in the queue. Values of one turn (`still`) are one undo entry where we keep the
-    /// history.
+    /// Sets a value from a knob. The next value will replace it, so it is not read back and does
+    /// not wait in the write queue. With `still`, the value belongs to the same turn as the last
+    /// value: in a file, they become one undo entry.
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()>;
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied>;
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History>;
     fn launch(&self, id: PathId) -> Answer<'_, &'static str>;
     fn transport(&self, action: Transport, beat: Option<f64>) -> Answer<'_, Playing>;
-    /// Known ids for completion; asks the host nothing.
+    /// Known ids for completion; sends no request to the host.
     fn known_ids(&self) -> KnownIds;
-    /// The file behind the Set, when there is one.
+    /// The document host if the Set is a file.
     fn document(self: Arc<Self>) -> Option<Arc<DocumentHost>>;
 }
 
@@ -282,11 +282,11 @@ pub trait LiveHost: Send + Sync {
 pub struct KnownIds {
     pub tracks: u32,
     pub midi_clips: Vec<PathId>,
-    /// Names of tracks and session clips of a running Live, for approval questions.
+    /// Names of tracks and session clips of a running Live, for approval requests.
     pub names: BTreeMap<PathId, String>,
 }
 
-/// Whether an id names the Set of a running Live.
+/// Whether an id refers to the Set of a running Live.
 pub fn is_running(set: &str) -> bool {
     set == OSC_SET || set == SCRIPT_SET
 }
@@ -300,7 +300,7 @@ pub struct LiveSet {
 }
 
 impl LiveSet {
-    /// Fails when this host does not support the operation.
+    /// Fails if the host does not support the operation.
     pub fn needs(&self, op: Op) -> Result<(), LiveHostError> {
         match self.host.caps().missing.get(&op) {
             Some(reason) => Err(LiveHostError::Missing { host: self.host.state().host, op, reason }),
@@ -313,7 +313,7 @@ impl LiveSet {
         Arc::clone(&self.host).document().ok_or(LiveHostError::Missing {
             host: self.host.state().host,
             op: Op::Files,
-            reason: "it has no file of its own",
+            reason: "it is not a file",
         })
     }
 }
@@ -324,20 +324,21 @@ struct Registry {
     sessions: Sessions,
 }
 
-/// Called when a Set changes without a call: the Set, the changed objects, and whether ids moved.
+/// Called when a Set changes without a call. Arguments: the Set, the changed objects, and whether
+/// ids shifted.
 type Listener = Box<dyn Fn(&LiveSet, &[PathId], bool) + Send + Sync>;
 
-/// All open Sets, and the state of each that every session last saw.
+/// All open Sets, and for each session the state that it last read.
 pub struct Live {
     settings: Settings,
     roots: Roots,
     registry: Mutex<Registry>,
     uses: AtomicU64,
     listener: OnceLock<Listener>,
-    /// Locked briefly, never during a request to a host.
+    /// Locked only briefly, not during a request to a host.
     turning: Mutex<knobs::Turning>,
     me: Weak<Live>,
-    /// Only one Set is opened at a time: two callers that open the same file must get the same Set.
+    /// Held while a Set is opened: two callers that open the same file must get the same Set.
     opening: tokio::sync::Mutex<()>,
 }
 
@@ -355,7 +356,7 @@ impl Live {
         })
     }
 
-    /// Registers the listener for changes without a call; only the first registration counts.
+    /// Registers the listener for changes without a call; later registrations are ignored.
     pub fn on_change(&self, listener: impl Fn(&LiveSet, &[PathId], bool) + Send + Sync + 'static) {
         let _ = self.listener.set(Box::new(listener));
     }
@@ -396,7 +397,8 @@ impl Live {
         self.lock().sets.values().cloned().collect()
     }
 
-    /// The default Set of a session: the configured Set, else the only open one. Opens nothing.
+    /// The default Set of a session: the configured Set, else the only open Set. Does not open a
+    /// Set.
     fn fallback(&self) -> Option<Arc<LiveSet>> {
         let registry = self.lock();
         let of_path =
@@ -405,13 +407,14 @@ impl Live {
         configured.or_else(|| registry.sets.values().next().filter(|_| registry.sets.len() == 1).cloned())
     }
 
-    /// The Set a call is about: the named one, else the session's, else the default.
+    /// The Set for a call: the named Set, else the current Set of the session, else the default
+    /// Set.
     pub async fn set(&self, key: &SessionKey, named: Option<&str>) -> Result<Arc<LiveSet>, LiveHostError> {
         let known = {
             let registry = self.lock();
             let open = || registry.sets.keys().cloned().collect::<Vec<_>>();
-            // A current Set that has been closed is an error. Falling back to another Set would let
-            // the caller edit the wrong one.
+            // A closed current Set is an error: with another Set as the fallback, the caller would
+            // edit the wrong one.
             match named.or_else(|| registry.sessions.current(key)) {
                 Some(id) => Some(
                     registry
@@ -431,8 +434,8 @@ impl Live {
         Ok(found)
     }
 
-    /// Whether a call that names this Set, or none, may concern a running Live. The current Set of
-    /// a session is known only inside the call.
+    /// Whether a call that names this Set, or no Set, may affect a running Live. The current Set of
+    /// the session is not known here.
     pub fn may_be_running(&self, named: Option<&str>) -> bool {
         if let Some(id) = named {
             return is_running(id);
@@ -442,13 +445,13 @@ impl Live {
         let by_default = match self.settings.host {
             LiveHostChoice::Script | LiveHostChoice::AbletonOsc => true,
             LiveHostChoice::Auto => attached,
-            // The only open Set is the default.
+            // If only one Set is open, it is the default.
             LiveHostChoice::Document => attached && registry.sets.len() == 1,
         };
         by_default || registry.sessions.is_any_on(is_running)
     }
 
-    /// Whether a running Live that a call may concern can only be the one behind AbletonOSC.
+    /// Whether a call can affect a running Live only through AbletonOSC, not through the script.
     pub fn reaches_session_clips_only(&self, named: Option<&str>) -> bool {
         match named {
             Some(id) => id == OSC_SET,
@@ -459,7 +462,7 @@ impl Live {
         }
     }
 
-    /// The open Set that [`Live::set`] would return. Opens nothing.
+    /// The open Set that [`Live::set`] would return. Does not open a Set.
     pub fn meant(&self, key: &SessionKey, named: Option<&str>) -> Option<Arc<LiveSet>> {
         let known = {
             let registry = self.lock();
@@ -468,13 +471,13 @@ impl Live {
         known.unwrap_or_else(|| self.fallback())
     }
 
-    /// The first Set of a session, by `[live] host`.
+    /// The first Set of a session, according to `[live] host`.
     async fn default_set(&self, key: &SessionKey) -> Result<Arc<LiveSet>, LiveHostError> {
         match self.settings.host {
             LiveHostChoice::Document => {}
             LiveHostChoice::Script => return self.attach_script(key).await,
             LiveHostChoice::AbletonOsc => return self.attach_osc(key).await,
-            // A session keeps its first host: a Live that starts later must not take over its ids.
+            // A session keeps its first host: its ids must not refer to a Live that starts later.
             LiveHostChoice::Auto => {
                 if let Ok(set) = self.attach_script(key).await {
                     return Ok(set);
@@ -495,12 +498,12 @@ impl Live {
         Ok(set)
     }
 
-    /// The Set used last, for completion, which has no session.
+    /// The most recently used Set, for completion requests, which have no session.
     pub fn recent(&self) -> Option<Arc<LiveSet>> {
         self.lock().sets.values().max_by_key(|it| it.used.load(Ordering::Relaxed)).cloned()
     }
 
-    /// Opens a file that is not open yet, and makes it the session's current Set.
+    /// Opens a file if it is not open yet, and makes it the session's current Set.
     pub async fn open(&self, key: &SessionKey, path: &Path) -> Result<Arc<LiveSet>, LiveHostError> {
         let set = self.open_file(path).await?;
         self.lock().sessions.set_current(key, &set.id);
@@ -530,7 +533,7 @@ impl Live {
         self.attach(key, OSC_SET, attach).await
     }
 
-    /// Like [`Live::attach_osc`], through our own script.
+    /// Like [`Live::attach_osc`], but through Conductor's own script.
     pub async fn attach_script(&self, key: &SessionKey) -> Result<Arc<LiveSet>, LiveHostError> {
         let attach = || async {
             let on_change = self.change_callback(SCRIPT_SET);
@@ -593,7 +596,7 @@ impl Live {
         Ok(set)
     }
 
-    /// Registers a Set that was saved to another path: the Set keeps its history and gets the id of
+    /// Registers a Set that was saved to another path. The Set keeps its history and gets the id of
     /// the new path.
     pub fn moved(&self, key: &SessionKey, set: &Arc<LiveSet>, path: &Path) -> Arc<LiveSet> {
         let mut registry = self.lock();
@@ -625,7 +628,7 @@ impl Live {
         Ok(set)
     }
 
-    /// The hosts with name, state and the reason why one cannot be reached.
+    /// All hosts with name and state, and the reason if a host cannot be reached.
     pub async fn hosts(&self) -> Vec<(&'static str, &'static str, Option<String>)> {
         let attached = |id: &str| self.lock().sets.contains_key(id);
         let (has_script, has_osc) = (attached(SCRIPT_SET), attached(OSC_SET));
@@ -647,7 +650,7 @@ impl Live {
         vec![(document::NAME, "ready", None), script, osc]
     }
 
-    /// At the limit of open Sets, closes the clean Set that was used longest ago.
+    /// At the limit of open Sets, closes the least recently used Set without unsaved changes.
     fn make_room(&self) -> Result<(), LiveHostError> {
         let mut registry = self.lock();
         let is_file = |set: &&Arc<LiveSet>| set.host.state().path.is_some();
@@ -663,13 +666,13 @@ impl Live {
         Ok(())
     }
 
-    /// The guard for a write of this session. The engine has no guard: its ids mean the position at
-    /// the moment of the press.
+    /// The guard for a write of this session. The engine has no guard: its ids refer to the current
+    /// positions.
     pub fn guard(&self, key: &SessionKey, set: &LiveSet, expect_revision: Option<String>) -> Guard {
         Guard { expect_revision, seen: self.lock().sessions.seen(key, &set.id) }
     }
 
-    /// Records that the session has seen the Set at this structure count.
+    /// Records that the session has read the Set at this structure count.
     pub fn saw(&self, key: &SessionKey, set: &LiveSet, structure: u64) {
         self.lock().sessions.saw(key, &set.id, structure);
     }
@@ -683,7 +686,7 @@ impl Live {
     }
 }
 
-/// Only files with the extension that Live opens are written.
+/// Checks the extension: only files that Live opens are written.
 pub fn named_als(place: roots::Place) -> Result<roots::Place, LiveHostError> {
     match place.path().extension() {
         Some(end) if end.eq_ignore_ascii_case("als") => Ok(place),
@@ -691,7 +694,8 @@ pub fn named_als(place: roots::Place) -> Result<roots::Place, LiveHostError> {
     }
 }
 
-/// `demo_a7f2`: the stem, and digits of the path's hash that distinguish Sets of the same name.
+/// An id like `demo_a7f2`: the file stem, and digits of the path's hash that distinguish Sets of
+/// the same name.
 fn free_id(registry: &Registry, path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
     let mut slug = String::new();
@@ -716,7 +720,7 @@ pub async fn blocking<T: Send + 'static>(
 ) -> Result<T, LiveHostError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(_) => Err(LiveHostError::Broken { reason: "work on a Set was cut off".into() }),
+        Err(_) => Err(LiveHostError::Broken { reason: "a task for a Set was aborted".into() }),
     }
 }
 
@@ -724,7 +728,7 @@ pub async fn blocking<T: Send + 'static>(
 mod tests {
     use super::*;
 
-    /// `~/` is the person's own folder, wherever the Conductor home is.
+    /// `~/` is the person's home folder, independent of the Conductor home.
     #[test]
     fn a_root_in_the_persons_folder_works_with_any_conductor_home() {
         let config = conductor_core::config::Live { file_roots: vec!["~/Music".into()], ..Default::default() };

@@ -1,10 +1,10 @@
-//! The host of a running Max with our bridge (`bridges/max`) in it. The bridge connects to us on
-//! loopback and waits for our token; both prove that they know a secret. Then we send requests over
-//! a WebSocket.
+//! The host of a running Max that has Conductor's bridge (`bridges/max`) loaded. The bridge
+//! connects to the daemon on loopback and waits for the daemon's token. Both sides prove that they
+//! know a secret. Then the daemon sends requests over a WebSocket.
 //!
-//! Tested against a fake Max under Node, never in a real one; `get_patch_info` says so. Scripts in
-//! Max cannot read a whole patcher, so an edit of the person cannot be adopted: it is detected, and
-//! the next call is refused. Not here: what runs inside Max (`bridges/max`).
+//! Tested with a fake Max under Node, not with a real Max; `get_patch_info` reports this. Scripts
+//! in Max cannot read a whole patcher, so an edit made by the person cannot be adopted. It is
+//! detected, and the next call is refused. Not here: the code inside Max (`bridges/max`).
 
 use super::bridges::{AddressFile, Bridge, BridgeState, proof, receive, same, secret, write_private};
 use super::patch::console::Voice;
@@ -28,11 +28,11 @@ use tungstenite::{Message, WebSocket, accept_hdr_with_config};
 const PROTOCOL: u64 = 2;
 const MOST_BYTES: usize = 16 << 20;
 const CALL_US: u64 = 5_000_000;
-/// The deadline of the bridge is shorter than our own, so that a request that we gave up never
-/// runs.
+/// The deadline in the bridge. It is shorter than the timeout here, so that a request is never
+/// executed after its timeout.
 const DEADLINE_MS: u64 = 4500;
 
-/// The files of the bridge, by name.
+/// Names and contents of the bridge's files.
 pub const BRIDGE: [(&str, &str); 5] = [
     ("conductor.maxpat", include_str!("../../../bridges/max/conductor.maxpat")),
     ("conductor.js", include_str!("../../../bridges/max/conductor.js")),
@@ -58,7 +58,7 @@ pub struct MaxHost {
     bridge: Bridge<Line, Root>,
 }
 
-/// The keys in the address file.
+/// The token and the secret in the address file.
 struct Keys {
     token: String,
     secret: String,
@@ -67,7 +67,7 @@ struct Keys {
 struct Root {
     patcher: String,
     revision: u64,
-    /// The bridge's key of each box.
+    /// The bridge's key for each box.
     keys: HashMap<(CanvasId, BoxId), String>,
 }
 
@@ -80,15 +80,15 @@ struct Line {
 }
 
 impl MaxHost {
-    /// Starts to listen for the bridge; writes the address into the home, readable only by its
-    /// owner.
+    /// Listens for the bridge, and writes the address into a file in the home that only its owner
+    /// can read.
     pub fn listen(home: &Path, port: u16, ids: &dyn Ids, voice: Voice, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let ours = listener.local_addr()?;
         let keys = Keys { token: secret(), secret: secret() };
         let text = json!({ "port": ours.port(), "token": keys.token, "secret": keys.secret }).to_string();
         let address = AddressFile::write(home.join("state").join("max-bridge.json"), text, ids)?;
-        // A bridge of an earlier version sends its token to every listener.
+        // Replace the installed bridge: an earlier version sends its token to every listener.
         if bridge_folder(home).is_dir() {
             install(home, ids)?;
         }
@@ -101,7 +101,7 @@ impl MaxHost {
         Ok(Arc::new(MaxHost { bridge }))
     }
 
-    /// Whether a bridge answers.
+    /// Whether a bridge is connected.
     pub fn is_attached(&self) -> bool {
         self.bridge.state().line.as_mut().is_some_and(|it| it.ask("ping", json!({})).is_ok())
     }
@@ -124,7 +124,7 @@ impl MaxHost {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // The reader thread has the same socket and would keep it open.
+        // Close the socket explicitly: the reader thread shares it and would keep it open.
         let _ = self.out.get_ref().shutdown(Shutdown::Both);
     }
 }
@@ -137,16 +137,16 @@ impl Line {
         let text = request.to_string();
         if text.len() > MOST_BYTES {
             return Err(ToolError::new(Code::BadInput, "the change is too large for the bridge of Max")
-                .hint("Make it in parts."));
+                .hint("Split it into smaller changes."));
         }
         self.out.send(Message::text(text)).map_err(|fault| gone(&fault.to_string()))?;
-        // An answer to a call that was given up has another id.
+        // Ignore replies to calls that timed out: they have another id.
         let heard =
             receive(&self.heard, &*self.clock, CALL_US, |answer: Json| (answer["id"] == json!(id)).then_some(answer));
         let answer = heard.map_err(|why| match why {
-            RecvTimeoutError::Disconnected => gone("the bridge left"),
+            RecvTimeoutError::Disconnected => gone("the bridge closed the connection"),
             RecvTimeoutError::Timeout => {
-                ToolError::new(Code::Timeout, "Max does not answer; a request it did not run by now never runs")
+                ToolError::new(Code::Timeout, "Max does not reply; the request will not be executed later")
                     .hint("Repeat the call when Max is no longer busy.")
                     .effect(Effect::Unknown)
             }
@@ -164,10 +164,10 @@ impl PatchHost for MaxHost {
         const UNTESTED: Ability = Ability::Degraded("untested in real Max");
         vec![
             ("edit", UNTESTED),
-            ("attributes", Ability::Degraded("untested in real Max; checked against what the object has")),
+            ("attributes", Ability::Degraded("untested in real Max; checked against the attributes of the object")),
             ("ports", Ability::Degraded("from the file, its structure and a table of classes")),
             ("hidden", UNTESTED),
-            ("midpoints", Ability::No("Max gives scripts no way to fold a cord")),
+            ("midpoints", Ability::No("scripts in Max cannot fold a cord")),
             ("presentation", UNTESTED),
             ("value", UNTESTED),
             ("lock", Ability::Degraded("untested in real Max; read from Max")),
@@ -193,7 +193,7 @@ impl PatchHost for MaxHost {
         };
         let mut keys = HashMap::new();
         align(&document.root(), &answer["boxes"], &mut keys).map_err(|why| {
-            ToolError::new(Code::SdkRejected, format!("Max shows another patch than the file: {why}"))
+            ToolError::new(Code::SdkRejected, format!("the patch in Max differs from the file: {why}"))
                 .hint("Save it in Max first, or open it with host \"document\".")
         })?;
         let patcher = answer["patcher"].as_str().unwrap_or_default().to_owned();
@@ -215,7 +215,7 @@ impl PatchHost for MaxHost {
             let mut plan = Plan { keys: root.keys.clone(), names, edits: Vec::new(), straight: 0 };
             plan.canvas(Some(&before.root()), &after.root(), &[])?;
             if plan.edits.is_empty() && before.to_bytes() != after.to_bytes() {
-                return Err(beyond("the bridge of Max has no way to make this change"));
+                return Err(beyond("the bridge of Max cannot make this change"));
             }
             let args = json!({ "patcher": root.patcher, "at": root.revision, "edits": plan.edits });
             let Plan { keys, straight, .. } = plan;
@@ -276,11 +276,11 @@ impl PatchHost for MaxHost {
     }
 
     fn redraw(&self, _: &str, _: &BoxView<'_>) -> Result<bool, ToolError> {
-        Err(ToolError::new(Code::Unsupported, "Max draws by itself").hint("Leave it out."))
+        Err(ToolError::new(Code::Unsupported, "Max draws by itself").hint("Leave this operation out."))
     }
 }
 
-/// The edits that bring Max from one state of a document to another, all in one batch.
+/// The edits that change Max from one state of a document to another, all in one batch.
 struct Plan<'a> {
     keys: HashMap<(CanvasId, BoxId), String>,
     names: &'a mut u64,
@@ -289,7 +289,7 @@ struct Plan<'a> {
     straight: usize,
 }
 
-/// Members of a box that are sent in another way, or that Max computes itself.
+/// Members of a box that are sent separately, or that Max computes itself.
 const NOT_ATTRIBUTES: [&str; 13] = [
     "id",
     "maxclass",
@@ -316,7 +316,7 @@ fn cords(view: &View<'_>) -> BTreeSet<Cord> {
     view.cords().filter_map(|it| key_of(&it)).collect()
 }
 
-/// Midpoints and visibility of every cord, which scripts in Max cannot change.
+/// Midpoints and visibility of every cord; scripts in Max cannot change these.
 fn courses(view: &View<'_>) -> HashMap<Cord, (Vec<[f64; 2]>, bool)> {
     let points = |it: &CordView<'_>| it.midpoints().iter().map(|it| [it.x, it.y]).collect();
     view.cords().filter_map(|it| Some((key_of(&it)?, (points(&it), it.hidden())))).collect()
@@ -333,13 +333,13 @@ impl Plan<'_> {
         for (cord, course) in courses(after) {
             match courses_before.get(&cord) {
                 Some(was) if *was != course => {
-                    return Err(beyond("Max gives scripts no way to fold or hide a cord"));
+                    return Err(beyond("scripts in Max cannot fold or hide a cord"));
                 }
                 Some(_) => {}
                 None => self.straight += usize::from(course.1 || !course.0.is_empty()),
             }
         }
-        // A box of another kind is a new box: the cords of the old one are removed.
+        // A box that changes its kind becomes a new box: the cords of the old box are removed.
         let is_new_or_gone = |id: BoxId| match (before.and_then(|it| it.get(id)), after.get(id)) {
             (Some(was), Some(is)) => was.maxclass() != is.maxclass(),
             (Some(_), None) => true,
@@ -407,7 +407,7 @@ impl Plan<'_> {
         was: &BoxView<'_>,
         is: &BoxView<'_>,
     ) -> Result<(), ToolError> {
-        let key = self.keys.get(&(at.clone(), is.id())).cloned().ok_or_else(|| gone("a box is not known"))?;
+        let key = self.keys.get(&(at.clone(), is.id())).cloned().ok_or_else(|| gone("a box is unknown"))?;
         if was.text() != is.text() {
             self.push(within, json!({ "op": "text", "key": key, "text": is.text() }));
         }
@@ -443,8 +443,8 @@ impl Plan<'_> {
     }
 }
 
-/// Finds every box of the document among the boxes in Max: by kind, text and position, equal ones
-/// in order.
+/// Finds every box of the document among the boxes in Max: by kind, text and position. Equal boxes
+/// are matched in order.
 fn align(view: &View<'_>, answer: &Json, keys: &mut HashMap<(CanvasId, BoxId), String>) -> Result<(), String> {
     let rows = answer.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut taken = BTreeSet::new();
@@ -467,14 +467,14 @@ fn align(view: &View<'_>, answer: &Json, keys: &mut HashMap<(CanvasId, BoxId), S
         }
     }
     if taken.len() < rows.len() {
-        return Err(format!("{} boxes more than the file holds", rows.len() - taken.len()));
+        return Err(format!("Max has {} more boxes than the file", rows.len() - taken.len()));
     }
     Ok(())
 }
 
-/// Sends our token, exchanges the proofs in the WebSocket headers, and reads the first message of
+/// Sends the token, exchanges the proofs in the WebSocket headers, and reads the first message of
 /// the bridge.
-#[expect(clippy::result_large_err, reason = "the shape of the answer is the library's")]
+#[expect(clippy::result_large_err, reason = "the library determines the type")]
 fn greet(mut socket: TcpStream, keys: &Keys, clock: &Arc<dyn Clock>) -> Result<Line, String> {
     let fail = |fault: io::Error| fault.to_string();
     let nonce = secret();
@@ -499,7 +499,7 @@ fn greet(mut socket: TcpStream, keys: &Keys, clock: &Arc<dyn Clock>) -> Result<L
     let hello = line.read().map_err(|fault| fault.to_string())?;
     let hello: Json = serde_json::from_str(hello.to_text().unwrap_or_default()).map_err(|fault| fault.to_string())?;
     if hello["type"] != "hello" || hello["protocol"].as_u64() != Some(PROTOCOL) {
-        return Err("it speaks another protocol; run `conductor bridge install max` again".to_owned());
+        return Err("it uses another protocol version; run `conductor bridge install max` again".to_owned());
     }
     line.get_ref().set_read_timeout(None).map_err(fail)?;
     let out = WebSocket::from_raw_socket(line.get_ref().try_clone().map_err(fail)?, Role::Server, Some(config));
@@ -509,7 +509,7 @@ fn greet(mut socket: TcpStream, keys: &Keys, clock: &Arc<dyn Clock>) -> Result<L
         .spawn(move || {
             while let Ok(message) = line.read() {
                 let answer: Option<Json> = message.to_text().ok().and_then(|it| serde_json::from_str(it).ok());
-                // Events only report that something changed; the next call gets the error for it.
+                // Events only report that something changed; the next call returns the error.
                 if let Some(answer) = answer.filter(|it| it["type"] == "reply")
                     && answers.send(answer).is_err()
                 {
@@ -547,13 +547,15 @@ fn refused(error: &Json) -> ToolError {
     let text = error["message"].as_str().unwrap_or("Max refused the request").chars().take(400).collect::<String>();
     match error["code"].as_str().unwrap_or_default() {
         "STALE_REFERENCE" => ToolError::new(Code::StaleReference, format!("the patch was edited in Max: {text}"))
-            .hint("Save it in Max, close it here with discard, and open it again."),
+            .hint("Save the patch in Max, close it here with discard, and open it again."),
         "NOT_FOUND" => ToolError::new(Code::NotFound, text).hint("Close the patch here and open it again."),
         "BAD_INPUT" => {
             ToolError::new(Code::BadInput, text).hint("Nothing was changed. Check the attribute and its value.")
         }
         "UNSUPPORTED" => ToolError::new(Code::Unsupported, text).hint("Leave it out, or use host \"document\"."),
-        "TIMEOUT" => ToolError::new(Code::Timeout, text).hint("Repeat the call: it was not run.").effect(Effect::None),
+        "TIMEOUT" => {
+            ToolError::new(Code::Timeout, text).hint("Repeat the call; it was not executed.").effect(Effect::None)
+        }
         _ => ToolError::new(Code::SdkRejected, text).hint("Nothing was changed. Check the class and its ports."),
     }
 }
@@ -571,5 +573,5 @@ fn absent() -> ToolError {
 
 fn gone(why: &str) -> ToolError {
     ToolError::new(Code::HostOffline, format!("Max cannot be reached: {why}"))
-        .hint("See that the bridge patch is open in Max.")
+        .hint("Check that the bridge patch is open in Max.")
 }

@@ -1,20 +1,20 @@
 //! MIDI ports: the trait that every backend implements, and the rules that all of them follow.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `ring` | events from a device callback to the engine |
-//! | `queue` | messages to a device: bounded, whole, with room reserved for releases |
+//! | `queue` | a bounded queue of whole messages to a device, with space reserved for releases |
 //! | `port_generation` | whether a port was replaced between two scans |
-//! | `threaded_output` | an output with a thread of its own |
-//! | `identity` | which port is which configured device, and when to retry |
+//! | `threaded_output` | an output with its own thread |
+//! | `identity` | assigns ports to configured devices, and decides when to retry |
 //! | `loopback` | devices inside this process, on every machine |
 //! | `jack`, `alsa`, `coremidi` | the backends of real devices |
 //!
-//! Rules: input is decoded and stamped in the callback. Output takes a whole message or reports why
-//! it does not. SysEx is at most [`SYSEX_OUT_MAX`] bytes on every backend. A missing backend is
-//! reported with its cause and never stops the daemon from starting.
+//! Rules: the callback decodes input and adds the time. An output accepts a whole message or
+//! returns an error. SysEx has at most [`SYSEX_OUT_MAX`] bytes on every backend. A missing backend
+//! is reported with its cause and never prevents the daemon from starting.
 //!
-//! Not here: which devices are opened, and what events mean (`owner`).
+//! Not here: the choice of the devices to open, and the handling of events (`owner`).
 
 #[cfg(feature = "alsa")]
 pub mod alsa;
@@ -36,14 +36,14 @@ use ring::EventSender;
 pub(crate) use ring::Intake;
 use std::sync::Arc;
 
-/// Bytes between F0 and F7 that any backend sends.
+/// Largest SysEx that a backend sends: the number of bytes between F0 and F7.
 pub const SYSEX_OUT_MAX: usize = 8192;
 
 /// Reads the daemon's clock. Runs in device callbacks: it must neither lock nor allocate.
 pub type Stamp = Arc<dyn Fn() -> Micros + Send + Sync>;
 
-/// Reports a change, after which the ports should be listed again. Runs in notification threads,
-/// one of them like a signal handler: it must neither lock nor allocate.
+/// Reports a change, so that the ports are listed again. Runs in notification threads, one of which
+/// has the restrictions of a signal handler: it must neither lock nor allocate.
 pub type Announce = Arc<dyn Fn(Announcement) + Send + Sync>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +51,8 @@ pub enum Announcement {
     PortsChanged {
         backend: &'static str,
     },
-    /// The backend's server ended. All handles opened through it are dead; `connect` may reach a
-    /// new one.
+    /// The backend's server ended, and all handles opened through it are dead. `connect` may reach
+    /// a new server.
     Lost {
         backend: &'static str,
     },
@@ -70,12 +70,12 @@ pub enum Way {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortInfo {
     pub backend: &'static str,
-    /// The backend's name of the port, unique among the ports of one way. A device may have another
-    /// id after it was replugged.
+    /// The backend's id of the port, unique among all inputs or all outputs. It may change when the
+    /// device is plugged in again.
     pub id: String,
-    /// The name that people see.
+    /// The name that is shown to people.
     pub name: String,
-    /// Other names that the platform knows; matchers test them too.
+    /// Other names that the platform reports; matchers test them too.
     pub other_names: Vec<String>,
     pub way: Way,
     pub usb: Option<UsbId>,
@@ -85,10 +85,10 @@ pub struct PortInfo {
     pub unique_id: Option<i64>,
     /// A game controller's model id.
     pub guid: Option<String>,
-    /// A real device, as far as the platform reports it; ports of programs are not hardware.
+    /// Whether the platform reports the port as a real device. Ports of programs are not hardware.
     pub is_hardware: bool,
-    /// Grows when the port vanished and came back under the same id between two scans. Handles
-    /// opened before the change are dead.
+    /// Incremented when the port was replaced by one with the same id between two scans. Handles
+    /// opened before that are dead.
     pub generation: u64,
 }
 
@@ -116,44 +116,44 @@ impl PortInfo {
     }
 }
 
-/// Access to the MIDI ports of one platform. Called from one thread that may block for a moment,
-/// never from the engine.
+/// Access to the MIDI ports of one platform. Called from one thread that may block for a short
+/// time, never from the engine.
 pub trait Backend: Send {
     /// `loopback`, `jack`, `alsa` or `coremidi`.
     fn name(&self) -> &'static str;
 
-    /// Connects to the server or device. Costs nothing when connected already.
+    /// Connects to the server or device. Returns at once if it is connected already.
     fn connect(&mut self) -> Result<(), Unavailable>;
 
     fn ports(&mut self) -> Result<Vec<PortInfo>, PortError>;
 
-    /// Listens to a port. Pushes events until the handle is dropped or the port is gone.
+    /// Listens to a port. Pushes events until the handle is dropped or the port disappears.
     fn open_input(&mut self, id: &str, events: EventSender) -> Result<Box<dyn Input>, PortError>;
 
     fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError>;
 
-    /// Makes a port of our own that other programs can send to.
+    /// Creates a port that other programs can send to.
     fn create_input(&mut self, name: &str, events: EventSender) -> Result<Box<dyn Input>, PortError>;
 
-    /// Makes a port of our own that other programs can listen to.
+    /// Creates a port that other programs can listen to.
     fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError>;
 }
 
 /// An open input. Dropping it closes the port.
 pub trait Input: Send {
-    /// False once the port is known to be dead. A port that vanished is also missing from
-    /// [`Backend::ports`].
+    /// False once the backend has reported the port as dead. A port that disappeared is also
+    /// missing from [`Backend::ports`].
     fn is_open(&self) -> bool;
 }
 
 /// An open output. Dropping it closes the port.
 pub trait Output: Send {
-    /// Takes a whole message or none of it. Never waits. `trail` records whether a tool made these
-    /// bytes and how often they were forwarded; it is kept where they can return within this
-    /// process.
+    /// Accepts a whole message or nothing, and never waits. `trail` records whether a tool created
+    /// these bytes and how often they were forwarded. Backends whose messages can return to this
+    /// process keep the trail.
     fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendError>;
 
-    /// False once the port is known to be dead.
+    /// False once the backend has reported the port as dead.
     fn is_open(&self) -> bool;
 }
 
@@ -183,17 +183,17 @@ pub enum Cause {
     NoDevice,
     #[error("this user may not open its device")]
     NoPermission,
-    #[error("it refused us")]
+    #[error("access was refused")]
     Refused,
 }
 
-/// Why a port could not be listed, opened or made.
+/// Why a port could not be listed, opened or created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
     #[error("{0}")]
     Unavailable(#[from] Unavailable),
-    /// The port does not exist, or no longer.
-    #[error("port '{id}' is not there")]
+    /// The port does not exist, or no longer exists.
+    #[error("port '{id}' does not exist")]
     Gone { id: String },
     #[error("port '{id}' could not be opened: {detail}")]
     Refused { id: String, detail: String },
@@ -209,18 +209,18 @@ impl PortError {
     }
 }
 
-/// Why a message was not sent. No byte of it was.
+/// Why a message was not sent. No part of it was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     #[error("{0}")]
     Malformed(#[from] Malformed),
-    /// The queue has no room for it. Messages that are queued already will be sent.
+    /// The queue has no space for the message. Messages that are queued already will be sent.
     #[error("the output queue is full; send less at once")]
     Busy,
     /// The server's own buffers are smaller than this message.
-    #[error("the server takes messages of at most {max} bytes")]
+    #[error("the server accepts messages of at most {max} bytes")]
     TooLong { max: usize },
-    #[error("the port is gone")]
+    #[error("the port is no longer connected")]
     Offline,
 }
 
@@ -237,7 +237,7 @@ pub enum Malformed {
     NotData { index: usize },
     #[error("the SysEx does not end with F7")]
     SysExOpen,
-    #[error("the SysEx has {len} bytes; {SYSEX_OUT_MAX} are possible")]
+    #[error("the SysEx has {len} bytes; the limit is {SYSEX_OUT_MAX}")]
     SysExTooLong { len: usize },
     #[error("{status:02X} is not a MIDI message")]
     Undefined { status: u8 },
@@ -253,8 +253,8 @@ pub fn check_message(message: &[u8]) -> Result<(), Malformed> {
                 return Err(Malformed::SysExTooLong { len: body.len() });
             }
             Some((0xF7, body)) => (message.len(), body),
-            // For a long SysEx without an end, report the length: that is the error the sender can
-            // see.
+            // If a SysEx is both too long and without F7, report the length: the sender can check
+            // that more easily.
             _ if data.len() > SYSEX_OUT_MAX => return Err(Malformed::SysExTooLong { len: data.len() }),
             _ => return Err(Malformed::SysExOpen),
         },
@@ -272,7 +272,7 @@ pub fn check_message(message: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-/// Whether the message ends a sound. Every queue has room reserved for such messages.
+/// Whether the message ends a sound. Every queue has space reserved for such messages.
 pub fn is_release(message: &[u8]) -> bool {
     match *message {
         [0x80..=0x8F, ..] => true,
@@ -357,8 +357,8 @@ mod tests {
         assert_eq!(built.first(), Some(&"loopback"));
     }
 
-    /// The daemon starts without any of them: a missing backend gives a reason, a present one a
-    /// list.
+    /// The daemon starts without any backend: a missing backend returns a reason, an available
+    /// backend returns a list of ports.
     #[test]
     fn a_missing_backend_is_a_reason_and_never_a_failure() {
         let stamp: Stamp = Arc::new(|| Micros(0));

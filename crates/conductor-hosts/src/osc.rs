@@ -1,13 +1,15 @@
-//! OSC over UDP: listeners that push events as MIDI inputs do, and a sender that never waits.
+//! OSC over UDP: listeners that push events like MIDI inputs, and a sender that never waits.
 //!
-//! UDP senders are not authenticated, so every received message is tainted `Network`, also from
-//! this machine. A listener on other addresses than loopback must be allowed by name. Time tags of
-//! bundles are ignored: messages are delivered when they arrive, in the order of the bundle.
+//! UDP senders are not authenticated, so every received message is marked with the taint `Network`,
+//! even if it is from this machine. A listener on an address other than loopback needs
+//! `allow_network = true`. Time tags of bundles are ignored: messages are delivered when they
+//! arrive, in the order of the bundle.
 //!
-//! Bundles are opened here, without recursion, and only single messages go to the decoder: it
-//! recurses into nested bundles and arrays, so that one packet could overflow the stack.
+//! Bundles are unpacked here, without recursion, and only single messages are passed to the decoder
+//! of the library. That decoder is recursive, so one packet of nested bundles or arrays could
+//! overflow the stack.
 //!
-//! Not here: address patterns (`conductor_core::event::osc`), and what a message triggers.
+//! Not here: address patterns (`conductor_core::event::osc`), and the handling of messages.
 
 use super::midi::Stamp;
 use super::midi::ring::EventSender;
@@ -20,11 +22,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Deepest nesting of bundles.
+/// Maximum nesting of bundles.
 const DEPTH_MAX: usize = 8;
-/// How long a listener waits before it checks whether it should end.
+/// The interval at which a listener checks whether it should end.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
-/// The largest packet UDP carries.
+/// The largest UDP payload, in bytes.
 const PACKET_MAX: usize = 65_507;
 
 #[derive(Debug, thiserror::Error)]
@@ -35,12 +37,12 @@ pub enum OscError {
     NotLoopback { listen: SocketAddr },
     #[error("cannot listen on {listen}: {error}")]
     CannotListen { listen: SocketAddr, error: io::Error },
-    #[error("the message has {len} bytes; {PACKET_MAX} are possible")]
+    #[error("the message has {len} bytes; the limit is {PACKET_MAX}")]
     TooLong { len: usize },
     #[error("cannot send to {to}: {error}")]
     CannotSend { to: SocketAddr, error: io::Error },
     /// The system's buffer is full.
-    #[error("the system takes no more packets for {to} now")]
+    #[error("the system's send buffer is full; the packet to {to} was not sent")]
     Busy { to: SocketAddr },
 }
 
@@ -48,13 +50,13 @@ pub enum OscError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received<T = u64> {
     pub messages: T,
-    /// Packets that are not OSC, or nest too deeply.
+    /// Packets that are not OSC, or whose bundles are nested too deeply.
     pub malformed: T,
     /// Messages with an argument that triggers cannot test: blobs, arrays, colours, times.
     pub unsupported: T,
 }
 
-/// A UDP port that we listen on. Dropping it ends its thread.
+/// A UDP port that we listen on. Dropping the listener ends its thread.
 pub struct Listener {
     address: SocketAddr,
     closing: Arc<AtomicBool>,
@@ -63,7 +65,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// `listen` is the configured address. Port 0 takes any free port.
+    /// `listen` is the configured address. With port 0, the system chooses a free port.
     pub fn start(
         listen: &str,
         allow_network: bool,
@@ -97,7 +99,8 @@ impl Listener {
                             events.push(at, Taint::Network, Body::Osc(message.into()));
                         });
                     }
-                    // A timeout, or the refusal of an earlier packet, which Linux reports here.
+                    // The error is a timeout, or the refusal of a packet that we sent earlier,
+                    // which Linux reports here.
                     Err(error) if is_transient(&error) => {}
                     Err(_) => break,
                 }
@@ -129,7 +132,8 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
-        // An empty packet wakes the thread at once; otherwise its timeout does.
+        // An empty packet wakes the thread at once. If the packet is lost, the thread ends after
+        // its timeout.
         let any = match self.address.ip() {
             IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
@@ -169,11 +173,12 @@ fn receive(packet: &[u8], counters: &Received<AtomicU64>, mut deliver: impl FnMu
     }
 }
 
-/// The single messages of a packet, in order. None when a bundle is broken or nests too deeply.
+/// The single messages of a packet, in order. Returns `None` when a bundle is malformed or nested
+/// too deeply.
 fn messages(packet: &[u8]) -> Option<Vec<&[u8]>> {
     const BUNDLE: &[u8] = b"#bundle\0";
     let mut out = Vec::new();
-    // Elements that are not opened yet, the next one last.
+    // Elements that are not unpacked yet. The last one is next.
     let mut open: Vec<(&[u8], usize)> = vec![(packet, 0)];
     while let Some((element, depth)) = open.pop() {
         let Some(body) = element.strip_prefix(BUNDLE) else {
@@ -256,7 +261,7 @@ pub fn encode(message: &OscMessage) -> Result<Vec<u8>, OscError> {
     if bytes.len() > PACKET_MAX { Err(OscError::TooLong { len: bytes.len() }) } else { Ok(bytes) }
 }
 
-/// Sends OSC for the whole daemon. Host names are resolved elsewhere, because that may wait.
+/// Sends OSC for the whole daemon. Host names are resolved elsewhere, because resolving may block.
 #[derive(Default)]
 pub struct Sender {
     four: Option<UdpSocket>,
@@ -286,8 +291,8 @@ impl Sender {
         };
         match socket.send_to(&bytes, to) {
             Ok(_) => Ok(()),
-            // The system reports the refusal of an earlier packet on the next send, and does not
-            // send this one.
+            // The system reports the refusal of an earlier packet on the next send. It has not sent
+            // this packet, so send it again.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 socket.send_to(&bytes, to).map(|_| ()).map_err(cannot)
             }
@@ -457,7 +462,7 @@ mod tests {
             }
         });
         let mut sender = Sender::new();
-        // It does not report when it is ready, so ask until it answers.
+        // The program does not report when it is ready, so send until it prints a message.
         let line = wait_for(PATIENCE, || {
             sender.send(free, &message("/c", &[OscArg::Int(1), OscArg::Text("x".into())])).unwrap();
             received.try_recv().ok()
@@ -465,7 +470,7 @@ mod tests {
         dump.kill().unwrap();
         dump.wait().unwrap();
         reader.join().unwrap();
-        let line = line.expect("oscdump heard it");
+        let line = line.expect("oscdump printed the message");
         assert!(line.contains("/c is 1 \"x\""), "{line}");
     }
 

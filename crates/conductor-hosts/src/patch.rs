@@ -1,11 +1,11 @@
-//! The registry of open patches. Each has a host: a document alone, or a running program that shows
-//! the same document.
+//! The registry of open patches. Each open patch has a host: either the document alone, or a
+//! running program that shows the document.
 //!
 //! Every open patch is a [`conductor_patch::Patch`] with its revisions, journal and bytes. A host
-//! carries changes of the document to its program; a change that the program refuses is not made.
-//! Calls for one patch run in order; calls for different patches do not wait for each other.
-//! Nothing here is async: callers that must not block call from a worker thread. Not here: tool
-//! texts (`tools/patch`), file formats (`conductor-patch`).
+//! sends changes of the document to its program. If the program refuses a change, the document is
+//! not changed either. Calls for one patch run in order; calls for different patches do not wait
+//! for each other. This code is not async and may block, so async callers use a worker thread. Not
+//! here: tool descriptions (`tools/patch`), file formats (`conductor-patch`).
 
 pub mod console;
 pub mod document;
@@ -33,21 +33,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Prefix of the undo label of a knob's step.
+/// Prefix of the undo label when a knob has changed an attribute.
 const KNOB: &str = "knob on ";
-/// Knob values closer together than this are one undo step.
+/// Knob values that follow each other within this time are one undo step.
 const ONE_TURN_US: u64 = 1_000_000;
 
 /// `[patch]`.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// In addition to `<home>/patches`.
+    /// Folders of patches, in addition to `<home>/patches`.
     pub roots: Vec<PathBuf>,
     pub max_open: usize,
     pub max_file_mb: usize,
     pub journal_steps: usize,
     pub journal_mb: usize,
-    /// The person's own folder, for `~`; absent when unknown.
+    /// The user's home folder, which replaces `~`. Absent when it is unknown.
     pub user_home: Option<PathBuf>,
 }
 
@@ -59,7 +59,8 @@ impl Default for Settings {
 
 impl Settings {
     pub fn of_config(patch: &conductor_core::config::Patch, user_home: Option<PathBuf>) -> Self {
-        // A relative root would mean another folder for each way to start the daemon.
+        // A relative root is dropped: it would depend on the folder in which the daemon was
+        // started.
         let root = |text: &String| expand_home(text, user_home.as_deref()).filter(|it| it.is_absolute());
         Settings {
             roots: patch.roots.iter().filter_map(root).collect(),
@@ -109,62 +110,64 @@ pub type Capabilities = Vec<(&'static str, Ability)>;
 pub trait PatchHost: Send + Sync {
     fn kind(&self) -> HostKind;
     fn capabilities(&self, format: Format) -> Capabilities;
-    /// Whether the program can show a document at all; checked before a person is asked.
+    /// Fails if the program can never show this document. Called before a person is asked for
+    /// approval.
     fn accepts(&self, _document: &Document) -> Result<(), ToolError> {
         Ok(())
     }
     /// Shows a document in the program.
     fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError>;
     fn close(&self, root: &str);
-    /// Brings the program from one state of the document to another; after an error the program
-    /// shows the old state.
+    /// Changes the program from state `before` to state `after`. After an error, the program shows
+    /// `before`.
     fn carry(&self, root: &str, before: &Document, after: &Document) -> Result<Vec<Warning>, ToolError>;
-    /// The value that a box shows now; none when there is nothing to read.
+    /// The value that a box shows now; `None` if the box has no value.
     fn value(&self, root: &str, object: &BoxView<'_>) -> Result<Option<Value>, ToolError>;
     fn set_locked(&self, root: &str, locked: bool) -> Result<(), ToolError>;
-    /// Redraws a box; false when there is nothing to draw.
+    /// Redraws a box. Returns false if nothing can be drawn.
     fn redraw(&self, root: &str, object: &BoxView<'_>) -> Result<bool, ToolError>;
-    /// Numbers of inlets and outlets of a box in the program; none when the program does not report
-    /// them.
+    /// The number of inlets and of outlets that a box has in the program; `None` if the program
+    /// does not report them.
     fn ports(&self, _root: &str, _object: &BoxView<'_>) -> Result<Option<(u32, u32)>, ToolError> {
         Ok(None)
     }
-    /// The patch as the program has it, if it was changed there and differs from the document.
+    /// The content of the patch in the program, if it was changed there and differs from the
+    /// document.
     fn read_back(&self, _root: &str, _document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
         Ok(None)
     }
-    /// Replaces the document by the one read back.
+    /// Called when the result of `read_back` has become the new document.
     fn adopt(&self, _root: &str, _document: &Document) -> Result<(), ToolError> {
         Ok(())
     }
     /// Called when the document was saved to `file`.
     fn saved(&self, _root: &str, _file: &Path) {}
-    /// Whether the program runs only patches opened by us, so that all names are known.
+    /// Whether the program runs only patches that Conductor opened, so that all receiver names are
+    /// known.
     fn is_ours(&self) -> bool {
         false
     }
-    /// Whether the patch is locked in the program; none when the program does not report it.
+    /// Whether the patch is locked in the program; `None` if the program does not report it.
     fn locked(&self, _root: &str) -> Result<Option<bool>, ToolError> {
         Ok(None)
     }
-    /// The patch windows of the program, front window first; none when the program does not report
-    /// them.
+    /// The patch windows of the program, the front window first; `None` if the program does not
+    /// report them.
     fn windows(&self) -> Result<Option<Vec<Window>>, ToolError> {
         Ok(None)
     }
-    /// The confinement of patches in this program, for the person who decides whether a patch may
-    /// run.
+    /// A sentence about the sandbox of this program, shown to the person who approves a patch.
     fn confinement(&self) -> String {
-        "nothing limits it: a patch in this program can do what the person can do".to_owned()
+        "nothing limits the patch: in this program it can do everything that the person can do".to_owned()
     }
-    /// Called when the daemon stops: the program can no longer connect.
+    /// Called when the daemon stops. After this call the program cannot connect.
     fn stop(&self) {}
 }
 
 /// A patch window in a running program, opened by us or by the person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Our patch in this window, if any.
+    /// The id of the open patch in this window, if Conductor opened it.
     pub root: Option<String>,
     pub name: String,
     pub path: Option<PathBuf>,
@@ -177,7 +180,7 @@ pub struct Patches {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     document: Arc<dyn PatchHost>,
-    /// Lock order: a patch first, then this.
+    /// Lock order: lock a patch before this registry.
     registry: Mutex<BTreeMap<String, Arc<Open>>>,
     /// Only one file is opened at a time, so that no file is open twice.
     opening: Mutex<()>,
@@ -185,11 +188,10 @@ pub struct Patches {
     voice: Voice,
     /// The hosts of running programs.
     driven: Mutex<BTreeMap<HostKind, Arc<dyn PatchHost>>>,
-    /// Approvals since the daemon started: the id or file of a patch, and the digest of what it
-    /// reaches.
+    /// Approvals since the daemon started: the id or file of a patch, and the digest of its reach.
     approved: Mutex<HashSet<(String, Digest)>>,
-    /// Locked for writing during a save, and for reading while a program is given a patch, so that
-    /// the program loads the checked files. Lock order: this first, then a patch.
+    /// Locked for writing during a save, and for reading while a program receives a patch, so that
+    /// the program loads the same files that were checked. Lock order: lock this before a patch.
     files: RwLock<()>,
 }
 
@@ -202,29 +204,30 @@ pub struct Open {
     since: u64,
     /// The registry's count when the patch was last opened, created or edited.
     used: AtomicU64,
-    /// Its file. A leaf lock.
+    /// The file of the patch. While this is locked, no other lock is acquired.
     place: Mutex<Option<Place>>,
-    /// What the patch reaches in its program. A leaf lock.
+    /// The reach of the patch in its program. While this is locked, no other lock is acquired.
     running: Mutex<Arc<Running>>,
     state: Mutex<State>,
 }
 
 struct State {
     patch: Patch,
-    /// The document as opened.
+    /// The document at the time of opening.
     opened: Document,
-    /// Name of a patch without a file.
+    /// The name that is used while the patch has no file.
     name: String,
-    /// The side file as last read or saved.
+    /// The side file (names of Pd boxes) as it was last read or saved.
     names: Option<String>,
-    /// The knob that made the newest step, and when; values soon after belong to the same step.
+    /// The knob that made the newest undo step, and the time of its last value. A new value within
+    /// [`ONE_TURN_US`] extends that step.
     turned: Option<(String, Micros)>,
-    /// Whether its file existed when the patch was last opened or saved.
+    /// Whether the file existed when the patch was last opened or saved.
     on_disk: bool,
     closed: bool,
 }
 
-/// A canvas of an open patch at one moment.
+/// A canvas of an open patch, in its current state.
 pub struct Scene<'a> {
     pub open: &'a Open,
     pub patch: &'a Patch,
@@ -233,7 +236,7 @@ pub struct Scene<'a> {
     place: Option<Place>,
 }
 
-/// A requested change, and the revision it was planned for.
+/// The context of a requested change: the patch, the revision it was planned for, and the consent.
 pub struct Ask<'a> {
     pub patch_id: &'a str,
     pub expected_revision: Option<u64>,
@@ -262,7 +265,7 @@ pub struct Saved {
     pub warnings: Vec<Warning>,
 }
 
-/// The names a patch is opened with.
+/// The optional names for a patch that is opened.
 #[derive(Clone, Debug, Default)]
 pub struct Naming {
     pub group: Option<String>,
@@ -308,7 +311,7 @@ impl Patches {
         lock(&self.driven).insert(host.kind(), host);
     }
 
-    /// The windows of every program that reports them. A program that does not run has none.
+    /// The windows of every running program that reports them.
     pub fn windows(&self) -> Vec<(HostKind, Vec<Window>)> {
         let hosts: Vec<_> = lock(&self.driven).values().cloned().collect();
         hosts.iter().filter_map(|it| Some((it.kind(), it.windows().ok()??))).collect()
@@ -323,7 +326,7 @@ impl Patches {
         &self.folders
     }
 
-    /// Opens a file, or returns the patch that has it open.
+    /// Opens a file. If the file is open already, returns that patch.
     pub fn open(&self, path: &str, host: HostKind, naming: Naming, consent: &Consent) -> Result<Arc<Open>, ToolError> {
         let host = self.host(host)?;
         let place = self.folders.place(path)?;
@@ -339,7 +342,7 @@ impl Patches {
             }
             return match &naming.alias {
                 Some(alias) if *alias != open.id => Err(bad(format!("the file is open as {:?}", open.id))
-                    .hint(format!("Use {:?}, or close it first to give it another name.", open.id))),
+                    .hint(format!("Use {:?}, or close the patch first to open it with another alias.", open.id))),
                 Some(_) | None => {
                     self.touch(&open);
                     Ok(open)
@@ -354,11 +357,9 @@ impl Patches {
         let mut notes = Vec::new();
         if let Some(text) = &names {
             match document.take_names(text) {
-                Ok(unmatched) => notes.extend(
-                    unmatched
-                        .into_iter()
-                        .map(|it| format!("no box is {:?} any more: the name {:?} is free", it.text, it.name)),
-                ),
+                Ok(unmatched) => notes.extend(unmatched.into_iter().map(|it| {
+                    format!("no box has the text {:?} any more, so its name {:?} was removed", it.text, it.name)
+                })),
                 Err(fault) => notes.push(format!("the side file with names was not read: {fault}")),
             }
         }
@@ -366,7 +367,8 @@ impl Patches {
         let given =
             (!host.is_ours() && host.kind() != HostKind::Document).then(|| (place.clone(), document.to_bytes()));
         let open = self.register(document, Some(place), name, names, host, naming, consent)?;
-        // These programs read the file themselves, and another program may have changed it since.
+        // The program reads the file itself. Another program may have changed the file since it was
+        // checked.
         if let Some((place, bytes)) = given
             && self.folders.read(&place).ok().as_deref() != Some(bytes.as_slice())
         {
@@ -380,7 +382,7 @@ impl Patches {
         Ok(open)
     }
 
-    /// Creates an empty patch. `path` is where it will be saved; nothing is written now.
+    /// Creates an empty patch. It will be saved to `path`; no file is written now.
     pub fn create(
         &self,
         format: Format,
@@ -397,7 +399,7 @@ impl Patches {
                 let place = self.folders.place(path)?;
                 if place.format() != format {
                     return Err(bad(format!("{path} is not a .{} file", format.extension()))
-                        .hint("Give format and extension that agree.")
+                        .hint("Use a file extension that matches the format.")
                         .subject(Subject::Argument("path".into())));
                 }
                 if self.holder(&place).is_some() || self.folders.exists(&place) {
@@ -416,7 +418,7 @@ impl Patches {
         self.register(Document::create(format), place, name, None, host, naming, &Consent::Call(None))
     }
 
-    /// Blocks saves while a running program is given a patch.
+    /// Prevents saves while a running program receives a patch.
     fn while_given(&self, host: HostKind, consent: &Consent) -> Option<parking_lot::RwLockReadGuard<'_, ()>> {
         let runs = host != HostKind::Document && !consent.is_rehearsal();
         runs.then(|| self.files.read())
@@ -437,8 +439,8 @@ impl Patches {
         if !consent.is_rehearsal() {
             self.make_room()?;
         }
-        // Only one patch is opened at a time, so the id stays free while a slow program opens the
-        // patch.
+        // Only one patch is opened at a time, so no other patch can get this id while a slow
+        // program opens the patch.
         let id = {
             let registry = lock(&self.registry);
             match naming.alias {
@@ -501,12 +503,12 @@ impl Patches {
         match kind {
             HostKind::Document => Ok(Arc::clone(&self.document)),
             HostKind::Pd => off(
-                "No running Pure Data is driven: `[patch.pd] mode` is \"off\".",
-                "Open the file with host \"document\": every edit works on it, and Pure Data shows it when it loads the file.",
+                "Conductor does not control a running Pure Data: `[patch.pd] mode` is \"off\".",
+                "Open the file with host \"document\". All edits work there, and Pure Data shows them when it loads the saved file.",
             ),
             HostKind::Max => off(
-                "No running Max is driven: `[patch.max] enabled` is false.",
-                "Open the file with host \"document\": every edit works on it, and Max shows it when it loads the file.",
+                "Conductor does not control a running Max: `[patch.max] enabled` is false.",
+                "Open the file with host \"document\". All edits work there, and Max shows them when it loads the saved file.",
             ),
         }
     }
@@ -545,7 +547,7 @@ impl Patches {
             .min_by_key(|it| it.used.load(Ordering::Relaxed))
             .ok_or_else(|| {
             ToolError::new(Code::Busy, format!("{} patches are open and all have unsaved edits", open.len()))
-                .hint("Save or close one with save_patch or close_patch; `[patch] max_open` sets how many may be open.")
+                .hint("Save a patch with save_patch or close it with close_patch; `[patch] max_open` is the limit of open patches.")
         })?;
         self.close(&idle.id, false).map(|_| ())
     }
@@ -601,8 +603,8 @@ impl Patches {
         read(&scene(&open, &state, &canvas)?)
     }
 
-    /// Applies a list of edits as one step, all or none. `plan` makes the list from the current
-    /// state; `report` reads the result before another call can change it.
+    /// Applies a list of edits as one undo step, all or none. `plan` creates the list from the
+    /// current state. `report` reads the result before another call can change it.
     pub fn edit<T>(
         &self,
         ask: &Ask<'_>,
@@ -612,7 +614,8 @@ impl Patches {
         self.change(ask, plan, |patch, edits, label| Ok(patch.apply(edits, label, None)?.applied), report)
     }
 
-    /// Computes a list of edits without applying it: `report` sees the document as it would be.
+    /// Computes the result of a list of edits without applying them. `report` reads the resulting
+    /// document.
     pub fn preview<T>(
         &self,
         ask: &Ask<'_>,
@@ -656,7 +659,7 @@ impl Patches {
         let (patch_id, revision) = (scene.id(), state.patch.revision());
         let mut warnings = applied.warnings;
         warnings.extend(host_warnings);
-        // Knob steps would flood the console.
+        // Changes by a knob are not shown, because they would flood the console.
         if applied.changed && !ask.label.starts_with(KNOB) {
             for line in done {
                 self.say(Level::Info, Some(&patch_id), None, line);
@@ -668,7 +671,7 @@ impl Patches {
         Ok(Edited { patch_id, revision, warnings, made })
     }
 
-    /// Sets an attribute from a knob: values in quick succession are one undo step.
+    /// Sets an attribute to a knob's value. Values in quick succession are one undo step.
     pub fn turn(&self, knob: &Knob, value: f64) -> Result<(), ToolError> {
         let patch_id = self.named(&knob.patch);
         let open = self.root(&patch_id)?;
@@ -693,7 +696,7 @@ impl Patches {
         Ok(())
     }
 
-    /// Resolves a patch name of the configuration: an id, or a file name.
+    /// Returns the id of a patch that the configuration names by id or by file name.
     fn named(&self, name: &str) -> String {
         let (root, inside) = name.split_once('/').map_or((name, None), |(root, inside)| (root, Some(inside)));
         if lock(&self.registry).contains_key(root) {
@@ -708,8 +711,7 @@ impl Patches {
         }
     }
 
-    /// Undoes or redoes steps; returns their labels and the numbers of remaining undo and redo
-    /// steps.
+    /// Undoes or redoes steps. Returns their labels and how many undo and redo steps are left.
     pub fn travel(
         &self,
         ask: &Ask<'_>,
@@ -729,8 +731,8 @@ impl Patches {
         Ok(Edited { patch_id: open.id.clone(), revision, warnings, made: (labels, undo, redo) })
     }
 
-    /// Writes the file; without a path, the one it was opened from. A file changed by another
-    /// program is never overwritten.
+    /// Writes the patch to `path`, or without a path to its own file. A file that another program
+    /// has changed is never overwritten.
     pub fn save(
         &self,
         patch_id: &str,
@@ -740,7 +742,8 @@ impl Patches {
         consent: &Consent,
     ) -> Result<Saved, ToolError> {
         let open = self.root(patch_id)?;
-        // Without a running program, saves do not wait for each other.
+        // The lock is needed only if a program runs patches. Otherwise saves do not wait for each
+        // other.
         let runs = !lock(&self.driven).is_empty() && !consent.is_rehearsal();
         let _files = runs.then(|| self.files.write());
         let mut state = open.state(patch_id)?;
@@ -755,11 +758,11 @@ impl Patches {
             (None, Some(place)) => place.clone(),
             (None, None) => {
                 return Err(bad("this patch has no file yet")
-                    .hint("Give a path, such as \"my patch.maxpat\"; a relative one is in the patches folder.")
+                    .hint("Set `path`, such as \"my patch.maxpat\"; a relative path starts in the patches folder.")
                     .subject(Subject::Argument("path".into())));
             }
         };
-        // A .maxpat may be saved as .maxhelp and back; other formats keep theirs.
+        // A .maxpat may be saved as .maxhelp and the reverse; other formats cannot be changed.
         let plain = |it: Format| matches!(it, Format::Maxpat | Format::Maxhelp);
         if place.format() != format && !(plain(place.format()) && plain(format)) {
             return Err(bad(format!(
@@ -767,13 +770,13 @@ impl Patches {
                 format.extension(),
                 place.format().extension()
             ))
-            .hint(format!("Give a path that ends in .{}.", format.extension()))
+            .hint(format!("Use a path that ends in .{}.", format.extension()))
             .subject(Subject::Argument("path".into())));
         }
         let own = mine.as_ref() == Some(&place);
         if !own && let Some(holder) = self.holder(&place) {
             return Err(bad(format!("{} is open as {:?}", place.path().display(), holder.id))
-                .hint("Close it first, or save to another path."));
+                .hint("Close that patch first, or save to another path."));
         }
         let bytes = state.patch.document().to_bytes();
         self.may_save(&place, &bytes, consent)?;
@@ -781,7 +784,8 @@ impl Patches {
             return Err(rehearsed());
         }
         let was = state.patch.saved_bytes().to_vec();
-        // Until the first save, a file at the path of a new patch belongs to another program.
+        // Before a new patch is saved for the first time, an existing file at its path belongs to
+        // another program.
         let expected = match (own && state.on_disk, overwrite) {
             (true, _) => Expected::Bytes(&was),
             (false, true) => Expected::Any,
@@ -812,8 +816,8 @@ impl Patches {
         Ok(saved)
     }
 
-    /// Makes a change and carries it to the host. The new document is stored only after the host
-    /// has accepted it.
+    /// Makes a change and sends it to the host. The new document is stored only after the host has
+    /// accepted the change.
     fn carry<T>(
         &self,
         open: &Open,
@@ -857,14 +861,14 @@ impl Patches {
         self.root(patch_id).is_ok_and(|it| it.state.is_locked())
     }
 
-    /// Number of steps that closing a patch would lose; none without unsaved edits.
+    /// The number of undo steps that closing a patch would lose; `None` without unsaved edits.
     pub fn unsaved(&self, patch_id: &str) -> Option<usize> {
         let open = self.root(patch_id).ok()?;
         let state = lock(&open.state);
         state.dirty().then(|| state.patch.depths().0)
     }
 
-    /// Adopts a patch that was changed in its program.
+    /// Reads the patch from its program if it was changed there, and replaces the document.
     pub fn reconcile(&self, root: &str) -> Result<(), ToolError> {
         let open = self.root(root)?;
         let mut state = open.state(root)?;
@@ -888,7 +892,7 @@ impl Patches {
         let warning = Warning {
             code: WarningCode::RewrittenByHost,
             message: format!(
-                "{} was changed in its program and was read from there: keys are new, and the undo history was reset",
+                "{} was changed in its program and was read from there: all keys are new, and the undo history was deleted",
                 open.id
             ),
             subject: None,
@@ -897,19 +901,19 @@ impl Patches {
         Ok(Some(warning))
     }
 
-    /// Closes a root. Unsaved edits are lost only with `discard`; returns the number of lost
-    /// journal steps.
+    /// Closes a patch. Fails if it has unsaved edits, unless `discard` is set. Returns the number
+    /// of lost undo steps.
     pub fn close(&self, patch_id: &str, discard: bool) -> Result<(String, usize), ToolError> {
         let open = self.root(patch_id)?;
         if patch_id.contains('/') {
             return Err(bad(format!("{} is a subpatcher", short(patch_id)))
-                .hint(format!("Only a whole patch is closed: {:?}.", open.id)));
+                .hint(format!("Only a whole patch can be closed: {:?}.", open.id)));
         }
         let mut state = open.state(patch_id)?;
         let dirty = state.dirty();
         if dirty && !discard {
             return Err(bad(format!("{} has unsaved edits", open.id))
-                .hint("Save it with save_patch, or set discard to lose them.")
+                .hint("Save them with save_patch, or set `discard` to drop them.")
                 .subject(Subject::Argument("discard".into())));
         }
         let lost = if dirty { state.patch.depths().0 } else { 0 };
@@ -920,7 +924,7 @@ impl Patches {
         Ok((open.id.clone(), lost))
     }
 
-    /// Locks or unlocks a root; makes no revision.
+    /// Locks or unlocks a patch. The revision does not change.
     pub fn set_locked(
         &self,
         patch_id: &str,
@@ -938,7 +942,7 @@ impl Patches {
         Ok(Edited { patch_id: scene.id(), revision: state.patch.revision(), warnings: Vec::new(), made: () })
     }
 
-    /// Hash of the current bytes; an approval is for this state.
+    /// Hash of the current bytes. An approval is valid only for this state.
     pub fn state_hash(&self, patch_id: &str) -> Option<Digest> {
         let open = self.root(patch_id).ok()?;
         let state = lock(&open.state);
@@ -959,14 +963,14 @@ impl Patches {
         read
     }
 
-    /// Learns the ports of abstractions that the document uses.
+    /// Reads the inlets and outlets of the abstractions that the document uses.
     fn learn_all(&self, document: &mut Document, place: Option<&Place>) {
         for class in document.unknown_classes() {
             self.learn(document.format(), place, &class, |ports| document.learn_abstraction(&class, ports));
         }
     }
 
-    /// Learns the ports of abstractions that edits add.
+    /// Reads the inlets and outlets of the abstractions that edits add.
     fn learn_new(&self, place: Option<&Place>, state: &mut State, ops: &[Op]) {
         let format = state.patch.document().format();
         let table = conductor_patch::objects::table(format);
@@ -1038,13 +1042,13 @@ impl Open {
 
 impl State {
     fn dirty(&self) -> bool {
-        // Names of Pd boxes are stored in the side file; losing them loses work too.
+        // Changed names of Pd boxes are unsaved work too; they are stored in the side file.
         self.patch.dirty() || self.patch.document().names_file() != self.names
     }
 }
 
 impl Scene<'_> {
-    /// The id of this canvas as used in answers.
+    /// The id of this canvas, as used in results of tools.
     pub fn id(&self) -> String {
         let mut id = self.open.id.clone();
         for key in self.view.key_path() {
@@ -1080,12 +1084,12 @@ impl Scene<'_> {
         self.place.as_ref()
     }
 
-    /// File name of the root, or the name it was created with.
+    /// File name of the patch, or the name it was created with.
     pub fn root_name(&self) -> String {
         self.place.as_ref().map_or_else(|| self.state.name.clone(), Place::file_name)
     }
 
-    /// File name of the root, or the name of the subpatcher.
+    /// File name of the patch, or the name of the subpatcher.
     pub fn patcher_name(&self) -> String {
         if self.is_root() {
             return self.root_name();
@@ -1100,8 +1104,8 @@ impl Scene<'_> {
     }
 }
 
-/// Console lines for a step: one per edit up to a limit; the label when no edit has a line of its
-/// own.
+/// The console lines for a change: one line per edit up to a limit, or the label if no edit has a
+/// line.
 fn sentences(edits: &[Edit], applied: &Applied, label: &str) -> Vec<String> {
     const MOST: usize = 20;
     let mut lines: Vec<String> =
@@ -1186,7 +1190,7 @@ fn free_alias(registry: &BTreeMap<String, Arc<Open>>, alias: String) -> Result<S
         );
     }
     if alias == "console" {
-        return wrong("the alias \"console\" is taken by patch://console".to_owned(), "Choose another alias.");
+        return wrong("the alias \"console\" is reserved for patch://console".to_owned(), "Choose another alias.");
     }
     if registry.contains_key(&alias) {
         return wrong(format!("another patch is called {alias:?}"), "Choose another alias, or close that patch.");
@@ -1209,14 +1213,14 @@ fn cut(text: &str, letters: usize) -> String {
     }
 }
 
-/// A name from outside, truncated for display.
+/// Truncates a name from outside for display.
 fn short(text: &str) -> String {
     cut(text, 120)
 }
 
 fn gone(what: &str) -> ToolError {
-    ToolError::new(Code::StaleReference, format!("{} is no longer there", short(what)))
-        .hint("List the objects again and use what it gives.")
+    ToolError::new(Code::StaleReference, format!("{} no longer exists", short(what)))
+        .hint("List the objects again and use the new keys.")
 }
 
 fn code(fault: Fault) -> Code {
@@ -1244,7 +1248,7 @@ pub fn edit_refused(fault: &EditError) -> ToolError {
 fn refused(fault: PatchError) -> ToolError {
     match fault {
         PatchError::WrongRevision { .. } => ToolError::new(Code::StaleReference, fault.to_string())
-            .hint("Nothing was done. Read the patch again and plan on what is there now."),
+            .hint("Nothing was done. Read the patch again and base the change on its current state."),
         PatchError::Refused(refused) => {
             edit_refused(&refused.error).subject(Subject::Other(format!("edits[{}]", refused.index)))
         }
@@ -1258,7 +1262,7 @@ fn unreadable(name: &str, fault: &OpenError) -> ToolError {
         .hint("Nothing was changed. Ask the person whether the file is complete or damaged.")
 }
 
-/// Turns a lower-case clause into a sentence.
+/// Converts a lower-case clause to a sentence.
 fn sentence(clause: &str) -> String {
     let mut letters = clause.chars();
     let first: String = letters.next().map(|it| it.to_uppercase().collect()).unwrap_or_default();

@@ -1,11 +1,12 @@
-//! The host of a Pure Data process that we start without its own window; we take the role of the
-//! window.
+//! The host of a Pure Data (Pd) process that Conductor starts without a user interface. Pd sends
+//! its drawing commands to Conductor instead.
 //!
-//! Changes of a document are sent to Pd as messages, and each counts only after Pd has acknowledged
-//! it. When Pd dies, it is restarted and loads every patch in its last acknowledged state. Pd's own
-//! undo does not see messages; undo uses the document's journal. The editor messages are private to
-//! Pd, so untested versions are refused. Opening a patch here runs it and everything in it. Not
-//! here: a Pd that the person started (`attach`).
+//! Changes of a document are sent to Pd as messages; a change is stored only after Pd has
+//! acknowledged it. When Pd ends unexpectedly, it is restarted and loads every patch in its last
+//! acknowledged state. Pd's own undo does not include messages, so undo uses the document's
+//! journal. The editor messages are an internal interface of Pd, so untested versions are refused.
+//! A patch that is opened here runs with everything in it. Not here: a Pd that the person started
+//! (`attach`).
 
 pub mod attach;
 pub mod examine;
@@ -40,19 +41,19 @@ use tcl::Word;
 /// Time limits of one call, and of reading a whole patch.
 const CALL_US: u64 = 5_000_000;
 const READ_US: u64 = 30_000_000;
-/// A patch without calls for this long is read back, to detect changes by the patch itself.
+/// A patch is read back when this time has passed since its last edit, to detect changes that the
+/// patch made itself.
 const QUIET_US: u64 = 500_000;
-/// The largest patch for a running Pd. A larger one would take Pd longer than a call may take: the
-/// load time grows with the square of the boxes, 0.7 s for 20 000 and 5 s for 50 000.
+/// The largest patch for a running Pd. A larger patch could exceed the time limit of a call: the
+/// load time grows with the square of the number of boxes (0.7 s for 20 000, 5 s for 50 000).
 const MOST_BYTES: usize = 8 << 20;
 const MOST_BOXES: usize = 20_000;
 /// The largest file that is read back from Pd.
 const MOST_READ: u64 = 64 << 20;
-/// Pd is not restarted after this many deaths within this time.
+/// Pd is not restarted if it ended unexpectedly this many times within this time.
 const DEATHS: usize = 3;
 const DEATHS_WITHIN_US: u64 = 60_000_000;
-/// The first supported version, the first unsupported one, and the version that all tests ran
-/// against.
+/// The supported versions are `FROM` up to, but not including, `BEFORE`. The tests use `TESTED`.
 const FROM: (u32, u32) = (0, 53);
 const BEFORE: (u32, u32) = (0, 58);
 pub const TESTED: &str = "0.53.1";
@@ -80,7 +81,7 @@ pub struct PdHost {
 struct Shared {
     settings: Settings,
     home: PathBuf,
-    /// The folder of patches without a file, and of temporary files for Pd.
+    /// The folder for patches without a file and for temporary files of Pd.
     folder: PathBuf,
     voice: Voice,
     clock: Arc<dyn Clock>,
@@ -93,7 +94,7 @@ struct State {
     link: Option<Link>,
     roots: BTreeMap<String, Root>,
     deaths: VecDeque<Micros>,
-    /// Numbers selection comments, files and acknowledgements.
+    /// Counter for unique names of marker comments, files and acknowledgements.
     nonce: u64,
 }
 
@@ -103,7 +104,8 @@ struct Root {
     file: Option<PathBuf>,
     shown: Shown,
     locked: bool,
-    /// The state of Pd is unknown: the document must be loaded again before the next call.
+    /// Whether the state of this patch in Pd is unknown. The document is then loaded again before
+    /// the next call.
     lost: bool,
 }
 
@@ -114,8 +116,8 @@ enum Note {
 }
 
 impl PdHost {
-    /// Starts nothing before a patch is opened. `home` contains the folder of patches without a
-    /// file.
+    /// Pd is started when the first patch is opened. `home` contains the folder for patches without
+    /// a file.
     pub fn new(home: &Path, settings: Settings, voice: Voice, clock: Arc<dyn Clock>) -> std::io::Result<Arc<Self>> {
         let folder = home.join("state").join("pd");
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
@@ -149,10 +151,10 @@ impl PdHost {
         self.shared.state.is_locked()
     }
 
-    /// A patch as Pd itself writes it.
+    /// The patch as Pd saves it.
     pub fn written(&self, root: &str) -> Result<Document, ToolError> {
         self.with_root(root, |shared, link, nonce, root| {
-            let canvas = root.shown.root().map(str::to_owned).ok_or_else(|| offline("it shows nothing"))?;
+            let canvas = root.shown.root().map(str::to_owned).ok_or_else(|| offline("it does not show the patch"))?;
             shared.read(link, nonce, &canvas, root)
         })
     }
@@ -164,15 +166,17 @@ impl PdHost {
     ) -> Result<T, ToolError> {
         let mut state = self.shared.state();
         self.shared.ensure(&mut state, &self.notes)?;
-        let State { link: Some(link), roots, nonce, .. } = &mut *state else { return Err(offline("it is not there")) };
-        let root = roots.get_mut(root).ok_or_else(|| offline("it does not know this patch"))?;
+        let State { link: Some(link), roots, nonce, .. } = &mut *state else {
+            return Err(offline("it is not running"));
+        };
+        let root = roots.get_mut(root).ok_or_else(|| offline("it has not loaded this patch"))?;
         if root.lost {
             self.shared.reload(link, nonce, root)?;
         }
         work(&self.shared, link, nonce, root)
     }
 
-    /// What Pd draws of the canvas of a box.
+    /// Lets Pd draw the canvas of a box, and reads the drawing commands.
     fn draw<T>(
         &self,
         root: &str,
@@ -210,7 +214,7 @@ impl Shared {
             let now = self.clock.now();
             state.deaths.push_back(now);
             state.deaths.retain(|it| now.since(*it) < DEATHS_WITHIN_US);
-            self.say(Level::Error, "Pd is gone".to_owned());
+            self.say(Level::Error, "Pd ended unexpectedly".to_owned());
         }
         if state.deaths.len() >= DEATHS {
             let now = self.clock.now();
@@ -218,10 +222,10 @@ impl Shared {
             if state.deaths.len() >= DEATHS {
                 return Err(ToolError::new(
                     Code::HostOffline,
-                    format!("Pd died {DEATHS} times within a minute and is left alone"),
+                    format!("Pd ended unexpectedly {DEATHS} times within a minute and is not restarted"),
                 )
                 .hint(
-                    "Look at get_console_log and close the patch that kills it; a minute later it is started again.",
+                    "Read get_console_log and close the patch that makes Pd crash. Pd can be started again after a minute.",
                 ));
             }
         }
@@ -233,8 +237,8 @@ impl Shared {
         let mut link = started.map_err(|why| offline(&why))?;
         let (major, minor, bug) = link.version();
         if !(FROM..BEFORE).contains(&(major, minor)) {
-            return Err(ToolError::new(Code::Unsupported, format!("this is Pd {major}.{minor}.{bug}")).hint(
-                "Conductor drives Pd 0.53 to 0.57; open the file with host \"document\", or set `[patch.pd] command`.",
+            return Err(ToolError::new(Code::Unsupported, format!("Pd {major}.{minor}.{bug} is not supported")).hint(
+                "Conductor supports Pd 0.53 to 0.57; open the file with host \"document\", or set `[patch.pd] command`.",
             ));
         }
         for (id, root) in &mut state.roots {
@@ -261,7 +265,7 @@ impl Shared {
         let _cleanup = Temporary::write(&path, &root.document.pd_bytes_all_open())?;
         link.say("pd", "open", &[&name, &told_path(&folder)?]);
         let mut words = Vec::new();
-        // The window of the root is the last to open.
+        // Pd opens the window of the root last.
         let canvas = link
             .wait_for(CALL_US, |word| {
                 words.push(word.clone());
@@ -271,7 +275,7 @@ impl Shared {
         let written = self.read(link, nonce, &canvas, root)?;
         root.shown = Shown::after_load(&root.document, &written, &words).map_err(|why| {
             link.say(&canvas, "menuclose", &["1"]);
-            ToolError::new(Code::SdkRejected, format!("Pd reads this patch otherwise: {why}"))
+            ToolError::new(Code::SdkRejected, format!("Pd shows this patch differently: {why}"))
                 .hint("Open it with host \"document\".")
         })?;
         root.lost = false;
@@ -280,7 +284,7 @@ impl Shared {
     }
 
     fn reload(&self, link: &mut Link, nonce: &mut u64, root: &mut Root) -> Result<(), ToolError> {
-        // Requests before a timeout may still be in progress; Pd finishes them first.
+        // Pd may still handle requests that timed out here. It handles them before this one.
         if let Some(canvas) = root.shown.root() {
             link.say(canvas, "menuclose", &["1"]);
         }
@@ -293,8 +297,8 @@ impl Shared {
         }
     }
 
-    /// Lets Pd write the patch and reads it. Pd writes into the patch's own folder, because Pd then
-    /// treats that folder as the patch's own.
+    /// Lets Pd save the patch to a temporary file and reads that file. The file is in the patch's
+    /// folder, because Pd afterwards uses the folder of the saved file as the folder of the patch.
     fn read(&self, link: &mut Link, nonce: &mut u64, canvas: &str, root: &mut Root) -> Result<Document, ToolError> {
         let folder = self.folder_of(root.file.as_deref());
         *nonce += 1;
@@ -310,11 +314,11 @@ impl Shared {
             .map_err(|fault| offline(&format!("it did not write a patch: {fault}")))
     }
 
-    /// The folders that Pd may read and write, without those that touch the home: they would expose
-    /// the configuration and the tokens.
+    /// The folders that Pd may read and write. Folders in the Conductor home, or around it, are
+    /// left out, because they would expose the configuration and the tokens.
     fn folders(&self) -> Vec<PathBuf> {
         let own = self.home.join("patches");
-        // Only an existing folder can be granted to Pd.
+        // The folder must exist, because only existing folders can be granted to Pd.
         let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&own);
         let patches = self.patches.get().and_then(Weak::upgrade);
         let named = patches.iter().flat_map(|it| it.folders().roots()).cloned();
@@ -342,7 +346,7 @@ impl PatchHost for PdHost {
     }
 
     fn capabilities(&self, _: Format) -> Capabilities {
-        const NONE: Ability = Ability::No("Pure Data has no such thing");
+        const NONE: Ability = Ability::No("not available in Pure Data");
         vec![
             ("edit", Ability::Yes),
             ("attributes", Ability::Degraded("place, width, and the properties of user interface objects")),
@@ -374,7 +378,9 @@ impl PatchHost for PdHost {
     fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError> {
         let mut state = self.shared.state();
         self.shared.ensure(&mut state, &self.notes)?;
-        let State { link: Some(link), roots, nonce, .. } = &mut *state else { return Err(offline("it is not there")) };
+        let State { link: Some(link), roots, nonce, .. } = &mut *state else {
+            return Err(offline("it is not running"));
+        };
         let mut new = Root {
             document: document.clone(),
             file: file.map(Path::to_owned),
@@ -384,8 +390,8 @@ impl PatchHost for PdHost {
         };
         if let Err(fault) = self.shared.load(link, nonce, &mut new) {
             if fault.code == Code::Timeout {
-                // Pd may hang on this patch; the next call starts a new Pd and loads the other
-                // patches.
+                // Pd may hang because of this patch. The next call starts a new Pd and loads the
+                // other patches.
                 state.link = None;
             }
             return Err(fault);
@@ -403,7 +409,7 @@ impl PatchHost for PdHost {
             link.say(canvas, "menuclose", &["1"]);
         }
         if roots.is_empty() {
-            // An idle Pd uses processor time.
+            // Stop Pd when no patch is open, because an idle Pd uses processor time.
             *link = None;
         }
     }
@@ -490,7 +496,7 @@ impl PatchHost for PdHost {
 
     fn read_back(&self, root: &str, document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
         self.with_root(root, |shared, link, nonce, root| {
-            let canvas = root.shown.root().map(str::to_owned).ok_or_else(|| offline("it shows nothing"))?;
+            let canvas = root.shown.root().map(str::to_owned).ok_or_else(|| offline("it does not show the patch"))?;
             let written = shared.read(link, nonce, &canvas, root)?;
             Ok((!root.shown.agrees(document, &written)).then(|| written.to_bytes()))
         })
@@ -509,13 +515,13 @@ impl PatchHost for PdHost {
     }
 
     fn saved(&self, root: &str, file: &Path) {
-        // A restarted Pd learns the file when it loads the patch.
+        // If this fails, Pd gets the file's path when it is restarted and loads the patch.
         let _ = self.with_root(root, |shared, link, nonce, root| {
             let moved = root.file.as_deref() != Some(file);
             root.file = Some(file.to_owned());
             let Some(canvas) = root.shown.root().map(str::to_owned) else { return Ok(()) };
             if moved {
-                // Pd searches the folder that it last wrote the patch to.
+                // Pd searches for abstractions in the folder in which it last saved the patch.
                 shared.read(link, nonce, &canvas, root)?;
             }
             link.say(&canvas, "dirty", &["0"]);
@@ -533,7 +539,7 @@ impl Temporary {
         let written = made.and_then(|mut file| file.write_all(bytes));
         written.map(|()| Temporary(path.to_owned())).map_err(|fault| {
             let _ = fs::remove_file(path);
-            offline(&format!("the patch cannot be handed over in {}: {fault}", path.display()))
+            offline(&format!("the temporary file {} cannot be written: {fault}", path.display()))
         })
     }
 }
@@ -544,15 +550,16 @@ impl Drop for Temporary {
     }
 }
 
-/// Reads a file that Pd wrote for us. Links are refused: code in Pd could place one that leads us
-/// out of its folders.
+/// Reads a file that Pd has written. Links are refused, because code in Pd could create a link to a
+/// file outside its folders.
 pub(crate) fn read_own(path: &Path) -> Result<Vec<u8>, RootedError> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Err(RootedError::Missing) };
     let (bytes, _) = RootedFile::new(rooted::open_root(folder)?, name).read(MOST_READ)?;
     Ok(bytes)
 }
 
-/// Asks Pd to find a text that does not exist; Pd answers after everything sent before.
+/// Lets Pd search for a text that does not exist. Pd replies after it has handled all earlier
+/// messages.
 fn acknowledge(link: &mut Link, canvas: &str, nonce: &mut u64) {
     *nonce += 1;
     link.say(canvas, "find", &[&format!("+done{nonce}"), "1"]);
@@ -568,7 +575,7 @@ fn told_path(path: &Path) -> Result<String, ToolError> {
 
 fn offline(why: &str) -> ToolError {
     ToolError::new(Code::HostOffline, format!("Pure Data cannot be used: {why}"))
-        .hint("See `[patch.pd] command` and get_console_log; with host \"document\" the file can still be edited.")
+        .hint("Check `[patch.pd] command` and get_console_log. With host \"document\" the file can still be edited.")
 }
 
 /// Checks that a document is small enough for a running Pd.
@@ -579,9 +586,10 @@ fn fits(document: &Document) -> Result<(), ToolError> {
         return Ok(());
     }
     let text = format!(
-        "this patch has {boxes} boxes in {bytes} bytes; a running Pd is given at most {MOST_BOXES} boxes and {MOST_BYTES} bytes"
+        "this patch has {boxes} boxes and {bytes} bytes; the limits for a running Pd are {MOST_BOXES} boxes and {MOST_BYTES} bytes"
     );
-    Err(ToolError::new(Code::Unsupported, text).hint("Open it with host \"document\": every tool works there too."))
+    Err(ToolError::new(Code::Unsupported, text)
+        .hint("Open the patch with host \"document\"; every edit works there too."))
 }
 
 /// Number of boxes at every depth.
@@ -601,7 +609,8 @@ fn silent(why: Silence, root: &mut Root) -> ToolError {
     }
 }
 
-/// The keeper thread: restarts Pd when it ends, and reads back quiet patches. Ends with the host.
+/// The keeper thread restarts Pd when it ends, and reads a patch back some time after its last
+/// edit. The thread ends when the host is dropped.
 fn keep(shared: &Weak<Shared>, notes: &Receiver<Note>, again: &Sender<Note>) {
     let mut quiet: BTreeMap<String, Micros> = BTreeMap::new();
     let mut revive: Option<Micros> = None;
@@ -619,8 +628,8 @@ fn keep(shared: &Weak<Shared>, notes: &Receiver<Note>, again: &Sender<Note>) {
                 let state = shared.state();
                 let ended = state.link.as_ref().is_some_and(|it| !it.is_alive()) && !state.roots.is_empty();
                 if ended {
-                    // The delay doubles, so that a patch that kills Pd does not restart it in a
-                    // loop.
+                    // The delay doubles each time, so that Pd is not restarted in a fast loop when
+                    // a patch makes it crash.
                     revive = Some(now.plus_us(200_000 << state.deaths.len().min(4)));
                 }
             }
@@ -640,7 +649,7 @@ fn keep(shared: &Weak<Shared>, notes: &Receiver<Note>, again: &Sender<Note>) {
         for root in due {
             quiet.remove(&root);
             if let Some(patches) = shared.patches.get().and_then(Weak::upgrade) {
-                // An error here is reported by the next call.
+                // The next call reports an error of this step.
                 let _ = patches.reconcile(&root);
             }
         }

@@ -1,9 +1,9 @@
-//! One model for every drawing: plain shapes that [`Picture::to_svg`] prints and
-//! [`Picture::to_png`] paints.
+//! The common model of all drawings: a list of plain shapes, which [`Picture::to_svg`] and
+//! [`Picture::to_png`] convert to a file.
 //!
-//! [`patch`] draws patches, [`session`] the session grid of a Live Set and [`piano_roll`] one clip.
-//! Not here: reading documents; the drawings use the public views of `conductor-patch` and
-//! `conductor-set`.
+//! [`patch`] draws patches, [`session`] draws the session grid of a Live Set, and [`piano_roll`]
+//! draws one clip. Not here: reading documents; the drawings use the public views of
+//! `conductor-patch` and `conductor-set`.
 
 pub mod patch;
 pub mod piano_roll;
@@ -15,7 +15,7 @@ mod svg;
 pub use conductor_patch::{Point, Rect};
 pub use png::PaintError;
 
-/// Shapes on a background. The same picture gives the same SVG and PNG bytes on every machine.
+/// Shapes on a background. The same picture has the same SVG and PNG bytes on every machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
     /// In pixels.
@@ -25,7 +25,7 @@ pub struct Picture {
     pub background: Color,
     /// The typeface of all texts.
     pub font: Font,
-    /// From back to front.
+    /// The shapes, from back to front.
     pub shapes: Vec<Shape>,
 }
 
@@ -69,11 +69,11 @@ pub struct Stroke {
     pub color: Color,
     /// In pixels.
     pub width: f64,
-    /// Length of dashes and gaps; 0 is a solid line.
+    /// Length of dashes and gaps in pixels; 0 is a solid line.
     pub dash: f64,
 }
 
-/// How a text is set.
+/// Size, colour, alignment and weight of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pen {
     /// Height of the font in pixels.
@@ -83,7 +83,7 @@ pub struct Pen {
     pub bold: bool,
 }
 
-/// Which part of a text is at its point.
+/// The part of a text that is placed at its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     Start,
@@ -91,7 +91,7 @@ pub enum Anchor {
     End,
 }
 
-/// Typefaces. Each names what a browser should use; PNG pictures use the embedded fonts.
+/// Typefaces. An SVG names fonts that a browser should use; a PNG uses the embedded fonts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Font {
     /// Max's font.
@@ -116,7 +116,7 @@ impl Color {
         Color(r, g, b, 255)
     }
 
-    /// From components of 0 to 1.
+    /// A colour from components of 0 to 1.
     pub fn of(parts: [f64; 4]) -> Color {
         let [r, g, b, a] = parts.map(|part| (part.clamp(0.0, 1.0) * 255.0).round() as u8);
         Color(r, g, b, a)

@@ -1,11 +1,12 @@
-//! Plugins: JavaScript files of a person, each in a child process of this binary that can only
-//! compute.
+//! Plugins: JavaScript files that a person installed. Each runs in a child process of this binary,
+//! in a sandbox without access to files and network.
 //!
-//! [`child`] is that process, [`process`] is the daemon's view of it, [`runner`] keeps one process
-//! per plugin and serializes its calls, [`manifest`] checks what a plugin declares.
+//! [`child`] is the main function of that process, and [`process`] is the daemon's side of it.
+//! [`runner`] keeps one process per plugin and runs its calls one after the other. [`manifest`]
+//! checks the declarations of a plugin.
 //!
-//! Not here: which plugins exist and who enabled them (`gateway::plugins`), what they may reach
-//! (`tools::plugins`), and the catalog.
+//! Not here: the list of plugins and who enabled them (`gateway::plugins`), their permissions
+//! (`tools::plugins`), and the catalog of tools.
 
 pub mod child;
 mod engine;
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// Limits of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Processor time of one call.
+    /// Limit of the processor time of one call, in milliseconds.
     pub cpu_ms: u32,
     pub heap_mb: u32,
     pub stack_kb: u32,
@@ -32,11 +33,11 @@ impl Default for Limits {
     }
 }
 
-/// An error of plugin code, for the plugin's author.
+/// An error thrown by plugin code, for the plugin's author.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thrown {
     pub message: String,
-    /// The code that the plugin set; used if it is one of ours.
+    /// The error code that the plugin has set. It is used only if it is one of Conductor's codes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// The innermost line of the plugin's file, such as `file.js:12:5`.

@@ -1,9 +1,9 @@
-//! Files beneath folders that a person granted, and beneath no others.
+//! Access to files in folders that a person granted ("roots"), and in no others.
 //!
-//! A path is resolved from an open handle of its folder and cannot leave it: not by `..`, not by a
-//! link, not by a link that is swapped in during the lookup. A file is opened without blocking,
-//! read up to a limit, and replaced atomically. Not here: which folders are granted, and error
-//! messages (`files`, `live::roots`, `patch::folders`).
+//! A path is resolved from an open handle of its folder and cannot leave that folder, neither by
+//! `..` nor by a link, even if the link is created during the lookup. A file is opened without
+//! blocking, read up to a limit, and replaced atomically. Not here: the list of granted folders,
+//! and error messages (`files`, `live::roots`, `patch::folders`).
 
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::ambient_authority;
@@ -16,12 +16,12 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
-/// Why a file beneath a root was not opened or written. The caller knows the path.
+/// Why a file in a root was not opened or written. The caller adds the path to the message.
 #[derive(Debug, thiserror::Error)]
 pub enum RootedError {
     #[error("no such file")]
     Missing,
-    /// A path that leads out of the root, or a link where none is followed.
+    /// The path leads out of the root, or is a link where links are not followed.
     #[error("a link, or outside the folder")]
     Outside,
     #[error("not a folder")]
@@ -34,7 +34,7 @@ pub enum RootedError {
     NotEmpty,
     #[error("more than {0} bytes")]
     TooLarge(u64),
-    /// Another program wrote the file before the rename.
+    /// Another program has changed the file since it was read.
     #[error("changed by another program")]
     Changed,
     #[error(transparent)]
@@ -50,7 +50,7 @@ impl From<io::Error> for RootedError {
             Some(Errno::ISDIR) => RootedError::WrongKind(Kind::Folder),
             Some(Errno::EXIST) => RootedError::Exists,
             Some(Errno::NOTEMPTY) => RootedError::NotEmpty,
-            // cap-std reports a path that leads out without an errno.
+            // For a path that leads out of the root, cap-std returns an error without an errno.
             None if error.kind() == io::ErrorKind::PermissionDenied => RootedError::Outside,
             Some(_) | None => RootedError::Io(error),
         }
@@ -88,7 +88,7 @@ impl Kind {
     }
 }
 
-/// Identifies one state of a file: any write to the file changes its stamp.
+/// Identifies one state of a file. Any write to the file changes its stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -112,8 +112,8 @@ pub fn modified_ms(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1000).saturating_add(metadata.mtime_nsec() / 1_000_000)
 }
 
-/// The steps of [`RootedFile::replace`]. A callback runs before each step: callers do their own
-/// work in it, and tests inject errors.
+/// The steps of [`RootedFile::replace`]. A callback runs before each step. Callers use it for their
+/// own work, and tests use it to inject errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Write,
@@ -128,15 +128,14 @@ impl Step {
     pub const ALL: [Step; 6] = [Step::Write, Step::Sync, Step::Backup, Step::LastLook, Step::Rename, Step::SyncFolder];
 }
 
-/// Whether a folder is in the Conductor home or contains it: granted, it would open secrets,
-/// tokens, the audit log and the configuration.
+/// Whether a folder is in the Conductor home or contains it. Such a folder must not be granted,
+/// because it would expose secrets, tokens, the audit log and the configuration.
 pub fn touches_home(home: &Path, folder: &Path) -> bool {
     let (home, folder) = (canonical(home), canonical(folder));
     folder.starts_with(&home) || home.starts_with(&folder)
 }
 
-/// A configured or requested path, with `~/` replaced by the person's own folder. None when that
-/// folder is not known.
+/// Replaces `~/` in a path by the user's home folder. Returns `None` if that folder is unknown.
 pub fn expand_home(text: &str, user_home: Option<&Path>) -> Option<PathBuf> {
     match text.strip_prefix("~/") {
         Some(rest) => user_home.map(|home| home.join(rest)),
@@ -148,7 +147,7 @@ pub fn canonical(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| lexical(path))
 }
 
-/// A path without `.` and `..`, resolved as the kernel would if there were no links.
+/// Removes `.` and `..` from a path, without regard to links.
 pub fn lexical(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -163,7 +162,8 @@ pub fn lexical(path: &Path) -> PathBuf {
     out
 }
 
-/// The path without `.`; none when it is absolute or goes up, even where it would stay inside.
+/// Removes `.` from a path. Returns `None` if the path is absolute or contains `..`, even if it
+/// would stay inside.
 pub fn plain(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -176,12 +176,12 @@ pub fn plain(path: &Path) -> Option<PathBuf> {
     Some(out)
 }
 
-/// Opens a granted folder; links in its own path are followed.
+/// Opens a granted folder. Links in `path` are followed.
 pub fn open_root(path: &Path) -> io::Result<Dir> {
     Dir::open_ambient_dir(path, ambient_authority())
 }
 
-/// Opens a folder beneath a root without following any link. The error has the path that failed.
+/// Opens a folder in a root without following any link. The error contains the path that failed.
 pub fn walk(root: &Path, folders: &Path) -> Result<Dir, (PathBuf, RootedError)> {
     let mut path = root.to_owned();
     let mut folder = open_root(root).map_err(|error| (path.clone(), error.into()))?;
@@ -192,7 +192,8 @@ pub fn walk(root: &Path, folders: &Path) -> Result<Dir, (PathBuf, RootedError)> 
     Ok(folder)
 }
 
-/// Opens a folder beneath a root, following links that stay inside. An empty path is the root.
+/// Opens a folder in a root. Links to targets inside the root are followed. An empty path is the
+/// root.
 pub fn open_folder(root: &Dir, inside: &Path) -> io::Result<Dir> {
     root.open_dir(dot(inside))
 }
@@ -200,7 +201,8 @@ pub fn open_folder(root: &Dir, inside: &Path) -> io::Result<Dir> {
 /// Creates the missing folders of a path.
 pub fn make_folders(root: &Dir, inside: &Path) -> io::Result<()> {
     match root.create_dir_with(dot(inside), DirBuilder::new().recursive(true).mode(0o755)) {
-        // A file, or a link that leads out, has the name of the folder.
+        // The name exists already: as a folder, as a file, or as a link out of the root. Only a
+        // folder can be opened.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_folder(root, inside).map(drop),
         done => done,
     }
@@ -210,8 +212,8 @@ fn dot(inside: &Path) -> &Path {
     if inside.as_os_str().is_empty() { Path::new(".") } else { inside }
 }
 
-/// The path of a file beneath a root, with links resolved. Nothing is opened for reading, so a
-/// pipe does not block.
+/// The path of a file in a root, with links resolved. The file is not opened for reading, so a pipe
+/// does not block.
 pub fn real_path(root: &Dir, inside: &Path) -> Result<PathBuf, RootedError> {
     let mut options = OpenOptions::new();
     #[cfg(target_os = "linux")]
@@ -233,7 +235,8 @@ pub fn real_path(root: &Dir, inside: &Path) -> Result<PathBuf, RootedError> {
     }
 }
 
-/// Opens a regular file beneath a folder, following links that stay inside.
+/// Opens a regular file in a folder or its subfolders. Links to targets inside the folder are
+/// followed.
 pub fn open_file(folder: &Dir, inside: &Path) -> Result<(File, Metadata), RootedError> {
     open_regular(folder, dot(inside), FollowSymlinks::Yes)
 }
@@ -265,12 +268,13 @@ pub fn sync_folder(folder: &Dir) -> io::Result<()> {
     readable(folder)?.sync_all()
 }
 
-/// A handle of the folder that can be synced; the handle in `Dir` may only name it (`O_PATH`).
+/// A handle of the folder that can be synced. The handle in `Dir` may be an `O_PATH` handle, which
+/// cannot.
 fn readable(folder: &Dir) -> io::Result<File> {
     folder.open(".")
 }
 
-/// A name in an open folder. There may be no file of that name; a link of that name is never
+/// A name in an open folder. The file may be missing. If the name is a link, the link is never
 /// followed.
 #[derive(Debug)]
 pub struct RootedFile {
@@ -305,7 +309,7 @@ impl RootedFile {
         Ok((read_limited(file, limit)?, metadata))
     }
 
-    /// What has this name; links are not followed.
+    /// Metadata of the file, folder or link with this name. Links are not followed.
     pub fn metadata(&self) -> Result<Metadata, RootedError> {
         Ok(self.folder.symlink_metadata(&self.name)?)
     }
@@ -323,8 +327,9 @@ impl RootedFile {
         Ok(Stamp::of(&file.metadata()?))
     }
 
-    /// Replaces the file atomically. An existing file keeps its mode, and its owner where we may
-    /// give files away; a new file gets `mode`. An error before the rename leaves the old file.
+    /// Replaces the file atomically. An existing file keeps its mode, and also its owner if this
+    /// process may set it. A new file gets `mode`. After an error before the rename, the old file
+    /// is unchanged.
     pub fn replace(
         &self,
         bytes: &[u8],
@@ -369,7 +374,7 @@ impl RootedFile {
         Ok(Stamp::of(&file.metadata()?))
     }
 
-    /// Replaces the file with bytes that get the mode and owner of `other`.
+    /// Replaces the file with `bytes`, and sets the mode and owner of `other`.
     pub fn copy_of(&self, other: &RootedFile, bytes: &[u8], unique: &str) -> Result<(), RootedError> {
         let like = other.metadata()?;
         self.swap(bytes, 0o600, Some(&like), unique, &mut |_| Ok(())).map(drop)
@@ -387,7 +392,7 @@ impl RootedFile {
     }
 }
 
-/// Readable by the owner alone until its mode is set.
+/// Creates a file that only its owner can read until its mode is set.
 fn create_new(folder: &Dir, name: &OsStr) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).follow(FollowSymlinks::No);
@@ -400,7 +405,8 @@ fn set_mode_and_owner(file: &File, mode: u32, old: Option<&Metadata>) -> io::Res
         let now = file.metadata()?;
         let differs = (now.uid(), now.gid()) != (old.uid(), old.gid());
         if differs && std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())).is_err() {
-            // Set-user-ID of another owner must not become ours.
+            // The owner could not be kept, so remove the set-user-ID bit: it would now apply to our
+            // user.
             mode &= 0o777;
         }
     }

@@ -1,10 +1,10 @@
-//! Runs programs that a person allowed with a template, without a shell, and ends them with all
-//! their descendants.
+//! Runs programs that a person has allowed with a template. No shell is involved, and a program is
+//! ended together with all its descendants.
 //!
 //! A program gets its arguments unchanged, no input, and an environment with `LANG`, `HOME` and the
-//! template's entries. At its end, at the deadline and when the caller gives up, all its
-//! descendants are killed. Not here: which arguments fit (`conductor_core::command`), and whether a
-//! person must be asked.
+//! template's entries. When it ends, at the deadline, or when the caller cancels, all its
+//! descendants are killed. Not here: the check of arguments (`conductor_core::command`), and
+//! approval by a person.
 
 use super::files::{FileError, Files};
 use crate::system::children::{self, ProcessTree};
@@ -23,10 +23,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
-/// Bytes kept of each stream. The rest is read and dropped, so that the program does not hang on a
-/// full pipe.
+/// Limit of bytes that are kept of each output stream. The rest is read and dropped, so that the
+/// program does not block on a full pipe.
 const KEPT: usize = 1 << 20;
-/// How long output is read after the end of the program.
+/// How long output is read after the program has ended.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub struct Shell {
@@ -53,7 +53,7 @@ pub enum Wanted<'a> {
         values: &'a Map<String, Value>,
     },
     Argv(&'a [String]),
-    /// By the name of a command or of its program; all of its arguments are fixed.
+    /// The name of a command or of its program. All arguments of the command are fixed.
     App(&'a str),
 }
 
@@ -86,7 +86,7 @@ impl From<ShellError> for ToolError {
         let denied = |hint: &str| ToolError::new(Code::Denied, text.clone()).by(RefusedBy::Policy).hint(hint);
         match error {
             ShellError::Command(CommandError::Unknown { asked, .. }) => {
-                denied("Use one of the commands named; a person adds others under [[tools.shell.commands]].")
+                denied("Use one of these commands; a person can add others under [[tools.shell.commands]].")
                     .subject(Subject::Other(asked))
             }
             ShellError::Command(CommandError::NoneAllowed | CommandError::NoFit) => {
@@ -96,7 +96,9 @@ impl From<ShellError> for ToolError {
                 CommandError::Missing { .. } | CommandError::NoSuchSlot { .. } | CommandError::Value { .. },
             ) => ToolError::new(Code::BadInput, text).hint("Correct that value in args."),
             ShellError::Path(error) => error.into(),
-            ShellError::Digest { .. } => denied("A person must look at the program and correct its digest."),
+            ShellError::Digest { .. } => {
+                denied("Ask the person to check the program and to correct its digest in config.toml.")
+            }
             ShellError::Start { .. } => ToolError::new(Code::HostOffline, text),
             ShellError::Late { .. } => ToolError::new(Code::Timeout, text),
         }
@@ -116,7 +118,7 @@ impl Shell {
         self.templates.load_full()
     }
 
-    /// What the command may change, as its template says. None for an unknown command.
+    /// The declared effect of a command, from its template. `None` for an unknown command.
     pub fn effect(&self, wanted: &Wanted<'_>) -> Option<CommandEffect> {
         let templates = self.templates();
         find(&templates, wanted).ok().map(|(template, _)| template.effect)
@@ -130,7 +132,7 @@ impl Shell {
         Ok((template.clone(), words))
     }
 
-    /// Resolves paths and checks the program; does not run it.
+    /// Resolves paths and checks the program, but does not run it.
     pub fn prepare(&self, wanted: &Wanted<'_>) -> Result<Prepared, ShellError> {
         let (template, words) = self.resolve(wanted)?;
         if let Some(digest) = template.digest {
@@ -158,21 +160,22 @@ impl Shell {
         })
     }
 
-    /// A path is resolved under its root and passed as absolute, so that it cannot be taken for an
-    /// option and does not depend on the working folder.
+    /// A path is resolved in its root and passed as an absolute path. The program then cannot parse
+    /// it as an option, and it does not depend on the working folder.
     fn word(&self, word: Ready) -> Result<String, ShellError> {
         match word {
             Ready::Text(text) => Ok(text),
             Ready::Path { root, path } => {
                 let place = self.files.place(Some(&root), &path)?;
-                // The kernel decides whether the path leaves the root. A missing file is allowed.
+                // This check also resolves links. A missing file is allowed.
                 place.stays_inside()?;
                 Ok(place.path().to_string_lossy().into_owned())
             }
         }
     }
 
-    /// Runs to the end, or until `enough` resolves. Dropping the future kills the program as well.
+    /// Runs the program to its end, or until `enough` resolves. Dropping the future also kills the
+    /// program.
     pub async fn run(&self, prepared: &Prepared, enough: impl Future<Output = ()>) -> Result<Ran, ShellError> {
         let start = |error| prepared.start_error(&error);
         let mut command = prepared.command();
@@ -195,8 +198,8 @@ impl Shell {
                     }
                 }
             };
-            // Killing the descendants closes the pipes. A process that cannot be killed does not
-            // block the call.
+            // Killing the descendants closes the pipes. If a process cannot be killed, the timeout
+            // below ends the wait.
             drop(tree);
             if !is_read {
                 tokio::select! {
@@ -218,9 +221,9 @@ impl Shell {
 }
 
 impl Shell {
-    /// Starts a program that outlives the daemon, in a session of its own. In addition to the
-    /// template's environment, it gets the variables of the desktop session. Returns its process
-    /// id.
+    /// Starts a program in a new session, so that it continues when the daemon ends. In addition to
+    /// the template's environment, it gets the variables of the desktop session. Returns its
+    /// process id.
     pub fn launch(&self, prepared: &Prepared) -> Result<u32, ShellError> {
         let mut command = prepared.command();
         for (key, value) in crate::system::session_variables() {

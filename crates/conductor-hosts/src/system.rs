@@ -1,19 +1,19 @@
-//! The operating system behind narrow signatures: everything that differs between platforms.
+//! Small interfaces to the operating system, for everything that differs between platforms.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `clock`, `ids`, `environment` | time, random numbers and environment variables, as values |
 //! | `listener` | a local endpoint for clients of this user, and the identity of a peer |
-//! | `folder`, `lock_file` | folders that only their owner can open, and a lock with one holder |
+//! | `folder`, `lock_file` | folders that only their owner can open, and a lock that one process can have |
 //! | `processes` | the process table: parents, terminals, the client behind a TCP connection |
-//! | `children` | programs we start, and how all their descendants end |
-//! | `signals` | requests of the system to end |
+//! | `children` | starts programs, and ends them with all their descendants |
+//! | `signals` | signals that end the daemon |
 //! | `open_files` | the limit of open files |
 //!
-//! Only Unix is implemented. Signatures name no Unix type except where a caller needs the stream
-//! itself ([`listener::Stream`]); a named pipe could take its place.
+//! Only Unix is implemented. The interfaces use no Unix types, except the stream itself
+//! ([`listener::Stream`]), which a named pipe could replace.
 //!
-//! Not here: sandboxes (`confine`), and what is sent over a connection.
+//! Not here: sandboxes (`confine`), and the protocols of connections.
 
 pub mod children;
 mod clock;

@@ -1,10 +1,10 @@
-//! HTTP requests to the public internet that cannot be misused to reach the local network.
+//! Sends HTTP requests to the public internet. They cannot be misused to reach the local network.
 //!
-//! A name is resolved once, all its addresses are checked, and the connection goes to a checked
+//! A host name is resolved once, all its addresses are checked, and the connection uses a checked
 //! address, so that a later change of the name has no effect. Redirects are checked in the same
-//! way; a redirect to a host that was not named is returned and not followed. Proxies of the
-//! environment are not used, and no cookies or connections are kept. Not here: whether a person
-//! must be asked.
+//! way; a redirect to a host that no person has named is returned and not followed. Proxy settings
+//! of the environment are not used, and no cookies or connections are kept. Not here: approval by a
+//! person.
 
 mod address;
 
@@ -30,7 +30,7 @@ pub trait Lookup: Send + Sync {
     fn addresses(&self, host: String, port: u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
 }
 
-/// Asks the system.
+/// Uses the system's resolver.
 pub struct SystemLookup;
 
 impl Lookup for SystemLookup {
@@ -53,7 +53,8 @@ pub struct Wanted {
     pub headers: HeaderMap,
     pub body: Option<Vec<u8>>,
     pub max_bytes: usize,
-    /// Secrets, which are added at each hop to one of their hosts and to no other.
+    /// Headers with secrets. At each redirect, a secret is sent only if the host is one of the
+    /// secret's hosts.
     pub sealed: Vec<Sealed>,
 }
 
@@ -77,22 +78,22 @@ impl Wanted {
     }
 }
 
-/// How far a request may reach.
+/// The hosts that a request may reach.
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
-    /// Entries of the form `host:port` may be private addresses.
+    /// Hosts named by a person. An entry of the form `host:port` may have a private address.
     pub allow_hosts: Vec<String>,
     /// Hosts that may be reached without TLS.
     pub http_hosts: Vec<String>,
-    /// When present, only these hosts may be reached.
+    /// If present, only these hosts may be reached.
     pub only: Option<Vec<String>>,
 }
 
 impl Reach {
-    /// Whether a redirect may be followed: to the same host, or to a host that a person named.
+    /// Whether a redirect may be followed: only to the same host, or to a host that a person named.
     fn follows(&self, from: &Url, to: &Url) -> bool {
         let named = self.only.as_ref().unwrap_or(&self.allow_hosts);
-        // The same host over TLS, both at their default ports.
+        // From HTTP to HTTPS on the same host, both with their default ports.
         let safer = (from.scheme(), to.scheme()) == ("http", "https")
             && host_of(from) == host_of(to)
             && from.port().is_none()
@@ -114,7 +115,7 @@ pub struct Fetched {
 pub enum WebError {
     #[error("{url}: {why}")]
     BadUrl { url: String, why: &'static str },
-    #[error("{host} may not be reached from here")]
+    #[error("{host} is not one of the granted hosts")]
     NotGranted { host: String },
     #[error("{host} has the address {address}, which is not on the public internet")]
     Private { host: String, address: IpAddr },
@@ -142,17 +143,16 @@ impl From<WebError> for ToolError {
             error.hint(hint).subject(Subject::Other(host))
         };
         match error {
-            WebError::BadUrl { .. } => ToolError::new(Code::BadInput, text).hint("Give a whole https:// address."),
-            WebError::NotGranted { host } => denied(host, "A person grants hosts in config.toml."),
+            WebError::BadUrl { .. } => ToolError::new(Code::BadInput, text).hint("Use a complete https:// address."),
+            WebError::NotGranted { host } => denied(host, "A person can grant hosts in config.toml."),
             WebError::Private { host, .. } => {
                 denied(host, "A person may name that exact host:port in [tools.web] allow_hosts.")
             }
             WebError::NeedsTls { host } => {
                 denied(host, "Use https, or ask the person to name the host in [tools.web] http_hosts.")
             }
-            WebError::TooManyRedirects | WebError::BadRedirect { .. } => {
-                ToolError::new(Code::SdkRejected, text).hint("Fetch the address it leads to directly, if it is wanted.")
-            }
+            WebError::TooManyRedirects | WebError::BadRedirect { .. } => ToolError::new(Code::SdkRejected, text)
+                .hint("If you need the target of the redirect, fetch its address directly."),
             WebError::NoAddress { host, .. } | WebError::NoAnswer { host, .. } => {
                 ToolError::new(Code::HostOffline, text).subject(Subject::Other(host))
             }
@@ -166,7 +166,7 @@ impl From<WebError> for ToolError {
     }
 }
 
-/// A TLS configuration that trusts the system's certificates.
+/// A TLS configuration that trusts the certificates of the system.
 pub fn system_tls() -> Result<rustls::ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt as _;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -179,7 +179,7 @@ impl Web {
         Self::with(tls, Arc::new(SystemLookup), is_public)
     }
 
-    /// With another resolver and another definition of public addresses, for tests.
+    /// For tests: with another resolver and another definition of public addresses.
     pub fn with(tls: rustls::ClientConfig, lookup: Arc<dyn Lookup>, public: fn(IpAddr) -> bool) -> Arc<Self> {
         Arc::new(Web { rules: ArcSwap::default(), lookup, public, tls })
     }
@@ -192,13 +192,14 @@ impl Web {
         self.rules.load_full()
     }
 
-    /// As configured in `[tools.web]`.
+    /// The hosts that `[tools.web]` grants.
     pub fn reach(&self) -> Reach {
         let rules = self.rules();
         Reach { allow_hosts: rules.allow_hosts.clone(), http_hosts: rules.http_hosts.clone(), only: None }
     }
 
-    /// Follows redirects, each checked like the first. The time limit is for all hops together.
+    /// Sends a request and follows redirects, each checked like the first address. The time limit
+    /// is for all redirects together.
     pub async fn fetch(&self, wanted: Wanted, reach: &Reach) -> Result<Fetched, WebError> {
         let ms = self.rules().timeout_ms;
         let host = host_and_port(&wanted.url);
@@ -256,18 +257,18 @@ impl Web {
         })
     }
 
-    /// The host and its addresses, after all checks and before any connection.
+    /// Checks a URL before any connection. Returns the host and its addresses.
     async fn checked(&self, url: &Url, reach: &Reach) -> Result<(String, Vec<SocketAddr>), WebError> {
         let bad = |why| WebError::BadUrl { url: url.to_string(), why };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(bad("a name and password do not belong into an address"));
+            return Err(bad("an address must not contain a user name or password"));
         }
         let host = host_of(url);
         let with_port = host_and_port(url);
         let plain = match url.scheme() {
             "https" => false,
             "http" => true,
-            _ => return Err(bad("only http and https are spoken")),
+            _ => return Err(bad("only http and https are supported")),
         };
         let port = url.port_or_known_default().ok_or_else(|| bad("no port"))?;
         let named = |list: &[String]| list.iter().any(|it| covers(it, &host, &with_port));
@@ -288,7 +289,8 @@ impl Web {
         if addresses.is_empty() {
             return Err(WebError::NoAddress { host, why: "none was found".to_owned() });
         }
-        // A private address needs the exact host and port: other services may listen at the host.
+        // A private address needs an entry with the exact host and port, because other services may
+        // listen on the same host.
         let is_allowed = reach.allow_hosts.contains(&with_port);
         match addresses.iter().find(|it| !is_allowed && !(self.public)(it.ip())) {
             Some(private) => Err(WebError::Private { host, address: private.ip() }),
@@ -306,7 +308,7 @@ fn host_of(url: &Url) -> String {
     url.host_str().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Host and port; the port is always written.
+/// Host and port of a URL, even if the port is the default.
 pub fn host_and_port(url: &Url) -> String {
     format!("{}:{}", host_of(url), url.port_or_known_default().unwrap_or(0))
 }
@@ -316,11 +318,12 @@ pub fn is_named(url: &Url, hosts: &[String]) -> bool {
     hosts.iter().any(|it| covers(it, &host_of(url), &host_and_port(url)))
 }
 
-/// Removes a final dot: `a.example.` is the same host as `a.example` and must be checked as that.
+/// Removes a final dot of the host: `a.example.` is the same host as `a.example` and must be
+/// checked as such.
 fn normalise(url: &mut Url) -> Result<(), WebError> {
     let Some(host) = url.host_str().filter(|it| it.ends_with('.')) else { return Ok(()) };
     let host = host.trim_end_matches('.').to_owned();
-    let bad = WebError::BadUrl { url: url.to_string(), why: "this is not a name of a host" };
+    let bad = WebError::BadUrl { url: url.to_string(), why: "this is not a host name" };
     if host.is_empty() || url.set_host(Some(&host)).is_err() { Err(bad) } else { Ok(()) }
 }
 
@@ -332,11 +335,11 @@ fn target(from: &Url, location: &HeaderValue) -> Result<Url, WebError> {
     Ok(next)
 }
 
-/// Prepares the request for the next hop.
+/// Prepares the request for the target of a redirect.
 fn redirect(wanted: &mut Wanted, status: u16, next: Url) -> Result<(), WebError> {
     let bad = |why| WebError::BadRedirect { to: next.to_string(), why };
     if wanted.url.scheme() == "https" && next.scheme() != "https" {
-        return Err(bad("it leads from https to something weaker"));
+        return Err(bad("it leads from https to an unencrypted address"));
     }
     if host_and_port(&next) != host_and_port(&wanted.url) {
         for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
@@ -344,9 +347,9 @@ fn redirect(wanted: &mut Wanted, status: u16, next: Url) -> Result<(), WebError>
         }
     }
     wanted.headers.remove(HOST);
-    // 307 and 308 keep the method; a body is sent only to the host that was asked for.
+    // 307 and 308 keep the method and the body. A body is sent only to the same host and port.
     if matches!(status, 307 | 308) && wanted.body.is_some() && host_and_port(&next) != host_and_port(&wanted.url) {
-        return Err(bad("a body is not sent on to another host"));
+        return Err(bad("a body is not sent to another host"));
     }
     if !matches!(status, 307 | 308) && wanted.method != Method::HEAD {
         wanted.method = Method::GET;
@@ -376,21 +379,21 @@ async fn read(url: &Url, response: &mut reqwest::Response, limit: usize) -> Resu
     Ok(Fetched { url: url.clone(), status, headers, body, truncated })
 }
 
-/// Why the server's certificate was refused, if it was.
+/// The reason why the server's certificate was refused; `None` for other errors.
 fn certificate_error(error: &reqwest::Error) -> Option<String> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(now) = cause {
         if let Some(rustls::Error::InvalidCertificate(why)) = now.downcast_ref() {
             return Some(why.to_string());
         }
-        // The error wrapped in an `io::Error` is not among its sources.
+        // `source` skips the error that is wrapped in an `io::Error`.
         let wrapped = now.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         cause = wrapped.map(|it| it as &(dyn std::error::Error + 'static)).or_else(|| now.source());
     }
     None
 }
 
-/// The last cause is the reason. The address is not repeated, because it may contain data.
+/// The innermost cause of an error. The address is not repeated, because it may contain data.
 fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {

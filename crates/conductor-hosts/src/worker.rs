@@ -1,8 +1,8 @@
-//! A thread with a bounded inbox, for work that may be slow: the engine leaves a job and goes on.
+//! A thread with a bounded inbox, for work that may be slow. The engine adds a job and does not
+//! wait for it.
 //!
-//! The inbox decides what happens to jobs that wait. [`Fifo`] keeps their order and refuses more
-//! than it can hold; [`Latest`] keeps only the newest value of each knob. Not here: what a job
-//! does.
+//! The inbox stores the waiting jobs. [`Fifo`] keeps their order, and refuses new jobs when it is
+//! full. [`Latest`] keeps only the newest value of each knob. Not here: the work of a job.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,21 +10,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-/// Jobs that a [`Fifo`] holds. More means that the other end has stopped taking them; a longer
-/// queue would replay minutes of old keystrokes later.
+/// Maximum number of jobs in a [`Fifo`]. The queue is full only if the receiving program hangs. A
+/// longer queue would later replay minutes of old keystrokes.
 const CAPACITY: usize = 256;
 
-/// The jobs that wait for a worker.
+/// The waiting jobs of a worker.
 pub trait Inbox: Default + Send + 'static {
     type Job;
 
-    /// False when there is no room for the job.
+    /// Returns false if the inbox is full.
     fn push(&mut self, job: Self::Job) -> bool;
 
     fn pop(&mut self) -> Option<Self::Job>;
 }
 
-/// Every job, in the order it was given.
+/// All jobs, in the order in which they were added.
 pub struct Fifo<Job>(VecDeque<Job>);
 
 /// The newest value of each knob.
@@ -71,23 +71,23 @@ impl<Knob: Ord + Send + 'static> Inbox for Latest<Knob> {
     }
 }
 
-/// Why a job was not taken.
+/// Why a job was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTaken {
     Full,
-    /// The thread has ended: one of its jobs panicked.
+    /// The thread has ended, because one of its jobs panicked.
     Gone,
 }
 
-/// Runs jobs on a thread of its own. Dropping it waits for the jobs already taken: held keys are
-/// released by such a job, and the last value of a knob still arrives.
+/// Runs jobs on its own thread. Dropping the worker waits for all jobs that were added, because
+/// such a job may release held keys or set the last value of a knob.
 pub struct Worker<I> {
     shared: Arc<Shared<I>>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared<I> {
-    /// Locked for one push or one pop, never while a job runs.
+    /// Locked only for one push or one pop, never while a job runs.
     inbox: Mutex<I>,
     ending: AtomicBool,
 }
@@ -100,7 +100,7 @@ impl<I: Inbox> Worker<I> {
         let ending = Arc::clone(&shared);
         let thread = Builder::new().name(name.to_owned()).spawn(move || {
             loop {
-                // Read first: jobs pushed before the end are still run.
+                // Read this flag before the inbox: jobs that were pushed before the end still run.
                 let last = ending.ending.load(Ordering::Acquire);
                 while let Some(job) = next() {
                     run(job);
@@ -114,7 +114,7 @@ impl<I: Inbox> Worker<I> {
         Ok(Worker { shared, thread: Some(thread) })
     }
 
-    /// Leaves a job. Never waits for the thread.
+    /// Adds a job. Never waits for the thread.
     pub fn push(&self, job: I::Job) -> Result<(), NotTaken> {
         let thread = self.thread.as_ref().filter(|it| !it.is_finished()).ok_or(NotTaken::Gone)?;
         if !self.shared.inbox.lock().push(job) {
@@ -130,7 +130,7 @@ impl<I> Drop for Worker<I> {
         self.shared.ending.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A thread that panicked has said so on stderr already.
+            // If the thread panicked, the message is already on stderr.
             let _ = thread.join();
         }
     }
@@ -182,7 +182,8 @@ mod tests {
         })
         .unwrap();
         worker.push(("first", 0.0)).unwrap();
-        // The first job runs or still waits; either way at most one value of each knob waits.
+        // The first job runs already or still waits. In both cases at most one value of each knob
+        // waits.
         for value in 0..10 {
             worker.push(("knob", f64::from(value))).unwrap();
         }

@@ -1,7 +1,7 @@
-//! Measures opening, editing and saving against plain baselines, in one run: `cargo run --release
-//! --example measure [FILE]`.
+//! Compares the cost of opening, editing and saving with simple baselines, in one run: `cargo run
+//! --release --example measure [FILE]`.
 //!
-//! Every line is a ratio, so the machine's speed cancels out.
+//! Every line contains a ratio, so the speed of the machine does not matter.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 
@@ -59,7 +59,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let format = Format::of_name(&path).ok_or("not a patch file")?;
         let ours = best(30, || drop(black_box(Document::open(bytes.clone(), format, &Limits::default()))));
         let theirs = best(30, || drop(black_box(serde_json::from_slice::<serde_json::Value>(&bytes))));
-        println!("open {path}: {:.2} x serde_json ({ours:?} to {theirs:?})", ours.as_secs_f64() / theirs.as_secs_f64());
+        println!(
+            "open {path}: {:.2} x the time of serde_json ({ours:?} and {theirs:?})",
+            ours.as_secs_f64() / theirs.as_secs_f64()
+        );
     }
     for n in [1_000, 10_000] {
         let mut document = grown(n);
@@ -69,7 +72,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let save = best(30, || drop(black_box(document.to_bytes())));
         let copy = best(30, || drop(black_box(bytes.clone())));
         println!(
-            "save after one edit, {n} boxes: {:.2} x a copy ({save:?} to {copy:?})",
+            "save after one edit, {n} boxes: {:.2} x the time of a copy ({save:?} and {copy:?})",
             save.as_secs_f64() / copy.as_secs_f64()
         );
     }
@@ -80,7 +83,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let (few, many) = (edit(100), edit(10_000));
     println!(
-        "add, move and undo both: {:.2} x at 10,000 boxes against 100 ({many:?} to {few:?})",
+        "add, move and undo both: {:.2} x the time at 10,000 boxes compared with 100 ({many:?} and {few:?})",
         many.as_secs_f64() / few.as_secs_f64()
     );
     let lookup = |n: usize| {
@@ -92,7 +95,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         })
     };
-    println!("lookup by varname: {:.2} x", lookup(10_000).as_secs_f64() / lookup(100).as_secs_f64());
+    println!(
+        "lookup by varname: {:.2} x the time at 10,000 boxes compared with 100",
+        lookup(10_000).as_secs_f64() / lookup(100).as_secs_f64()
+    );
     let check = |n: usize| {
         let document = grown(n);
         best(10, || drop(black_box(validate(&document.root(), &Options::default()))))

@@ -7,7 +7,7 @@ use crate::style::float;
 pub enum Atom {
     /// A whole number.
     Int(i64),
-    /// A number with a point; to Max `440.` and `440` differ.
+    /// A number with a decimal point; in Max `440.` and `440` are different.
     Float(f64),
     /// A word.
     Word(String),
@@ -20,12 +20,12 @@ pub enum Value {
     One(Atom),
     /// Several atoms.
     Many(Vec<Atom>),
-    /// A nested JSON value, as the file spells it; can be read, not written.
+    /// A nested JSON value as written in the file. It can be read but not set.
     Json(String),
 }
 
 impl Value {
-    /// The atoms, however many.
+    /// The atoms of the value.
     pub fn atoms(&self) -> &[Atom] {
         match self {
             Value::One(atom) => std::slice::from_ref(atom),
@@ -61,7 +61,7 @@ impl From<&str> for Atom {
 }
 
 impl Atom {
-    /// The number, if it is one.
+    /// The value of a number; none for a word.
     pub fn number(&self) -> Option<f64> {
         match self {
             Atom::Int(n) => Some(*n as f64),
@@ -70,7 +70,7 @@ impl Atom {
         }
     }
 
-    /// Its spelling in the text of an object box.
+    /// The atom as written in the text of an object box.
     pub fn in_text(&self) -> String {
         match self {
             Atom::Int(n) => n.to_string(),
@@ -86,7 +86,7 @@ impl Atom {
         }
     }
 
-    /// Its spelling in a message or comment, where commas and semicolons are content.
+    /// The atom as written in a message or comment, where commas and semicolons are content.
     pub fn in_content(&self) -> String {
         match self {
             Atom::Int(_) | Atom::Float(_) => self.in_text(),
@@ -94,7 +94,7 @@ impl Atom {
         }
     }
 
-    /// Reads one token of a box text.
+    /// Parses one token of a box text.
     pub fn read(token: &str) -> Atom {
         let looks_numeric = token.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
         if looks_numeric && let Ok(n) = token.parse::<i64>() {
@@ -127,8 +127,8 @@ fn unquoted(token: &str) -> String {
     }
 }
 
-/// Tokens of a box text: a double-quoted run is one token, a backslash keeps the next character
-/// from ending one.
+/// Tokens of a box text. Text in double quotes is one token; a backslash makes the next character
+/// part of the token.
 pub fn tokens(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = None;
@@ -174,8 +174,8 @@ pub(crate) fn split(text: &str) -> (&str, Vec<&str>, Vec<TextAttribute<'_>>) {
     (class, arguments, attributes)
 }
 
-/// Refuses control characters; tab and line ends are allowed when `content` says that the text is
-/// only shown.
+/// Whether a text has no control characters. With `content`, the text is only shown, so tabs and
+/// line ends are allowed.
 pub(crate) fn printable(text: &str, content: bool) -> bool {
     text.chars().all(|c| !c.is_control() || (content && matches!(c, '\t' | '\n' | '\r')))
 }

@@ -15,14 +15,14 @@ use crate::sequence::Sequence;
 
 pub(crate) type Slot = u32;
 
-/// Zero-width places where something new is put.
+/// Zero-width positions at which new items are inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// After the last box of a `boxes` list; the space before `]` follows.
+    /// After the last box of a `boxes` list, before the space in front of `]`.
     Boxes,
-    /// Behind the last cord of a `lines` list.
+    /// After the last cord of a `lines` list.
     Lines,
-    /// Behind the last member of a patcher object.
+    /// After the last member of a patcher object.
     Members,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Facts {
     pub(crate) id: Option<Arc<str>>,
     pub(crate) varname: Option<Arc<str>>,
     pub(crate) maxclass: Arc<str>,
-    /// Pd's name for the statement.
+    /// Pd: the kind of the statement as Pd names it.
     pub(crate) native: Option<&'static str>,
     pub(crate) text: Arc<str>,
     pub(crate) rect: Rect,
@@ -62,9 +62,9 @@ pub(crate) struct Facts {
 #[derive(Clone, Debug)]
 pub(crate) struct Face {
     pub(crate) key: Arc<str>,
-    /// Bytes before the embedded canvas, or all of them when there is none.
+    /// Bytes before the embedded canvas; all bytes when there is none.
     pub(crate) before: Chunk,
-    /// Bytes behind the embedded canvas.
+    /// Bytes after the embedded canvas.
     pub(crate) after: Chunk,
     pub(crate) facts: Facts,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Face {
 pub(crate) struct Entry {
     pub(crate) face: Arc<Face>,
     pub(crate) inner: Option<Arc<Canvas>>,
-    /// Slots of the cords that start or end here.
+    /// Slots of the cords that start or end at the box.
     pub(crate) cords: Vec<Slot>,
     hint: u32,
 }
@@ -81,9 +81,9 @@ pub(crate) struct Entry {
 /// One end of a cord.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct End {
-    /// The box, unless the file names one that is not there.
+    /// The box; none when the file names a missing box.
     pub(crate) slot: Option<Slot>,
-    /// The file's name for the box: an id (Max) or an object number (Pd).
+    /// Name that the file uses for the box: an id (Max) or an object number (Pd).
     pub(crate) name: Arc<str>,
     pub(crate) port: u32,
 }
@@ -94,14 +94,14 @@ pub(crate) struct Cord {
     pub(crate) from: End,
     pub(crate) to: End,
     pub(crate) hidden: bool,
-    /// Flat x, y list of the interior points.
+    /// Interior points as a flat list: x, y, x, y, and so on.
     pub(crate) midpoints: Arc<[f64]>,
 }
 
 /// The facts that the file states about a patcher.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CanvasFacts {
-    /// `box`, `dsp.gen`, or absent.
+    /// The namespace `box` or `dsp.gen`; none when the file states none.
     pub(crate) namespace: Option<Arc<str>>,
     pub(crate) open_in_presentation: bool,
     pub(crate) font_size: Option<f64>,
@@ -109,7 +109,8 @@ pub(crate) struct CanvasFacts {
     pub(crate) background: Option<[f64; 4]>,
     /// Pd: name of a subpatch.
     pub(crate) name: Option<Arc<str>>,
-    /// Pd: graph-on-parent area (x, y offset and size) when the canvas shows its inside on its box.
+    /// Pd: area of the canvas that is shown on its box (graph on parent), as x, y, width and
+    /// height.
     pub(crate) graph: Option<Rect>,
 }
 
@@ -124,7 +125,7 @@ pub(crate) struct Canvas {
     pub(crate) facts: CanvasFacts,
     pub(crate) box_count: usize,
     pub(crate) cord_count: usize,
-    /// Greatest N of the ids `obj-N` and of the keys `~N` seen so far.
+    /// The largest N of all ids `obj-N` and keys `~N` so far.
     pub(crate) highest: u64,
     marks: [u32; 3],
     grid: Option<Grid>,
@@ -165,7 +166,7 @@ impl Canvas {
         self.varnames.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a box of this key existed since the document was opened, and was removed.
+    /// Whether a box with this key existed after the document was opened, and was removed.
     pub(crate) fn was(&self, key: &str) -> bool {
         self.gone.contains(key)
     }
@@ -174,7 +175,7 @@ impl Canvas {
         self.varnames.keys().chain(self.keys.keys())
     }
 
-    /// Slots of the boxes in file order: the place in this order is the box's index.
+    /// Slots of the boxes in file order; the position of a box in this order is its index.
     pub(crate) fn box_slots(&self) -> impl Iterator<Item = Slot> {
         self.items.iter().filter_map(|item| match item {
             Item::Box(slot) => Some(*slot),
@@ -189,7 +190,7 @@ impl Canvas {
         })
     }
 
-    /// Faces in file order.
+    /// Slots and faces of the boxes in file order.
     pub(crate) fn faces(&self) -> impl Iterator<Item = (Slot, &Arc<Face>)> {
         self.box_slots().filter_map(|slot| Some((slot, self.face(slot)?)))
     }
@@ -236,7 +237,7 @@ impl Canvas {
         for name in [Some(&face.key), face.facts.id.as_ref()].into_iter().flatten() {
             let number =
                 name.strip_prefix("obj-").or_else(|| name.strip_prefix('~')).and_then(|n| n.parse::<u64>().ok());
-            // A huge number in a file must not make the next one overflow.
+            // Ignore huge numbers in a file, so that the next number cannot overflow.
             self.highest = self.highest.max(number.filter(|n| *n < 1 << 53).unwrap_or(0));
         }
         if let Some(grid) = &mut self.grid {
@@ -332,7 +333,7 @@ impl Canvas {
         Some(old)
     }
 
-    /// Cords that start or end at a box, in file order of their making.
+    /// Cords that start or end at a box, in the order in which they were added.
     pub(crate) fn cords_at(&self, slot: Slot) -> Vec<Slot> {
         self.entry(slot).map(|entry| entry.cords.clone()).unwrap_or_default()
     }
@@ -348,7 +349,7 @@ impl Canvas {
         })
     }
 
-    /// The index of box rectangles, built on first use and kept current afterwards.
+    /// The spatial index of the boxes. Built on first use and then kept up to date.
     pub(crate) fn grid(&mut self) -> &Grid {
         if self.grid.is_none() {
             let mut grid = Grid::default();
@@ -360,7 +361,8 @@ impl Canvas {
         self.grid.get_or_insert_default()
     }
 
-    /// A canvas from its pieces, boxes and cords; the latter in the order of their slots.
+    /// Builds a canvas from its pieces, boxes and cords. Boxes and cords are in the order of their
+    /// slots.
     pub(crate) fn assemble(
         items: Vec<Item>,
         boxes: Vec<(Face, Option<Arc<Canvas>>)>,
@@ -396,8 +398,8 @@ impl Canvas {
         canvas
     }
 
-    /// Copies the bytes of the text pieces out of `source`. For canvases without boxes: those an
-    /// edit prints.
+    /// Copies the bytes of the text pieces out of `source`. Only for canvases that an edit printed:
+    /// these have no boxes.
     pub(crate) fn own(&mut self, source: &[u8]) {
         let items = self.items.iter().map(|item| match item {
             Item::Text(chunk) => Item::Text(Chunk::owned(chunk.bytes(source))),
@@ -407,8 +409,8 @@ impl Canvas {
     }
 
     pub(crate) fn write(&self, writer: &mut Writer<'_>, source: &[u8], format: crate::Format) {
-        // Pd cords name boxes by number; the numbers are corrected here, so that removing a box
-        // touches only its own cords.
+        // Pd cords name boxes by number. The numbers are corrected while writing, so that removing
+        // a box changes only its own cords.
         let numbers = format.is_pd().then(|| self.numbers());
         for item in self.items.iter() {
             match item {
@@ -435,12 +437,12 @@ impl Canvas {
         }
     }
 
-    /// How many patchers are nested in it.
+    /// Number of nested levels of patchers in this canvas.
     pub(crate) fn levels(&self) -> usize {
         self.boxes.iter().flatten().filter_map(|it| it.inner.as_ref()).map(|it| 1 + it.levels()).max().unwrap_or(0)
     }
 
-    /// Index of every box by slot.
+    /// The index of every box; the position in the list is its slot.
     pub(crate) fn numbers(&self) -> Vec<u32> {
         let mut numbers = vec![u32::MAX; self.boxes.len()];
         for (index, slot) in self.box_slots().enumerate() {
@@ -451,7 +453,8 @@ impl Canvas {
         numbers
     }
 
-    /// Bytes this canvas keeps alive beyond the opened file; an estimate for the journal's bound.
+    /// Estimate of the bytes that this canvas keeps in memory besides the opened file, for the
+    /// limit of the journal.
     pub(crate) fn weight(&self) -> usize {
         let mut total = self.items.len() * size_of::<Item>();
         for entry in self.boxes.iter().flatten() {

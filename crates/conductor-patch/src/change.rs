@@ -1,5 +1,5 @@
-//! The smallest changes to a document. Each swaps an old part for a new one, so each has an exact
-//! inverse that restores bytes, slots and keys. Not here: the meaning of edits (`edit`).
+//! The smallest changes to a document. Each change replaces an old part by a new part, so its exact
+//! inverse restores bytes, slots and keys. Not here: the meaning of edits (`edit`).
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ pub(crate) enum Piece {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// Replaces the pieces at a place.
+    /// Replaces the pieces at a position.
     Splice { canvas: CanvasId, at: usize, old: Vec<Piece>, new: Vec<Piece> },
-    /// Replaces text and facts of a box.
+    /// Replaces the text and the facts of a box.
     Face { canvas: CanvasId, slot: Slot, new: Arc<Face> },
     /// Replaces the embedded patcher of a box.
     Inner { canvas: CanvasId, slot: Slot, new: Option<Arc<Canvas>> },
@@ -28,7 +28,7 @@ pub(crate) enum Change {
     Cord { canvas: CanvasId, slot: Slot, new: Arc<Cord> },
 }
 
-/// The document is not in the state the change was made for.
+/// The document is not in the state that the change expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stale;
 
@@ -40,7 +40,7 @@ pub(crate) fn canvas_mut<'a>(root: &'a mut Arc<Canvas>, id: &CanvasId) -> Option
     Some(canvas)
 }
 
-/// Makes the change and returns its inverse.
+/// Applies the change and returns its inverse.
 pub(crate) fn make(root: &mut Arc<Canvas>, change: Change) -> Result<Change, Stale> {
     match change {
         Change::Splice { canvas: id, at, old, new } => {
@@ -118,7 +118,7 @@ impl Piece {
 }
 
 impl Change {
-    /// Bytes the change keeps alive; an estimate for the journal's bound.
+    /// Estimate of the bytes that the change keeps in memory, for the limit of the journal.
     pub(crate) fn weight(&self) -> usize {
         let held = match self {
             Change::Splice { old, new, .. } => old.iter().chain(new).map(Piece::weight).sum(),

@@ -1,12 +1,12 @@
 //! Pieces of a document's bytes.
 //!
-//! Unedited parts stay ranges of the opened file and are copied verbatim on save; edited parts are
-//! owned. Not here: which piece is a box or a cord (`canvas`), and the spelling of new bytes
+//! Unedited parts are ranges of the opened file and are copied verbatim on save. Edited parts own
+//! their bytes. Not here: which piece is a box or a cord (`canvas`), and the printing of new bytes
 //! (`style`).
 
 use std::sync::Arc;
 
-/// A run of bytes: a range of the opened file, or bytes an edit printed.
+/// A sequence of bytes: a range of the opened file, or bytes that an edit printed.
 #[derive(Clone, Debug)]
 pub(crate) enum Chunk {
     Source { start: u32, end: u32 },
@@ -16,7 +16,7 @@ pub(crate) enum Chunk {
 impl Chunk {
     pub(crate) const EMPTY: Chunk = Chunk::Source { start: 0, end: 0 };
 
-    // The size limit of an opened file keeps every offset inside 32 bits.
+    // Every offset fits into 32 bits, because the size of an opened file is limited.
     pub(crate) fn source(start: usize, end: usize) -> Chunk {
         Chunk::Source { start: start as u32, end: end as u32 }
     }
@@ -39,7 +39,7 @@ impl Chunk {
         }
     }
 
-    /// Bytes that exist only because of this chunk.
+    /// Bytes in memory that belong to this chunk only.
     pub(crate) fn weight(&self) -> usize {
         match self {
             Chunk::Source { .. } => 0,
@@ -48,7 +48,7 @@ impl Chunk {
     }
 }
 
-/// Collects chunks into one buffer; neighbouring ranges of the source become a single copy.
+/// Collects chunks into one buffer; adjacent ranges of the source are copied at once.
 pub(crate) struct Writer<'a> {
     source: &'a [u8],
     pending: (usize, usize),

@@ -1,24 +1,24 @@
-//! Oddities of a file that do not prevent opening it.
+//! Problems of a file that do not prevent opening it.
 
-/// How much a diagnostic matters.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Worth knowing.
+    /// Nothing is broken.
     Info,
-    /// Something in the file is broken; it is kept as it is.
+    /// A part of the file is broken; it is kept unchanged.
     Warning,
 }
 
-/// A fault that was tolerated.
+/// A problem that did not prevent opening the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How much it matters.
+    /// Severity of the problem.
     pub severity: Severity,
-    /// A description of the oddity.
+    /// Description of the problem.
     pub message: String,
     /// 1-based line in the file.
     pub line: Option<usize>,
-    /// The box or cord concerned.
+    /// The affected box or cord.
     pub subject: Option<String>,
 }
 

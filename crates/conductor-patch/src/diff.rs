@@ -1,4 +1,4 @@
-//! Compares two documents: by meaning, and line by line.
+//! Compares two documents, by their boxes and cords and line by line.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,31 +6,31 @@ use similar::{Algorithm, DiffTag};
 
 use crate::document::{BoxView, Document, View};
 
-/// Kinds of difference.
+/// Kinds of differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffKind {
     /// A box that only the second document has.
     BoxAdded,
-    /// A box that only the first has.
+    /// A box that only the first document has.
     BoxRemoved,
-    /// Another text or kind.
+    /// The text or kind of a box differs.
     TextChanged,
-    /// Another rectangle.
+    /// The rectangle of a box differs.
     Moved,
-    /// Another name.
+    /// The name of a box differs.
     Renamed,
-    /// Other attributes.
+    /// Attributes of a box differ.
     AttributesChanged,
     /// A cord that only the second document has.
     CordAdded,
-    /// A cord that only the first has.
+    /// A cord that only the first document has.
     CordRemoved,
-    /// Another course or look of a cord.
+    /// The midpoints, visibility or colour of a cord differ.
     CordChanged,
 }
 
 impl DiffKind {
-    /// Its name on the wire.
+    /// The name of the kind in replies to clients.
     pub fn name(self) -> &'static str {
         match self {
             DiffKind::BoxAdded => "box_added",
@@ -49,26 +49,26 @@ impl DiffKind {
 /// One difference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Which kind.
+    /// Kind of the difference.
     pub kind: DiffKind,
     /// Path of keys to the box, or the ends of the cord.
     pub subject: String,
-    /// How it was.
+    /// The value in the first document.
     pub before: Option<String>,
-    /// How it is.
+    /// The value in the second document.
     pub after: Option<String>,
 }
 
 /// All differences between two documents.
 #[derive(Clone, Debug, Default)]
 pub struct Diff {
-    /// Differences by meaning.
+    /// Differences of boxes and cords.
     pub changes: Vec<Difference>,
     /// Unified diff of the text.
     pub text: String,
-    /// Lines that only the second has.
+    /// Number of lines that only the second document has.
     pub lines_added: usize,
-    /// Lines that only the first has.
+    /// Number of lines that only the first document has.
     pub lines_removed: usize,
     /// Whether the bytes are the same.
     pub identical: bool,
@@ -81,13 +81,13 @@ impl Diff {
     }
 }
 
-/// Compares two texts line by line, with `context` unchanged lines around each changed one, without
-/// regard to meaning.
+/// Compares two texts line by line, with `context` unchanged lines around each change. Does not
+/// interpret the texts.
 pub fn diff_bytes(before: &[u8], after: &[u8], context: usize) -> Diff {
     lines(before, after, context)
 }
 
-/// Compares two documents, with `context` unchanged lines around each changed one.
+/// Compares two documents, with `context` unchanged lines around each change.
 pub fn diff(before: &Document, after: &Document, context: usize) -> Diff {
     let mut found = lines(&before.to_bytes(), &after.to_bytes(), context);
     if !found.identical {
@@ -96,8 +96,8 @@ pub fn diff(before: &Document, after: &Document, context: usize) -> Diff {
     found
 }
 
-/// Lines of a middle part beyond which a line diff is not worth its cost: it becomes one removed
-/// and one added block.
+/// Maximum number of lines between the equal start and the equal end. Above it, a line diff would
+/// cost too much: the result is one removed block and one added block.
 const MOST_LINES: usize = 20_000;
 
 fn lines(before: &[u8], after: &[u8], context: usize) -> Diff {
@@ -107,7 +107,7 @@ fn lines(before: &[u8], after: &[u8], context: usize) -> Diff {
     let (before, after) = (String::from_utf8_lossy(before), String::from_utf8_lossy(after));
     let (old, new): (Vec<&str>, Vec<&str>) =
         (before.split_inclusive('\n').collect(), after.split_inclusive('\n').collect());
-    // Most edits touch one place, so skip the equal lines at both ends.
+    // Skip the equal lines at both ends: most edits change one place.
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let tail =
         old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count().min(old.len().min(new.len()) - head);
@@ -137,7 +137,7 @@ fn lines(before: &[u8], after: &[u8], context: usize) -> Diff {
     Diff { changes: Vec::new(), text: hunks(&rows, first, context), lines_added, lines_removed, identical: false }
 }
 
-/// Prints rows as hunks; unchanged rows farther than `context` from a change are left out.
+/// Prints rows as hunks. Unchanged rows farther than `context` from a change are omitted.
 fn hunks(rows: &[(char, &str)], first: usize, context: usize) -> String {
     let mut keep = vec![false; rows.len()];
     for (at, _) in rows.iter().enumerate().filter(|(_, (mark, _))| *mark != ' ') {
@@ -169,7 +169,7 @@ fn hunks(rows: &[(char, &str)], first: usize, context: usize) -> String {
     out
 }
 
-/// Pairs the boxes of two canvases: by key where that is the file's own, then by text and place,
+/// Pairs the boxes of two canvases: by key if the file states the key, then by text and position,
 /// then by text alone.
 fn pairs<'a>(before: &View<'a>, after: &View<'a>) -> Vec<(Option<BoxView<'a>>, Option<BoxView<'a>>)> {
     let mut old: Vec<Option<BoxView<'a>>> = before.boxes().map(Some).collect();
@@ -273,7 +273,7 @@ fn canvases(before: &View<'_>, after: &View<'_>, path: &str, changes: &mut Vec<D
     }
 }
 
-/// Attributes that differ, beyond those that have a kind of their own.
+/// Attributes that differ and are not covered by another [`DiffKind`].
 fn other_keys(object: &BoxView<'_>, other: &BoxView<'_>) -> Vec<String> {
     const OWN: &[&str] =
         &["text", "maxclass", "patching_rect", "varname", "patcher", "numinlets", "numoutlets", "outlettype", "id"];

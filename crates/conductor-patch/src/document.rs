@@ -1,7 +1,7 @@
 //! A patch file in memory: opened from bytes, written back to bytes, read through views.
 //!
-//! Opening never runs, loads or fetches anything the patch names. Not here: changing it (`edit`),
-//! and revisions, undo and object references (`patch`).
+//! Opening a patch does not run, load or fetch anything that the patch names. Not here: edits
+//! (`edit`), and revisions, undo and object references (`patch`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::ports::Ports;
 use crate::style::Style;
 use crate::{atoms, objects, pd};
 
-/// The four kinds of file.
+/// The supported file formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {
     /// A Max patch.
@@ -50,7 +50,7 @@ impl Format {
         }
     }
 
-    /// Whether it is Pure Data's.
+    /// Whether the format is Pure Data.
     pub fn is_pd(self) -> bool {
         self == Format::Pd
     }
@@ -59,11 +59,11 @@ impl Format {
 /// Limits for opening a file.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub max_bytes: usize,
-    /// Patchers inside patchers.
+    /// Nesting depth of patchers.
     pub max_depth: usize,
-    /// Boxes and cords (Max) or statements (Pd) in the whole file.
+    /// Number of boxes and cords (Max) or statements (Pd) in the whole file.
     pub max_items: usize,
 }
 
@@ -76,46 +76,46 @@ impl Default for Limits {
 /// Why a file was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// More bytes than allowed.
-    #[error("the file has {size} bytes; at most {limit} are opened")]
+    /// The file is too large.
+    #[error("the file has {size} bytes; the limit is {limit}")]
     TooLarge {
-        /// Bytes of the file.
+        /// Size of the file in bytes.
         size: usize,
         /// The limit.
         limit: usize,
     },
-    /// Patchers nested too deep.
+    /// Patchers are nested too deep.
     #[error("line {line}: patchers are nested deeper than {limit} levels")]
     TooDeep {
         /// The limit.
         limit: usize,
-        /// Where it was passed.
+        /// The line at which the limit was exceeded.
         line: usize,
     },
     /// Too many boxes and cords.
-    #[error("the file holds more than {limit} boxes and cords")]
+    #[error("the file contains more than {limit} boxes and cords")]
     TooManyItems {
         /// The limit.
         limit: usize,
     },
-    /// Not JSON.
+    /// The text is not JSON.
     #[error("not valid JSON: {0}")]
     Json(#[from] JsonError),
-    /// Valid, but not a patch.
+    /// The text is valid JSON or Pd, but not a patch.
     #[error("not a patch: there is no {missing:?} at the top level")]
     NotAPatch {
         /// The key that every patch has.
         missing: &'static str,
     },
-    /// A Pd canvas without its end.
+    /// A Pd subpatch without its `#X restore`.
     #[error("line {line}: the file ends while {canvases} subpatches are still open (`#X restore` is missing)")]
     Unclosed {
-        /// How many.
+        /// Number of open subpatches.
         canvases: usize,
         /// The last line.
         line: usize,
     },
-    /// Not a Max for Live device.
+    /// The file is not a Max for Live device.
     #[error(transparent)]
     Amxd(#[from] AmxdError),
 }
@@ -134,19 +134,19 @@ impl CanvasId {
         CanvasId(path)
     }
 
-    /// The number of patchers around it.
+    /// Number of patchers around the canvas.
     pub fn depth(&self) -> usize {
         self.0.len()
     }
 
-    /// The canvas around it; none for the root.
+    /// The canvas around this one; none for the root.
     pub fn parent(&self) -> Option<CanvasId> {
         let (_, outer) = self.0.split_last()?;
         Some(CanvasId(outer.to_vec()))
     }
 }
 
-/// Address of a box inside its canvas; stays the same while the document is open.
+/// Address of a box inside its canvas. It does not change while the document is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BoxId(pub(crate) Slot);
 
@@ -220,7 +220,7 @@ impl Document {
         }
     }
 
-    /// The bytes that a save writes; those of the opened file when nothing changed.
+    /// The bytes to save. Without edits they equal the opened file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut writer = Writer::new(&self.source);
         if self.frame.is_none() && !self.format.is_pd() && self.source.starts_with(BOM) {
@@ -234,7 +234,7 @@ impl Document {
         }
     }
 
-    /// Its format.
+    /// Format of the file.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -249,12 +249,13 @@ impl Document {
         self.root.facts.app_version.as_deref()
     }
 
-    /// Oddities found when the file was opened.
+    /// Problems found when the file was opened.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
-    /// Why the document cannot be edited, if so: a device whose directory does not add up.
+    /// The reason why the document is read-only: a device with an inconsistent directory. None when
+    /// the document can be edited.
     pub fn read_only(&self) -> Option<&'static str> {
         self.frame.as_ref().and_then(|frame| frame.read_only)
     }
@@ -271,8 +272,8 @@ impl Document {
         self.abstractions.get(name)
     }
 
-    /// Names of classes and files that are in no table and not registered as abstractions, each
-    /// once.
+    /// Names of classes and files that are neither in a table nor registered as abstractions. Each
+    /// name is returned once.
     pub fn unknown_classes(&self) -> Vec<String> {
         let mut found = std::collections::BTreeSet::new();
         self.walk(&mut |view| {
@@ -290,7 +291,7 @@ impl Document {
         found.into_iter().collect()
     }
 
-    /// The ports of this patch when it is an object in another one.
+    /// The ports of this patch when another patch uses it as an object.
     pub fn ports_as_abstraction(&self) -> Ports {
         crate::ports::from_inside(self.format, &self.root)
     }
@@ -308,7 +309,7 @@ impl Document {
         View { document: self, canvas: &self.root, id: CanvasId::ROOT }
     }
 
-    /// A view of a canvas; none when a box that leads to it is gone.
+    /// A view of a canvas; none when a box on the path to the canvas was removed.
     pub fn view(&self, id: &CanvasId) -> Option<View<'_>> {
         Some(View { document: self, canvas: self.canvas_at(id)?, id: id.clone() })
     }
@@ -350,7 +351,7 @@ const NEW_MAX: &str = r#"{
 
 const NEW_PD: &str = "#N canvas 100 100 700 500 12;\n";
 
-/// One canvas of a document, for reading.
+/// A read-only view of one canvas.
 #[derive(Clone)]
 pub struct View<'a> {
     pub(crate) document: &'a Document,
@@ -358,7 +359,7 @@ pub struct View<'a> {
     pub(crate) id: CanvasId,
 }
 
-/// One box, for reading.
+/// A read-only view of one box.
 #[derive(Clone)]
 pub struct BoxView<'a> {
     pub(crate) view: View<'a>,
@@ -366,17 +367,17 @@ pub struct BoxView<'a> {
     pub(crate) face: &'a Arc<Face>,
 }
 
-/// One cord, for reading.
+/// A read-only view of one cord.
 #[derive(Clone)]
 pub struct CordView<'a> {
     pub(crate) view: View<'a>,
     pub(crate) cord: &'a Arc<Cord>,
 }
 
-/// A subpatcher as its box announces it.
+/// A subpatcher, as described by its box.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subpatcher {
-    /// `patcher bpatcher poly~ pfft~ gen~ jit.gen rnbo~ pd abstraction`.
+    /// One of `patcher bpatcher poly~ pfft~ gen~ jit.gen rnbo~ pd abstraction`.
     pub kind: &'static str,
     /// The box.
     pub id: BoxId,
@@ -386,9 +387,9 @@ pub struct Subpatcher {
     pub varname: Option<String>,
     /// Name or file name of the subpatcher.
     pub name: Option<String>,
-    /// Its canvas, when it is embedded.
+    /// The canvas of the subpatcher, when it is embedded.
     pub canvas: Option<CanvasId>,
-    /// The canvas that the box is in.
+    /// The canvas that contains the box.
     pub within: CanvasId,
 }
 
@@ -398,7 +399,7 @@ impl<'a> View<'a> {
         &self.id
     }
 
-    /// Boxes in file order, front to back; the position is the box's index.
+    /// Boxes in file order, front to back; the position of a box is its index.
     pub fn boxes(&self) -> impl Iterator<Item = BoxView<'a>> + use<'a> {
         let view = self.clone();
         self.canvas.faces().map(move |(slot, face)| BoxView { view: view.clone(), slot, face })
@@ -411,12 +412,12 @@ impl<'a> View<'a> {
         canvas.cord_slots().filter_map(move |slot| Some(CordView { view: view.clone(), cord: canvas.cord(slot)? }))
     }
 
-    /// How many boxes.
+    /// Number of boxes.
     pub fn box_count(&self) -> usize {
         self.canvas.box_count
     }
 
-    /// How many cords.
+    /// Number of cords.
     pub fn cord_count(&self) -> usize {
         self.canvas.cord_count
     }
@@ -445,7 +446,7 @@ impl<'a> View<'a> {
         self.canvas.facts.open_in_presentation
     }
 
-    /// Whether the canvas is inside gen, where operators have other inlets.
+    /// Whether the canvas is inside gen, whose operators have different inlets.
     pub fn is_gen(&self) -> bool {
         match self.canvas.facts.namespace.as_deref() {
             Some(namespace) => namespace == "dsp.gen",
@@ -453,7 +454,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The box whose inside this canvas is.
+    /// The box that contains this canvas; none for the root.
     pub fn holder(&self) -> Option<BoxView<'a>> {
         let parent = self.id.parent()?;
         let slot = *self.id.0.last()?;
@@ -465,7 +466,7 @@ impl<'a> View<'a> {
         self.holder()?.subpatcher_name()
     }
 
-    /// Subpatchers of the canvas, with everything below them when `recursive`.
+    /// Subpatchers of the canvas; when `recursive`, also those nested inside them.
     pub fn subpatchers(&self, recursive: bool) -> Vec<Subpatcher> {
         let mut found = Vec::new();
         for object in self.boxes() {
@@ -511,12 +512,12 @@ impl<'a> View<'a> {
         self.document.format
     }
 
-    /// Background colour, when the patcher states one: red, green, blue and opacity of 0 to 1.
+    /// Background colour, when the patcher states one: red, green, blue and opacity (0 to 1).
     pub fn background(&self) -> Option<[f64; 4]> {
         self.canvas.facts.background
     }
 
-    /// Font size of boxes that do not state their own, when the canvas states one.
+    /// Default font size of the boxes, when the canvas states one.
     pub fn font_size(&self) -> Option<f64> {
         self.canvas.facts.font_size
     }
@@ -532,26 +533,26 @@ impl<'a> View<'a> {
     }
 }
 
-/// Boxes whose embedded patcher is a gen patcher unless it states another namespace.
+/// Classes whose embedded patcher is a gen patcher unless it states another namespace.
 pub(crate) const GEN_CLASSES: &[&str] = &["gen~", "mc.gen~", "mcs.gen~", "gen", "jit.gen", "jit.pix", "jit.gl.pix"];
 
 impl<'a> BoxView<'a> {
-    /// Its address.
+    /// Address of the box.
     pub fn id(&self) -> BoxId {
         BoxId(self.slot)
     }
 
-    /// Its key: the file's id when that is unique, else `~n`.
+    /// Key of the box: its id in the file when that id is unique, else `~n`.
     pub fn key(&self) -> &'a str {
         &self.face.key
     }
 
-    /// Its scripting name.
+    /// Scripting name of the box.
     pub fn varname(&self) -> Option<&'a str> {
         self.face.facts.varname.as_deref()
     }
 
-    /// Its name, else its key.
+    /// The scripting name, else the key.
     pub fn label(&self) -> &'a str {
         self.varname().unwrap_or(self.key())
     }
@@ -561,17 +562,17 @@ impl<'a> BoxView<'a> {
         &self.face.facts.maxclass
     }
 
-    /// Pd's name for the kind of box.
+    /// Pd: the kind of the box as Pd names it.
     pub fn native_class(&self) -> Option<&'static str> {
         self.face.facts.native
     }
 
-    /// Its text; empty for most user interface objects.
+    /// Text of the box; empty for most user interface objects.
     pub fn text(&self) -> &'a str {
         &self.face.facts.text
     }
 
-    /// The class: first word of an object's text, else the kind of box.
+    /// The class: the first word of an object's text, else the kind of box.
     pub fn class(&self) -> &'a str {
         match self.face.facts.native {
             Some("obj" | "restore") => self.text().split_whitespace().next().unwrap_or("obj"),
@@ -581,48 +582,48 @@ impl<'a> BoxView<'a> {
         }
     }
 
-    /// Its rectangle in the patch.
+    /// Rectangle of the box in the patch.
     pub fn rect(&self) -> Rect {
         self.face.facts.rect
     }
 
-    /// Its rectangle in presentation mode.
+    /// Rectangle of the box in presentation mode.
     pub fn presentation_rect(&self) -> Option<Rect> {
         self.face.facts.presentation_rect
     }
 
-    /// Whether presentation mode shows it.
+    /// Whether presentation mode shows the box.
     pub fn in_presentation(&self) -> bool {
         self.face.facts.presentation
     }
 
-    /// Whether it is hidden when the patch is locked.
+    /// Whether the box is hidden when the patch is locked.
     pub fn hidden(&self) -> bool {
         self.face.facts.hidden
     }
 
-    /// Whether it is in the background layer.
+    /// Whether the box is in the background layer.
     pub fn in_background(&self) -> bool {
         self.face.facts.background
     }
 
-    /// Its index: position in the canvas.
+    /// Index of the box: its position in the canvas.
     pub fn index(&self) -> usize {
         self.view.canvas.index_of(self.slot).unwrap_or(0)
     }
 
-    /// A view of the canvas it is in.
+    /// A view of the canvas that contains the box.
     pub fn canvas(&self) -> View<'a> {
         self.view.clone()
     }
 
-    /// A view of the patcher embedded in it.
+    /// A view of the patcher embedded in the box.
     pub fn inside(&self) -> Option<View<'a>> {
         let inner = self.view.canvas.inner(self.slot)?;
         Some(View { document: self.view.document, canvas: inner, id: self.view.id.inside(self.slot) })
     }
 
-    /// Whether no cord touches it.
+    /// Whether the box has no cords.
     pub fn unconnected(&self) -> bool {
         self.entry().is_none_or(|entry| entry.cords.is_empty())
     }
@@ -631,7 +632,7 @@ impl<'a> BoxView<'a> {
         self.view.canvas.entry(self.slot)
     }
 
-    /// The file a bpatcher, `poly~` or `pfft~` box names.
+    /// The file that a bpatcher, `poly~` or `pfft~` box names.
     pub fn file(&self) -> Option<String> {
         if self.view.document.format.is_pd() {
             return None;
@@ -690,7 +691,7 @@ impl<'a> BoxView<'a> {
         shape_of(self.view.document, self.face, self.view.canvas.inner(self.slot).is_some(), self.view.id.depth())
     }
 
-    /// Font size of its text: its own, else that of the canvas.
+    /// Font size of the text: that of the box, else that of the canvas.
     pub fn font_size(&self) -> Option<f64> {
         self.face.facts.font_size.or(self.view.font_size())
     }
@@ -703,17 +704,17 @@ impl<'a> BoxView<'a> {
         }
     }
 
-    /// Pd: the lines of its text, broken as Pd breaks them in the box.
+    /// Pd: the text of the box as lines, wrapped as Pd wraps them.
     pub fn pd_lines(&self) -> Vec<String> {
         pd::wrapped(self.text(), self.face.facts.columns)
     }
 
-    /// Pd: the saved values of an array, at most `most`, evenly picked.
+    /// Pd: at most `most` saved values of an array, evenly spaced.
     pub fn array_values(&self, most: usize) -> Vec<f64> {
         pd::array_values(self.face.before.bytes(&self.view.document.source), most)
     }
 
-    /// Max: a setting of the parameter that a user interface object is, such as `parameter_enum`.
+    /// Max: a setting of the parameter of a user interface object, such as `parameter_enum`.
     pub fn parameter(&self, key: &str) -> Option<Value> {
         let shape = self.shape()?;
         let (saved, _) = shape.get("saved_attribute_attributes")?;
@@ -730,7 +731,7 @@ impl<'a> BoxView<'a> {
         Some(read_value(raw, kind))
     }
 
-    /// Four colour components of a key, if it has them.
+    /// The value of a key as four colour components; none when it is not a colour.
     pub fn color(&self, key: &str) -> Option<[f64; 4]> {
         if self.view.document.format.is_pd() {
             return None;
@@ -744,8 +745,8 @@ impl<'a> BoxView<'a> {
         self.shape().map(|shape| shape.keys().map(str::to_owned).collect()).unwrap_or_default()
     }
 
-    /// The value of an attribute: a key of the box, or `@name value` in its text; for Pd a field of
-    /// a GUI box.
+    /// The value of an attribute. Max: a key of the box, or `@name value` in its text. Pd: a field
+    /// of a GUI box.
     pub fn attribute(&self, name: &str) -> Option<Value> {
         let rect = |rect: Rect| Value::Many(rect.array().into_iter().map(Atom::Float).collect());
         match name {
@@ -797,7 +798,7 @@ impl<'a> BoxView<'a> {
         Some(Value::One(Atom::read(&word)))
     }
 
-    /// The value stored with a number box, slider or the like, if the file has one.
+    /// The value that the file stores for a number box, slider or similar box.
     pub fn stored_value(&self) -> Option<Value> {
         if self.view.document.format.is_pd() {
             return self.pd_field("value");
@@ -808,7 +809,7 @@ impl<'a> BoxView<'a> {
         }
     }
 
-    /// How many inlets and outlets it has, and how that is known.
+    /// Number of inlets and outlets of the box, and the source of these counts.
     pub fn ports(&self) -> Ports {
         crate::ports::of(self)
     }
@@ -847,47 +848,47 @@ pub(crate) fn read_value(raw: &[u8], kind: Kind) -> Value {
 }
 
 impl<'a> CordView<'a> {
-    /// The box it starts at; none when the file names one that is not there.
+    /// The box at the start of the cord; none when the file names a missing box.
     pub fn from(&self) -> Option<BoxView<'a>> {
         self.view.get(BoxId(self.cord.from.slot?))
     }
 
-    /// The box it ends at.
+    /// The box at the end of the cord; none when the file names a missing box.
     pub fn to(&self) -> Option<BoxView<'a>> {
         self.view.get(BoxId(self.cord.to.slot?))
     }
 
-    /// Number of the outlet it starts at.
+    /// Number of the outlet at which the cord starts.
     pub fn outlet(&self) -> u32 {
         self.cord.from.port
     }
 
-    /// Number of the inlet it ends at.
+    /// Number of the inlet at which the cord ends.
     pub fn inlet(&self) -> u32 {
         self.cord.to.port
     }
 
-    /// The file's name for the box it starts at.
+    /// Name that the file uses for the box at the start.
     pub fn from_name(&self) -> &'a str {
         &self.cord.from.name
     }
 
-    /// The file's name for the box it ends at.
+    /// Name that the file uses for the box at the end.
     pub fn to_name(&self) -> &'a str {
         &self.cord.to.name
     }
 
-    /// Whether it is hidden when the patch is locked.
+    /// Whether the cord is hidden when the patch is locked.
     pub fn hidden(&self) -> bool {
         self.cord.hidden
     }
 
-    /// Interior points.
+    /// Interior points of the cord.
     pub fn midpoints(&self) -> Vec<Point> {
         self.cord.midpoints.chunks_exact(2).filter_map(|pair| Some(Point::new(*pair.first()?, *pair.get(1)?))).collect()
     }
 
-    /// Whether an end has no box or no such port.
+    /// Whether one end of the cord has no box, or its box has no such port.
     pub fn dangling(&self) -> bool {
         let short = |count: Option<u32>, port: u32| count.is_some_and(|count| port >= count);
         match (self.from(), self.to()) {
@@ -898,7 +899,7 @@ impl<'a> CordView<'a> {
         }
     }
 
-    /// Whether it carries a signal, by the type of its outlet.
+    /// Whether the cord carries a signal, according to the type of its outlet.
     pub fn is_signal(&self) -> bool {
         let types = self.from().and_then(|from| from.ports().outlet_types);
         types.and_then(|types| types.get(self.outlet() as usize).map(|kind| kind.contains("signal"))).unwrap_or(false)
@@ -914,7 +915,7 @@ impl<'a> CordView<'a> {
         Some(read_value(raw, kind))
     }
 
-    /// Its colour when it has one of its own.
+    /// Colour of the cord, when the file states one.
     pub fn color(&self) -> Option<[f64; 4]> {
         let value = self.member("color")?;
         let parts: Vec<f64> = value.atoms().iter().filter_map(Atom::number).collect();
@@ -925,7 +926,7 @@ impl<'a> CordView<'a> {
         }
     }
 
-    /// Its place among the cords of one outlet, when the file states it.
+    /// Position of the cord among the cords of its outlet, when the file states it.
     pub fn order(&self) -> Option<i64> {
         match self.member("order")? {
             Value::One(Atom::Int(order)) => Some(order),

@@ -1,7 +1,7 @@
-//! Edits as values: each applies as a whole or not at all, and yields its inverse.
+//! Edits as values: an edit is applied completely or not at all, and returns its inverse.
 //!
-//! A list of edits is one transaction: [`Document::apply`] runs them in order and rolls back when
-//! one fails. The inverse of a list is one [`Op::Restore`], and applying that yields the redo. Not
+//! A list of edits is one transaction: [`Document::apply`] applies them in order and rolls back
+//! when one fails. The inverse of a list is one [`Op::Restore`]; applying it returns the redo. Not
 //! here: revisions, journals and references like `#3@7` (`patch`).
 
 mod add;
@@ -25,17 +25,17 @@ use transaction::Transaction;
 /// One change to one canvas.
 #[derive(Clone, Debug)]
 pub struct Edit {
-    /// Where.
+    /// The canvas to change.
     pub canvas: CanvasId,
-    /// What.
+    /// The change.
     pub op: Op,
 }
 
-/// A box an edit is about.
+/// The box that an edit changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
-    /// By name: a varname, else a key, else the handle (`$x`) of a box added earlier in the same
-    /// list.
+    /// By name: a varname, else a key, else the handle (`$x`) of a box that an earlier edit of the
+    /// same list added.
     Named(String),
     /// By address.
     Box(BoxId),
@@ -53,37 +53,37 @@ impl From<BoxId> for Target {
     }
 }
 
-/// A box to be made.
+/// A box to add.
 #[derive(Clone, Debug, Default)]
 pub struct NewBox {
-    /// Class, or class and arguments as one text.
+    /// The class, or the class and its arguments as one text.
     pub class: String,
     /// Top-left corner.
     pub position: Point,
-    /// Arguments after the class; for message and comment, their content.
+    /// Arguments after the class; for a message or comment, its content.
     pub arguments: Vec<Atom>,
     /// Attributes to set, in order.
     pub attributes: Vec<(String, Value)>,
-    /// Its name.
+    /// Scripting name of the box.
     pub varname: Option<String>,
-    /// Width and height, when not the usual ones.
+    /// Width and height; without them, the default size of the class.
     pub size: Option<(f64, f64)>,
-    /// Accepts unknown classes and attributes.
+    /// Whether unknown classes and attributes are accepted.
     pub allow_unknown: bool,
     /// A name (`$x`) for later edits of the same list.
     pub handle: Option<String>,
 }
 
-/// The four things that name a cord.
+/// The two ends of a cord. A cord is identified by its ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CordEnds {
-    /// Where it starts.
+    /// The box at the start.
     pub from: Target,
-    /// At which outlet, from 0.
+    /// Outlet of the box at the start, counted from 0.
     pub outlet: u32,
-    /// Where it ends.
+    /// The box at the end.
     pub to: Target,
-    /// At which inlet, from 0.
+    /// Inlet of the box at the end, counted from 0.
     pub inlet: u32,
 }
 
@@ -94,13 +94,13 @@ pub enum Op {
     Add(NewBox),
     /// Removes a box and its cords.
     Remove(Target),
-    /// Changes the text of a box, and so its class; cords to ports that still exist stay.
+    /// Changes the text of a box and therefore its class. Cords to ports that still exist stay.
     SetText {
         /// The box.
         target: Target,
         /// Class and arguments, or the content of a message or comment.
         text: String,
-        /// Accepts an unknown class.
+        /// Whether an unknown class is accepted.
         allow_unknown: bool,
     },
     /// Sets an attribute.
@@ -109,60 +109,60 @@ pub enum Op {
         target: Target,
         /// The attribute.
         name: String,
-        /// Its value; true and false are 1 and 0.
+        /// The new value; true and false become 1 and 0.
         value: Value,
-        /// Accepts an unknown attribute.
+        /// Whether an unknown attribute is accepted.
         allow_unknown: bool,
     },
-    /// Names a box, or takes its name away.
+    /// Sets or removes the name of a box.
     SetVarname {
         /// The box.
         target: Target,
-        /// The name.
+        /// The new name; none removes it.
         name: Option<String>,
     },
-    /// Names many boxes at once by their index; all are checked before any is named, so names can
-    /// be exchanged.
+    /// Names many boxes at once by their index. All names are checked before any box is renamed, so
+    /// two boxes can exchange their names.
     AssignVarnames(Vec<(usize, String)>),
-    /// Hides a box when the patch is locked, or shows it.
+    /// Sets whether a box is hidden when the patch is locked.
     SetHidden {
         /// The box.
         target: Target,
-        /// Whether to hide it.
+        /// Whether to hide the box.
         hidden: bool,
     },
-    /// Moves and resizes a box.
+    /// Moves a box, and resizes it if a size is given.
     SetRect {
         /// The box.
         target: Target,
-        /// Its new top-left corner.
+        /// New top-left corner of the box.
         position: Point,
-        /// Its new width and height.
+        /// New width and height of the box; none keeps the size.
         size: Option<(f64, f64)>,
     },
-    /// Draws a cord; drawing it twice changes nothing.
+    /// Adds a cord; does nothing when the cord exists.
     Connect {
-        /// Its ends.
+        /// The ends of the cord.
         ends: CordEnds,
-        /// Hidden when the patch is locked.
+        /// Whether the cord is hidden when the patch is locked.
         hidden: bool,
     },
     /// Removes a cord.
     Disconnect(CordEnds),
-    /// Folds a cord at points, or straightens it.
+    /// Sets the interior points of a cord; without points the cord is straight.
     SetMidpoints {
-        /// Its ends.
+        /// The ends of the cord.
         ends: CordEnds,
         /// Interior points from start to end.
         points: Vec<Point>,
     },
-    /// Moves boxes into a new subpatcher and connects it where the boxes were connected.
+    /// Moves boxes into a new subpatcher and reconnects their outside cords to it.
     Encapsulate {
         /// The boxes.
         targets: Vec<Target>,
         /// Name of the subpatcher.
         name: String,
-        /// Name of its box.
+        /// Name of the subpatcher's box.
         varname: Option<String>,
     },
     /// Undoes or redoes an earlier list of edits.
@@ -176,10 +176,10 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Adds the inverse of a later list of edits, so that one restore undoes both.
+    /// Adds the inverse of a later list of edits, so that one restore undoes both lists.
     ///
-    /// Of repeated changes to the texts of the same boxes, as a turned knob makes them, only the
-    /// first state of each is kept, because undo returns to it.
+    /// A turned knob changes the text of the same box many times. Only the first state of each box
+    /// is kept, because undo returns to that state.
     pub(crate) fn append(&mut self, later: &Restore) {
         let face = |change: &Change| match change {
             Change::Face { canvas, slot, .. } => Some((canvas.clone(), *slot)),
@@ -194,13 +194,13 @@ impl Restore {
         }
     }
 
-    /// Bytes it keeps alive; an estimate.
+    /// Estimate of the bytes that the restore keeps in memory.
     pub fn weight(&self) -> usize {
         self.changes.iter().map(Change::weight).sum()
     }
 }
 
-/// Where an attribute's value went.
+/// Where an attribute's value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredIn {
     /// A key of the box.
@@ -209,18 +209,18 @@ pub enum StoredIn {
     Text,
 }
 
-/// A cord that could not stay.
+/// A cord that an edit removed because its port no longer exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DroppedCord {
-    /// Name or key of the box it started at.
+    /// Name or key of the box at the start.
     pub from: String,
-    /// Its outlet.
+    /// Outlet at the start of the cord.
     pub outlet: u32,
-    /// Name or key of the box it ended at.
+    /// Name or key of the box at the end.
     pub to: String,
-    /// Its inlet.
+    /// Inlet at the end of the cord.
     pub inlet: u32,
-    /// Why it is gone.
+    /// Why the cord was removed.
     pub reason: String,
 }
 
@@ -229,72 +229,72 @@ pub struct DroppedCord {
 pub enum Outcome {
     /// A box was added.
     Added {
-        /// Its address.
+        /// Address of the box.
         id: BoxId,
-        /// Its key.
+        /// Key of the box.
         key: String,
-        /// Its index.
+        /// Index of the box.
         index: usize,
-        /// Its text.
+        /// Text of the box.
         text: String,
-        /// Its rectangle.
+        /// Rectangle of the box.
         rect: Rect,
-        /// Its inlets and outlets.
+        /// Inlets and outlets of the box.
         ports: Ports,
     },
     /// A box was removed.
     Removed {
-        /// Its key.
+        /// Key of the box.
         key: String,
-        /// Its name or key.
+        /// Name or key of the box.
         label: String,
-        /// Its text.
+        /// Text of the box.
         text: String,
-        /// Its kind.
+        /// Kind of the box.
         maxclass: String,
-        /// How many cords went with it.
+        /// Number of cords removed with the box.
         cords: usize,
     },
     /// A text was changed.
     TextSet {
-        /// The text before.
+        /// The old text.
         old_text: String,
-        /// How many cords stayed.
+        /// Number of cords that stayed.
         kept: usize,
-        /// The cords that did not.
+        /// The removed cords.
         dropped: Vec<DroppedCord>,
     },
     /// An attribute was set.
     AttributeSet {
-        /// Its value before.
+        /// Old value of the attribute.
         old: Option<Value>,
-        /// Its value now, as read back.
+        /// New value of the attribute, read back from the document.
         value: Option<Value>,
-        /// Where it is kept.
+        /// Where the value is stored.
         stored_in: StoredIn,
     },
     /// Boxes were named.
     Named(Vec<Naming>),
     /// A box was hidden or shown.
     HiddenSet(bool),
-    /// A box was moved; its rectangle now.
+    /// A box was moved to this rectangle.
     Moved(Rect),
     /// A cord was drawn.
     Connected {
-        /// It was there before, nothing changed.
+        /// Whether the cord existed before, so that nothing changed.
         already: bool,
     },
     /// A cord was removed.
     Disconnected,
-    /// A cord was folded; its points as read back.
+    /// The midpoints of a cord were set to these points, read back from the document.
     MidpointsSet(Vec<Point>),
     /// Boxes were moved into a subpatcher.
     Encapsulated {
-        /// Its box.
+        /// The subpatcher's box.
         id: BoxId,
-        /// Key of its box.
+        /// Key of the subpatcher's box.
         key: String,
-        /// Its canvas.
+        /// Canvas of the subpatcher.
         canvas: CanvasId,
         /// The source of each inlet: name or key of the box, and its outlet.
         inlets: Vec<(String, u32)>,
@@ -305,59 +305,59 @@ pub enum Outcome {
     Restored,
 }
 
-/// One box that got a name.
+/// The new name of a box.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Naming {
-    /// Its index.
+    /// Index of the box.
     pub index: usize,
-    /// Its name now.
+    /// The new name.
     pub varname: Option<String>,
-    /// Its name before.
+    /// The old name.
     pub old_varname: Option<String>,
-    /// Its kind.
+    /// Kind of the box.
     pub maxclass: String,
 }
 
 /// A warning about an edit that succeeded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warning {
-    /// Which kind.
+    /// Kind of warning.
     pub code: WarningCode,
-    /// A description.
+    /// Description.
     pub message: String,
     /// Name or key of the box.
     pub subject: Option<String>,
 }
 
-/// Kinds of warnings; a closed list.
+/// Kinds of warnings. Clients rely on these codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarningCode {
     /// The ports could not be checked.
     UnverifiedPorts,
     /// An unknown class.
     UnknownClass,
-    /// Cords were lost.
+    /// Cords were removed.
     DroppedCords,
     /// Two boxes share an id.
     DuplicateId,
-    /// A cord ends at nothing.
+    /// A cord has an end without a box or port.
     DanglingCord,
-    /// Messages may now arrive in another order.
+    /// Messages may be sent in another order than before.
     OrderMayChange,
-    /// A box left the presentation.
+    /// A box is no longer in the presentation.
     PresentationLost,
-    /// A host can do less than usual.
+    /// A host supports less than usual.
     HostDegraded,
-    /// A host changed the patch itself.
+    /// A host changed the patch without a request.
     RewrittenByHost,
-    /// A value was changed to fit.
+    /// A value was adjusted to the format.
     Coerced,
     /// Boxes overlap.
     Overlap,
 }
 
 impl WarningCode {
-    /// Its name on the wire.
+    /// The warning code in replies to clients.
     pub fn name(self) -> &'static str {
         match self {
             WarningCode::UnverifiedPorts => "unverified_ports",
@@ -378,7 +378,7 @@ impl WarningCode {
 /// A list of edits that was applied.
 #[derive(Clone, Debug)]
 pub struct Applied {
-    /// The edit that undoes it.
+    /// The inverse of the list.
     pub inverse: Restore,
     /// The result of each edit.
     pub outcomes: Vec<Outcome>,
@@ -390,28 +390,28 @@ pub struct Applied {
     pub changed: bool,
 }
 
-/// The kind of an error, by which a caller decides what to do next.
+/// The kind of an error. Callers use it to decide what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The request makes no sense as it is.
+    /// The request is invalid.
     BadInput,
     /// The subject does not exist.
     NotFound,
     /// The subject was removed, or has changed.
     StaleReference,
-    /// This document cannot do it.
+    /// This document does not support the operation.
     Unsupported,
 }
 
-/// Why a name did not lead to one box.
+/// Why a name did not identify exactly one box.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// No box is called that.
+    /// No box has this name or key.
     #[error("no object {name:?} in this patch")]
     NotFound {
         /// The requested name.
         name: String,
-        /// Names that look like it.
+        /// Similar names.
         nearest: Vec<String>,
     },
     /// Several boxes share the name.
@@ -419,23 +419,23 @@ pub enum LookupError {
     Ambiguous {
         /// The name.
         name: String,
-        /// Their keys.
+        /// Keys of the boxes.
         keys: Vec<String>,
     },
     /// The box was removed.
     #[error("object {key:?} was removed")]
     Gone {
-        /// Its key.
+        /// Key of the box.
         key: String,
     },
-    /// An index of another revision.
+    /// The reference belongs to another revision.
     #[error("{reference:?} refers to revision {revision}, the patch is at {now}")]
     OldRevision {
         /// The requested reference.
         reference: String,
-        /// Its revision.
+        /// The revision of the reference.
         revision: u64,
-        /// The revision now.
+        /// The current revision.
         now: u64,
     },
 }
@@ -443,27 +443,27 @@ pub enum LookupError {
 /// Why an edit was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum EditError {
-    /// A name led to no box.
+    /// A name did not identify exactly one box.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// The canvas is gone.
-    #[error("the patcher is no longer there")]
+    /// The canvas was removed.
+    #[error("the patcher was removed")]
     CanvasGone,
-    /// Patchers would be nested deeper than a file may nest them.
+    /// The edit would nest patchers deeper than the limit.
     #[error("patchers would be nested deeper than {limit} levels")]
     TooDeep {
         /// The limit.
         limit: usize,
     },
-    /// The document cannot be written.
+    /// The document is read-only.
     #[error("this device is read-only: {0}")]
     ReadOnly(&'static str),
-    /// The format has no such thing.
+    /// The format does not support the operation.
     #[error("{what} is not possible here: {why}")]
     Unsupported {
         /// The requested operation.
         what: &'static str,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
     /// An unknown class.
@@ -471,7 +471,7 @@ pub enum EditError {
     UnknownClass {
         /// The class.
         class: String,
-        /// Classes that look like it.
+        /// Similar classes.
         nearest: Vec<String>,
     },
     /// An unknown attribute.
@@ -481,26 +481,26 @@ pub enum EditError {
         class: String,
         /// The attribute.
         name: String,
-        /// Attributes that look like it.
+        /// Similar attributes.
         nearest: Vec<String>,
     },
-    /// An attribute that another edit changes.
-    #[error("{name:?} is not set as an attribute: use {instead}")]
+    /// The attribute can only be changed by another kind of edit.
+    #[error("{name:?} cannot be set as an attribute: use {instead}")]
     ReservedAttribute {
         /// The attribute.
         name: String,
-        /// The alternatives.
+        /// The edit to use.
         instead: &'static str,
     },
-    /// A value of the wrong kind or length.
+    /// A value has the wrong kind or length.
     #[error("{what}: {why}")]
     BadValue {
-        /// Which value.
+        /// The name of the value.
         what: String,
         /// The reason.
         why: &'static str,
     },
-    /// A port the box does not have.
+    /// The box does not have this port.
     #[error("{label} has {inlets} inlets and {outlets} outlets: there is no {side} {port}")]
     NoSuchPort {
         /// The box.
@@ -509,49 +509,49 @@ pub enum EditError {
         side: &'static str,
         /// The requested port.
         port: u32,
-        /// How many inlets there are.
+        /// Number of inlets of the box.
         inlets: u32,
-        /// How many outlets there are.
+        /// Number of outlets of the box.
         outlets: u32,
     },
-    /// No such cord.
+    /// The cord does not exist.
     #[error("no cord from outlet {outlet} of {from} to inlet {inlet} of {to}")]
     NotConnected {
-        /// Where it would start.
+        /// The box at the start.
         from: String,
-        /// Its outlet.
+        /// Outlet at the start of the cord.
         outlet: u32,
-        /// Where it would end.
+        /// The box at the end.
         to: String,
-        /// Its inlet.
+        /// Inlet at the end of the cord.
         inlet: u32,
     },
     /// Another box has the name.
-    #[error("the name {name:?} is taken by {key}")]
+    #[error("the name {name:?} is already used by {key}")]
     NameTaken {
         /// The name.
         name: String,
-        /// The box that has it.
+        /// Key of the box that has the name.
         key: String,
     },
-    /// An index past the end.
+    /// The index is too large.
     #[error("Index {index} out of range (0-{last})")]
     IndexOutOfRange {
         /// The index.
         index: usize,
-        /// The last one there is.
+        /// The last valid index.
         last: usize,
     },
-    /// A cord cannot name the box.
-    #[error("{label} cannot be reached by a cord: {why}")]
+    /// The box cannot be an end of a cord.
+    #[error("{label} cannot be connected: {why}")]
     Unreachable {
         /// The box.
         label: String,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// The document is not in the state the restore was made for.
-    #[error("the patch has changed since")]
+    /// The document is not in the state that the restore expects.
+    #[error("the patch has changed in the meantime")]
     Stale,
 }
 
@@ -592,8 +592,8 @@ impl EditError {
             EditError::Lookup(LookupError::Gone { .. } | LookupError::OldRevision { .. })
             | EditError::Stale
             | EditError::CanvasGone => "list the objects again and use the new names and keys".to_owned(),
-            EditError::ReadOnly(_) => "save the patch inside as a .maxpat and edit that".to_owned(),
-            EditError::Unsupported { .. } => "leave it out for this document".to_owned(),
+            EditError::ReadOnly(_) => "save the patch of the device as a .maxpat file and edit this file".to_owned(),
+            EditError::Unsupported { .. } => "leave this operation out for this document".to_owned(),
             EditError::UnknownClass { nearest, .. } => {
                 near(nearest, "check the spelling, or set allow_unknown for an external object")
             }
@@ -602,33 +602,33 @@ impl EditError {
             }
             EditError::ReservedAttribute { instead, .. } => format!("use {instead}"),
             EditError::BadValue { why, .. } => (*why).to_owned(),
-            EditError::TooDeep { .. } => "put it into a patcher further out".to_owned(),
-            EditError::NoSuchPort { .. } => "ports count from 0".to_owned(),
+            EditError::TooDeep { .. } => "use a patcher that is nested less deep".to_owned(),
+            EditError::NoSuchPort { .. } => "port numbers start at 0".to_owned(),
             EditError::NotConnected { .. } => "list the cords of the patch".to_owned(),
             EditError::NameTaken { key, .. } => {
                 format!("choose another name, or rename {key} first")
             }
-            EditError::IndexOutOfRange { .. } => "list the objects again: indices hold for one revision".to_owned(),
-            EditError::Unreachable { .. } => {
-                "remove the box and add it again: it then gets an id of its own".to_owned()
+            EditError::IndexOutOfRange { .. } => {
+                "list the objects again: an index is valid for one revision only".to_owned()
             }
+            EditError::Unreachable { .. } => "remove the box and add it again: the new box gets a unique id".to_owned(),
         }
     }
 }
 
-/// A list of edits that was refused: nothing was changed.
+/// A list of edits was refused; nothing was changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("edit {index}: {error}")]
 pub struct Refused {
     /// Position of the edit in the list.
     pub index: usize,
-    /// Why.
+    /// The reason.
     #[source]
     pub error: EditError,
 }
 
 impl Document {
-    /// Applies a list of edits in order: all of them, or none.
+    /// Applies all edits of a list in order, or none of them.
     pub fn apply(&mut self, edits: &[Edit]) -> Result<Applied, Refused> {
         if let Some(reason) = self.read_only() {
             return Err(Refused { index: 0, error: EditError::ReadOnly(reason) });

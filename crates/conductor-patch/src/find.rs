@@ -4,24 +4,24 @@ use crate::atoms::{Atom, Value};
 use crate::document::{BoxView, View};
 use crate::objects;
 
-/// A search; every given field must match.
+/// A search. A box must match every given field.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// Part of the text, in any case.
+    /// Part of the text; case is ignored.
     pub text: Option<String>,
-    /// The class; aliases count as their class.
+    /// The class; an alias matches its class.
     pub class: Option<String>,
-    /// Part of the name, in any case.
+    /// Part of the scripting name; case is ignored.
     pub varname: Option<String>,
-    /// An attribute that is set.
+    /// Name of an attribute that must be set.
     pub attribute: Option<String>,
-    /// Its value; without `attribute`, any attribute's.
+    /// The value of `attribute`; without `attribute`, the value of any attribute.
     pub value: Option<Value>,
-    /// Only boxes without cords (true) or with cords (false).
+    /// If true, only boxes without cords; if false, only boxes with cords.
     pub unconnected: Option<bool>,
 }
 
-/// Boxes that match, outer canvases first, at most `limit`; and whether there were more.
+/// Returns at most `limit` matching boxes, outer canvases first, and whether there are more.
 pub fn find<'a>(view: &View<'a>, query: &Query, recursive: bool, limit: usize) -> (Vec<BoxView<'a>>, bool) {
     let mut found = Vec::new();
     let complete = search(view, query, recursive, limit, &mut found);
@@ -70,7 +70,7 @@ fn matches(object: &BoxView<'_>, query: &Query) -> bool {
         }
 }
 
-/// Equal values; 1 and 1.0 are the same number.
+/// Whether two values are equal; 1 and 1.0 are the same number.
 fn same(a: &Value, b: &Value) -> bool {
     let (a, b) = (a.atoms(), b.atoms());
     let equal = |a: &Atom, b: &Atom| a == b || a.number().is_some_and(|a| b.number() == Some(a));

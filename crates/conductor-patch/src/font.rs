@@ -35,7 +35,7 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     em * size
 }
 
-/// Width Max gives an object box for its text at a font size.
+/// Width of an object box in Max for a text at a font size.
 pub fn object_width(text: &str, size: f64) -> f64 {
     ((text_width(text, size)).ceil() + 8.0).max(18.0)
 }

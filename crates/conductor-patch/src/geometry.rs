@@ -1,4 +1,4 @@
-//! Points and rectangles, in pixels, y downwards.
+//! Points and rectangles in pixels. y increases downwards.
 
 /// A point.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -50,23 +50,23 @@ impl Rect {
         [self.x, self.y, self.w, self.h]
     }
 
-    /// How far two rectangles reach into each other on each axis; negative is the gap between them.
+    /// The overlap of two rectangles on each axis; a negative value is the gap between them.
     pub fn penetration(&self, other: &Rect) -> (f64, f64) {
         (self.right().min(other.right()) - self.x.max(other.x), self.bottom().min(other.bottom()) - self.y.max(other.y))
     }
 
-    /// Whether the insides meet.
+    /// Whether two rectangles overlap; touching edges do not count.
     pub fn overlaps(&self, other: &Rect) -> bool {
         let (x, y) = self.penetration(other);
         x > 0.0 && y > 0.0
     }
 
-    /// The rectangle grown by `margin` on every side.
+    /// The rectangle enlarged by `margin` on every side.
     pub fn grown(&self, margin: f64) -> Rect {
         Rect::new(self.x - margin, self.y - margin, self.w + 2.0 * margin, self.h + 2.0 * margin)
     }
 
-    /// The smallest rectangle around both.
+    /// The smallest rectangle that contains both rectangles.
     pub fn union(&self, other: &Rect) -> Rect {
         let (x, y) = (self.x.min(other.x), self.y.min(other.y));
         Rect::new(x, y, self.right().max(other.right()) - x, self.bottom().max(other.bottom()) - y)

@@ -1,4 +1,4 @@
-//! A spatial index of rectangles: finds those near a given one without looking at all of them.
+//! A spatial index of rectangles: finds the rectangles near a given one without a full scan.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -6,12 +6,14 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::canvas::Slot;
 use crate::geometry::Rect;
 
-/// Side of a cell in pixels: a few boxes each at usual spacing.
+/// Side of a cell in pixels. At usual spacing a cell contains a few boxes.
 const CELL: f64 = 128.0;
-/// A rectangle over more cells than this (a background panel) is kept in a plain list instead.
+/// A rectangle that covers more cells than this, such as a background panel, is stored in a plain
+/// list.
 const MANY: i64 = 64;
 
-/// Cells are looked up many times per box; the standard hasher would be most of the cost.
+/// A fast hasher: cells are looked up many times per box, and the standard hasher would dominate
+/// the cost.
 #[derive(Clone, Debug, Default)]
 struct CellHasher(u64);
 
@@ -25,7 +27,7 @@ impl Hasher for CellHasher {
     }
 
     fn write_i64(&mut self, value: i64) {
-        // The finishing steps of splitmix64: neighbouring cells land far apart.
+        // The final steps of splitmix64 spread neighbouring cells over the table.
         let mut mixed = (self.0.rotate_left(32) ^ value as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -42,8 +44,8 @@ pub(crate) struct Grid {
 }
 
 fn span(rect: &Rect) -> (i64, i64, i64, i64) {
-    // The cast saturates, so a coordinate from a hostile file lands in the outermost cell instead
-    // of wrapping.
+    // The clamp puts a huge coordinate of a hostile file into the outermost cell, so that the cast
+    // cannot overflow.
     let cell = |v: f64| (v / CELL).floor().clamp(-1e9, 1e9) as i64;
     (cell(rect.x), cell(rect.y), cell(rect.right()), cell(rect.bottom()))
 }
@@ -81,14 +83,14 @@ impl Grid {
         }
     }
 
-    /// Slots that may meet `rect`; each once, in ascending order.
+    /// Slots whose rectangles may overlap `rect`; each once, in ascending order.
     pub(crate) fn near(&self, rect: &Rect) -> Vec<Slot> {
         let (x0, y0, x1, y1) = span(rect);
         let mut found = self.large.clone();
         let cells = (x1 - x0 + 1).max(0).saturating_mul((y1 - y0 + 1).max(0));
         if cells as u64 > self.cells.len() as u64 {
-            // Wider than everything there is: walking the filled cells is cheaper than walking the
-            // area.
+            // The rectangle covers more cells than are filled, so it is cheaper to scan the filled
+            // cells.
             for ((x, y), list) in &self.cells {
                 if (x0..=x1).contains(x) && (y0..=y1).contains(y) {
                     found.extend_from_slice(list);

@@ -1,13 +1,13 @@
-//! A JSON reader that keeps byte ranges instead of values.
+//! A JSON reader that stores byte ranges instead of values.
 //!
-//! Number spelling, key order, unknown keys and spacing survive, because callers walk the members
-//! they understand and skip the rest. `nan`, `inf`, `-nan` and `-inf`, which Max writes, count as
-//! numbers. Not here: the meaning of members (`max`) and printing (`style`).
+//! Callers read the members that they know and skip the rest, so number spelling, key order,
+//! unknown keys and spacing are preserved. `nan`, `inf`, `-nan` and `-inf`, which Max writes, are
+//! accepted as numbers. Not here: the meaning of members (`max`) and printing (`style`).
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Why the text is not JSON, and where.
+/// Why the text is not JSON, with the position of the error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {what}")]
 pub struct JsonError {
@@ -17,11 +17,11 @@ pub struct JsonError {
     pub line: usize,
     /// 1-based column in bytes.
     pub column: usize,
-    /// The unexpected text, or the expected one.
+    /// The unexpected or the expected text.
     pub what: &'static str,
 }
 
-/// Nesting of raw values; embedded patchers have their own, lower limit.
+/// Maximum nesting of raw values; embedded patchers have their own, lower limit.
 const MAX_NESTING: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A string; the range excludes its quotes.
+    /// Reads a string; the range excludes its quotes.
     pub(crate) fn string(&mut self) -> Result<Range<usize>, JsonError> {
         let open = self.at;
         self.expect(b'"', "expected a string")?;
@@ -81,7 +81,7 @@ impl<'a> Scanner<'a> {
         let rest = self.bytes.get(start..).unwrap_or_default();
         let mut at = 0;
         loop {
-            // Most bytes are plain, so they are passed over in one tight search.
+            // Most bytes need no check, so one search skips them together.
             let Some(step) =
                 rest.get(at..).and_then(|tail| tail.iter().position(|b| *b == b'"' || *b == b'\\' || *b < 0x20))
             else {
@@ -99,10 +99,10 @@ impl<'a> Scanner<'a> {
                         at += 6
                     }
                     Some(_) | None => {
-                        return Err(self.fail_at(start + at, "an escape JSON does not have"));
+                        return Err(self.fail_at(start + at, "an escape sequence that is not valid in JSON"));
                     }
                 },
-                // Scripts write raw tabs; nothing is lost by keeping them.
+                // Some scripts write raw tabs; they are kept.
                 Some(b'\t') => at += 1,
                 Some(_) | None => {
                     return Err(self.fail_at(start + at, "a control character inside a string"));
@@ -126,7 +126,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes over one value of any kind without recursion, so nesting costs a bounded vector and
+    /// Skips one value of any kind. It uses a bounded vector instead of recursion, so nesting needs
     /// no stack.
     pub(crate) fn skip(&mut self) -> Result<(Range<usize>, Kind), JsonError> {
         let start = self.at;
@@ -144,7 +144,7 @@ impl<'a> Scanner<'a> {
         };
         let mut open: Vec<u8> = Vec::new();
         loop {
-            // Here a value starts.
+            // A value starts here.
             match self.peek() {
                 Some(bracket @ (b'{' | b'[')) => {
                     if open.len() >= MAX_NESTING {
@@ -170,7 +170,7 @@ impl<'a> Scanner<'a> {
                     self.word()?;
                 }
             }
-            // Here a value has ended.
+            // A value ended here.
             loop {
                 let Some(close) = open.last().copied() else {
                     return Ok((start..self.at, kind));
@@ -191,7 +191,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A key and its colon, up to the value; the range excludes the quotes.
+    /// Reads a key and its colon, up to the value; the range excludes the quotes.
     pub(crate) fn key(&mut self) -> Result<Range<usize>, JsonError> {
         let key = self.string()?;
         self.space();
@@ -200,7 +200,8 @@ impl<'a> Scanner<'a> {
         Ok(key)
     }
 
-    /// After a value inside brackets: true when another one follows, false when `close` was read.
+    /// Called after a value inside brackets: returns true when another value follows, false when
+    /// `close` was read.
     pub(crate) fn more(&mut self, close: u8) -> Result<bool, JsonError> {
         self.space();
         if self.peek() == Some(close) {
@@ -212,8 +213,8 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    /// Called after an opening bracket: consumes `close` and returns false when it follows
-    /// immediately.
+    /// Called after an opening bracket. If `close` follows immediately, consumes it and returns
+    /// false.
     pub(crate) fn first(&mut self, close: u8) -> bool {
         self.space();
         if self.peek() == Some(close) {
@@ -233,7 +234,7 @@ fn is_number(token: &[u8]) -> bool {
     }
     rest = rest.get(whole..).unwrap_or_default();
     if let Some(tail) = rest.strip_prefix(b".") {
-        // Max 5 wrote `15.` in places; a missing fraction loses nothing.
+        // Max 5 sometimes wrote `15.`, so the digits after the point are optional.
         rest = tail.get(digits(tail)..).unwrap_or_default();
     }
     if let [b'e' | b'E', tail @ ..] = rest {
@@ -244,7 +245,7 @@ fn is_number(token: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// The number a token spells; `nan` and the infinities included.
+/// The value of a number token, including `nan` and the infinities.
 pub(crate) fn number(token: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(token).ok()?;
     match text {
@@ -253,8 +254,8 @@ pub(crate) fn number(token: &[u8]) -> Option<f64> {
     }
 }
 
-/// Decodes the inside of a string. A lone surrogate becomes U+FFFD here; the file keeps its
-/// spelling.
+/// Decodes the content of a string. A lone surrogate becomes U+FFFD in the result; the file is not
+/// changed.
 pub(crate) fn decode(raw: &[u8]) -> Cow<'_, str> {
     if !raw.contains(&b'\\') {
         return String::from_utf8_lossy(raw);
@@ -307,7 +308,7 @@ fn unicode(raw: &[u8], at: usize) -> (char, usize) {
     }
 }
 
-/// Prints a string with its quotes as Max does: with the fewest escapes that JSON allows.
+/// Prints a string with its quotes as Max does: with as few escapes as JSON allows.
 pub(crate) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -326,7 +327,8 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
-/// Items of the array that starts at the first non-space byte. Empty when it is not an array.
+/// Items of the array that starts at the first non-space byte; empty when the value is not an
+/// array.
 pub(crate) fn elements(array: &[u8]) -> Vec<(Range<usize>, Kind)> {
     let mut scanner = Scanner::new(array, 0);
     let mut found = Vec::new();
@@ -346,8 +348,8 @@ pub(crate) fn elements(array: &[u8]) -> Vec<(Range<usize>, Kind)> {
     }
 }
 
-/// Members of the object that starts at the first non-space byte: key and value range. Empty when
-/// it is not an object.
+/// Key and value range of each member of the object that starts at the first non-space byte; empty
+/// when the value is not an object.
 pub(crate) fn members(object: &[u8]) -> Vec<(String, Range<usize>, Kind)> {
     let mut scanner = Scanner::new(object, 0);
     let mut found = Vec::new();
@@ -378,7 +380,7 @@ mod tests {
         scanner.space();
         let (_, kind) = scanner.skip()?;
         scanner.space();
-        if scanner.at == text.len() { Ok(kind) } else { Err(scanner.fail("more text behind the value")) }
+        if scanner.at == text.len() { Ok(kind) } else { Err(scanner.fail("unexpected text after the value")) }
     }
 
     #[test]
@@ -419,7 +421,7 @@ mod tests {
         #[test]
         fn agrees_with_another_parser(text in "[\\[\\]{}:,\"a0-9.eE+\\- \\\\nt]{0,24}") {
             let theirs = serde_json::from_str::<serde_json::Value>(&text);
-            // Ours accepts one thing more: a number may end in its point.
+            // This reader accepts one more form: a number may end with its decimal point.
             if theirs.is_ok() {
                 prop_assert!(whole(&text).is_ok());
             } else if whole(&text).is_ok() {

@@ -1,4 +1,5 @@
-//! Finds positions: nubs, cord points, free places, alignment. Only proposes changes.
+//! Computes positions: nubs (the drawn inlets and outlets), cord points, free places, alignment.
+//! Proposes changes without applying them.
 //!
 //! Not here: finding faults (`validate`).
 
@@ -8,17 +9,17 @@ use crate::grid::Grid;
 
 /// Distance of the first and the last nub from the sides of a Max box.
 const MAX_INSET: f64 = 9.5;
-/// Half the width of the nubs Pd draws from edge to edge.
+/// Half the width of a nub in Pd. The first and the last nub touch the sides of the box.
 const PD_INSET: f64 = 3.5;
 
 pub(crate) fn first_nub(is_pd: bool) -> f64 {
     if is_pd { PD_INSET } else { MAX_INSET }
 }
 
-/// Place of an inlet (on the top edge) or outlet (on the bottom edge) of a box; none when the box
-/// has no such port.
+/// Position of an inlet (on the top edge) or outlet (on the bottom edge) of a box; none when the
+/// box has no such port.
 ///
-/// When the count is unknown, ports are placed as if the requested one were the last.
+/// If the count is unknown, the requested port is treated as the last one.
 pub fn nub(object: &BoxView<'_>, outlet: bool, index: u32) -> Option<Point> {
     let facts = &object.face.facts;
     let stated = if outlet { facts.outlets } else { facts.inlets };
@@ -38,21 +39,21 @@ fn place(object: &BoxView<'_>, outlet: bool, index: u32, count: u32) -> Point {
     let rect = object.rect();
     let inset = first_nub(object.view.document.format.is_pd());
     let span = (rect.w - 2.0 * inset).max(0.0);
-    // Without its first inlet drawn, the others move up to its place.
+    // If the first inlet is not drawn, the other inlets move one position to the left.
     let shifted = !outlet && count > 1 && object.face.facts.first_inlet_hidden;
     let (index, count) = if shifted { (index.saturating_sub(1), count - 1) } else { (index, count) };
     let share = if count > 1 { f64::from(index) / f64::from(count - 1) } else { 0.0 };
     Point::new(rect.x + inset + span * share, if outlet { rect.bottom() } else { rect.y })
 }
 
-/// Places of all inlets or outlets of a box; empty when their number is not known.
+/// Positions of all inlets or outlets of a box; empty when their number is unknown.
 pub fn nubs(object: &BoxView<'_>, outlet: bool) -> Vec<Point> {
     let ports = object.ports();
     let count = if outlet { ports.outlets } else { ports.inlets };
     (0..count.unwrap_or(0).min(4096)).map(|index| place(object, outlet, index, count.unwrap_or(0))).collect()
 }
 
-/// The points a cord runs through, from outlet to inlet; none when it dangles.
+/// The points of a cord from outlet to inlet; none when the cord is dangling.
 pub fn cord_points(cord: &CordView<'_>) -> Option<Vec<Point>> {
     let (from, to) = (cord.from()?, cord.to()?);
     let mut points = vec![nub(&from, true, cord.outlet())?];
@@ -61,25 +62,25 @@ pub fn cord_points(cord: &CordView<'_>) -> Option<Vec<Point>> {
     Some(points)
 }
 
-/// Gap that a new box keeps to others.
+/// Minimum gap between a new box and other boxes.
 const GAP: f64 = 8.0;
-/// Distance of the rings that are searched.
+/// Distance between the rings of the search.
 const RING: f64 = 15.0;
-/// How far the search goes.
+/// Radius of the search.
 const REACH: f64 = 4000.0;
-/// Distance to the right of all boxes, when no nearer place is free.
+/// Distance from the rightmost box, when no free place was found nearby.
 const MARGIN: f64 = 50.0;
 
-/// A place for a new box.
+/// A free place for a new box.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FreePlace {
-    /// Its top-left corner.
+    /// Top-left corner of the place.
     pub position: Point,
-    /// Which rule found it.
+    /// The rule that found the place.
     pub rationale: String,
 }
 
-/// Finds a place of the given size that keeps clear of all boxes, near a point if one is given.
+/// Finds a place of the given size that does not overlap any box, near a point if one is given.
 pub fn free_place(view: &View<'_>, width: f64, height: f64, near_x: Option<f64>, near_y: Option<f64>) -> FreePlace {
     let mut grid = Grid::default();
     let mut rects = std::collections::HashMap::new();
@@ -92,13 +93,13 @@ pub fn free_place(view: &View<'_>, width: f64, height: f64, near_x: Option<f64>,
     }
     let empty = rects.is_empty();
     let (anchor, rule) = match (near_x, near_y, empty) {
-        (None, None, true) => (Point::new(50.0, 50.0), "the patch is empty"),
+        (None, None, true) => (Point::new(50.0, 50.0), "at the start of the empty patch"),
         (None, None, false) => {
             (Point::new((rightmost + MARGIN).max(0.0), 50.0), "to the right of existing objects with a 50 px margin")
         }
-        (x, y, _) => (Point::new(x.unwrap_or(50.0).max(0.0), y.unwrap_or(50.0).max(0.0)), "at the point asked for"),
+        (x, y, _) => (Point::new(x.unwrap_or(50.0).max(0.0), y.unwrap_or(50.0).max(0.0)), "at the requested point"),
     };
-    // Free means: no box nearer than the gap on both axes.
+    // A place is free if every box is farther away than the gap, horizontally or vertically.
     let free = |x: f64, y: f64| {
         if x < 0.0 || y < 0.0 {
             return false;
@@ -125,7 +126,7 @@ pub fn free_place(view: &View<'_>, width: f64, height: f64, near_x: Option<f64>,
             return FreePlace {
                 position,
                 rationale: format!(
-                    "The place {rule} was taken: moved to the nearest free one on the 15 px rings around it"
+                    "The place {rule} was taken: moved to the nearest free place on the 15 px rings around it"
                 ),
             };
         }
@@ -134,7 +135,7 @@ pub fn free_place(view: &View<'_>, width: f64, height: f64, near_x: Option<f64>,
     let position = Point::new((rightmost + MARGIN).max(0.0), 50.0);
     FreePlace {
         position,
-        rationale: "Nothing free within 4000 px: positioned to the right of existing objects with a 50 px margin"
+        rationale: "No free place within 4000 px: positioned to the right of existing objects with a 50 px margin"
             .to_owned(),
     }
 }
@@ -142,15 +143,15 @@ pub fn free_place(view: &View<'_>, width: f64, height: f64, near_x: Option<f64>,
 /// One inlet or outlet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nub {
-    /// Its box.
+    /// Box of the port.
     pub object: BoxId,
-    /// Whether it is an outlet.
+    /// Whether the port is an outlet.
     pub outlet: bool,
-    /// Its number, from 0.
+    /// Number of the port, counted from 0.
     pub index: u32,
 }
 
-/// The change that may bring two nubs above each other.
+/// The value to change so that two nubs are vertically aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adjust {
     /// The width of the target.
@@ -162,7 +163,7 @@ pub enum Adjust {
 /// Why no alignment could be proposed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LayoutError {
-    /// A nub that does not exist.
+    /// The nub does not exist.
     #[error("{label} has no {side} {index}")]
     NoSuchNub {
         /// The box.
@@ -172,24 +173,24 @@ pub enum LayoutError {
         /// The requested number.
         index: u32,
     },
-    /// The box is gone.
-    #[error("the object is no longer there")]
+    /// The box was removed.
+    #[error("the object was removed")]
     NoSuchBox,
     /// The width does not move the first or only nub of a side.
     #[error("the first or only nub does not move with the width; adjust the left edge instead")]
     FixedNub,
-    /// The width would have to be nothing or less.
-    #[error("the width would have to be {width} px")]
+    /// The width would have to be 0 or negative.
+    #[error("this would need a width of {width} px")]
     NoWidth {
-        /// The width that would be needed.
+        /// The required width.
         width: f64,
     },
     /// Too few boxes to align.
     #[error("{needed} objects are needed, {given} were given")]
     TooFew {
-        /// How many are needed.
+        /// The required number.
         needed: usize,
-        /// How many there were.
+        /// The given number.
         given: usize,
     },
 }
@@ -199,24 +200,24 @@ pub enum LayoutError {
 pub struct Proposal {
     /// The box.
     pub object: BoxId,
-    /// Its rectangle under this proposal.
+    /// The proposed rectangle.
     pub rect: Rect,
 }
 
 /// An alignment of two nubs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alignment {
-    /// x of the anchor nub, which stays.
+    /// x of the anchor nub, which is not moved.
     pub anchor_x: f64,
-    /// x of the target nub now.
+    /// Current x of the target nub.
     pub target_x: f64,
     /// The proposal for the target.
     pub proposal: Proposal,
-    /// Why.
+    /// The reason.
     pub rationale: String,
 }
 
-/// Proposes how to bring the target's nub to the anchor's x.
+/// Proposes a change that moves the target's nub to the x of the anchor's nub.
 pub fn suggest_alignment(view: &View<'_>, anchor: Nub, target: Nub, adjust: Adjust) -> Result<Alignment, LayoutError> {
     let x_of = |wanted: Nub| {
         let object = view.get(wanted.object).ok_or(LayoutError::NoSuchBox)?;
@@ -233,7 +234,7 @@ pub fn suggest_alignment(view: &View<'_>, anchor: Nub, target: Nub, adjust: Adju
     let (rect, rationale) = match adjust {
         Adjust::Left => (
             Rect { x: rect.x + anchor_x - target_x, ..rect },
-            format!("moving the box by {} px brings the nubs above each other", anchor_x - target_x),
+            format!("moving the box by {} px aligns the nubs vertically", anchor_x - target_x),
         ),
         Adjust::Width => {
             let inset = first_nub(view.document.format.is_pd());
@@ -251,28 +252,28 @@ pub fn suggest_alignment(view: &View<'_>, anchor: Nub, target: Nub, adjust: Adju
     Ok(Alignment { anchor_x, target_x, proposal: Proposal { object: target.object, rect }, rationale })
 }
 
-/// How to line boxes up.
+/// The kinds of alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Left edges to the leftmost.
+    /// Moves left edges to the leftmost left edge.
     Left,
-    /// Right edges to the rightmost.
+    /// Moves right edges to the rightmost right edge.
     Right,
-    /// Top edges to the topmost.
+    /// Moves top edges to the topmost top edge.
     Top,
-    /// Bottom edges to the lowest.
+    /// Moves bottom edges to the lowest bottom edge.
     Bottom,
-    /// Centres to the middle of all, horizontally.
+    /// Moves centres to the horizontal middle of all boxes.
     HCenter,
-    /// Centres to the middle of all, vertically.
+    /// Moves centres to the vertical middle of all boxes.
     VCenter,
-    /// Equal gaps from left to right.
+    /// Makes the gaps from left to right equal.
     DistributeH,
-    /// Equal gaps from top to bottom.
+    /// Makes the gaps from top to bottom equal.
     DistributeV,
 }
 
-/// Proposes places that line boxes up; boxes that would move no more than 0.01 px are left out.
+/// Proposes positions that align boxes. Boxes that would move by at most 0.01 px are left out.
 pub fn align(view: &View<'_>, objects: &[BoxId], mode: Align) -> Result<(Vec<Proposal>, String), LayoutError> {
     let mut chosen: Vec<(BoxId, Rect)> = Vec::new();
     for id in objects {

@@ -1,8 +1,8 @@
 //! Lossless documents for Max (`.maxpat`, `.maxhelp`, `.amxd`) and Pure Data (`.pd`) patches.
 //!
-//! A patch is opened from bytes and written back to bytes. Unedited parts are copied verbatim:
-//! number spelling, key order, unknown keys, spacing, line ends. Edited parts follow the style of
-//! the file. Every edit is a value with an exact inverse, so undo restores bytes, not only meaning.
+//! A patch is opened from bytes and written back to bytes. Unedited parts are copied verbatim,
+//! including number spelling, key order, unknown keys, spacing and line ends. Edited parts follow
+//! the style of the file. Every edit has an exact inverse, so undo restores the same bytes.
 //!
 //! ```
 //! use conductor_patch::{Atom, CanvasId, CordEnds, Document, Edit, Format, JournalLimits, NewBox, Op, Patch, Point};
@@ -24,10 +24,10 @@
 //!
 //! Where to start: [`Document`] opens and writes; [`View`], [`BoxView`] and [`CordView`] read;
 //! [`Edit`] changes; [`Patch`] adds revisions, undo and references; [`layout`], [`validate`],
-//! [`find()`] and [`diff()`] are functions of a view; [`objects`] holds the known classes.
+//! [`find()`] and [`diff()`] are functions of a view; [`objects`] contains the known classes.
 //!
-//! Not here: files, clocks, hosts, sockets, pictures. Opening a document runs nothing and reads no
-//! file that it names.
+//! Not here: files, clocks, hosts, sockets, pictures. Opening a document executes nothing, and does
+//! not read the files that the document names.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -1,8 +1,9 @@
-//! The `.maxpat` format: reading a patcher into a canvas, and changing the members of one box or
-//! cord in place.
+//! The `.maxpat` format: reads a patcher into a canvas, and changes the members of one box or cord
+//! in place.
 //!
-//! Reading is one pass that keeps ranges; only the lists `boxes` and `lines` and embedded patchers
-//! become structure. Not here: the `.amxd` frame (`amxd`), spelling (`style`) and edits (`edit`).
+//! The file is read in one pass that stores byte ranges. Only the lists `boxes` and `lines` and
+//! embedded patchers are parsed into objects. Not here: the `.amxd` frame (`amxd`), printing
+//! (`style`) and edits (`edit`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::geometry::Rect;
 use crate::json::{self, JsonError, Kind, Scanner};
 use crate::style::{Json, Style};
 
-/// Reads the JSON text at `json` of `source` as a patch file.
+/// Reads the JSON text in the range `json` of `source` as a patch file.
 pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result<(Canvas, Vec<Diagnostic>), OpenError> {
     let text = source.get(..json.end).unwrap_or(source);
     if let Err(error) = std::str::from_utf8(text.get(json.start..).unwrap_or_default()) {
@@ -42,7 +43,7 @@ pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result
     let end = scanner.at;
     scanner.space();
     if scanner.at != json.end {
-        return Err(OpenError::Json(scanner.fail("more text behind the patch")));
+        return Err(OpenError::Json(scanner.fail("unexpected text after the patch")));
     }
     let Some((range, mut canvas)) = root else {
         return Err(OpenError::NotAPatch { missing: "patcher" });
@@ -82,8 +83,8 @@ type Element = (Face, Option<Arc<Canvas>>);
 /// A patcher inside a box, and the range of its text.
 type Embedded = Option<(Range<usize>, Arc<Canvas>)>;
 
-/// A list of `boxes` or `lines` that was read: the ranges of its items, so that a later duplicate
-/// key can demote it to text.
+/// A list `boxes` or `lines` that was read: the ranges of its items. If the key occurs again, the
+/// earlier list is turned into text.
 #[derive(Clone)]
 struct Section {
     items: Range<usize>,
@@ -100,7 +101,7 @@ impl Reader<'_> {
     }
 
     fn note(&mut self, scanner: &Scanner<'_>, offset: Option<usize>, message: String, subject: Option<&str>) {
-        // Limits the messages about a file with very many faults.
+        // Limit the number of diagnostics for a file with very many faults.
         if self.diagnostics.len() < 200 {
             let mut diagnostic = Diagnostic::new(Severity::Warning, message);
             diagnostic.line = offset.map(|offset| scanner.fail_at(offset, "").line);
@@ -159,7 +160,7 @@ impl Reader<'_> {
                                 self.note(
                                     scanner,
                                     Some(element),
-                                    "an entry of boxes without a box: kept, not shown".to_owned(),
+                                    "an entry of boxes without a box: kept, but not shown".to_owned(),
                                     None,
                                 );
                                 items.push(Item::Text(Chunk::source(element, scanner.at)));
@@ -176,7 +177,7 @@ impl Reader<'_> {
                                 self.note(
                                     scanner,
                                     Some(element),
-                                    "an entry of lines without a patchline: kept, not shown".to_owned(),
+                                    "an entry of lines without a patchline: kept, but not shown".to_owned(),
                                     None,
                                 );
                                 items.push(Item::Text(Chunk::source(element, scanner.at)));
@@ -294,7 +295,7 @@ impl Reader<'_> {
         Ok(found.map(|cord| Cord { text: Chunk::source(start, scanner.at), ..cord }))
     }
 
-    /// Gives every box its key, and every cord its ends.
+    /// Assigns a key to every box and resolves the ends of every cord.
     fn settle(
         &mut self,
         scanner: &Scanner<'_>,
@@ -309,7 +310,12 @@ impl Reader<'_> {
             if first.contains_key(id) {
                 if twice.insert(id.clone()) {
                     let offset = offsets.get(slot).copied();
-                    self.note(scanner, offset, format!("two boxes share the id {id}: cords go to the first"), Some(id));
+                    self.note(
+                        scanner,
+                        offset,
+                        format!("two boxes share the id {id}: cords are connected to the first"),
+                        Some(id),
+                    );
                 }
             } else {
                 first.insert(id.clone(), slot as u32);
@@ -334,7 +340,7 @@ impl Reader<'_> {
                 self.note(
                     scanner,
                     offset,
-                    "a box without an id: no cord can reach it".to_owned(),
+                    "a box without an id: no cord can be connected to it".to_owned(),
                     Some(&face.key.clone()),
                 );
             }
@@ -373,7 +379,7 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         None,
-                        format!("a cord at {side} {port} of {name}, which has fewer: marked dangling"),
+                        format!("a cord at {side} {port} of {name}, which has fewer {side}s: marked dangling"),
                         Some(&name),
                     );
                 }
@@ -389,7 +395,8 @@ fn gap_start(items: &[Item], first_item: usize, fallback: usize) -> usize {
     }
 }
 
-/// A duplicate key came: the earlier list is text from now on, because the last one counts.
+/// Called for a duplicate key: turns the earlier list into text, because only the last list is
+/// valid.
 fn demote(items: &mut Vec<Item>, old: &Section, other: &mut Option<Section>) {
     let text = Item::Text(Chunk::source(old.bytes.start, old.bytes.end));
     let removed = old.items.len();
@@ -415,7 +422,7 @@ fn floats(array: &[u8]) -> Vec<f64> {
 }
 
 fn rect(array: &[u8]) -> Option<Rect> {
-    // Every box has one, so it is read without a list.
+    // Every box has a rectangle, so it is parsed without allocating a list.
     let mut numbers = [0.0; 4];
     let mut count = 0;
     let mut scanner = Scanner::new(array, 0);
@@ -435,7 +442,7 @@ fn rect(array: &[u8]) -> Option<Rect> {
     }
 }
 
-/// Four components, or three and full opacity.
+/// Parses four colour components, or three with full opacity.
 pub(crate) fn color(array: &[u8]) -> Option<[f64; 4]> {
     match floats(array).as_slice() {
         [r, g, b, a, ..] => Some([*r, *g, *b, *a]),
@@ -444,7 +451,7 @@ pub(crate) fn color(array: &[u8]) -> Option<[f64; 4]> {
     }
 }
 
-/// Takes one member of a box into its facts; a later duplicate overwrites, as the last one counts.
+/// Reads one member of a box into its facts. A later duplicate overwrites an earlier one.
 fn box_fact(facts: &mut Facts, key: &[u8], value: &[u8], kind: Kind) {
     let count = || finite(value).filter(|n| *n >= 0.0 && *n <= 65_535.0).map(|n| n as u32);
     let on = || finite(value).is_some_and(|n| n != 0.0) || value == b"true";
@@ -469,7 +476,7 @@ fn box_fact(facts: &mut Facts, key: &[u8], value: &[u8], kind: Kind) {
     }
 }
 
-/// Reads an entry of `lines`; none when it holds no patchline. The caller sets the range of its
+/// Reads an entry of `lines`; none when it contains no patchline. The caller sets the range of its
 /// text.
 fn cord(scanner: &mut Scanner<'_>) -> Result<Option<Cord>, JsonError> {
     if scanner.peek() != Some(b'{') {
@@ -506,7 +513,7 @@ fn patchline(scanner: &mut Scanner<'_>) -> Result<Cord, JsonError> {
             Some(b"hidden") => cord.hidden = finite(value).is_some_and(|n| n != 0.0),
             Some(b"midpoints") if kind == Kind::Array => {
                 let points = floats(value);
-                // Scripts write `[ null ]` for a straight cord.
+                // Some scripts write `[ null ]` for a straight cord.
                 cord.midpoints = points.get(..points.len() & !1).unwrap_or_default().into();
             }
             Some(_) | None => {}
@@ -529,21 +536,22 @@ fn end(value: &[u8]) -> End {
     if scanner.more(b']') == Ok(true)
         && let Ok((range, _)) = scanner.skip()
     {
-        // A negative port is invalid; the largest number makes the cord dangle.
+        // A negative port is invalid; the largest number makes the cord dangling.
         end.port =
             finite(value.get(range).unwrap_or_default()).map_or(0, |n| if n < 0.0 { u32::MAX } else { n as u32 });
     }
     end
 }
 
-/// The text of one box or cord, opened for changes to its members.
+/// The text of one box or cord, parsed so that its members can be changed.
 ///
-/// A placeholder replaces an embedded patcher, so that its size does not matter here.
+/// A placeholder replaces an embedded patcher, so that the cost does not depend on the patcher's
+/// size.
 pub(crate) struct Shape {
     buffer: Vec<u8>,
     hole: Option<usize>,
     members: Vec<Member>,
-    /// Just after the opening brace of the inner object.
+    /// Position after the opening brace of the inner object.
     open: usize,
     level: usize,
 }
@@ -558,7 +566,8 @@ struct Member {
 const PLACEHOLDER: &[u8] = b"null";
 
 impl Shape {
-    /// `wrapper` is `box` or `patchline`; `depth` is that of the canvas that contains the item.
+    /// `wrapper` is `box` or `patchline`; `depth` is the depth of the canvas that contains the
+    /// item.
     pub(crate) fn open(before: &[u8], after: Option<&[u8]>, wrapper: &str, depth: usize) -> Option<Shape> {
         let mut buffer = before.to_vec();
         let hole = after.map(|after| {
@@ -615,8 +624,8 @@ impl Shape {
         self.members.iter().map(|member| member.key.as_str())
     }
 
-    /// Sets a member: in place when it is there, else at its alphabetical place, spelled in the
-    /// style of the file.
+    /// Sets a member in the style of the file. An existing member is replaced in place; a new one
+    /// is inserted in alphabetical order.
     pub(crate) fn set(&mut self, style: &Style, key: &str, value: &Json) {
         if let Some(at) = self.members.iter().rposition(|member| member.key == key) {
             self.overwrite(style, at, value);
@@ -639,7 +648,7 @@ impl Shape {
                 self.level.saturating_sub(1),
                 &mut object,
             );
-            // From the opening brace to the closing one of the empty object.
+            // Replace the empty object, including both braces.
             let close = self
                 .buffer
                 .get(self.open..)
@@ -658,8 +667,8 @@ impl Shape {
         if let Json::Array(items) = value
             && member.kind == Kind::Array
         {
-            // Same length: only items that differ are printed, so that untouched numbers keep their
-            // spelling.
+            // For a list of the same length, print only the items that differ. Unchanged numbers
+            // keep their spelling.
             let parts = json::elements(old);
             let scalars: Vec<&str> = items
                 .iter()
@@ -711,9 +720,9 @@ impl Shape {
         self.splice(range, b"");
     }
 
-    /// Puts a placeholder for an embedded patcher under `patcher`.
+    /// Inserts a placeholder for an embedded patcher as the member `patcher`.
     pub(crate) fn dig(&mut self, style: &Style) {
-        // A classic file puts tabs before an object value.
+        // In a classic file, tabs precede an object value.
         let marker = Json::Object(vec![]);
         self.remove("patcher");
         self.set(style, "patcher", &marker);
@@ -725,7 +734,8 @@ impl Shape {
         }
     }
 
-    /// The bytes before and after the embedded patcher; the second is `None` when there is none.
+    /// The bytes before and after the embedded patcher; the second is `None` without an embedded
+    /// patcher.
     pub(crate) fn close(self) -> (Vec<u8>, Option<Vec<u8>>) {
         match self.hole {
             Some(hole) => {
@@ -738,7 +748,7 @@ impl Shape {
         }
     }
 
-    /// Facts of the box as its members now state them.
+    /// Facts of the box according to its current members.
     pub(crate) fn facts(&self) -> Facts {
         let mut facts = Facts::default();
         for member in &self.members {
@@ -753,7 +763,7 @@ impl Shape {
     }
 }
 
-/// Reads a cord from the text an edit printed.
+/// Reads a cord from text that an edit printed.
 pub(crate) fn reread_cord(text: Vec<u8>, old: &Cord) -> Option<Cord> {
     let mut fresh = cord(&mut Scanner::new(&text, 0)).ok()??;
     fresh.from.slot = old.from.slot;

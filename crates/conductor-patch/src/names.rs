@@ -1,6 +1,6 @@
-//! Names of Pd boxes. A `.pd` file cannot hold them, so they are in a side file,
-//! `<file>.conductor.json`, and are matched to the boxes when both are opened. Not here: reading or
-//! writing that file.
+//! Names of Pd boxes. A `.pd` file cannot store them, so a side file `<file>.conductor.json` does.
+//! The names are matched to the boxes when both files are opened. Not here: reading or writing the
+//! side file.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use crate::json::{self, Kind};
 use crate::style::{Json, Style};
 use crate::{Atom, Value};
 
-/// A name that no box answers to.
+/// A name for which no box was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unmatched {
-    /// The name.
+    /// The unmatched name.
     pub name: String,
-    /// The text its box had.
+    /// The text of the box when the name was stored.
     pub text: String,
 }
 
 /// Why a side file was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamesError {
-    /// Not JSON, or not with these members.
+    /// The text is not JSON, or has other members.
     #[error("not a names file: expected {{\"version\":1,\"names\":[...]}}")]
     Shape,
 }
 
 impl Document {
-    /// The side file for the names of this document; none when no box has one, or when the file
-    /// itself holds them.
+    /// Content of the side file for this document. None when no box has a name, or when the
+    /// document itself stores the names.
     pub fn names_file(&self) -> Option<String> {
         if self.format != Format::Pd {
             return None;
@@ -66,8 +66,8 @@ impl Document {
         Some(out)
     }
 
-    /// Gives the boxes the names of a side file: by text and place, else by text and index. Returns
-    /// the names without a box.
+    /// Assigns the names of a side file to the boxes: by text and position, else by text and index.
+    /// Returns the names without a box.
     pub fn take_names(&mut self, text: &str) -> Result<Vec<Unmatched>, NamesError> {
         let file = text.as_bytes();
         let members = json::members(file);
@@ -106,7 +106,7 @@ impl Document {
                 Some((id, slot, face)) if !name.is_empty() => {
                     let facts = crate::canvas::Facts { varname: Some(name.as_str().into()), ..face.facts.clone() };
                     let face = Face { facts, ..face.as_ref().clone() };
-                    // The box was just found, so the change fits.
+                    // The box was just found, so the change cannot fail.
                     let _ = change::make(&mut self.root, Change::Face { canvas: id, slot, new: Arc::new(face) });
                 }
                 Some(_) | None => unmatched.push(Unmatched { name, text: shown }),

@@ -1,4 +1,4 @@
-//! Facts about object classes, available without running Max or Pd: counts, types, sizes,
+//! Facts about object classes that do not require a running Max or Pd: port counts, types, sizes,
 //! arguments, attributes.
 //!
 //! The tables are generated (`tools/max_table.py`, `tools/pd_table.py`) and embedded. Not here:
@@ -18,23 +18,24 @@ pub struct Class {
     pub name: &'static str,
     /// `max`, `msp`, `jit`, `live` for Max; `control`, `signal`, `gui` for Pd.
     pub family: &'static str,
-    /// Inlets without arguments, when known.
+    /// Number of inlets of an object without arguments, when known.
     pub inlets: Option<u32>,
-    /// Outlets without arguments, when known.
+    /// Number of outlets of an object without arguments, when known.
     pub outlets: Option<u32>,
-    /// Outlet types without arguments, when known.
+    /// Outlet types of an object without arguments, when known.
     pub outlet_types: Option<Vec<&'static str>>,
-    /// Default width and height; Pd's follow from the text.
+    /// Default width and height; none for Pd, where the size follows from the text.
     pub size: Option<(f64, f64)>,
     /// The `maxclass` of a user interface object.
     pub ui: Option<&'static str>,
-    /// Argument names with types, `?` after optional ones.
+    /// Argument names with types; `?` marks an optional argument.
     pub arguments: Vec<&'static str>,
     /// Attribute names with types.
     pub attributes: Vec<(&'static str, &'static str)>,
-    /// Counts of other versions, which are valid too.
+    /// Port counts in other versions of the program, which are also valid.
     pub also: Vec<(u32, u32)>,
-    /// The counts are a guess: a file, a script or unusual arguments decide.
+    /// Whether the counts are a guess, because a file, a script or unusual arguments determine
+    /// them.
     pub guess: bool,
     rules: Vec<Rule>,
 }
@@ -46,27 +47,27 @@ struct Rule {
     fields: Vec<(&'static str, &'static str)>,
 }
 
-/// Counts a rule gave.
+/// Port counts that a rule returned.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) inlets: Option<u32>,
     pub(crate) outlets: Option<u32>,
     pub(crate) outlet_types: Option<Vec<String>>,
-    /// False: a guess.
+    /// False when the counts are a guess.
     pub(crate) exact: bool,
 }
 
-/// One family's classes.
+/// The classes of one program.
 pub struct Table {
     classes: HashMap<&'static str, Class>,
     aliases: HashMap<&'static str, &'static str>,
     tokens: HashMap<&'static str, Vec<(&'static str, &'static str)>>,
     gen_classes: HashMap<&'static str, (u32, u32)>,
-    /// Version of the program the table was counted on; empty for Max.
+    /// Version of Pd in which the ports were counted; empty for Max.
     pub version: &'static str,
 }
 
-/// The table for a format's family.
+/// The table of the program that a format belongs to.
 pub fn table(format: Format) -> &'static Table {
     static MAX: OnceLock<Table> = OnceLock::new();
     static PD: OnceLock<Table> = OnceLock::new();
@@ -77,7 +78,7 @@ pub fn table(format: Format) -> &'static Table {
     }
 }
 
-/// Attributes of every Max box, stored as keys of the box.
+/// Attributes that every Max box has; they are stored as keys of the box.
 pub(crate) const BOX_ATTRIBUTES: &[&str] = &[
     "annotation",
     "annotation_name",
@@ -132,7 +133,7 @@ pub(crate) fn is_gen_operator(name: &str) -> bool {
     GEN_BINARY.contains(&name) || GEN_OPERATORS.split_whitespace().any(|found| found == name)
 }
 
-/// The operators of gen nearest to a misspelled one.
+/// The operators of gen that are most similar to a misspelled name.
 pub(crate) fn nearest_gen(name: &str) -> Vec<String> {
     nearest(name, GEN_BINARY.iter().copied().chain(GEN_OPERATORS.split_whitespace()))
 }
@@ -194,8 +195,8 @@ impl Table {
         self.classes.get(name)
     }
 
-    /// The class a box text names, and how many words its name has: Pd's `list append` is one
-    /// class.
+    /// The class that a box text names, and the number of words in its name. Pd's `list append` is
+    /// one class with two words.
     pub fn class_of(&self, text: &str) -> Option<(&Class, usize)> {
         let words = atoms::tokens(text);
         if let [first, second, ..] = words.as_slice()
@@ -206,14 +207,15 @@ impl Table {
         self.class(words.first()?).map(|class| (class, 1))
     }
 
-    /// All classes by name.
+    /// All classes, sorted by name.
     pub fn classes(&self) -> Vec<&Class> {
         let mut all: Vec<&Class> = self.classes.values().collect();
         all.sort_by_key(|class| class.name);
         all
     }
 
-    /// Classes whose name or alias contains `query` (any case), of one family if given, by name.
+    /// Classes whose name or alias contains `query` (case is ignored), sorted by name; only one
+    /// family if it is given.
     pub fn search(&self, query: &str, family: Option<&str>) -> Vec<&Class> {
         let query = query.to_lowercase();
         let aliased: Vec<&str> = self
@@ -230,25 +232,25 @@ impl Table {
         found
     }
 
-    /// The nearest names to a misspelled class.
+    /// The class names that are most similar to a misspelled name.
     pub fn nearest(&self, name: &str) -> Vec<String> {
         nearest(name, self.classes.keys().chain(self.aliases.keys()).copied())
     }
 
-    /// Counts of a class inside gen, where `*` with an argument has one inlet less.
+    /// Port counts of an operator inside gen, where `*` with an argument has one inlet less.
     pub(crate) fn gen_count(&self, text: &str) -> Option<Counted> {
         let (class, arguments, _) = atoms::split(text);
         let (inlets, outlets) = match self.gen_classes.get(class) {
             Some(counts) => *counts,
-            // A binary operator takes its right operand from an argument or from a second inlet.
+            // The right operand of a binary operator is an argument or a second inlet.
             None if GEN_BINARY.contains(&class) => (if arguments.is_empty() { 2 } else { 1 }, 1),
             None => return None,
         };
         Some(Counted { inlets: Some(inlets), outlets: Some(outlets), outlet_types: None, exact: true })
     }
 
-    /// Counts the rules give for a text. `embedded` answers for rules that look into an embedded
-    /// patcher.
+    /// Port counts of a text according to the rules. Rules about an embedded patcher call
+    /// `embedded`.
     pub(crate) fn count(&self, text: &str, embedded: &dyn Fn(&str, &str) -> Option<u32>) -> Option<Counted> {
         let (class, words) = self.class_of(text)?;
         let (_, arguments, attributes) = atoms::split(text);
@@ -401,7 +403,7 @@ fn attribute_number(attributes: &[(&str, Vec<&str>)], name: &str) -> i64 {
     found.map_or(1, |n| n as i64)
 }
 
-/// Greatest N among `$i3`, `$f2`, `$s1`, and Pd's `$v`, `$x`, `$y`.
+/// The largest N in `$i3`, `$f2`, `$s1` and similar, including Pd's `$v`, `$x` and `$y`.
 fn dollar_max(text: &str) -> i64 {
     let mut greatest = 0;
     for part in text.split('$').skip(1) {
@@ -412,7 +414,7 @@ fn dollar_max(text: &str) -> i64 {
     greatest
 }
 
-/// Number of printf conversions in a word; `%%` is none.
+/// Number of printf conversions in a word; `%%` is not a conversion.
 fn conversions(word: &str) -> i64 {
     let mut count = 0;
     let mut rest = word.chars().peekable();
@@ -430,23 +432,23 @@ fn conversions(word: &str) -> i64 {
     count
 }
 
-/// How sure the table is of a class.
+/// Reliability of the facts about a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confidence {
-    /// The counts are right.
+    /// The counts are correct.
     Exact,
-    /// The counts are usual; a file, a script or the arguments may change them.
+    /// The counts are typical; a file, a script or the arguments may change them.
     Guess,
-    /// Nothing is known.
+    /// The class is unknown.
     Unknown,
 }
 
-/// The facts about a box text before the box is made.
+/// The facts about a box text, before a box is added.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// The class as written.
+    /// The class as written in the text.
     pub class: String,
-    /// Its entry in the table; none when nothing is known.
+    /// The table entry of the class; none when the class is unknown.
     pub known: Option<&'static Class>,
     /// Inlets with these arguments.
     pub inlets: Option<u32>,
@@ -456,11 +458,11 @@ pub struct Description {
     pub outlet_types: Option<Vec<String>>,
     /// Width and height of the box.
     pub size: (f64, f64),
-    /// How sure this is.
+    /// Reliability of these facts.
     pub confidence: Confidence,
 }
 
-/// Describes a box text; `in_gen` asks for the operator inside a gen patcher.
+/// Describes a box text. With `in_gen`, the text is an operator inside a gen patcher.
 pub fn describe(format: Format, text: &str, in_gen: bool) -> Description {
     let table = table(format);
     let class = atoms::tokens(text).first().copied().unwrap_or_default().to_owned();
@@ -484,13 +486,13 @@ pub fn describe(format: Format, text: &str, in_gen: bool) -> Description {
     Description { class, known, inlets, outlets, outlet_types, size, confidence }
 }
 
-/// Inlets and outlets of a box text when the table is sure of them.
+/// Number of inlets and outlets of a box text; none when the table is not certain.
 pub fn exact_counts(format: Format, text: &str) -> Option<(u32, u32)> {
     let counted = table(format).count(text, &|_, _| None).filter(|counted| counted.exact)?;
     Some((counted.inlets?, counted.outlets?))
 }
 
-/// Default size of a box: the table's for user interface objects, else from the text.
+/// Default size of a box: from the table for user interface objects, else from the text.
 pub(crate) fn default_size(format: Format, maxclass: &str, text: &str) -> (f64, f64) {
     let class = table(format).class(maxclass);
     match class.and_then(|class| class.ui.and(class.size)) {
@@ -499,8 +501,8 @@ pub(crate) fn default_size(format: Format, maxclass: &str, text: &str) -> (f64, 
     }
 }
 
-/// The three names nearest to `name` by edit distance, nearest first; names that share nothing are
-/// left out.
+/// The three names most similar to `name` by edit distance, most similar first. Names without
+/// similarity are left out.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let folded = |text: &str| text.chars().take(64).map(|it| it.to_ascii_lowercase()).collect::<Vec<char>>();
     let wanted = folded(name);
@@ -565,7 +567,7 @@ mod tests {
         assert_eq!(describe(Format::Maxpat, "poly~ voice 4", false).confidence, Confidence::Guess);
         assert_eq!(describe(Format::Maxpat, "no.such.thing", false).confidence, Confidence::Unknown);
         let (two, one) = (describe(Format::Maxpat, "*", true), describe(Format::Maxpat, "* 2", true));
-        assert_eq!((two.inlets, one.inlets), (Some(2), Some(1)), "inside gen an argument takes the place of an inlet");
+        assert_eq!((two.inlets, one.inlets), (Some(2), Some(1)), "inside gen an argument replaces an inlet");
         assert_eq!(describe(Format::Pd, "osc~ 440", false).size, (60.0, 21.0));
     }
 
@@ -573,7 +575,7 @@ mod tests {
     fn default_widths_are_those_of_max() {
         let table = table(Format::Maxpat);
         let objects: Vec<&Class> = table.classes().into_iter().filter(|class| class.ui.is_none()).collect();
-        // A class with a short alias has the width of that alias in the table.
+        // The table contains the width of the short alias, if a class has one.
         let spelled = |class: &Class| {
             table.aliases.iter().find(|(_, name)| **name == class.name).map_or(class.name, |(short, _)| *short)
         };

@@ -1,5 +1,6 @@
-//! An open patch: a document with its revision, its journal for undo and redo, and references that
-//! expire when their box or revision is gone. Not here: files, hosts and clocks.
+//! An open patch: a document with its revision, its journal for undo and redo, and references to
+//! boxes. A reference expires when its box is removed or its revision is replaced. Not here: files,
+//! hosts and clocks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use crate::objects;
 /// Limits of the undo journal.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalLimits {
-    /// Steps.
+    /// Number of steps.
     pub steps: usize,
-    /// Bytes that the steps keep alive together.
+    /// Bytes that all steps together keep in memory.
     pub bytes: usize,
 }
 
@@ -31,7 +32,7 @@ struct Step {
     weight: usize,
 }
 
-/// A document that is being worked on.
+/// A document that is open for editing.
 #[derive(Clone, Debug)]
 pub struct Patch {
     document: Document,
@@ -42,20 +43,20 @@ pub struct Patch {
     limits: JournalLimits,
     undo: VecDeque<Step>,
     redo: Vec<Step>,
-    /// How to get from a revision to the one before it, newest last; for looking back, not for
-    /// undo.
+    /// For each recent revision, the inverse of its change; newest last. Used to read old
+    /// revisions, not for undo.
     trail: VecDeque<(u64, Step)>,
 }
 
 /// Why a list of edits was not applied to a patch.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PatchError {
-    /// It was planned on another revision.
+    /// The edits expect another revision.
     #[error("the patch is at revision {now}, not {expected}")]
     WrongRevision {
-        /// The revision it was planned on.
+        /// The revision that the edits expect.
         expected: u64,
-        /// The revision now.
+        /// The current revision.
         now: u64,
     },
     /// An edit was refused.
@@ -69,14 +70,14 @@ pub enum PatchError {
 /// A list of edits that was applied to a patch.
 #[derive(Clone, Debug)]
 pub struct Revised {
-    /// The revision now.
+    /// The new revision.
     pub revision: u64,
-    /// The label of the change.
+    /// The results of the edits.
     pub applied: Applied,
 }
 
 impl Patch {
-    /// Starts work on a document, at revision 1 and clean.
+    /// Starts at revision 1, without unsaved changes.
     pub fn new(document: Document, limits: JournalLimits) -> Patch {
         let saved = document.to_bytes().into();
         Patch {
@@ -92,17 +93,17 @@ impl Patch {
         }
     }
 
-    /// The document as it is now.
+    /// The current document.
     pub fn document(&self) -> &Document {
         &self.document
     }
 
-    /// The document, to teach it abstractions.
+    /// Registers the ports of an abstraction with the document.
     pub fn learn_abstraction(&mut self, name: &str, ports: crate::Ports) {
         self.document.learn_abstraction(name, ports);
     }
 
-    /// The revision: 1 at first, one more with every change.
+    /// The revision: 1 at first, incremented by every change.
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -112,18 +113,18 @@ impl Patch {
         self.saved_revision
     }
 
-    /// Whether the bytes differ from the last saved ones.
+    /// Whether the bytes differ from the bytes saved last.
     pub fn dirty(&self) -> bool {
         self.revision != self.saved_revision && self.document.to_bytes() != *self.saved
     }
 
-    /// Whether the patch is locked for a person's hands. A file does not state it, so a patch
-    /// starts unlocked. Edits ignore it.
+    /// Whether the patch is locked, as in the program's lock mode. Files do not store this state,
+    /// so a patch starts unlocked. Edits ignore the lock.
     pub fn locked(&self) -> bool {
         self.locked
     }
 
-    /// Locks or unlocks it. Makes no revision.
+    /// Locks or unlocks the patch. Does not create a revision.
     pub fn set_locked(&mut self, locked: bool) {
         self.locked = locked;
     }
@@ -133,13 +134,13 @@ impl Patch {
         &self.saved
     }
 
-    /// Records that `bytes`, of the current revision, are on disk.
+    /// Records that `bytes`, the current revision, were written to disk.
     pub fn mark_saved(&mut self, bytes: impl Into<Arc<[u8]>>) {
         self.saved = bytes.into();
         self.saved_revision = self.revision;
     }
 
-    /// Applies a list of edits as one step: all of them or none.
+    /// Applies all edits of a list as one step, or none of them.
     pub fn apply(
         &mut self,
         edits: &[Edit],
@@ -149,7 +150,8 @@ impl Patch {
         self.run(edits, label, expected_revision, false)
     }
 
-    /// Applies edits as part of the newest step, as a knob does that sends many values in a row.
+    /// Applies edits as part of the newest step, for example the many values that a turned knob
+    /// sends.
     pub fn extend(&mut self, edits: &[Edit], label: &str) -> Result<Revised, PatchError> {
         self.run(edits, label, None, true)
     }
@@ -184,7 +186,7 @@ impl Patch {
         Ok(Revised { revision: self.revision, applied })
     }
 
-    /// Applies edits to a copy: returns the resulting document and what was changed.
+    /// Applies edits to a copy; returns the resulting document and the results of the edits.
     pub fn preview(&self, edits: &[Edit]) -> Result<(Document, Applied), PatchError> {
         let edits = self.settle(edits)?;
         let mut document = self.document.clone();
@@ -200,7 +202,7 @@ impl Patch {
         }
     }
 
-    /// Drops the oldest steps beyond the limits; the newest always stays.
+    /// Drops the oldest steps beyond the limits; the newest step always stays.
     fn forget(&mut self) {
         let mut total: usize = self.undo.iter().map(|step| step.weight).sum();
         while self.undo.len() > 1 && (self.undo.len() > self.limits.steps || total > self.limits.bytes) {
@@ -230,7 +232,8 @@ impl Patch {
         if labels.is_empty() { Err(PatchError::Nothing("undo")) } else { Ok(labels) }
     }
 
-    /// Redoes up to `steps` undone steps; returns their labels in the order they were made.
+    /// Redoes up to `steps` undone steps; returns their labels in the order in which they were
+    /// made.
     pub fn redo(&mut self, steps: usize) -> Result<Vec<String>, PatchError> {
         let mut labels = Vec::new();
         for _ in 0..steps {
@@ -251,8 +254,8 @@ impl Patch {
         Ok(back)
     }
 
-    /// Adopts a version of the document that another program made. Clears the journal, because its
-    /// steps do not fit the new version.
+    /// Replaces the document by a version that another program made. Clears the journal, because
+    /// its steps do not fit the new version.
     pub fn take(&mut self, document: Document) {
         self.document = document;
         self.revision += 1;
@@ -261,12 +264,12 @@ impl Patch {
         self.trail.clear();
     }
 
-    /// The number of steps that can be undone and redone.
+    /// Number of steps that can be undone, and number of steps that can be redone.
     pub fn depths(&self) -> (usize, usize) {
         (self.undo.len(), self.redo.len())
     }
 
-    /// The document as it was at an earlier revision; none when that is too long ago.
+    /// The document at an earlier revision; none when that revision is no longer stored.
     pub fn at_revision(&self, revision: u64) -> Option<Document> {
         if revision == 0 || revision > self.revision {
             return None;
@@ -283,8 +286,8 @@ impl Patch {
         (oldest == revision).then_some(document)
     }
 
-    /// Finds a canvas by the segments of its id after the root's: keys, or names that exactly one
-    /// box has.
+    /// Finds a canvas by the segments of its id after the root. A segment is a key, or a name that
+    /// exactly one box has.
     pub fn canvas(&self, segments: &[&str]) -> Result<CanvasId, LookupError> {
         let mut id = CanvasId::ROOT;
         for segment in segments {
@@ -296,7 +299,7 @@ impl Patch {
         Ok(id)
     }
 
-    /// Finds a box: a varname, else a key, else `#index@revision`.
+    /// Finds a box by varname, else by key, else by `#index@revision`.
     pub fn object(&self, canvas: &CanvasId, reference: &str) -> Result<BoxId, LookupError> {
         let canvas = self.document.canvas_at(canvas).ok_or_else(|| LookupError::Gone { key: reference.to_owned() })?;
         match find(canvas, reference) {
@@ -313,7 +316,7 @@ impl Patch {
         }
     }
 
-    /// Replaces `#index@revision` by the box it means at the start of the list.
+    /// Replaces each `#index@revision` by the box that has this index before the first edit.
     fn settle(&self, edits: &[Edit]) -> Result<Vec<Edit>, Refused> {
         let mut edits = edits.to_vec();
         for (index, edit) in edits.iter_mut().enumerate() {
@@ -386,8 +389,8 @@ fn segment_slot(document: &Document, id: &CanvasId, canvas: &Canvas, segment: &s
     }
 }
 
-/// The readable part of a root's id: the file name without its last extension, with `-` for
-/// characters that an id cannot hold.
+/// The readable part of a root's id: the file name without its last extension. Characters that are
+/// not allowed in an id become `-`.
 pub fn id_stem(file_name: &str) -> String {
     let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);
     stem.chars()
@@ -396,7 +399,7 @@ pub fn id_stem(file_name: &str) -> String {
         .collect()
 }
 
-/// A digest in lowercase base 36; its first characters make a root's id unique.
+/// A digest in lowercase base 36; the first characters make a root's id unique.
 pub fn base36(digest: &[u8]) -> String {
     let mut number = digest.to_vec();
     let mut out = Vec::new();
@@ -409,7 +412,7 @@ pub fn base36(digest: &[u8]) -> String {
         }
         out.push(char::from_digit(rest, 36).unwrap_or('0'));
     }
-    // Leading zeros of the digest would shorten it; the first characters must always exist.
+    // Pad with zeros: a digest with leading zeros must not yield a shorter text.
     while out.len() < (digest.len() * 800).div_ceil(517) {
         out.push('0');
     }

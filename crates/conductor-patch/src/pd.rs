@@ -1,8 +1,8 @@
-//! The `.pd` format: statements into canvases, and the spelling of new and changed statements.
+//! The `.pd` format: reads statements into canvases, and prints new and changed statements.
 //!
-//! A statement keeps its bytes, with the white space before it. `#A` and `#X f` statements belong
-//! to the box before them and travel with it. Not here: inlet and outlet counts (`objects`) and
-//! edits (`edit`).
+//! A statement keeps its bytes, including the white space before it. `#A` and `#X f` statements
+//! belong to the box before them and are moved with it. Not here: inlet and outlet counts
+//! (`objects`) and edits (`edit`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,17 +14,18 @@ use crate::document::{Limits, OpenError};
 use crate::geometry::Rect;
 use crate::style::Style;
 
-/// Files that break long statements do so after the first atom that passes this column, as older Pd
-/// did.
+/// In files that wrap long statements, the line break is after the first atom that ends beyond this
+/// column. Older versions of Pd wrote such files.
 const WRAP: usize = 65;
-/// Pd breaks the text of a box at this many characters unless the box states a width.
+/// Pd wraps the text of a box at this many characters unless the box states a width.
 const COLUMNS: usize = 60;
 
-/// Width and height of one character per font size, as every Pd front end states them.
+/// Width and height of one character per font size. All Pd front ends use the same values.
 const FONTS: [(u32, f64, f64); 6] =
     [(8, 5.0, 11.0), (10, 6.0, 13.0), (12, 7.0, 16.0), (16, 10.0, 19.0), (24, 14.0, 29.0), (36, 22.0, 44.0)];
 
-/// Names of the creation arguments of the GUI boxes, in file order: these are their attributes.
+/// Names of the creation arguments of the GUI boxes, in file order. They are the attributes of
+/// these boxes.
 const GUI_FIELDS: &[(&str, &str)] = &[
     ("bng", "size hold interrupt init send receive label label_x label_y font fontsize bgcolor fgcolor labelcolor"),
     ("tgl", "size init send receive label label_x label_y font fontsize bgcolor fgcolor labelcolor value nonzero"),
@@ -55,7 +56,7 @@ const GUI_FIELDS: &[(&str, &str)] = &[
     ("listbox", "width minimum maximum label_position label receive send fontsize"),
 ];
 
-/// Arguments of a GUI box that has none in its text, in the order of its fields.
+/// Default arguments of the GUI boxes, in the order of their fields.
 pub(crate) const GUI_DEFAULTS: &[(&str, &str)] = &[
     ("bng", "15 250 50 0 empty empty empty 17 7 0 10 #fcfcfc #000000 #000000"),
     ("tgl", "15 0 empty empty empty 17 7 0 10 #fcfcfc #000000 #000000 0 1"),
@@ -71,7 +72,7 @@ pub(crate) const GUI_DEFAULTS: &[(&str, &str)] = &[
     ("listbox", "20 0 0 0 - - - 0"),
 ];
 
-/// Place of a named field among the arguments of a GUI class.
+/// Position of a named field among the arguments of a GUI class.
 pub(crate) fn gui_field(class: &str, name: &str) -> Option<usize> {
     gui_fields(class)?.position(|field| field == name)
 }
@@ -127,7 +128,7 @@ pub(crate) fn read(source: &[u8], limits: &Limits) -> Result<(Canvas, Vec<Diagno
                     level.items.push(Item::Text(chunk));
                     let mut diagnostic = Diagnostic::new(
                         Severity::Warning,
-                        "#X restore without an open canvas: kept, ignored".to_owned(),
+                        "#X restore without an open canvas: kept, but ignored".to_owned(),
                     );
                     diagnostic.line = Some(line_of(source, range.start));
                     push(&mut diagnostics, diagnostic);
@@ -168,7 +169,7 @@ pub(crate) fn read(source: &[u8], limits: &Limits) -> Result<(Canvas, Vec<Diagno
     let rest = source.get(at..).unwrap_or_default();
     if rest.iter().any(|b| !b.is_ascii_whitespace()) {
         let mut diagnostic =
-            Diagnostic::new(Severity::Warning, "text behind the last semicolon: kept, ignored".to_owned());
+            Diagnostic::new(Severity::Warning, "text after the last semicolon: kept, but ignored".to_owned());
         diagnostic.line = Some(line_of(source, at));
         diagnostics.push(diagnostic);
     }
@@ -197,14 +198,14 @@ fn statement_end(source: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// One canvas while it is being read.
+/// A canvas while it is parsed.
 #[derive(Default)]
 struct Level {
     items: Vec<Item>,
     boxes: Vec<(Face, Option<Arc<Canvas>>)>,
     cords: Vec<Cord>,
     facts: CanvasFacts,
-    /// The place of a first box: after the header and the declarations.
+    /// Position of the first box: after the header and the declarations.
     start: usize,
 }
 
@@ -228,7 +229,7 @@ impl Level {
         self.boxes.push((face, inner));
     }
 
-    /// Adds a statement to the box before it; false when there is no box directly before it.
+    /// Appends a statement to the box before it; false when the item before it is not a box.
     fn extend(&mut self, end: usize, text: &[u8]) -> bool {
         let (Some(Item::Box(_)), Some((face, inner))) = (self.items.last(), self.boxes.last_mut()) else {
             return false;
@@ -296,7 +297,8 @@ impl Level {
                 }
             }
         }
-        // Pd connects a cord when it reads the statement, so new cords must come after every box.
+        // Pd connects a cord when it reads the statement, so new cords must be written after all
+        // boxes.
         let behind_boxes =
             self.items.iter().rposition(|item| matches!(item, Item::Box(_))).map_or(self.start, |at| at + 1);
         let behind_cords =
@@ -313,7 +315,7 @@ fn kind_of(word: &[u8]) -> Option<&'static str> {
         .find(|kind| kind.as_bytes() == word)
 }
 
-/// Atoms of a statement without its semicolon; an unescaped comma is an atom of its own.
+/// Atoms of a statement without its semicolon; an unescaped comma is a separate atom.
 pub(crate) fn words(statement: &[u8]) -> impl Iterator<Item = &[u8]> {
     spans(statement).filter_map(|span| statement.get(span))
 }
@@ -379,8 +381,8 @@ fn show_word(word: &[u8]) -> String {
     out
 }
 
-/// Text of a box as Pd shows it: atoms joined by spaces; commas and semicolons directly after their
-/// word.
+/// Text of a box as Pd shows it: atoms are joined by spaces; commas and semicolons follow their
+/// word without a space.
 fn show<'a>(words: impl Iterator<Item = &'a [u8]>) -> String {
     let mut out = String::new();
     for word in words {
@@ -393,7 +395,7 @@ fn show<'a>(words: impl Iterator<Item = &'a [u8]>) -> String {
     out
 }
 
-/// The atoms of a file for the text a person types into a box.
+/// The atoms, as written in a file, for a text that a person types into a box.
 pub(crate) fn spell(text: &str) -> Vec<String> {
     let mut atoms = Vec::new();
     let mut atom = String::new();
@@ -425,7 +427,7 @@ pub(crate) fn spell(text: &str) -> Vec<String> {
     atoms
 }
 
-/// Prints a statement, starting on a line of its own and broken as the file breaks its own.
+/// Prints a statement on a new line, wrapped in the style of the file.
 pub(crate) fn print(atoms: &[String], columns: Option<u32>, style: &Style) -> Vec<u8> {
     let newline = style.newline;
     let mut out = newline.to_owned();
@@ -502,18 +504,20 @@ pub(crate) fn facts(kind: &'static str, text: &[u8], font: Option<f64>, inner: O
     facts
 }
 
-/// Width and height of a character at a font size; sizes Pd does not have take the one below.
+/// Width and height of a character at a font size. If Pd does not have this size, the next smaller
+/// one is used.
 pub(crate) fn cell(font: Option<f64>) -> (f64, f64) {
     let size = font.unwrap_or(12.0);
     FONTS.iter().rev().find(|(found, _, _)| f64::from(*found) <= size).map_or((5.0, 11.0), |(_, w, h)| (*w, *h))
 }
 
-/// Lines of a text as Pd breaks it in a box: at the last space that fits, else hard.
+/// Lines of a text as Pd wraps it in a box: at the last space that fits, else in the middle of a
+/// word.
 pub(crate) fn wrapped(text: &str, columns: Option<u32>) -> Vec<String> {
     let limit = columns.filter(|n| *n > 0).map_or(COLUMNS, |n| n as usize);
     let letters: Vec<char> = text.chars().collect();
     let mut lines = Vec::new();
-    // Slices instead of copies keep this linear in the length of the text.
+    // Slices instead of copies keep this loop linear in the length of the text.
     let mut rest = letters.as_slice();
     while rest.len() > limit {
         let (cut, skip) = match rest.iter().take(limit + 1).rposition(|c| *c == ' ') {
@@ -528,7 +532,7 @@ pub(crate) fn wrapped(text: &str, columns: Option<u32>) -> Vec<String> {
     lines
 }
 
-/// The rectangle Pd draws for a box.
+/// The rectangle that Pd draws for a box.
 pub(crate) fn measure(facts: &Facts, font: Option<f64>) -> Rect {
     let (x, y) = (facts.rect.x, facts.rect.y);
     let (w, h) = match facts.native {
@@ -569,8 +573,8 @@ fn gui_size(text: &str) -> Option<(f64, f64)> {
         "bng" | "tgl" => value("size").map(|size| (size, size)),
         "nbx" => {
             let (columns, height, font) = (value("width")?, value("height")?, value("fontsize")?);
-            // The number box draws its digits at six tenths of its own font size, next to a
-            // triangle of half its height.
+            // The number box draws its digits at six tenths of its own font size, to the right of a
+            // triangle that is half as wide as the box is high.
             Some(((columns * (font * 31.0 / 36.0)).floor().max(1.0) + (height / 2.0).floor() + 4.0, height))
         }
         "hradio" => Some((value("size")? * value("number")?, value("size")?)),
@@ -594,7 +598,7 @@ pub(crate) fn own_statement(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at_checked(end).unwrap_or((text, &[]))
 }
 
-/// Saved values of an array statement with its `#A` data; at most `most`, evenly picked.
+/// At most `most` saved values of an array statement with its `#A` data, evenly spaced.
 pub(crate) fn array_values(text: &[u8], most: usize) -> Vec<f64> {
     let mut values: Vec<f64> = Vec::new();
     let mut at = statement_end(text, 0).unwrap_or(text.len());

@@ -1,7 +1,7 @@
-//! Inlet and outlet counts of a box, and how reliable they are.
+//! Inlet and outlet counts of a box, and their reliability.
 //!
-//! Order of precedence: the file, then an embedded patcher or a known abstraction, then the rule
-//! table.
+//! Order of precedence: the file, then an embedded patcher or a registered abstraction, then the
+//! rule table.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::canvas::Canvas;
 use crate::document::{BoxView, View};
 use crate::objects::{self, Counted};
 
-/// Where the counts of a box come from.
+/// The source of the counts of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Stated in the file.
+    /// The file states the counts.
     File,
-    /// Counted in the embedded patcher or the abstraction's file.
+    /// The counts come from the embedded patcher or from the abstraction's file.
     Structure,
-    /// The rule table.
+    /// The counts follow from the rule table.
     Rule,
-    /// A running host drew them.
+    /// A running host drew the ports.
     Host,
     /// Unknown.
     Unknown,
@@ -35,9 +35,9 @@ pub struct Ports {
     pub outlets: Option<u32>,
     /// A type per outlet, when known; `signal` and `multichannelsignal` are audio.
     pub outlet_types: Option<Vec<String>>,
-    /// How they are known.
+    /// Source of the counts.
     pub basis: Basis,
-    /// Whether a port past the counts is surely absent.
+    /// Whether every port above the counts is certainly absent.
     pub exact: bool,
 }
 
@@ -74,7 +74,7 @@ fn types_in_file(object: &BoxView<'_>) -> Option<Vec<String>> {
     Some(object.key_value("outlettype")?.atoms().iter().map(atoms::Atom::in_content).collect())
 }
 
-/// The ports a box of this kind and text would have, ignoring the counts in the file.
+/// The ports of a box with this kind and text, without the counts in the file.
 pub(crate) fn expected(
     view: &View<'_>,
     maxclass: &str,
@@ -130,7 +130,7 @@ fn from_gen(inner: &Canvas, text: &str) -> Ports {
     }
 }
 
-/// The ports made by the inlet and outlet boxes of a canvas, left to right.
+/// The ports that the inlet and outlet boxes of a canvas define, left to right.
 pub(crate) fn from_inside(format: Format, canvas: &Canvas) -> Ports {
     let (mut inlets, mut outlets) = (0u32, Vec::new());
     let (mut numbered_in, mut numbered_out) = (0u32, 0u32);
@@ -144,7 +144,7 @@ pub(crate) fn from_inside(format: Format, canvas: &Canvas) -> Ports {
             "inlet" | "inlet~" => inlets += 1,
             "outlet" => outlets.push((facts.rect.x, "")),
             "outlet~" => outlets.push((facts.rect.x, "signal")),
-            // Patches for poly~ and pfft~ number theirs.
+            // Patches for poly~ and pfft~ number their inlets and outlets.
             "in" | "in~" | "fftin~" if !format.is_pd() => numbered_in = numbered_in.max(number),
             "out" | "out~" | "fftout~" if !format.is_pd() => numbered_out = numbered_out.max(number),
             _ => {}

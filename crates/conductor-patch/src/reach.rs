@@ -1,9 +1,10 @@
-//! Finds what a running patch can affect outside itself: which boxes reach files, the network,
-//! devices or the program, and which boxes can send messages to those.
+//! Finds the effects of a running patch outside itself (its "reach"): which boxes use files, the
+//! network, devices or the program, and which boxes can send messages to those boxes.
 //!
-//! Pure classes are an allowlist; every other class reaches. Boxes also communicate without cords:
-//! `send` and `receive`, buses and delay lines are followed within the patch, and a name that
-//! leaves it counts as reaching. Not here: reading the files that a box names, and asking a person.
+//! Pure classes are on an allowlist; every other class reaches. Boxes also communicate without
+//! cords: `send` and `receive`, buses and delay lines are followed within the patch. A name that
+//! can be received outside the patch is treated as reach. Not here: reading the files that a box
+//! names, and asking a person.
 
 mod classes;
 
@@ -14,14 +15,14 @@ use classes::Classes;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// One way to reach beyond a patch.
+/// One kind of effect outside a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// Starts programs.
     RunsPrograms,
     /// Loads patches, scripts or libraries.
     LoadsCode,
-    /// Nothing is known about the class.
+    /// The class is unknown, so its effects are unknown.
     Unknown,
     /// Writes files.
     WritesFiles,
@@ -31,16 +32,16 @@ pub enum Reach {
     ReadsFiles,
     /// Controls the program that runs the patch.
     Host,
-    /// Plays MIDI.
+    /// Sends MIDI.
     Midi,
-    /// Receives keys, the mouse, MIDI or the microphone.
+    /// Receives keys, the mouse, MIDI or audio input.
     Listens,
-    /// Sends to a name that is not in this patch, or that is made while it runs.
+    /// Sends to a name that is outside this patch or that is built while the patch runs.
     Sends,
 }
 
 impl Reach {
-    /// A description for a person.
+    /// Description for a person.
     pub const fn text(self) -> &'static str {
         match self {
             Reach::RunsPrograms => "starts programs",
@@ -49,10 +50,10 @@ impl Reach {
             Reach::WritesFiles => "writes files",
             Reach::Network => "uses the network",
             Reach::ReadsFiles => "reads files",
-            Reach::Host => "gives orders to the program itself",
+            Reach::Host => "sends commands to the program",
             Reach::Midi => "plays MIDI",
             Reach::Listens => "listens to keys, mouse, MIDI or microphone",
-            Reach::Sends => "sends to names outside this patch, or makes boxes do so",
+            Reach::Sends => "sends to names outside this patch, or makes other boxes do so",
         }
     }
 }
@@ -60,40 +61,40 @@ impl Reach {
 /// The environment of a running patch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Environment<'a> {
-    /// Whether every patch in the program is known, so that a name that only this patch receives
-    /// stays in it.
+    /// Whether every patch in the program is known. Then a name that only this patch receives does
+    /// not leave the patch.
     pub alone: bool,
-    /// Names that other patches receive and pass on to boxes that reach.
+    /// Names that other patches receive and forward to boxes that reach.
     pub heard_elsewhere: Option<&'a BTreeSet<String>>,
-    /// Classes that a patch file overrides, because the program searches that folder first.
+    /// Classes that are overridden by a patch file in a folder that the program searches first.
     pub shadowed: Option<&'a BTreeSet<String>>,
 }
 
 /// A box that reaches, or a statement of a Pd file that Pd executes when it opens the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReachingBox {
-    /// The canvas it is in.
+    /// The canvas that contains the box.
     pub canvas: CanvasId,
     /// The box; none for a statement.
     pub id: Option<BoxId>,
-    /// Its name, else its key.
+    /// Name of the box, else its key.
     pub label: String,
-    /// Its text.
+    /// Text of the box.
     pub text: String,
-    /// Its reach, the worst first.
+    /// Reach of the box, most dangerous first.
     pub reach: Vec<Reach>,
 }
 
-/// A box that can send to a box that reaches.
+/// A box that can send messages to a box that reaches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrivingBox {
-    /// The canvas it is in.
+    /// The canvas that contains the box.
     pub canvas: CanvasId,
     /// The box.
     pub id: BoxId,
-    /// Its name, else its key.
+    /// Name of the box, else its key.
     pub label: String,
-    /// Its text.
+    /// Text of the box.
     pub text: String,
 }
 
@@ -102,29 +103,29 @@ pub struct DrivingBox {
 pub struct Reaching {
     /// Boxes that reach, in document order.
     pub boxes: Vec<ReachingBox>,
-    /// Boxes upstream of those, in document order.
+    /// Boxes that can send messages to those boxes, in document order.
     pub driving: Vec<DrivingBox>,
-    /// Names by which messages from outside enter these boxes.
+    /// Names by which these boxes receive messages from outside.
     pub hears: BTreeSet<String>,
-    /// Names of patch files that are loaded.
+    /// Names of patch files that the patch loads.
     pub files: BTreeSet<String>,
     /// Folders that the patch declares.
     pub folders: BTreeSet<String>,
-    /// Whether the patch sends to names, so that its reach depends on its environment.
+    /// Whether the patch sends to names. Its reach then depends on its environment.
     pub names: bool,
-    /// A fingerprint of the boxes, their contents and cords, independent of position. Empty when
-    /// nothing reaches.
+    /// A fingerprint of the boxes, their contents and their cords, independent of positions. Empty
+    /// when no box reaches.
     pub print: Vec<u8>,
 }
 
 impl Reaching {
-    /// Whether nothing reaches.
+    /// Whether no box reaches.
     pub fn is_empty(&self) -> bool {
         self.boxes.is_empty()
     }
 
-    /// Every word of the boxes that reach or drive, without the path and the extension of a patch
-    /// file.
+    /// All words in the texts of `boxes` and `driving`. Words that are paths of patch files are
+    /// reduced to the file name without extension.
     pub fn words(&self) -> BTreeSet<String> {
         let texts = self.boxes.iter().map(|it| it.text.as_str()).chain(self.driving.iter().map(|it| it.text.as_str()));
         texts
@@ -155,9 +156,9 @@ pub fn reach(document: &Document, environment: &Environment<'_>) -> Reaching {
     graph.finish()
 }
 
-/// Whether a change surely keeps a patch without reach; costs only as much as the change. The
-/// caller knows that `before` reached nothing, sent to no name, and that no file overrides a class.
-/// `false` means only that the whole patch must be examined.
+/// Whether a change certainly leaves a patch without reach. The cost depends only on the size of
+/// the change. The caller guarantees that `before` has no reach and sends to no name, and that no
+/// file overrides a class. `false` means that the whole patch must be examined.
 pub fn stays_pure(before: &Document, after: &Document) -> bool {
     let environment = Environment { alone: true, ..Environment::default() };
     let mut graph = Graph::new(after, &environment);
@@ -174,7 +175,7 @@ enum Bus {
 }
 
 impl Bus {
-    /// The name with a prefix, so that names of different buses are different.
+    /// The name with a prefix per bus, so that equal names on different buses differ.
     fn name(self, name: &str) -> String {
         match self {
             Bus::Message => name.to_owned(),
@@ -188,9 +189,9 @@ impl Bus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Box(Slot),
-    /// The outlets of a subpatcher; the box itself is its inlets.
+    /// The outlets of a subpatcher. The node of its box stands for the inlets.
     Outlets(Slot),
-    /// A statement outside the boxes.
+    /// A statement that does not belong to a box.
     Statement,
 }
 
@@ -202,14 +203,14 @@ struct Node<'a> {
     reach: Vec<Reach>,
     sends: Option<(Bus, String)>,
     hears: Option<(Bus, String)>,
-    /// The inside counts as part of the box.
+    /// An embedded patcher that is treated as part of the box.
     sealed: Option<&'a Arc<Canvas>>,
 }
 
 struct Level<'a> {
     canvas: &'a Canvas,
     id: CanvasId,
-    /// By slot: the node at which cords end, and the node at which they start.
+    /// Indexed by slot: the node at which cords end, and the node at which cords start.
     ends: Vec<Option<(usize, usize)>>,
     holder: Option<usize>,
 }
@@ -247,7 +248,7 @@ fn class_of(face: &Face) -> &str {
     }
 }
 
-/// A name that is constant while the patch runs and that the program itself does not receive.
+/// Whether a name is constant while the patch runs and is not received by the program itself.
 fn is_plain_name(name: &str) -> bool {
     !name.is_empty()
         && name != "pd"
@@ -309,7 +310,7 @@ impl<'a> Graph<'a> {
         self.nodes.iter().any(|it| it.sends.is_some())
     }
 
-    /// Whether two states of a canvas differ only in boxes and cords that cannot reach.
+    /// Whether two states of a canvas differ only in boxes and cords without reach.
     fn stays_pure(&mut self, before: &'a Canvas, after: &'a Canvas) -> bool {
         if std::ptr::eq(before, after) {
             return true;
@@ -349,7 +350,7 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// A box that does not reach, uses no names, and builds no words that another box could
+    /// Whether a box has no reach, uses no names, and builds no words that another box could
     /// execute.
     fn is_plain(&mut self, face: &'a Arc<Face>, inner: Option<&'a Arc<Canvas>>) -> bool {
         let node = self.classify(face, inner, 0);
@@ -361,7 +362,8 @@ impl<'a> Graph<'a> {
             && !self.selects
     }
 
-    /// Statements of a Pd file that are not a box, a cord or coordinates: Pd executes each of them.
+    /// Adds the statements of a Pd file that are not a box, a cord or coordinates: Pd executes each
+    /// of them.
     fn statements(&mut self, canvas: &'a Canvas, level: usize) {
         let source: &'a [u8] = &self.document.source;
         for item in canvas.items.iter() {
@@ -398,8 +400,8 @@ impl<'a> Graph<'a> {
         let mut node = Node::new(level, Some(face));
         let text = face.facts.text.as_ref();
         let class = class_of(face);
-        // Only these characters separate words in both programs; any other space could hide the
-        // class.
+        // Only these characters separate words in both programs. Any other space could hide the
+        // class from this check.
         let odd = |it: char| (it.is_whitespace() || it.is_control()) && !matches!(it, ' ' | '\n' | '\r' | '\t');
         if face.facts.native != Some("text") && text.contains(odd) {
             node.reach = vec![Reach::Unknown];
@@ -499,21 +501,22 @@ impl<'a> Graph<'a> {
                 node.reach = vec![Reach::Sends];
             }
         }
-        // Pd splits a statement at a comma and executes each part; only a width may follow one.
+        // Pd splits a statement at each comma and executes each part. Only a width may follow a
+        // comma.
         let tail: Vec<&[u8]> = if bytes.contains(&b',') {
             pd::words(pd::own_statement(bytes).0).skip_while(|word| *word != b",").collect()
         } else {
             Vec::new()
         };
         let width = matches!(tail.as_slice(), [] | [_, b"f", _]);
-        // Data belong to the last array made, even when they follow another box.
+        // Pd assigns `#A` data to the array created last, even if another box is in between.
         let data = node.reach.is_empty() && contains(bytes, b"#A") && contains(pd::own_statement(bytes).1, b"#A");
         if !width || data {
             node.reach.push(Reach::Host);
         }
     }
 
-    /// A user interface object of Pd: the names it sends to and receives.
+    /// Records the names that a Pd user interface object sends to and receives from.
     fn gui(&self, node: &mut Node<'a>, bytes: &[u8], skip: usize, class: &str) {
         let words: Vec<&[u8]> = pd::words(pd::own_statement(bytes).0).collect();
         let field = |name: &str| {
@@ -537,7 +540,7 @@ impl<'a> Graph<'a> {
             }
             _ if shadowed => node.reach = vec![Reach::LoadsCode],
             "p" | "patcher" | "bpatcher" if inner.is_some() => {}
-            // Inside gen there is only arithmetic, except for writing into buffers.
+            // Operators inside gen only compute, except that they can write into buffers.
             "gen~" | "gen"
                 if inner.is_some_and(|it| it.facts.namespace.as_deref().is_none_or(|it| it == "dsp.gen")) =>
             {
@@ -580,11 +583,11 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Whether a script draws the box.
+    /// Whether a script draws the box (`jspainterfile`).
     fn has_painter(&self, face: &Face, inner: bool) -> bool {
         let source = &self.document.source;
         let parts = [face.before.bytes(source), face.after.bytes(source)];
-        // A key spelled with escapes must be decoded first.
+        // A key may be written with escapes, so decode the keys first.
         if parts.iter().any(|it| contains(it, b"\\u")) {
             let shape = crate::document::shape_of(self.document, face, inner, 0);
             return shape.is_none_or(|it| it.keys().any(|key| key == "jspainterfile"));
@@ -592,7 +595,7 @@ impl<'a> Graph<'a> {
         parts.iter().any(|it| contains(it, b"jspainterfile"))
     }
 
-    /// Decides which names leave the patch, and which boxes can build such a name.
+    /// Decides which names leave the patch, and which boxes can build such names.
     fn settle(&mut self) {
         if self.selects {
             for maker in std::mem::take(&mut self.makers) {
@@ -624,7 +627,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// `throw~` boxes that receive messages, which can give them another name.
+    /// `throw~` boxes that receive messages: a message can change their name.
     fn thrown_by_message(&self) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         for level in &self.levels {
@@ -640,7 +643,7 @@ impl<'a> Graph<'a> {
         found
     }
 
-    /// For each node, the nodes that can send into it.
+    /// For each node, the nodes that can send to it.
     fn sources(&self) -> Vec<Vec<usize>> {
         let mut sources: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
         let mut add = |to: usize, from: usize| {
@@ -697,7 +700,8 @@ impl<'a> Graph<'a> {
             open.extend(sources.get(at).into_iter().flatten());
         }
         let mut found = Reaching { names: self.sends(), ..Reaching::default() };
-        // Numbered in document order, so that other boxes do not change the fingerprint.
+        // Number the boxes in document order, so that boxes without reach do not change the
+        // fingerprint.
         let mut ranks = vec![usize::MAX; self.nodes.len()];
         let mut rank = 0;
         for (at, node) in self.nodes.iter().enumerate() {
@@ -757,7 +761,7 @@ impl<'a> Graph<'a> {
             sealed.write(&mut writer, source, self.document.format);
             put(print, &writer.finish());
         }
-        // The port number of an inlet or outlet box follows from its position.
+        // The port number of an inlet or outlet box depends on its position, so include the order.
         if let What::Box(slot) = node.what
             && matches!(class_of(face), "inlet" | "outlet" | "inlet~" | "outlet~")
             && let Some(level) = self.levels.get(node.canvas)
@@ -775,7 +779,7 @@ impl<'a> Graph<'a> {
         self.levels.get(node.canvas).is_some_and(|it| it.canvas.inner(slot).is_some())
     }
 
-    /// Cords between the printed boxes. Pd follows them in file order, Max from right to left.
+    /// Adds the cords between the printed boxes. Pd sends in file order, Max from right to left.
     fn print_cords(&self, level: &Level<'a>, ranks: &[usize], print: &mut Vec<u8>) {
         let rank = |at: Option<usize>| at.and_then(|at| ranks.get(at)).copied().filter(|it| *it != usize::MAX);
         let mut rows = Vec::new();
@@ -828,8 +832,8 @@ impl<'a> Graph<'a> {
         found.boxes.push(ReachingBox { canvas, id, label, text, reach });
     }
 
-    /// The text of a box for a person: its own, or the class of a user interface object with the
-    /// file that it names.
+    /// The text of a box for a person: its own text, or the class of a user interface object and
+    /// the file that it names.
     fn shown(&self, face: &Face) -> String {
         let text = face.facts.text.as_ref();
         if self.pd && face.facts.native.is_some_and(|it| it.ends_with("atom") || it == "listbox") {

@@ -1,7 +1,8 @@
-//! A list whose middle can change without moving all items after it.
+//! A list that can change in the middle without moving all items after the change.
 //!
-//! A patch of ten thousand boxes is some forty thousand pieces; one flat vector would move a
-//! megabyte per edit. Blocks keep an insertion or removal at the cost of one block.
+//! A patch of ten thousand boxes has about forty thousand pieces; one flat vector would move a
+//! megabyte per edit. The list is divided into blocks, so an insertion or removal moves the items
+//! of one block only.
 
 const BLOCK: usize = 256;
 
@@ -44,7 +45,7 @@ impl<T> Sequence<T> {
         None
     }
 
-    /// Replaces `count` items from `at` by `insert`; returns the old items, or none when the range
+    /// Replaces `count` items from `at` by `insert`. Returns the old items, or none when the range
     /// does not exist.
     pub(crate) fn splice(&mut self, at: usize, count: usize, insert: Vec<T>) -> Option<Vec<T>> {
         if at.checked_add(count)? > self.len {
@@ -81,8 +82,8 @@ impl<T> Sequence<T> {
         Some(removed)
     }
 
-    /// Position of the item that `is` accepts. The search starts around `hint`, because items move
-    /// only as far as edits before them shift.
+    /// Position of the item that `is` accepts. The search starts at `hint`, the last known
+    /// position, because edits usually shift an item only a little.
     pub(crate) fn position(&self, hint: usize, is: impl Fn(&T) -> bool) -> Option<usize> {
         for distance in 0..48 {
             for at in [hint.checked_add(distance), hint.checked_sub(distance)].into_iter().flatten() {

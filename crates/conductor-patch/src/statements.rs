@@ -1,14 +1,16 @@
-//! The statements of a Pd document one by one, for showing the document in a running Pd.
+//! Returns the statements of a Pd document one by one, so that the document can be shown in a
+//! running Pd.
 //!
-//! Not here: talking to Pd. Atoms have the spelling of the file, which Pd also reads in messages.
+//! Not here: the connection to Pd. Atoms are written as in the file; Pd accepts the same form in
+//! messages.
 
 use crate::canvas::Item;
 use crate::document::{BoxView, Document, Format, View};
 use crate::{objects, pd};
 
 impl BoxView<'_> {
-    /// Pd: the atoms after the coordinates of the box (all atoms for boxes without coordinates),
-    /// without a stated width.
+    /// Pd: the atoms after the coordinates of the box, without a stated width. Boxes without
+    /// coordinates return all atoms.
     pub fn pd_atoms(&self) -> Vec<String> {
         let placed = !matches!(self.native_class(), Some("array" | "scalar"));
         pd::words(self.pd_statement())
@@ -18,21 +20,21 @@ impl BoxView<'_> {
             .collect()
     }
 
-    /// Pd: the width in characters that a box of text states.
+    /// Pd: the width in characters that the box's text states.
     pub fn pd_columns(&self) -> Option<u32> {
         let text = matches!(self.native_class(), Some("obj" | "msg" | "text" | "restore"));
         self.face.facts.columns.filter(|columns| text && *columns > 0)
     }
 
-    /// Pd: whether the box has data (`#A`), which only a file can hold.
+    /// Pd: whether the box has array data (`#A`), which only a file can contain.
     pub fn pd_has_data(&self) -> bool {
         let chunk = if self.inside().is_some() { &self.face.after } else { &self.face.before };
         let (_, attached) = pd::own_statement(chunk.bytes(&self.view.document.source));
         pd::words(attached).next() == Some(b"#A")
     }
 
-    /// Whether the box is unchanged between two states of one document, without regard to the
-    /// inside of a subpatcher.
+    /// Whether the box is the same in two states of one document. The inside of a subpatcher is
+    /// ignored.
     pub fn is_untouched(&self, other: &BoxView<'_>) -> bool {
         std::sync::Arc::ptr_eq(self.face, other.face)
     }
@@ -43,13 +45,13 @@ impl BoxView<'_> {
     }
 }
 
-/// Whether a class of Pd is a user interface object, whose text a person cannot edit.
+/// Whether a Pd class is a user interface object, whose text a person cannot edit.
 pub fn is_pd_gui(class: &str) -> bool {
     gui_name(class).is_some()
 }
 
-/// The index of the atom in which a user interface object of Pd stores its value, counted from the
-/// class; running patches change it.
+/// The index of the atom that stores the value of a Pd user interface object, counted from the
+/// class. A running patch changes this atom.
 pub fn pd_value_atom(class: &str) -> Option<usize> {
     Some(pd::gui_field(gui_name(class)?, "value")? + 1)
 }
@@ -60,7 +62,7 @@ fn gui_name(class: &str) -> Option<&'static str> {
 }
 
 impl View<'_> {
-    /// Whether the canvas and its subpatchers are unchanged between two states of one document.
+    /// Whether the canvas and its subpatchers are the same in two states of one document.
     pub fn is_untouched(&self, other: &View<'_>) -> bool {
         std::ptr::eq(self.canvas, other.canvas)
     }
@@ -83,8 +85,8 @@ impl View<'_> {
 }
 
 impl Document {
-    /// Pd: the bytes of the document with every subpatch stated to be open, so that a Pd that loads
-    /// them shows every canvas.
+    /// Pd: the bytes of the document with every subpatch marked as open, so that Pd shows every
+    /// canvas after loading.
     pub fn pd_bytes_all_open(&self) -> Vec<u8> {
         let bytes = self.to_bytes();
         let mut out = Vec::with_capacity(bytes.len());

@@ -1,10 +1,10 @@
-//! Detects how a `.maxpat` file spells its JSON, and prints edited parts in the same style.
+//! Detects the JSON style of a `.maxpat` file, and prints edited parts in the same style.
 //!
 //! Not here: reading (`json`) and the keys of a box (`max`).
 
 use crate::json;
 
-/// The printing habits seen in the wild.
+/// The JSON styles of known files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     /// Max 5 to 9.0: `"key" : value`, tabs before an object value, `}` newline `, ` between items.
@@ -13,25 +13,25 @@ enum Dialect {
     Inline,
     /// Scripts: one list item per line.
     Expanded,
-    /// No line ends at all.
+    /// No line ends.
     Minified,
 }
 
-/// The spelling of one file.
+/// The style of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Style {
     dialect: Dialect,
     unit: &'static str,
     colon: &'static str,
     pub(crate) newline: &'static str,
-    /// Pd: long statements are broken into lines, as older Pd wrote them.
+    /// Pd: whether long statements are wrapped, as older versions of Pd did.
     pub(crate) wraps: bool,
 }
 
 /// A value to print.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Json {
-    /// A scalar, spelled already.
+    /// A scalar in its final spelling.
     Scalar(String),
     Array(Vec<Json>),
     Object(Vec<(String, Json)>),
@@ -55,11 +55,11 @@ impl Json {
     }
 }
 
-/// A float as Max writes it: shortest form that reads back, always with a point.
+/// A float as Max writes it: the shortest form that parses to the same value, always with a decimal
+/// point or an exponent.
 pub(crate) fn float(value: f64) -> String {
     let text = format!("{value:?}");
-    // Debug switches to an exponent for extreme values; JSON reads it, and the point rule holds
-    // without it.
+    // For extreme values `Debug` prints an exponent, sometimes without a point. JSON accepts both.
     if value.is_finite() { text } else { "0.0".to_owned() }
 }
 
@@ -76,7 +76,7 @@ impl Style {
         let mut long = false;
         for line in source.split(|byte| *byte == b'\n') {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
-            // Data of arrays is broken by every version.
+            // Every version wraps array data, so ignore it.
             let statement = !line.starts_with(b"#A");
             long |= statement && line.len() > 90 && line.starts_with(b"#X");
             broken |= statement && !line.is_empty() && !line.ends_with(b";") && line.starts_with(b"#X");
@@ -119,7 +119,7 @@ impl Style {
         }
     }
 
-    /// Its name in `get_patch_info`.
+    /// Name of the style in `get_patch_info`.
     pub(crate) fn name(&self) -> &'static str {
         match (self.dialect, self.unit) {
             (Dialect::Classic, _) => "tabs",
@@ -178,14 +178,14 @@ impl Style {
         }
     }
 
-    /// Text that separates a member from the one before it, given whether that one's value is an
-    /// object.
+    /// Text between a member and the member before it. `after_object`: whether the earlier member's
+    /// value is an object.
     pub(crate) fn next_member(&self, level: usize, after_object: bool) -> String {
         let break_before = if after_object && self.dialect == Dialect::Classic { self.newline } else { "" };
         format!("{break_before}{}{}", self.comma(), self.line(level))
     }
 
-    /// A key with its colon; in the classic dialect an object value has tabs of its own before it.
+    /// A key with its colon; in the classic dialect, additional tabs precede an object value.
     pub(crate) fn member(&self, key: &str, value: &Json, level: usize) -> String {
         let mut out = String::new();
         out.push_str(&json::encode(key));
@@ -197,7 +197,7 @@ impl Style {
         out
     }
 
-    /// Prints a value whose own line is at `level`.
+    /// Prints a value whose line has the indentation `level`.
     pub(crate) fn print(&self, value: &Json, level: usize, out: &mut String) {
         match value {
             Json::Scalar(text) => out.push_str(text),
@@ -244,8 +244,8 @@ impl Style {
         out.push('}');
     }
 
-    /// A printed value, indented by `levels` more. Raw tabs and line ends occur only between
-    /// values, so strings are not changed.
+    /// Indents a printed value by `levels` more. Raw tabs and line ends occur only between values,
+    /// so strings are not changed.
     pub(crate) fn deeper(&self, text: &[u8], levels: usize) -> Vec<u8> {
         let more = self.unit.repeat(levels);
         let classic = self.dialect == Dialect::Classic;
@@ -255,7 +255,7 @@ impl Style {
             out.push(*byte);
             let next = text.get(at + 1).copied().unwrap_or(0);
             let line_starts = *byte == b'\n' && !matches!(next, b'\n' | b'\r' | b',' | 0);
-            // The classic dialect also indents an object after its key.
+            // In the classic dialect, an object after its key is also indented.
             let object_starts = classic && *byte == b' ' && previous == b':' && next == b'\t';
             if line_starts || object_starts {
                 out.extend_from_slice(more.as_bytes());

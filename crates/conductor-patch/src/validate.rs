@@ -11,14 +11,14 @@ use crate::geometry::{Point, Rect};
 use crate::grid::Grid;
 use crate::layout;
 
-/// The checks.
+/// The kinds of checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Check {
-    /// A cord that runs upwards.
+    /// A cord that goes upwards.
     Upward,
     /// Boxes that overlap.
     Overlap,
-    /// A cord that runs through a box it does not belong to.
+    /// A cord that crosses a box to which it is not connected.
     CordObject,
     /// Cords that overlap.
     CordCord,
@@ -27,11 +27,11 @@ pub enum Check {
 }
 
 impl Check {
-    /// All of them, in the order of their reports.
+    /// All checks, in the order of the report.
     pub const ALL: [Check; 5] =
         [Check::Upward, Check::Overlap, Check::CordObject, Check::CordCord, Check::PresentationOverlap];
 
-    /// Its name on the wire.
+    /// The name of the check in requests and replies.
     pub fn name(self) -> &'static str {
         match self {
             Check::Upward => "upward",
@@ -43,20 +43,20 @@ impl Check {
     }
 }
 
-/// What to check.
+/// Options of a validation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only findings that concern one of these boxes.
+    /// Only report findings that concern one of these boxes.
     pub scope: Option<Vec<BoxId>>,
-    /// Presentation mode: only overlaps there.
+    /// Whether to check presentation mode, where only overlaps are checked.
     pub presentation: bool,
-    /// Which checks; all that fit the mode when absent.
+    /// The checks to run; none means all checks of the mode.
     pub checks: Option<Vec<Check>>,
-    /// Pixels that do not matter.
+    /// Tolerance in pixels.
     pub epsilon: f64,
-    /// Looks at backgrounds, panels and comments on panels as well.
+    /// Whether to check backgrounds, panels and comments on panels too.
     pub include_background: bool,
-    /// Most findings to return.
+    /// Maximum number of findings to return.
     pub limit: usize,
 }
 
@@ -66,70 +66,70 @@ impl Default for Options {
     }
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gravity {
-    /// Looks wrong.
+    /// The layout is wrong.
     Error,
-    /// May be meant.
+    /// The layout may be intended.
     Warning,
 }
 
-/// A cord by its ends.
+/// A cord, identified by its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CordRef {
-    /// Where it starts.
+    /// The box at the start.
     pub from: BoxId,
-    /// At which outlet.
+    /// Outlet of the box at the start.
     pub outlet: u32,
-    /// Where it ends.
+    /// The box at the end.
     pub to: BoxId,
-    /// At which inlet.
+    /// Inlet of the box at the end.
     pub inlet: u32,
 }
 
-/// One fault.
+/// A fault found by a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Which check found it.
+    /// The check that found the fault.
     pub check: Check,
-    /// How bad it is.
+    /// Severity of the fault.
     pub gravity: Gravity,
-    /// The boxes concerned.
+    /// The affected boxes.
     pub objects: Vec<BoxId>,
-    /// The cord concerned.
+    /// The affected cord.
     pub cord: Option<CordRef>,
     /// The second of two overlapping cords.
     pub other_cord: Option<CordRef>,
-    /// Where.
+    /// Position of the fault.
     pub at: Option<Point>,
-    /// How much: an area in square pixels for overlaps, else a length in pixels.
+    /// Size of the fault: an area in square pixels for overlaps, else a length in pixels.
     pub amount: f64,
     /// The area of an overlap.
     pub bounds: Option<Rect>,
 }
 
-/// All faults.
+/// The result of a validation.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The faults, at most the requested number.
+    /// The faults, up to the requested limit.
     pub findings: Vec<Finding>,
-    /// How many each check found, in the order of [`Check::ALL`].
+    /// Number of faults per check, in the order of [`Check::ALL`].
     pub summary: [usize; 5],
-    /// Whether there were more.
+    /// Whether there were more faults than the limit.
     pub truncated: bool,
-    /// Pairs that were compared, as a measure of the cost.
+    /// Number of compared pairs, as a measure of the cost.
     pub compared: u64,
 }
 
 impl Report {
-    /// Whether there is no fault at all.
+    /// Whether no fault was found.
     pub fn clean(&self) -> bool {
         self.summary.iter().all(|count| *count == 0)
     }
 }
 
-/// Ten thousand boxes in one place have fifty million overlaps; a report stops here.
+/// Maximum number of findings: ten thousand boxes at one position have fifty million overlaps.
 const MOST: usize = 100_000;
 
 struct Segment {
@@ -170,7 +170,7 @@ impl Search<'_> {
     }
 }
 
-/// Looks for faults.
+/// Checks the layout of a view.
 pub fn validate(view: &View<'_>, options: &Options) -> Report {
     let wants = |check: Check| match &options.checks {
         Some(checks) => checks.contains(&check),
@@ -224,7 +224,7 @@ pub fn validate(view: &View<'_>, options: &Options) -> Report {
     search.report
 }
 
-/// Boxes that are meant to be under others: backgrounds, panels, and comments on a panel.
+/// Boxes that may lie under other boxes: backgrounds, panels, and comments on a panel.
 fn background(everything: &[BoxView<'_>]) -> HashSet<Slot> {
     let is_panel = |object: &BoxView<'_>| {
         object.maxclass() == "panel" || (object.view.document.format.is_pd() && object.class() == "cnv")
@@ -252,7 +252,7 @@ fn upward(search: &mut Search<'_>, course: &Course) {
         return;
     }
     search.report.compared += 1;
-    // One finding per cord, for its steepest segment.
+    // Report one finding per cord: its largest rise.
     let rises = course.points.windows(2).filter_map(|pair| match pair {
         [from, to] => Some((from.y - to.y, *from)),
         _ => None,
@@ -316,9 +316,10 @@ fn by_slot(boxes: &[(Slot, Rect)]) -> Vec<Option<Rect>> {
     placed
 }
 
-/// Longest piece of a segment per lookup: the bounds of a long diagonal would cover half the patch.
+/// Maximum length of a piece of a segment in one lookup: the bounds of a long diagonal would cover
+/// half the patch.
 const PIECE: f64 = 128.0;
-/// Pieces of one segment; a segment longer than any window is looked up in coarser pieces.
+/// Maximum number of pieces of one segment; a very long segment is split into longer pieces.
 const MOST_PIECES: f64 = 1000.0;
 
 fn through_boxes(search: &mut Search<'_>, courses: &[Course], boxes: &[(Slot, Rect)]) {
@@ -379,8 +380,8 @@ fn through_boxes(search: &mut Search<'_>, courses: &[Course], boxes: &[(Slot, Re
     }
 }
 
-/// The part of a segment inside a rectangle, after Liang and Barsky: where it enters, and how long
-/// it is.
+/// The part of a segment inside a rectangle (Liang-Barsky algorithm): its start point and its
+/// length.
 fn clip(from: Point, to: Point, rect: &Rect) -> Option<(Point, f64)> {
     let (dx, dy) = (to.x - from.x, to.y - from.y);
     let (mut enter, mut leave) = (0.0f64, 1.0f64);
@@ -400,7 +401,7 @@ fn clip(from: Point, to: Point, rect: &Rect) -> Option<(Point, f64)> {
     (enter < leave).then(|| (Point::new(from.x + dx * enter, from.y + dy * enter), (leave - enter) * dx.hypot(dy)))
 }
 
-/// Half a pixel: closer parallels look like one line.
+/// Rows per pixel: parallel lines that are less than half a pixel apart look like one line.
 const SAME_LINE: f64 = 2.0;
 
 fn on_each_other(search: &mut Search<'_>, courses: &[Course]) {
@@ -468,7 +469,7 @@ mod tests {
         let (entry, inside) = clip(Point::new(20.0, 0.0), Point::new(20.0, 100.0), &rect).unwrap();
         assert_eq!((entry, inside), (Point::new(20.0, 10.0), 20.0));
         assert!(clip(Point::new(0.0, 0.0), Point::new(5.0, 50.0), &rect).is_none());
-        // Along the edge is outside.
+        // A segment along the edge is outside.
         assert!(clip(Point::new(10.0, 0.0), Point::new(10.0, 50.0), &rect).is_none());
     }
 }

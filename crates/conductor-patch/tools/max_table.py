@@ -4,7 +4,7 @@
 usage: tools/max_table.py path/to/max-objects.json
 
 Columns: class, family, inlets, outlets, outlet types, size, box, flags, rules, attributes, then one column per argument.
-`-` stands for "not known". Rules are separated by `; `, their fields by spaces.
+`-` means "not known". Rules are separated by `; `, the fields of a rule by spaces.
 """
 import json
 import os

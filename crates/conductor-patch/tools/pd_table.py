@@ -2,13 +2,13 @@
 """Writes src/objects/pd.tsv, the embedded table of Pd classes, from a running Pure Data.
 
 usage: tools/pd_table.py CLASS_NAMES.txt                  (one name per line; `pd` must be on the path)
-       tools/pd_table.py --check CLASS_NAMES.txt [TABLE]  compares with the table and writes nothing: 0 it is the same, 1 it is not,
-                                                          3 the table was counted on another version of Pd
+       tools/pd_table.py --check CLASS_NAMES.txt [TABLE]  compares with the table and writes nothing. Exit code: 0 same, 1 different,
+                                                          3 the table was made with another version of Pd
 
-Pd is started in the role that expects us to be its window. Every class is created with several argument lists; the nubs Pd
-draws are counted, and each outlet is joined to a bystander: a signal cord is drawn two pixels wide. A class whose counts do not
-depend on the arguments tried is written as fixed; one whose counts do must be explained by a rule of RULES, which is checked
-against every answer of Pd, else it is marked `approximate`.
+Pd is started with this script in place of its window process. Every class is created with several argument lists, and the inlets and
+outlets that Pd draws are counted. Each outlet is connected to a second box: Pd draws a signal cord two pixels wide. If the counts of a
+class do not depend on the arguments, they are written as fixed. Otherwise a rule in RULES must predict the counts for every argument
+list. If no rule does, the class is marked `approximate`.
 """
 import difflib
 import os
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-# GUI boxes draw their nubs under other tags, and these few need a hand: a socket, or a file to be loaded.
+# Inlets and outlets of GUI boxes. Pd draws them with other tags, so they are not counted by this script.
 BY_HAND = {
     "bng": (1, 1), "tgl": (1, 1), "nbx": (1, 1), "hsl": (1, 1), "vsl": (1, 1), "hradio": (1, 1), "vradio": (1, 1),
     "vu": (2, 2), "cnv": (0, 0), "floatatom": (1, 1), "symbolatom": (1, 1), "listbox": (1, 1), "msg": (1, 1), "text": (0, 0),
@@ -29,7 +29,7 @@ ALIASES = {
     "sel": "select", "v": "value", "del": "delay", "vd~": "delread4~", "hslider": "hsl", "vslider": "vsl", "my_numbox": "nbx",
     "my_canvas": "cnv", "toggle": "tgl", "rdb": "hradio", "radiobut": "hradio", "radiobutton": "hradio", "hdl": "hradio", "vdl": "vradio",
 }
-# Creation arguments to try, and the rules that must predict the nubs Pd draws for them.
+# Rules that must predict the number of inlets and outlets from the creation arguments.
 RULES = {
     "trigger": ["outlets arg_count"],
     "pack": ["inlets arg_count"],
@@ -65,10 +65,10 @@ ARGUMENTS = {
     "get": ["tmpl a", "tmpl a b", "tmpl a b c"],
 }
 TRIED = ["", "1", "1 2", "1 2 3", "1 2 3 4"]
-# Opening a window, a socket or a process is not needed for counting nubs.
+# These classes are not created, because they would open a window, a socket or a process.
 SKIP = {"canvas", "pd", "window", "netreceive", "netsend", "pd~", "clone"}
 KNOWN = {"netreceive": (1, 2), "netsend": (1, 2)}
-# Counts that follow from words in the arguments, which are not tried here.
+# Classes whose counts depend on words in the arguments. This script does not try such words.
 BY_WORDS = {"sigmund~", "text sequence"}
 APPROXIMATE = {"netreceive", "clone", "pd~"}
 
@@ -101,7 +101,7 @@ class Pd:
         while word not in text:
             part = self.link.recv(65536).decode("utf8", "replace")
             if not part:
-                raise RuntimeError("Pd went away")
+                raise RuntimeError("Pd closed the connection")
             text += part
             if "pdtk_ping" in part:
                 self.send("pd ping")
@@ -117,14 +117,14 @@ def clear(pd):
 
 
 def probe(pd, name, arguments):
-    """(inlets, outlets, which outlets are signals), or None when Pd cannot make it."""
+    """Returns (inlets, outlets, which outlets are signals), or None if Pd cannot create the class."""
     clear(pd)
     text = pd.acknowledged(f"{pd.canvas} obj 50 50 {name} {arguments}")
     if "couldn't create" in text:
         return None
     count = lambda side: len(set(re.findall(r"create rectangle[^;]*?-tags \{\{([^}]*?)\}[^;]*\{" + side + r"\}", text)))
     inlets, outlets = count("inlet"), count("outlet")
-    # The bystander has inlets for either kind of cord.
+    # The second box, whose inlet accepts both kinds of cords.
     pd.acknowledged(f"{pd.canvas} obj 300 300 snapshot~")
     signals = []
     for outlet in range(outlets):
@@ -161,7 +161,7 @@ def predict(rules, default, arguments):
 
 
 def count(path):
-    """The text of the table, the version it was counted on, and the classes that Pd could not create."""
+    """Returns the text of the table, the version of Pd, and a summary with the classes that Pd could not create."""
     names = [line.strip() for line in open(path) if line.strip()]
     with tempfile.TemporaryDirectory() as folder:
         pd = Pd(folder)
@@ -214,7 +214,7 @@ def main(arguments):
         kept = file.read()
     of = re.search(r"^!version\t(.*)$", kept, re.M)
     if not of or of.group(1) != version:
-        print(f"the table was counted on Pd {of and of.group(1)}, this is Pd {version}")
+        print(f"the table was counted on Pd {of and of.group(1)}, but this is Pd {version}")
         return 3
     difference = list(difflib.unified_diff(kept.splitlines(), counted.splitlines(), table, f"Pd {version}", lineterm="", n=0))
     print("\n".join(difference) or told)

@@ -1,4 +1,4 @@
-"""The same work as `compared.rs`, with gzip and lxml: open a Set, move one note, save it. Prints milliseconds and memory as JSON."""
+"""Does the same work as `compared.rs` with gzip and lxml: opens a Set, moves one note, saves it. Prints milliseconds and memory as JSON."""
 
 import gzip
 import io

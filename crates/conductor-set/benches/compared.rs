@@ -1,5 +1,6 @@
-//! Opens a Set of 10 MB of XML, edits one note and saves it, alternating with Python (gzip and
-//! lxml) that does the same. Each round is a separate process, so that its peak memory is its own.
+//! Opens a Set of 10 MB of XML, edits one note and saves it. Alternates with a Python program (gzip
+//! and lxml) that does the same. Each round is a separate process, so that its peak memory can be
+//! measured.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, reason = "a bench prints its results")]
@@ -16,14 +17,14 @@ use std::time::Instant;
 const XML_BYTES: usize = 10_000_000;
 const ROUNDS: usize = 7;
 
-/// Highest memory of this process so far, in kilobytes.
+/// Peak memory of this process so far, in kilobytes.
 fn peak_kb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap_or_default();
     line.trim().trim_end_matches(" kB").trim().parse().unwrap_or(f64::NAN)
 }
 
-/// One round in this process: milliseconds and memory.
+/// Runs one round in this process; returns milliseconds and memory.
 fn once(path: &str) -> Value {
     let als = std::fs::read(path).expect("the Set");
     let ms = |from: Instant| from.elapsed().as_secs_f64() * 1e3;
@@ -51,7 +52,7 @@ fn run(command: &mut Command) -> Option<Value> {
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// Lowest, middle and highest.
+/// Lowest, median and highest value.
 fn spread(rounds: &[Value], key: &str) -> [f64; 3] {
     let mut all: Vec<f64> = rounds.iter().filter_map(|it| it[key].as_f64()).collect();
     all.sort_by(f64::total_cmp);
@@ -74,14 +75,14 @@ fn main() {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         ours.extend(run(Command::new(&own).arg("--once").arg(&path)));
-        // Prefer the system's Python, where lxml is installed as a system package.
+        // Prefer the system's Python: it uses lxml from the system package.
         let of_system = run(Command::new("/usr/bin/python3").arg(script).arg(&path));
         theirs.extend(of_system.or_else(|| run(Command::new("python3").arg(script).arg(&path))));
     }
     let _ = std::fs::remove_file(&path);
-    println!("a Set of {megabytes:.1} MB of XML, {} rounds each, in turn: lowest / middle / highest", ours.len());
+    println!("a Set of {megabytes:.1} MB of XML, {} rounds each, alternating: lowest / median / highest", ours.len());
     if theirs.is_empty() {
-        println!("no Python with lxml here (Debian package python3-lxml): nothing to compare with");
+        println!("skipped the comparison: no Python with lxml found (Debian package python3-lxml)");
     }
     for (what, key) in [
         ("open, ms", "open_ms"),
@@ -91,7 +92,7 @@ fn main() {
     ] {
         let (a, b) = (spread(&ours, key), spread(&theirs, key));
         println!(
-            "{what:<20} ours {:>9.1} {:>9.1} {:>9.1}   gzip + lxml {:>9.1} {:>9.1} {:>9.1}   {:.2} times theirs",
+            "{what:<20} ours {:>9.1} {:>9.1} {:>9.1}   gzip + lxml {:>9.1} {:>9.1} {:>9.1}   ratio {:.2}",
             a[0],
             a[1],
             a[2],
@@ -102,5 +103,5 @@ fn main() {
         );
     }
     let held = spread(&ours, "held_kb")[1] * 1024.0 / 1e6;
-    println!("memory that opening took: {held:.1} MB, {:.2} times the XML", held / megabytes);
+    println!("memory used by opening: {held:.1} MB, {:.2} times the size of the XML", held / megabytes);
 }

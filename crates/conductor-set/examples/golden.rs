@@ -1,8 +1,8 @@
-//! Writes the Set of the recorded exchanges: `golden OUT.als`.
+//! Writes the Set that the recorded exchanges use: `golden OUT.als`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 
-#[allow(dead_code, reason = "shared with the tests, which use all of it")]
+#[allow(dead_code, reason = "shared with the tests, which use the other functions too")]
 #[path = "../tests/it/fixtures.rs"]
 mod fixtures;
 

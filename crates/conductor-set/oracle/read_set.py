@@ -1,6 +1,6 @@
-"""Prints the contents of a Live Set, read with Python's own gzip and XML, as JSON: tempo, tracks, MIDI clips and their notes.
+"""Prints the contents of a Live Set as JSON: tempo, tracks, MIDI clips and their notes. Uses the gzip and XML modules of Python.
 
-It shares no code with conductor-set: that is its use.
+This script shares no code with conductor-set, so that it can check the Sets that conductor-set writes.
 """
 
 import gzip

@@ -1,12 +1,12 @@
-//! Changes as values: they apply, invert and compose. Not here: the meaning of edits; a change
-//! replaces chunks of text.
+//! Changes as values: a change can be applied, inverted and combined with a later change. It
+//! replaces chunks of text. Not here: the meaning of edits.
 
 use crate::document::{Chunk, Document, Revision, Role};
 use crate::error::LiveError;
 use crate::xml::{Splices, splice};
 use std::sync::Arc;
 
-/// Chunks that take the place of others.
+/// Chunks that replace other chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Swap {
     pub at: usize,
@@ -16,7 +16,8 @@ pub(crate) struct Swap {
 
 /// A change from one revision of a document to another.
 ///
-/// `change.invert().apply(&change.apply(&d)?)` gives back `d` with its bytes and its revision.
+/// `change.invert().apply(&change.apply(&d)?)` returns `d` with the same bytes and the same
+/// revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     before: Revision,
@@ -25,22 +26,22 @@ pub struct Change {
 }
 
 impl Change {
-    /// The revision this change starts from.
+    /// The revision before this change.
     pub fn before(&self) -> Revision {
         self.before
     }
 
-    /// The revision this change leads to.
+    /// The revision after this change.
     pub fn after(&self) -> Revision {
         self.after
     }
 
-    /// Whether it leaves every byte as it is.
+    /// Whether the change leaves all bytes unchanged.
     pub fn is_empty(&self) -> bool {
         self.swaps.is_empty()
     }
 
-    /// The change that takes this one back.
+    /// The change that undoes this one.
     pub fn invert(&self) -> Change {
         let swaps = self.swaps.iter().rev();
         Change {
@@ -50,10 +51,10 @@ impl Change {
         }
     }
 
-    /// This change and then `next`, as one.
+    /// Combines this change and `next` into one change.
     ///
     /// # Errors
-    /// `next` starts from another revision than this one leads to.
+    /// `next` does not start at the revision after this change.
     pub fn then(mut self, next: Change) -> Result<Change, LiveError> {
         if next.before != self.after {
             return Err(LiveError::RevisionDiffers { expected: next.before.to_string(), actual: self.after });
@@ -63,7 +64,8 @@ impl Change {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
             };
             match self.swaps.last_mut() {
-                // A knob that turns for minutes must not store every intermediate text.
+                // Merge repeated changes of one chunk: a knob that is turned for minutes must not
+                // store every intermediate text.
                 Some(last) if last.at == swap.at && same(&last.into, &swap.out) => last.into = swap.into,
                 Some(_) | None => self.swaps.push(swap),
             }
@@ -75,7 +77,7 @@ impl Change {
     /// The document after this change.
     ///
     /// # Errors
-    /// The document is not at the revision this change starts from.
+    /// The document is not at the revision before this change.
     pub fn apply(&self, document: &Document) -> Result<Document, LiveError> {
         if document.revision != self.before {
             return Err(LiveError::RevisionDiffers { expected: self.before.to_string(), actual: document.revision });
@@ -84,7 +86,7 @@ impl Change {
         for swap in &self.swaps {
             let range = swap.at..swap.at + swap.out.len();
             if next.chunks.get(range.clone()).is_none() {
-                return Err(LiveError::broken("a change names a chunk that is not there"));
+                return Err(LiveError::broken("a change refers to a chunk that does not exist"));
             }
             next.chunks.splice(range, swap.into.iter().cloned());
         }
@@ -93,12 +95,12 @@ impl Change {
     }
 }
 
-/// A document under construction, with the swaps made so far.
+/// A document under construction, with the swaps so far.
 pub(crate) struct Draft {
     pub doc: Document,
     before: Revision,
     swaps: Vec<Swap>,
-    /// The changes of the current edit, as bytes for the next revision.
+    /// The replacements of the current edit as bytes; the next revision is computed from them.
     log: Vec<u8>,
 }
 
@@ -149,7 +151,7 @@ impl Draft {
         self.swap(at, 1, Vec::new());
     }
 
-    /// Ends one edit: sets the document's next revision, unless nothing changed.
+    /// Ends one edit: sets the next revision of the document if the edit changed anything.
     pub fn seal(&mut self) {
         if !self.log.is_empty() {
             self.doc.revision = self.doc.revision.then(&std::mem::take(&mut self.log));

@@ -1,4 +1,4 @@
-//! Checks a Set for broken references and counts, which would keep Live from opening it. Not here:
+//! Checks a Set for broken references and counts that would prevent Live from opening it. Not here:
 //! all other rules of Live.
 
 use crate::change::Swap;
@@ -10,70 +10,71 @@ use crate::track::{TrackKind, chain_of};
 use crate::xml::El;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// One fault, with the place it was found.
+/// One fault and its location.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Fault {
-    /// Two targets share a number.
+    /// Two targets have the same id.
     #[error("two targets have id {id}")]
     DuplicateId {
-        /// The number.
+        /// The id.
         id: u32,
     },
-    /// A target's number is not below `NextPointeeId`.
+    /// The id of a target is not below `NextPointeeId`.
     #[error("target id {id} is not below NextPointeeId {next}")]
     IdNotBelowNext {
-        /// The number.
+        /// The id.
         id: u32,
         /// The Set's next free id.
         next: u32,
     },
-    /// A slot list is not as long as the scene list.
+    /// The length of a slot list differs from the number of scenes.
     #[error("track {track:?}: {list} has {slots} slots for {scenes} scenes")]
     SlotCount {
         /// Name of the track.
         track: String,
         /// `MainSequencer` or `FreezeSequencer`.
         list: &'static str,
-        /// Slots.
+        /// Number of slots.
         slots: usize,
-        /// Scenes.
+        /// Number of scenes.
         scenes: usize,
     },
-    /// Two notes of a clip share a number.
+    /// Two notes of a clip have the same id.
     #[error("track {track:?}: two notes of a clip have id {id}")]
     DuplicateNoteId {
         /// Name of the track.
         track: String,
-        /// The number.
+        /// The id.
         id: u32,
     },
-    /// A note's number is not below the clip's `NextId`.
+    /// The id of a note is not below the clip's `NextId`.
     #[error("track {track:?}: note id {id} is not below NextId {next}")]
     NoteIdNotBelowNext {
         /// Name of the track.
         track: String,
-        /// The number.
+        /// The id.
         id: u32,
         /// The clip's next free id.
         next: u32,
     },
-    /// An envelope points at a target that is not there.
-    #[error("an envelope points at id {id}, which is not there")]
+    /// An envelope points at a target that does not exist.
+    #[error("an envelope points at id {id}, which does not exist")]
     DanglingPointee {
-        /// The number.
+        /// The id.
         id: u32,
     },
-    /// A track belongs to a group that is not there.
-    #[error("track {track:?} is in group {group}, which is not there")]
+    /// A track belongs to a group that does not exist.
+    #[error("track {track:?} is in group {group}, which does not exist")]
     DanglingGroup {
         /// Name of the track.
         track: String,
-        /// The number of the group.
+        /// The id of the group.
         group: i64,
     },
 }
 
-/// All faults of a document. Sets older than Live 11 are checked only for the elements they have.
+/// Returns all faults of a document. In Sets older than Live 11 only the existing elements are
+/// checked.
 pub fn check(doc: &Document) -> Vec<Fault> {
     let mut faults = Vec::new();
     let next = doc.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
@@ -103,7 +104,7 @@ pub fn check(doc: &Document) -> Vec<Fault> {
     faults
 }
 
-/// The `PointeeId` of every envelope whose target does not exist.
+/// Adds a fault for every envelope whose `PointeeId` does not exist.
 fn dangling(chunk: &Chunk, exists: impl Fn(u32) -> bool, faults: &mut Vec<Fault>) {
     for target in chunk.outline.all(&chunk.text).filter(|el| el.name() == "EnvelopeTarget") {
         if let Some(id) = target.child("PointeeId").and_then(|p| p.attr_u32("Value")).filter(|id| !exists(*id)) {
@@ -112,7 +113,7 @@ fn dangling(chunk: &Chunk, exists: impl Fn(u32) -> bool, faults: &mut Vec<Fault>
     }
 }
 
-/// Faults that one track alone shows.
+/// Adds the faults that are visible within one track.
 fn local(doc: &Document, chunk: usize, faults: &mut Vec<Fault>) {
     let Some(track) = doc.tracks().find(|t| t.chunk == chunk) else {
         return;
@@ -151,10 +152,10 @@ fn note_ids(clip: El<'_>, track: &str, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Checks the parts that a list of edits touched. Ignores faults that the document already had.
+/// Checks the parts that a list of edits changed. Ignores faults that the document had before.
 ///
-/// The cost depends on the touched chunks: an edit may only keep or remove ids, or take new ones
-/// from the free range.
+/// The cost depends on the changed chunks only: an edit may keep or remove ids, or use new ids from
+/// the free range.
 pub(crate) fn after_edit(before: &Document, after: &Document, swaps: &[Swap]) -> Result<(), LiveError> {
     let next = |doc: &Document| doc.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
     let free = next(before).unwrap_or(u32::MAX)..next(after).unwrap_or(u32::MAX);
@@ -189,13 +190,14 @@ pub(crate) fn after_edit(before: &Document, after: &Document, swaps: &[Swap]) ->
     Ok(())
 }
 
-/// Called only when something looks wrong, because it checks the whole document.
+/// Whether the document had the fault before. Checks the whole document, so it is called only after
+/// a fault was found.
 fn had(before: &Document, fault: &Fault) -> bool {
     let old = check(before);
     old.contains(fault) || matches!(fault, Fault::DanglingPointee { id } if targets(before).contains(id))
 }
 
-/// Every target of the document: an envelope may point into another track.
+/// The ids of all targets of the document: an envelope may point into another track.
 fn targets(doc: &Document) -> HashSet<u32> {
     doc.chunks.iter().flat_map(|c| pointees(c.outline.all(&c.text))).collect()
 }

@@ -1,5 +1,5 @@
-//! Clips in session slots and in the arrangement. Not here: notes, and clips that are not on a
-//! track (groove pool, take lanes, freeze data), which are never listed.
+//! Clips in session slots and in the arrangement. Not here: notes. Clips that are not on a track
+//! (groove pool, take lanes, freeze data) are not listed.
 
 use crate::document::Document;
 use crate::error::{Listing, LiveError};
@@ -10,28 +10,28 @@ use crate::wire;
 use crate::xml::El;
 use serde::{Deserialize, Serialize};
 
-/// Entries per list in one answer.
+/// Maximum number of entries per list in one reply.
 pub const PAGE: usize = 400;
 
 /// The contents of a slot or clip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClipKind {
-    /// Notes.
+    /// A MIDI clip.
     Midi,
-    /// Audio.
+    /// An audio clip.
     Audio,
     /// A slot without a clip.
     Empty,
 }
 
-/// Where a clip is.
+/// Where a clip is placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Location {
-    /// In a slot.
+    /// In a session slot.
     Session,
-    /// On the time line.
+    /// On the timeline.
     Arrangement,
 }
 
@@ -41,11 +41,11 @@ pub enum Location {
 pub struct SlotRow {
     /// `track:N/clipslot:M`
     pub slot_id: PathId,
-    /// The clip in it, if any.
+    /// The clip in the slot, if any.
     pub clip_id: Option<PathId>,
     /// The clip's name.
     pub name: Option<String>,
-    /// What it holds.
+    /// Content of the slot.
     pub kind: ClipKind,
 }
 
@@ -55,15 +55,15 @@ pub struct SlotRow {
 pub struct ArrangementRow {
     /// `track:N/clip:M`
     pub clip_id: PathId,
-    /// Its name.
+    /// Name of the clip.
     pub name: String,
-    /// Where it begins, in beats.
+    /// Start in beats.
     #[serde(serialize_with = "wire::number")]
     pub start_beat: f64,
-    /// Where it ends, in beats.
+    /// End in beats.
     #[serde(serialize_with = "wire::number")]
     pub end_beat: f64,
-    /// What it holds.
+    /// Content of the clip.
     pub kind: ClipKind,
 }
 
@@ -73,23 +73,23 @@ pub struct ArrangementRow {
 pub struct Clips {
     /// The requested track.
     pub track_id: PathId,
-    /// One entry per slot.
+    /// One entry per session slot.
     pub session: Vec<SlotRow>,
-    /// By start time.
+    /// Arrangement clips, sorted by start time.
     pub arrangement: Vec<ArrangementRow>,
     /// Present when entries were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<bool>,
-    /// Where the next page begins.
+    /// Offset of the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// Notes for the reader.
+    /// Warnings for the caller.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
 impl Clips {
-    /// One page of a track's slots and arrangement clips, from `offset` on in both lists.
+    /// One page of a track's slots and arrangement clips; `offset` applies to both lists.
     pub fn page(track: PathId, session: Vec<SlotRow>, arrangement: Vec<ArrangementRow>, offset: usize) -> Clips {
         let more = session.len().max(arrangement.len()) > offset.saturating_add(PAGE);
         Clips {
@@ -103,57 +103,57 @@ impl Clips {
     }
 }
 
-/// A clip, or an empty slot, in full.
+/// All properties of a clip or an empty slot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClipInfo {
-    /// The clip's path, or the slot's when it is empty.
+    /// Path of the clip, or of the slot when it is empty.
     pub id: PathId,
-    /// Whether it holds notes.
+    /// Whether the clip is a MIDI clip.
     pub is_midi: bool,
-    /// What it holds.
+    /// Content of the clip or slot.
     pub kind: ClipKind,
-    /// Where it is.
+    /// Where the clip is placed.
     pub location: Location,
-    /// The slot, in the session.
+    /// The slot of a session clip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot_id: Option<PathId>,
-    /// Its name.
+    /// Name of the clip.
     pub name: String,
-    /// In beats; from the start of the Set in the arrangement.
+    /// Start in beats; in the arrangement, counted from the start of the Set.
     #[serde(serialize_with = "wire::number")]
     pub start_time: f64,
-    /// In beats.
+    /// End in beats.
     #[serde(serialize_with = "wire::number")]
     pub end_time: f64,
-    /// In beats.
+    /// Length in beats.
     #[serde(serialize_with = "wire::number")]
     pub duration: f64,
-    /// Whether it loops.
+    /// Whether the clip loops.
     pub looping: bool,
-    /// In beats of the clip.
+    /// Start of the loop in beats of the clip.
     #[serde(serialize_with = "wire::number")]
     pub loop_start: f64,
-    /// In beats of the clip.
+    /// End of the loop in beats of the clip.
     #[serde(serialize_with = "wire::number")]
     pub loop_end: f64,
-    /// In beats of the clip.
+    /// Start marker in beats of the clip.
     #[serde(serialize_with = "wire::number")]
     pub start_marker: f64,
-    /// In beats of the clip.
+    /// End marker in beats of the clip.
     #[serde(serialize_with = "wire::number")]
     pub end_marker: f64,
-    /// RGB; 0 when unknown.
+    /// Colour as RGB; 0 when unknown.
     pub color: u32,
-    /// Deactivated.
+    /// Whether the clip is deactivated.
     pub muted: bool,
-    /// The sample of an audio clip.
+    /// Path of an audio clip's sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_path: Option<String>,
 }
 
 impl ClipInfo {
-    /// A slot without a clip.
+    /// The properties of an empty slot.
     pub fn empty(slot: PathId) -> ClipInfo {
         ClipInfo {
             id: slot,
@@ -285,7 +285,7 @@ impl Clip<'_> {
     }
 }
 
-/// The sample's path. Before Live 11 it is stored as a list of folders.
+/// Path of the sample. Sets before Live 11 store it as a list of folders.
 pub(crate) fn file_path(clip: El<'_>) -> Option<String> {
     let file = clip.at("SampleRef/FileRef")?;
     if let Some(path) = file.value("Path").filter(|p| !p.is_empty()) {
@@ -299,7 +299,7 @@ pub(crate) fn file_path(clip: El<'_>) -> Option<String> {
 }
 
 fn group_holds_none(path: PathId) -> LiveError {
-    LiveError::wrong_type(path, "a group track holds no clips", Listing::Tracks)
+    LiveError::wrong_type(path, "a group track has no clips", Listing::Tracks)
 }
 
 impl Document {
@@ -308,7 +308,7 @@ impl Document {
         if track.kind == TrackKind::Group { Err(group_holds_none(path)) } else { Ok(track) }
     }
 
-    /// The track and slot element at a slot path.
+    /// The track, the slot element and the slot index at a slot path.
     pub(crate) fn need_slot(&self, path: PathId) -> Result<(Track<'_>, El<'_>, u32), LiveError> {
         let PathId::OnTrack(t, TrackPart::Slot(n)) = path else {
             return Err(LiveError::wrong_kind(path, "a session slot (track:N/clipslot:M)", Listing::Clips));
@@ -342,10 +342,10 @@ impl Document {
         }
     }
 
-    /// The clips of a track, from `offset` on in both lists.
+    /// The clips of a track; `offset` applies to both lists.
     ///
     /// # Errors
-    /// Wrong kind of path; no such track.
+    /// The path has the wrong kind, or the track does not exist.
     pub fn clips(&self, path: PathId, offset: usize) -> Result<Clips, LiveError> {
         let track = self.need_track(path)?;
         let arrangement = track.arrangement();
@@ -365,15 +365,15 @@ impl Document {
         Ok(Clips::page(path, session.collect(), rows.collect(), offset))
     }
 
-    /// A clip in full.
+    /// All properties of a clip.
     ///
     /// # Errors
-    /// Wrong kind of path; no such clip; the slot is empty.
+    /// The path has the wrong kind, the clip does not exist, or the slot is empty.
     pub fn clip_info(&self, path: PathId) -> Result<ClipInfo, LiveError> {
         Ok(self.need_clip(path)?.info())
     }
 
-    /// Every slot, empty ones included, then every arrangement clip of a track.
+    /// All slots of a track, including empty ones, then all arrangement clips.
     pub(crate) fn clip_infos(&self, track: Track<'_>) -> Vec<ClipInfo> {
         let slots = (0..).zip(track.slot_clips()).map(|(n, clip)| match clip {
             Some(clip) => clip.info(),
@@ -382,7 +382,7 @@ impl Document {
         slots.chain(track.arrangement().iter().map(|c| c.info())).collect()
     }
 
-    /// The ids of all MIDI clips, for completion of a `clipId`.
+    /// The ids of all MIDI clips, for the completion of a `clipId` argument.
     pub fn midi_clip_ids(&self) -> Vec<PathId> {
         self.tracks()
             .filter(|t| t.kind == TrackKind::Midi)

@@ -1,5 +1,5 @@
-//! Devices and parameters. Not here: devices inside racks, which have no path; a rack shows its
-//! macros and its switch.
+//! Devices and parameters. Not here: devices inside racks, which have no path. A rack shows its
+//! macros and its on/off switch.
 
 use crate::clip::{ClipInfo, PAGE};
 use crate::document::Document;
@@ -11,7 +11,7 @@ use crate::wire;
 use crate::xml::{El, number};
 use serde::{Deserialize, Serialize};
 
-/// The unit of a parameter's numbers.
+/// The unit of a parameter's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -21,21 +21,22 @@ pub enum Unit {
     Pan,
     /// 0 or 1.
     Bool,
-    /// The document's own scale.
+    /// The scale that the document uses for this parameter.
     Document,
-    /// The scale of a running Live; its faders run from 0 to 1, and 0.85 is 0 dB.
+    /// The scale of a running Live. Its faders range from 0 to 1, and 0.85 is 0 dB.
     Live,
 }
 
-/// How far the range of a parameter can be trusted.
+/// The source of a parameter's range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RangeSource {
-    /// The range a controller would be mapped to, ends sorted; a switch is 0 to 1.
+    /// The document: the range to which a controller would be mapped, sorted. A switch ranges from
+    /// 0 to 1.
     Mapping,
-    /// The document does not state which values are legal.
+    /// Unknown: the document does not state which values are valid.
     Unknown,
-    /// Reported by a running Live.
+    /// A running Live reported the range.
     Host,
 }
 
@@ -43,9 +44,9 @@ pub enum RangeSource {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Param {
-    /// Its path.
+    /// Path of the parameter.
     pub id: PathId,
-    /// The element path below the device, dotted.
+    /// Path of the XML element below the device; dots separate the names.
     pub name: String,
     /// Lowest value.
     #[serde(serialize_with = "wire::number")]
@@ -53,21 +54,21 @@ pub struct Param {
     /// Highest value.
     #[serde(serialize_with = "wire::number")]
     pub max: f64,
-    /// Whether it moves in steps.
+    /// Whether the parameter has discrete steps.
     pub is_quantized: bool,
-    /// Never known from a document.
+    /// Default value; a document does not store it.
     #[serde(serialize_with = "wire::optional")]
     pub default_value: Option<f64>,
     /// The stored value.
     #[serde(serialize_with = "wire::number")]
     pub value: f64,
-    /// The unit of the numbers.
+    /// The unit of the values.
     pub unit: Unit,
-    /// The value for people.
+    /// The value as text for a person.
     pub display: String,
-    /// Where the range comes from.
+    /// The source of the range.
     pub range_source: RangeSource,
-    /// Whether an envelope moves it; a running Live may not report it.
+    /// Whether an envelope automates the parameter; none when a running Live does not report it.
     pub automated: Option<bool>,
 }
 
@@ -75,25 +76,25 @@ pub struct Param {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Device {
-    /// Its path.
+    /// Path of the device.
     pub id: PathId,
-    /// The name people see.
+    /// Name of the device in Live.
     pub name: String,
-    /// The element name.
+    /// Name of the XML element.
     pub class_name: String,
-    /// Its switch; absent in the document means unknown.
+    /// Whether the device is on; none when the document does not state it.
     pub is_on: Option<bool>,
-    /// Its parameters.
+    /// Parameters of the device.
     pub params: Vec<Param>,
 }
 
-/// The chain and mixer of a track, up to 400 parameters in all.
+/// The devices and the mixer of a track, up to 400 parameters in total.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Devices {
     /// The requested track.
     pub track_id: PathId,
-    /// In chain order.
+    /// Devices in chain order.
     pub devices: Vec<Device>,
     /// Volume, panning and sends.
     pub mixer: Vec<Param>,
@@ -105,7 +106,8 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// A chain and its mixer, cut to [`PAGE`] parameters in all, those of the mixer first.
+    /// The devices and the mixer, limited to [`PAGE`] parameters in total. The parameters of the
+    /// mixer come first.
     pub fn capped(
         track_id: PathId,
         mut devices: Vec<Device>,
@@ -126,13 +128,13 @@ impl Devices {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceRow {
-    /// Its path.
+    /// Path of the device.
     pub id: PathId,
-    /// The name people see.
+    /// Name of the device in Live.
     pub name: String,
-    /// The element name.
+    /// Name of the XML element.
     pub class_name: String,
-    /// Its parameters.
+    /// Ids of its parameters.
     pub param_ids: Vec<PathId>,
 }
 
@@ -142,27 +144,27 @@ pub struct DeviceRow {
 pub struct TrackDetail {
     /// The requested track.
     pub track_id: PathId,
-    /// Slots, then arrangement clips.
+    /// Slots, followed by arrangement clips.
     pub clips: Vec<ClipInfo>,
     /// Parameters of all devices.
     pub params: Vec<Param>,
-    /// In chain order.
+    /// Devices in chain order.
     pub devices: Vec<DeviceRow>,
     /// Volume, panning and sends.
     pub mixer: Vec<Param>,
     /// Present when entries were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<bool>,
-    /// How many there are in all; present when entries were left out.
+    /// Total numbers of clips and parameters; present when entries were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub totals: Option<Totals>,
-    /// Fields above that the host does not report.
+    /// Names of fields of this reply that the host does not report.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<&'static str>,
 }
 
 impl TrackDetail {
-    /// A track with all its clips and devices, cut to [`PAGE`] clips and as many parameters.
+    /// A track with its clips and devices, limited to [`PAGE`] clips and [`PAGE`] parameters.
     pub fn capped(
         track_id: PathId,
         mut clips: Vec<ClipInfo>,
@@ -186,16 +188,16 @@ impl TrackDetail {
     }
 }
 
-/// Entries before any cap.
+/// Number of entries before the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Slots and arrangement clips.
+    /// Number of slots and arrangement clips.
     pub clips: usize,
-    /// Device parameters.
+    /// Number of device parameters.
     pub params: usize,
 }
 
-/// The envelope of a parameter: its event elements.
+/// The events of a parameter's envelope; none without an envelope.
 pub(crate) fn envelope<'a>(track: El<'a>, param: El<'a>) -> Option<Vec<El<'a>>> {
     if let Some(inline) = param.at("ArrangerAutomation/Events") {
         return Some(inline.children().collect());
@@ -238,7 +240,7 @@ pub(crate) fn parameters(device: El<'_>) -> Vec<(String, El<'_>)> {
     out
 }
 
-/// The name of a device's class, not the name a person gave it.
+/// The class name of a device; a name that a person gave the device is ignored.
 pub(crate) fn class_name(device: El<'_>) -> String {
     let plugin = || {
         let desc = device.child("PluginDesc")?.children().next()?;
@@ -253,10 +255,10 @@ pub(crate) fn device_name(device: El<'_>) -> String {
     own.map_or_else(|| class_name(device), |n| n.into_owned())
 }
 
-// Live shows this gain, and anything below it, as minus infinity.
+// Live shows this gain and all lower gains as minus infinity.
 const SILENCE: f64 = 0.000_316_227_757_1;
 
-/// A parameter's value for people.
+/// The value of a parameter as text for a person.
 pub fn display(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Gain if value <= SILENCE => "-inf dB".into(),
@@ -268,13 +270,13 @@ pub fn display(unit: Unit, value: f64) -> String {
     }
 }
 
-/// As Live letters its returns: `Send A`.
+/// Name of a send, with the letter that Live uses: `Send A`.
 pub fn send_name(n: u32) -> String {
     let letter = char::from_u32(u32::from(b'A').saturating_add(n)).filter(char::is_ascii_uppercase);
     letter.map_or_else(|| format!("Send {}", n.saturating_add(1)), |c| format!("Send {c}"))
 }
 
-/// A parameter element with the facts needed to show or write it.
+/// A parameter element with the facts needed to show or write its value.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundParam<'a> {
     pub chain: Chain<'a>,
@@ -297,7 +299,7 @@ impl FoundParam<'_> {
         let unit = if self.is_switch() { Unit::Bool } else { self.unit };
         let (min, max, is_quantized, range_source) = match ends {
             _ if unit == Unit::Bool => (0.0, 1.0, true, RangeSource::Mapping),
-            // Real Sets contain inverted ranges.
+            // Some Sets contain inverted ranges.
             Some((a, b)) => (a.min(b), a.max(b), false, RangeSource::Mapping),
             None => (value, value, true, RangeSource::Unknown),
         };
@@ -385,7 +387,7 @@ impl Document {
     /// One parameter.
     ///
     /// # Errors
-    /// Wrong kind of path; no such parameter.
+    /// The path has the wrong kind, or the parameter does not exist.
     pub fn param(&self, path: PathId) -> Result<Param, LiveError> {
         Ok(self.need_param(path)?.info())
     }
@@ -393,24 +395,24 @@ impl Document {
     /// The devices and mixer of an ordinary, return or main track.
     ///
     /// # Errors
-    /// Wrong kind of path; no such track.
+    /// The path has the wrong kind, or the track does not exist.
     pub fn devices(&self, path: PathId) -> Result<Devices, LiveError> {
         let chain = self.need_chain(path)?;
         Ok(Devices::capped(path, chain.all_devices(), chain.mixer(), vec!["defaultValue"]))
     }
 
-    /// Everything about one ordinary track, capped by entry.
+    /// All properties of an ordinary track, with limited lists.
     ///
     /// # Errors
-    /// Wrong kind of path; no such track.
+    /// The path has the wrong kind, or the track does not exist.
     pub fn track_detail(&self, path: PathId) -> Result<TrackDetail, LiveError> {
         let track = self.need_track(path)?;
         let chain = track.chain();
         Ok(TrackDetail::capped(path, self.clip_infos(track), chain.all_devices(), chain.mixer(), Vec::new()))
     }
 
-    /// The device classes of this Set that a new device can be cloned from, by name, with their
-    /// element.
+    /// The devices of this Set that a new device can be cloned from: class name and element, sorted
+    /// by name.
     pub(crate) fn donors(&self) -> Vec<(String, El<'_>)> {
         let ordinary = self.tracks().map(|t| t.chain());
         let chains = ordinary.chain(self.returns()).chain(self.main());

@@ -1,5 +1,5 @@
-//! Compares two Sets and lists the differences as edits. Not here: a text diff; changed bytes that
-//! no edit covers are counted, not shown.
+//! Compares two Sets and lists the differences as edits. Not here: a text diff. Changes that no
+//! edit can express are reported as `other` without details.
 
 use crate::clip::Clip;
 use crate::device::{FoundParam, class_name};
@@ -16,25 +16,25 @@ use std::sync::Arc;
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
-    /// The edit that would make it, or `other` when there is none.
+    /// The kind of edit that makes this change, or `other` when no edit can make it.
     pub op: &'static str,
-    /// A path id in the newer Set (in the older one for deleted objects), or the name of a property
-    /// of the Set.
+    /// A path id in the newer Set (for deleted objects, in the older Set), or the name of a
+    /// property of the Set.
     pub subject: String,
-    /// In the older Set.
+    /// Value in the older Set.
     pub before: Option<String>,
-    /// In the newer Set.
+    /// Value in the newer Set.
     pub after: Option<String>,
 }
 
 /// The differences between two Sets.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diff {
-    /// In the order of the Set.
+    /// Differences in the order of the Set.
     pub changes: Vec<Difference>,
-    /// How many.
+    /// Number of differences.
     pub count: usize,
-    /// One line per change.
+    /// The differences as text, one per line.
     pub text: String,
 }
 
@@ -54,8 +54,8 @@ impl Changes {
     }
 }
 
-/// Pairs items by key, then the rest by fallback key, in order. Returns (old, new) with `None` for
-/// a missing partner.
+/// Pairs items by the first key, then the remaining items by the next key, and so on. Returns (old,
+/// new) pairs; an item without a partner is paired with `None`.
 fn pair<T: Copy>(old: &[T], new: &[T], keys: &[&dyn Fn(&T) -> String]) -> Vec<(Option<T>, Option<T>)> {
     let mut partner: Vec<Option<usize>> = vec![None; new.len()];
     let mut taken = vec![false; old.len()];
@@ -78,8 +78,8 @@ fn pair<T: Copy>(old: &[T], new: &[T], keys: &[&dyn Fn(&T) -> String]) -> Vec<(O
     gone.chain(there).collect()
 }
 
-/// The differences from `old` to `new`. Chunks that both share are not read, so the cost of
-/// previewing an edit depends only on the edit.
+/// The differences from `old` to `new`. Chunks that both documents share are skipped, so previewing
+/// an edit costs only as much as the edit.
 pub fn diff(old: &Document, new: &Document) -> Diff {
     let mut changes = Changes(Vec::new());
     set_level(old, new, &mut changes);
@@ -126,11 +126,16 @@ fn set_level(old: &Document, new: &Document, changes: &mut Changes) {
     let head_differs = old.chunks[0].text != new.chunks[0].text && !only_next_pointee(old, new);
     let tail_differs = old.chunks[old.tail_index()].text != new.chunks[new.tail_index()].text;
     if (head_differs || tail_differs) && changes.0.len() == before {
-        changes.push("other", "song", Some("text".into()), Some("text differs where no edit reaches".into()));
+        changes.push(
+            "other",
+            "song",
+            Some("text".into()),
+            Some("the text differs in a part that edits cannot change".into()),
+        );
     }
 }
 
-/// Whether the heads differ in nothing but the next free id, which follows from other changes.
+/// Whether the heads differ only in the next free id, which other changes increase.
 fn only_next_pointee(old: &Document, new: &Document) -> bool {
     let without = |doc: &Document| {
         let text = &doc.chunks[0].text;
@@ -201,7 +206,12 @@ fn track(old: &Document, new: &Document, a: Track<'_>, b: Track<'_>, changes: &m
         arrangement(a, b, changes);
     }
     if changes.0.len() == before {
-        changes.push("other", subject, Some("text".into()), Some("text differs where no edit reaches".into()));
+        changes.push(
+            "other",
+            subject,
+            Some("text".into()),
+            Some("the text differs in a part that edits cannot change".into()),
+        );
     }
 }
 
@@ -231,7 +241,7 @@ fn params(old: &[FoundParam<'_>], new: &[FoundParam<'_>], changes: &mut Changes)
     let before: HashMap<&str, &FoundParam<'_>> = old.iter().map(|p| (p.name.as_str(), p)).collect();
     let same_names = old.len() == new.len();
     for (n, param) in new.iter().enumerate() {
-        // Plug-in parameters share one name, so the position is part of the key.
+        // Plug-in parameters all have the same name, so they are paired by position.
         let was = if same_names { old.get(n) } else { before.get(param.name.as_str()).copied() };
         if let Some(was) = was {
             let (x, y) = (was.info(), param.info());
@@ -260,7 +270,7 @@ fn slots(a: Track<'_>, b: Track<'_>, changes: &mut Changes) {
     }
 }
 
-/// The path as if it were on track 0, so that a clip is found again after its track moved.
+/// The path with track 0, so that a clip is also found after its track moved.
 fn relative(path: PathId) -> PathId {
     if let PathId::OnTrack(_, part) = path { PathId::OnTrack(0, part) } else { path }
 }
@@ -280,7 +290,12 @@ fn clips(old: Option<Clip<'_>>, new: Option<Clip<'_>>, changes: &mut Changes) {
             clip_props(x, y, changes);
             notes(x, y, changes);
             if changes.0.len() == before {
-                changes.push("other", y.path, Some("text".into()), Some("text differs where no edit reaches".into()));
+                changes.push(
+                    "other",
+                    y.path,
+                    Some("text".into()),
+                    Some("the text differs in a part that edits cannot change".into()),
+                );
             }
         }
         (Some(x), None) => changes.push("delete_clip", x.path, Some(clip_text(x)), None),

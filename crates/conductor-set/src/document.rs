@@ -1,9 +1,9 @@
-//! An `.als` document: its text in chunks, and its conversion to and from bytes.
+//! An `.als` document: its text in chunks, and the conversion from and to bytes.
 //!
-//! The text is kept as it was read, in chunks: everything before the first track, one chunk per
-//! track, everything after. An edit replaces whole chunks, so its cost depends on the track and not
-//! on the Set, and a clone of a document shares its chunks. Not here: files, undo
-//! ([`crate::OpenSet`]), the meaning of elements.
+//! The text is not normalized. It is stored in chunks: everything before the first track, one chunk
+//! per track, everything after the last track. An edit replaces whole chunks, so its cost depends
+//! on the size of the track and not of the Set. Clones of a document share their chunks. Not here:
+//! files, undo ([`crate::OpenSet`]), the meaning of elements.
 
 use crate::error::LiveError;
 use crate::xml::{El, Outline};
@@ -15,11 +15,11 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-/// The limit of uncompressed text that suits most callers: 256 MiB.
+/// Default limit of uncompressed text: 256 MiB.
 pub const DEFAULT_XML_LIMIT: usize = 256 << 20;
 
-/// Which state of a document this is: 16 hex digits. Undo restores the earlier revision with the
-/// earlier text.
+/// Identifies a state of a document by 16 hex digits. Undo restores the earlier text and its
+/// revision.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Revision([u8; 8]);
 
@@ -35,12 +35,12 @@ impl Revision {
         Revision(first)
     }
 
-    /// The revision of a state that is not a document, such as the report of a running Live.
+    /// The revision of a state that is not a document, such as the state of a running Live.
     pub fn of_state(text: &str) -> Self {
         Revision::of(&[text.as_bytes()])
     }
 
-    /// The revision that follows this one when `edit` is applied.
+    /// The revision after `edit` is applied to this one.
     pub(crate) fn then(self, edit: &[u8]) -> Self {
         Revision::of(&[&self.0, edit])
     }
@@ -64,20 +64,20 @@ impl Serialize for Revision {
     }
 }
 
-/// The generation of the file format, as far as writing depends on it.
+/// The generation of the file format, as far as it matters for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
-    /// Live 8 to 10: read only.
+    /// Live 8 to 10: read-only.
     Before11,
     /// Live 11.
     Live11,
     /// Live 12.0.
     Live12,
-    /// Live 12.1 and 12.2: scale names are numbers.
+    /// Live 12.1 and 12.2: scale names are stored as numbers.
     Live12_1,
-    /// Live 12.3: notes omit attributes of default value.
+    /// Live 12.3: notes omit attributes with default values.
     Live12_3,
-    /// Newer than anything known here: read only.
+    /// Newer than all known versions: read-only.
     Newer,
 }
 
@@ -88,7 +88,7 @@ pub struct Schema {
     pub creator: String,
     /// `MinorVersion`, for example `12.0_12049`.
     pub minor_version: String,
-    /// The generation that follows from both.
+    /// The generation that follows from the two versions.
     pub family: Family,
 }
 
@@ -97,8 +97,8 @@ impl Schema {
         let attr = |name| root.attr(name).map(|v| v.into_owned()).unwrap_or_default();
         let (major, minor_version) = (attr("MajorVersion"), attr("MinorVersion"));
         let generation: Option<u32> = minor_version.split(['.', '_']).next().and_then(|s| s.parse().ok());
-        // From Live 12 on the build number after the underscore gives the minor release: 12049 is
-        // 12.0, 12117 is 12.1.
+        // From Live 12 on, the build number after the underscore contains the minor release: 12049
+        // is 12.0, 12117 is 12.1.
         let build: u32 = minor_version.rsplit('_').next().and_then(|s| s.parse().ok()).unwrap_or(0);
         let family = match (major.as_str(), generation) {
             ("4", _) | ("5", Some(..=10)) => Family::Before11,
@@ -120,7 +120,7 @@ impl Schema {
     }
 }
 
-/// One piece of the text with its outline. Immutable; edits make new ones.
+/// One piece of the text with its outline. Immutable; an edit creates new chunks.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub text: Box<str>,
@@ -140,14 +140,14 @@ impl fmt::Debug for Chunk {
     }
 }
 
-/// A Live Set, losslessly. Cheap to clone: clones share the text.
+/// A lossless Live Set. Cloning is cheap: clones share the text.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// Head, tracks, tail: never fewer than two.
+    /// Head, tracks, tail: at least two chunks.
     pub(crate) chunks: Vec<Arc<Chunk>>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) revision: Revision,
-    /// The tags that are open between head and tail.
+    /// The tags that the head opens and the tail closes.
     open: Arc<[String]>,
     pub(crate) newline: &'static str,
     pub(crate) unit: Arc<str>,
@@ -157,7 +157,7 @@ fn bad_file(reason: impl Into<String>) -> LiveError {
     LiveError::BadFile { reason: reason.into() }
 }
 
-/// Bytes of text that may be in memory twice while a document is split.
+/// Maximum number of bytes that are in memory twice while the text is split.
 const SLACK: usize = 1 << 20;
 
 /// Inflates `.als` bytes, stopping at `limit` bytes of text.
@@ -165,8 +165,8 @@ fn inflate(als: &[u8], limit: usize) -> Result<String, LiveError> {
     if !als.starts_with(&[0x1f, 0x8b]) {
         return Err(bad_file("it is not gzip"));
     }
-    // Gzip ends with the length of its text. It is only a hint: the capacity is at most the limit,
-    // and at most what deflate can make of the bytes.
+    // Gzip ends with the length of the uncompressed text. It is used only as a hint: the capacity
+    // is limited by `limit` and by the maximum compression ratio.
     let said = als.last_chunk().map_or(0, |end| u32::from_le_bytes(*end) as usize);
     let hint = said.min(limit).min(als.len().saturating_mul(1_032));
     let mut bytes = Vec::with_capacity(hint.saturating_add(1));
@@ -182,11 +182,11 @@ fn inflate(als: &[u8], limit: usize) -> Result<String, LiveError> {
         .map_err(|e| bad_file(format!("its text is not UTF-8 at byte {}", e.utf8_error().valid_up_to())))
 }
 
-/// Compresses text as `.als`, without name and time in the header, so that equal text gives equal
+/// Compresses text as `.als`. The header contains no name and no time, so equal text yields equal
 /// bytes.
 fn deflate<'a>(pieces: impl Iterator<Item = &'a str>) -> Vec<u8> {
     let mut out = GzBuilder::new().mtime(0).write(Vec::new(), Compression::new(6));
-    // Writing to a Vec cannot fail, so neither can the encoder above it.
+    // Writing to a Vec cannot fail.
     for piece in pieces {
         let _ = out.write_all(piece.as_bytes());
     }
@@ -215,8 +215,8 @@ impl Document {
         if root.name() != "Ableton" {
             return Err(bad_file(format!("its root is <{}>, not <Ableton>", root.name())));
         }
-        let set = root.child("LiveSet").ok_or_else(|| bad_file("it holds no <LiveSet>"))?;
-        let tracks = set.child("Tracks").ok_or_else(|| bad_file("it holds no <Tracks>"))?;
+        let set = root.child("LiveSet").ok_or_else(|| bad_file("it has no <LiveSet>"))?;
+        let tracks = set.child("Tracks").ok_or_else(|| bad_file("it has no <Tracks>"))?;
 
         let mut cuts = vec![0];
         let mut open: Vec<String> = vec!["Ableton".into(), "LiveSet".into()];
@@ -236,7 +236,7 @@ impl Document {
         let revision = Revision::of(&[text.as_bytes()]);
         let mut outlines: Vec<Outline> = cuts.windows(2).map(|w| outline.cut(w[0]..w[1])).collect();
         drop(outline);
-        // Chunks are split off the end and memory is released, so that the text is never in memory
+        // Split the chunks off the end and release memory, so that the text is never in memory
         // twice.
         let mut chunks = Vec::with_capacity(outlines.len());
         while let (Some(outline), Some(at)) = (outlines.pop(), cuts.len().checked_sub(2).and_then(|n| cuts.get(n))) {
@@ -262,18 +262,18 @@ impl Document {
         self.chunks.iter().map(|c| c.text.len()).sum()
     }
 
-    /// The document as freshly compressed `.als` bytes. [`crate::OpenSet::save`] returns the
-    /// original bytes when nothing changed.
+    /// Compresses the document to `.als` bytes. [`crate::OpenSet::save`] returns the original bytes
+    /// when nothing changed.
     pub fn to_als(&self) -> Vec<u8> {
         deflate(self.chunks.iter().map(|c| &*c.text))
     }
 
-    /// The bytes of memory held by text and spans, shared ones included.
+    /// Bytes of memory used by text and spans, including shared chunks.
     pub fn memory(&self) -> usize {
         self.chunks.iter().map(|c| c.text.len() + c.outline.bytes()).sum()
     }
 
-    /// Which state this is.
+    /// The revision of this state.
     pub fn revision(&self) -> Revision {
         self.revision
     }
@@ -283,7 +283,7 @@ impl Document {
         &self.schema
     }
 
-    /// Reads new text for the chunk at `index`, in the role that place has.
+    /// Parses new text for a chunk with the given role.
     pub(crate) fn chunk(&self, role: Role, text: String) -> Result<Arc<Chunk>, LiveError> {
         let opened: &[String] = match role {
             Role::Head | Role::Track => &[],
@@ -294,10 +294,10 @@ impl Document {
             Role::Head => &self.open,
             Role::Track | Role::Tail => &[],
         };
-        // A Set without tracks closes <Tracks /> inside its head, so its head leaves one tag fewer
-        // open.
+        // The head must leave exactly the tags open that the tail closes; a track must close all of
+        // its tags.
         if left != expected {
-            return Err(LiveError::broken("the new text does not close its own tags"));
+            return Err(LiveError::broken("the new text does not close its tags"));
         }
         Ok(Arc::new(Chunk { text: text.into_boxed_str(), outline }))
     }
@@ -310,8 +310,8 @@ impl Document {
         }
     }
 
-    /// Whether tracks can be inserted: a Set whose `<Tracks />` is an empty tag has no place
-    /// between head and tail.
+    /// Whether tracks can be inserted. If `<Tracks />` is an empty tag, there is no position for a
+    /// track between head and tail.
     pub(crate) fn has_track_list(&self) -> bool {
         self.open.len() == 3
     }
@@ -320,7 +320,7 @@ impl Document {
         self.chunks.len() - 1
     }
 
-    /// The element at `path` below `LiveSet`, with its chunk.
+    /// The element at `path` below `LiveSet`, with the index of its chunk.
     pub(crate) fn in_set(&self, path: &str) -> Option<(usize, El<'_>)> {
         let (first, rest) = path.split_once('/').map_or((path, None), |(a, b)| (a, Some(b)));
         let head =
@@ -335,7 +335,7 @@ impl Document {
     }
 }
 
-/// The place of a chunk in the text.
+/// The position of a chunk in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Head,

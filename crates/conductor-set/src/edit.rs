@@ -1,5 +1,5 @@
-//! The closed set of edits, and how a list of them becomes one change. Not here: undo
-//! ([`crate::OpenSet`]); launching and transport, which are not edits.
+//! All kinds of edits, and how a list of edits becomes one change. Not here: undo
+//! ([`crate::OpenSet`]), and launching and transport, which are not edits.
 
 mod clip;
 mod delete;
@@ -29,69 +29,69 @@ pub use param::ParamWritten;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "edit", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum LiveEdit {
-    /// Beats per minute, 20 to 999.
+    /// Sets the tempo.
     SetTempo {
-        /// The tempo.
+        /// Beats per minute, 20 to 999.
         bpm: f64,
     },
-    /// Name and switches of a track.
+    /// Sets the name and the switches of a track.
     SetTrackProps {
         /// `track:N`
         track_id: PathId,
-        /// At least one.
+        /// At least one property.
         props: TrackProps,
     },
-    /// All notes of a clip, or those of a window.
+    /// Replaces all notes of a clip, or the notes inside a window.
     ReplaceNotes {
         /// A MIDI clip.
         clip_id: PathId,
         /// The new notes; may be empty.
         notes: Vec<Note>,
-        /// Only notes that start inside are replaced.
+        /// If given, only notes that start inside the window are replaced.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<NoteWindow>,
     },
-    /// A new track after the last ordinary one.
+    /// Adds a track after the last ordinary track.
     CreateTrack {
-        /// MIDI or audio.
+        /// The kind: MIDI or audio.
         kind: TrackKind,
     },
-    /// A new clip without notes.
+    /// Adds a MIDI clip without notes.
     CreateMidiClip {
         /// An empty slot of a MIDI track.
         slot_id: PathId,
-        /// At least 0.25.
+        /// Length in beats, at least 0.25.
         length_beats: f64,
     },
-    /// The value of a device or mixer parameter.
+    /// Sets the value of a device or mixer parameter.
     SetParam {
-        /// A parameter.
+        /// The parameter.
         param_id: PathId,
-        /// Inside its range.
+        /// A value inside the parameter's range.
         value: f64,
     },
-    /// A device cloned from one of the same class in the Set.
+    /// Adds a device by cloning one of the same class in the Set.
     InsertDevice {
         /// `track:N`
         track_id: PathId,
-        /// As devices are listed.
+        /// Name of the device as in the device list.
         device_name: String,
-        /// Place in the chain; beyond the end means last.
+        /// Position in the chain; an index beyond the end means the last position.
         index: u32,
     },
-    /// Name, colour, loop and markers of a clip.
+    /// Sets name, colour, loop and markers of a clip.
     SetClipProps {
         /// Any clip.
         clip_id: PathId,
-        /// At least one.
+        /// At least one property.
         props: ClipProps,
     },
-    /// A clip.
+    /// Deletes a clip.
     DeleteClip {
         /// Any clip.
         clip_id: PathId,
     },
-    /// A track; a group with all its tracks.
+    /// Deletes a track. A group is deleted with all its tracks.
     DeleteTrack {
         /// `track:N`
         track_id: PathId,
@@ -99,7 +99,7 @@ pub enum LiveEdit {
 }
 
 impl LiveEdit {
-    /// Whether the edit names an object by its position.
+    /// Whether the edit refers to an object by its position.
     pub fn is_positional(&self) -> bool {
         match self {
             LiveEdit::SetTempo { .. } | LiveEdit::CreateTrack { .. } => false,
@@ -117,7 +117,7 @@ impl LiveEdit {
     /// Refuses values that are invalid for every Set and host.
     ///
     /// # Errors
-    /// The first argument at fault.
+    /// The first invalid argument.
     pub fn check(&self) -> Result<(), LiveError> {
         match self {
             LiveEdit::SetTempo { bpm } => check_range("bpm", *bpm, 20.0, 999.0),
@@ -136,7 +136,7 @@ impl LiveEdit {
         }
     }
 
-    /// The label in undo lists.
+    /// The label of the edit in undo lists.
     pub fn label(&self) -> String {
         match self {
             LiveEdit::SetTempo { bpm } => format!("set tempo {bpm}"),
@@ -161,16 +161,16 @@ impl LiveEdit {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrackProps {
-    /// At least one character.
+    /// Name of the track, at least one character.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Silence it.
+    /// Whether the track is muted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mute: Option<bool>,
-    /// Solo it; others stay as they are.
+    /// Whether the track is soloed; other tracks are not changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub solo: Option<bool>,
-    /// Arm it for recording.
+    /// Whether the track is armed for recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arm: Option<bool>,
 }
@@ -178,11 +178,11 @@ pub struct TrackProps {
 impl TrackProps {
     fn check(&self) -> Result<(), LiveError> {
         if *self == TrackProps::default() {
-            return Err(LiveError::value("props", "must hold at least one of name, mute, solo, arm"));
+            return Err(LiveError::value("props", "must contain at least one of name, mute, solo, arm"));
         }
         let Some(name) = &self.name else { return Ok(()) };
         if name.is_empty() {
-            return Err(LiveError::value("props.name", "must hold at least 1 character"));
+            return Err(LiveError::value("props.name", "must have at least 1 character"));
         }
         check_text("props.name", name)
     }
@@ -192,28 +192,28 @@ impl TrackProps {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClipProps {
-    /// May be empty.
+    /// Name of the clip; may be empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Deactivate it.
+    /// Whether the clip is deactivated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub muted: Option<bool>,
     /// Colour index, 0 to 69.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub color: Option<u32>,
-    /// Below the loop end.
+    /// Start of the loop; must be below the loop end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loop_start: Option<f64>,
-    /// Above the loop start.
+    /// End of the loop; must be above the loop start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loop_end: Option<f64>,
-    /// Where it starts to play.
+    /// Position at which the clip starts to play.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_marker: Option<f64>,
-    /// Where it ends when it does not loop.
+    /// Position at which the clip ends when it does not loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_marker: Option<f64>,
-    /// Cannot be toggled in a document.
+    /// Whether the clip loops. It cannot be changed in a document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub looping: Option<bool>,
 }
@@ -221,7 +221,7 @@ pub struct ClipProps {
 impl ClipProps {
     fn check(&self) -> Result<(), LiveError> {
         if *self == ClipProps::default() {
-            return Err(LiveError::value("props", "must hold at least one property"));
+            return Err(LiveError::value("props", "must contain at least one property"));
         }
         check_text("props.name", self.name.as_deref().unwrap_or_default())?;
         if let Some(color) = self.color.filter(|it| *it as usize >= COLORS.len()) {
@@ -238,10 +238,10 @@ impl ClipProps {
         Ok(())
     }
 
-    /// The loop after these properties are set on a clip whose loop is `now`.
+    /// The loop of a clip after these properties are set; `now` is its current loop.
     ///
     /// # Errors
-    /// A loop that ends before it begins.
+    /// The loop would end before it starts.
     pub fn loop_after(&self, now: (f64, f64)) -> Result<(f64, f64), LiveError> {
         let (start, end) = (self.loop_start.unwrap_or(now.0), self.loop_end.unwrap_or(now.1));
         if (self.loop_start.is_some() || self.loop_end.is_some()) && start >= end {
@@ -252,7 +252,7 @@ impl ClipProps {
     }
 }
 
-/// The result of one edit, in the shape its tool returns.
+/// The result of one edit, in the format that its tool returns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Outcome {
@@ -280,11 +280,11 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClipCreated {
-    /// The clip.
+    /// Path of the clip.
     pub clip_id: PathId,
-    /// Its slot.
+    /// Path of its slot.
     pub slot_id: PathId,
-    /// As requested.
+    /// The requested length.
     #[serde(serialize_with = "crate::wire::number")]
     pub length_beats: f64,
 }
@@ -292,13 +292,13 @@ pub struct ClipCreated {
 /// The objects that a delete removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deleted {
-    /// Ids as they were before.
+    /// Ids before the deletion.
     pub deleted: Vec<PathId>,
-    /// Whether ids of other objects now name something else.
+    /// Whether the ids of other objects changed.
     pub shifted: bool,
 }
 
-/// An outcome with warnings.
+/// An outcome with its warnings.
 pub(crate) struct Done {
     outcome: Outcome,
     changed: Vec<PathId>,
@@ -312,26 +312,26 @@ impl Done {
     }
 }
 
-/// A list of edits planned on a document, not yet applied. Preview and apply both use it.
+/// A list of edits that is planned on a document but not applied. Preview and apply both use it.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The change as a value.
+    /// The change.
     pub change: Change,
-    /// The document after it.
+    /// The document after the change.
     pub after: Document,
-    /// One per edit.
+    /// One outcome per edit.
     pub outcomes: Vec<Outcome>,
     /// Objects whose content changed.
     pub changed: Vec<PathId>,
     /// Warnings for the caller.
     pub warnings: Vec<String>,
-    /// Whether ids of other objects now name something else.
+    /// Whether the ids of other objects changed.
     pub shifted: bool,
     before: Document,
 }
 
 impl Plan {
-    /// The differences that the change makes.
+    /// The differences between the documents before and after the change.
     pub fn diff(&self) -> Diff {
         diff(&self.before, &self.after)
     }
@@ -360,11 +360,11 @@ fn run(draft: &mut Draft, edit: &LiveEdit) -> Result<Done, LiveError> {
 }
 
 impl Document {
-    /// Plans a list of edits, each on the result of the one before. All or none: an error changes
-    /// nothing.
+    /// Plans a list of edits. Each edit is planned on the result of the previous one. If one edit
+    /// fails, nothing is changed.
     ///
     /// # Errors
-    /// The error of the first edit that cannot be made.
+    /// The error of the first edit that fails.
     pub fn plan(&self, edits: &[LiveEdit]) -> Result<Plan, LiveError> {
         self.need_editable()?;
         let mut draft = Draft::new(self);
@@ -372,7 +372,7 @@ impl Document {
         for edit in edits {
             let done = run(&mut draft, edit)?;
             draft.seal();
-            // The overview names the revision, which is known only now.
+            // The overview contains the revision, which is not known before this point.
             let outcome = if matches!(done.outcome, Outcome::Tempo(_)) {
                 Outcome::Tempo(draft.doc.overview())
             } else {
@@ -391,11 +391,11 @@ impl Document {
     }
 }
 
-/// A name that XML attributes can hold.
+/// Checks that an XML attribute can contain the text.
 pub(crate) fn check_text(subject: &str, text: &str) -> Result<(), LiveError> {
     match text.chars().find(|c| (*c < ' ' && *c != '\t') || matches!(c, '\u{fffe}' | '\u{ffff}')) {
         Some(c) => {
-            Err(LiveError::value(subject, format!("must not hold the control character U+{:04X}", u32::from(c))))
+            Err(LiveError::value(subject, format!("must not contain the control character U+{:04X}", u32::from(c))))
         }
         None => Ok(()),
     }

@@ -1,29 +1,29 @@
-//! The errors of a document. Not here: their wire format; the tool layer maps [`LiveError`] to its
-//! own shape.
+//! The errors of a document. Not here: their wire format; the tool layer converts a [`LiveError`]
+//! to its own format.
 
 use crate::document::Revision;
 use crate::path::PathId;
 use std::fmt;
 
-/// The closed set of error codes.
+/// All error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// The input breaks a stated constraint.
+    /// The input violates a documented constraint.
     BadInput,
-    /// The id does not resolve, or the document has changed.
+    /// The id refers to no object, or the document has changed.
     StaleReference,
-    /// The id names an object of another kind.
+    /// The id refers to an object of another kind.
     WrongType,
-    /// A well-formed request that Live would refuse too.
+    /// A valid request that Live would also refuse.
     SdkRejected,
-    /// A document of this kind cannot do it.
+    /// The document does not support the operation.
     Unsupported,
-    /// A fault of this crate, never of the caller.
+    /// A bug in this crate.
     Internal,
 }
 
 impl Code {
-    /// The code on the wire.
+    /// The code in replies to clients.
     pub fn as_str(self) -> &'static str {
         match self {
             Code::BadInput => "BAD_INPUT",
@@ -36,7 +36,7 @@ impl Code {
     }
 }
 
-/// The list that shows the valid ids. The caller names the tool for it.
+/// The list that contains the valid ids. The caller adds the name of the tool that returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Listing {
     /// [`crate::Document::overview`]
@@ -57,20 +57,20 @@ impl fmt::Display for Listing {
     }
 }
 
-/// Where an unsupported operation does work.
+/// Where an unsupported operation is supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Elsewhere {
     /// In every running Live.
     Running,
-    /// In a running Live whose objects a script reaches.
+    /// In a running Live with Conductor's script.
     Script,
-    /// Nowhere that a tool reaches.
+    /// Nowhere: no tool can do it.
     Nowhere,
 }
 
-/// An error. `Display` is the message; [`LiveError::hint`] says how to recover.
+/// An error. `Display` returns the message; [`LiveError::hint`] returns how to recover.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the line of each variant says what its fields are")]
+#[expect(missing_docs, reason = "the comment of each variant explains its fields")]
 pub enum LiveError {
     /// The bytes are not a Set that can be opened.
     #[error("not a Live Set: {reason}")]
@@ -78,45 +78,46 @@ pub enum LiveError {
     /// The text is not a path id.
     #[error("{text:?} is not a path id: {reason}")]
     BadPath { text: String, reason: &'static str },
-    /// A value breaks its constraint; `subject` is the argument at fault.
+    /// A value violates its constraint; `subject` is the invalid argument.
     #[error("{subject}: {reason}")]
     BadValue { subject: String, reason: String },
-    /// The path is well formed but of another kind than the operation takes.
+    /// The path is valid, but the operation needs a path of another kind.
     #[error("{subject} is not {expected}")]
     WrongKind { subject: PathId, expected: &'static str, listing: Listing },
-    /// The object exists but is not of the type the operation needs.
+    /// The object exists but does not have the type that the operation needs.
     #[error("{subject}: {reason}")]
     WrongType { subject: PathId, reason: String, listing: Listing },
-    /// Nothing is at this path.
+    /// No object exists at this path.
     #[error("{subject} does not exist in the Set")]
     Gone { subject: PathId, listing: Listing },
     /// The slot exists and is empty.
     #[error("{subject}: the slot is empty")]
     EmptySlot { subject: PathId },
-    /// The caller planned against another state.
+    /// The caller expects another revision.
     #[error("the Set is at revision {actual}, not {expected}")]
     RevisionDiffers { expected: String, actual: Revision },
-    /// Another caller shifted the indices since this one last looked, or may have.
+    /// Another caller shifted the indices, or may have shifted them, since this caller last read
+    /// them.
     #[error("objects may have been inserted, deleted or renamed since the last read, so ids may have shifted")]
     StructureShifted,
     /// The slot already has a clip.
-    #[error("{subject} already holds a clip")]
+    #[error("{subject} already contains a clip")]
     SlotOccupied { subject: PathId },
-    /// No device of this name is known.
-    #[error("no device is called {name:?}")]
+    /// The device name is unknown.
+    #[error("no device is named {name:?}")]
     UnknownDevice { name: String },
-    /// The document refuses, as Live does.
+    /// The document refuses the edit, as Live does.
     #[error("{subject}: {reason}")]
     Refused { subject: PathId, reason: String, cure: &'static str },
-    /// A closed document cannot do this.
+    /// A closed document does not support the operation.
     #[error("{}{reason}", subject.as_ref().map(|it| format!("{it}: ")).unwrap_or_default())]
     Unsupported { subject: Option<String>, reason: String, instead: String, elsewhere: Elsewhere },
-    /// The edited text failed its own check; nothing was changed.
-    #[error("the edit failed its own check: {reason}")]
+    /// The edited text failed the consistency check; nothing was changed.
+    #[error("the result of the edit failed a consistency check: {reason}")]
     Broken { reason: String },
 }
 
-pub(crate) const IN_LIVE: &str = "do it in a running Live";
+pub(crate) const IN_LIVE: &str = "make the change in a running Live";
 
 impl LiveError {
     pub(crate) fn value(subject: impl Into<String>, reason: impl Into<String>) -> Self {
@@ -165,7 +166,7 @@ impl LiveError {
         }
     }
 
-    /// A hint that lets the caller recover in one turn.
+    /// A hint with which the caller can correct the request.
     pub fn hint(&self) -> String {
         match self {
             LiveError::BadFile { .. } => "give a .als file that Live 8 or later saved".into(),
@@ -175,7 +176,7 @@ impl LiveError {
                     .into()
             }
             LiveError::BadValue { reason, .. } => format!("fix the argument: {reason}"),
-            LiveError::WrongKind { expected, listing, .. } => format!("use {expected}, as {listing} shows it"),
+            LiveError::WrongKind { expected, listing, .. } => format!("use {expected} from {listing}"),
             LiveError::WrongType { listing, .. } => format!("pick an object of the right kind from {listing}"),
             LiveError::Gone { listing, .. } => format!("read {listing} again and use a fresh id"),
             LiveError::EmptySlot { .. } => "list the clips again, or create a clip in the slot first".into(),
@@ -193,7 +194,7 @@ impl LiveError {
         }
     }
 
-    /// The list to read before trying again, when one helps.
+    /// The list to read before a retry, if there is one.
     pub fn listing(&self) -> Option<Listing> {
         match self {
             LiveError::WrongKind { listing, .. }
@@ -212,7 +213,7 @@ impl LiveError {
         }
     }
 
-    /// The id or argument at fault.
+    /// The invalid id or argument.
     pub fn subject(&self) -> Option<String> {
         match self {
             LiveError::BadPath { text, .. } => Some(text.clone()),

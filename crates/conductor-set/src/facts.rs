@@ -1,10 +1,10 @@
 //! Tables of facts about Live: scales, colours, device names. Not here: facts stored in a Set.
 
-/// A scale as Live names it.
+/// A scale of Live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub name: &'static str,
-    /// The number Sets store from Live 12.1 on; unknown where public sources disagree.
+    /// The number of the scale in Sets from Live 12.1 on; none where public sources disagree.
     pub number: Option<u32>,
     /// Semitones above the root.
     pub intervals: &'static [u8],
@@ -52,7 +52,7 @@ pub(crate) const SCALES: [Scale; 35] = [
     scale("Messiaen 7", Some(34), &[0, 1, 2, 3, 5, 6, 7, 8, 9, 11]),
 ];
 
-/// RGB by colour index, Live 11 and later.
+/// RGB values by colour index, for Live 11 and later.
 pub(crate) const COLORS: [u32; 70] = [
     0xFF94A6, 0xFFA529, 0xCC9927, 0xF7F47C, 0xBFFB00, 0x1AFF2F, 0x25FFA8, 0x5CFFE8, 0x8BC5FF, 0x5480E4, 0x92A7FF,
     0xD86CE4, 0xE553A0, 0xFFFFFF, 0xFF3636, 0xF66C03, 0x99724B, 0xFFF034, 0x87FF67, 0x3DC300, 0x00BFAF, 0x19E9FF,
@@ -63,7 +63,7 @@ pub(crate) const COLORS: [u32; 70] = [
     0x624BAD, 0xA34BAD, 0xCC2E6E, 0x3C3C3C,
 ];
 
-/// The kind of signal a device processes, which decides the tracks that can have it.
+/// The kind of signal that a device processes. It determines which tracks can have the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeviceRole {
     Audio,
@@ -71,7 +71,7 @@ pub(crate) enum DeviceRole {
     Midi,
 }
 
-/// Class tag, name in Live, role.
+/// Class tag, name in Live, and role of known devices.
 pub(crate) const DEVICES: [(&str, &str, DeviceRole); 21] = [
     ("Eq8", "EQ Eight", DeviceRole::Audio),
     ("Compressor2", "Compressor", DeviceRole::Audio),
@@ -112,7 +112,7 @@ pub(crate) fn device_role(class: &str) -> Option<DeviceRole> {
     DEVICES.iter().find(|(tag, _, _)| *tag == class).map(|(_, _, role)| *role)
 }
 
-/// The RGB value of a colour index as a document stores it; 0 when the index is unknown.
+/// The RGB value of a document's colour index; 0 when the index is unknown.
 pub(crate) fn color(index: i64) -> u32 {
     usize::try_from(index).ok().and_then(|i| COLORS.get(i)).copied().unwrap_or(0)
 }

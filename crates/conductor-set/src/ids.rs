@@ -1,11 +1,12 @@
-//! The ids shared by automation, modulation and controller targets, and new ids for clones.
+//! The ids that automation, modulation and controller targets share, and the assignment of new ids
+//! to clones.
 
 use crate::document::Document;
 use crate::error::LiveError;
 use crate::xml::{El, Outline, Splices, splice};
 use std::collections::HashMap;
 
-/// Whether an element's `Id` belongs to the shared number space.
+/// Whether an element's `Id` belongs to the shared ids.
 pub(crate) fn is_pointee(el: El<'_>) -> bool {
     let name = el.name();
     name == "AutomationTarget"
@@ -14,24 +15,24 @@ pub(crate) fn is_pointee(el: El<'_>) -> bool {
         || name.starts_with("ControllerTargets.")
 }
 
-/// The ids of the shared number space below and including `el`'s chunk elements.
+/// The shared ids among the given elements.
 pub(crate) fn pointees<'a>(elements: impl Iterator<Item = El<'a>>) -> impl Iterator<Item = u32> {
     elements.filter(|el| is_pointee(*el)).filter_map(|el| el.attr_u32("Id"))
 }
 
 impl Document {
-    /// The next free id: the Set's own counter, or one above every id when the counter is too low.
+    /// The next free id: the Set's counter, or the highest id plus one when the counter is too low.
     pub(crate) fn next_pointee(&self) -> Result<u32, LiveError> {
         let said = self.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
         let said =
-            said.ok_or_else(|| LiveError::unsupported("NextPointeeId", "the Set does not say which ids are free"))?;
+            said.ok_or_else(|| LiveError::unsupported("NextPointeeId", "the Set does not state its next free id"))?;
         let highest = self.chunks.iter().flat_map(|c| pointees(c.outline.all(&c.text))).max().unwrap_or(0);
         Ok(said.max(highest.saturating_add(1)))
     }
 }
 
-/// Assigns new ids to a clone from `next` on, points its envelopes at them, and removes the handles
-/// of Live's object model.
+/// Assigns new ids to a clone, starting at `next`, and points its envelopes at the new ids. Removes
+/// the `LomId` handles of Live's object model.
 pub(crate) fn renumber(text: &str, next: &mut u32) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
     let mut splices = Splices::default();

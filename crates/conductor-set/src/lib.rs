@@ -1,8 +1,8 @@
-//! Ableton Live Sets without Live: lossless `.als` documents, positional path ids, edits with
-//! inverses, checks, diffs.
+//! Reads and edits Ableton Live Sets without Live: lossless `.als` documents, positional path ids,
+//! edits with inverses, checks, diffs.
 //!
-//! A [`Document`] is the text of a Set, kept as it was read. Reading looks at spans of it; an edit
-//! replaces spans, and every byte outside them stays. An [`OpenSet`] adds history: revisions,
+//! A [`Document`] contains the unchanged text of a Set. Readers use spans of this text. An edit
+//! replaces spans and leaves all other bytes unchanged. An [`OpenSet`] adds the history: revisions,
 //! guards, undo.
 //!
 //! ```
@@ -26,13 +26,13 @@
 //! # }
 //! ```
 //!
-//! Sets of Live 8 to 12.3 are read, those of Live 11 and 12 are written. Not here: files, clocks,
-//! pictures, MCP, a running Live. No function panics on a document or an argument; each error is a
-//! [`LiveError`] with a code and a hint.
+//! Sets of Live 8 to 12.3 can be read; Sets of Live 11 and 12 can be edited. Not here: files,
+//! clocks, pictures, MCP, a running Live. No function panics on a document or an argument; each
+//! error is a [`LiveError`] with a code and a hint.
 //!
-//! Where things are: `xml` spans and splices, `document` chunks and bytes, `song` `track` `clip`
-//! `note` `device` readers, `edit` the closed set of edits, `change` their inverses, `open_set`
-//! history, `check` soundness, `diff`, `render`, `skeleton` new Sets.
+//! Modules: `xml` (spans and splices), `document` (chunks and bytes), `song`, `track`, `clip`,
+//! `note` and `device` (readers), `edit` (all kinds of edits), `change` (inverses), `open_set`
+//! (history), `check` (consistency), `diff`, `render`, `skeleton` (new Sets).
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

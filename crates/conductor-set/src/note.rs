@@ -1,5 +1,5 @@
-//! Notes of a clip: reading, the limit of 400 per answer, and the rules for a list of notes. Not
-//! here: writing them (`edit::notes`).
+//! Notes of a clip: reading them, the limit of 400 notes per reply, and the rules for a list of
+//! notes. Not here: writing notes (`edit::notes`).
 
 use crate::clip::{Clip, PAGE};
 use crate::document::Document;
@@ -9,37 +9,38 @@ use crate::wire;
 use crate::xml::El;
 use serde::{Deserialize, Serialize};
 
-/// Notes shown of a clip that is too long to show whole.
+/// Number of notes in the summary of a clip with too many notes.
 pub const FIRST_NOTES: usize = 50;
 
 /// A note. Times are in beats of the clip.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Note {
-    /// 0 to 127; 60 is middle C.
+    /// Pitch, 0 to 127; 60 is middle C.
     pub pitch: u8,
-    /// Where it begins.
+    /// Start of the note.
     #[serde(serialize_with = "wire::number")]
     pub start_time: f64,
-    /// How long it sounds.
+    /// Length of the note.
     #[serde(serialize_with = "wire::number")]
     pub duration: f64,
-    /// 0 to 127, fractions allowed.
+    /// Velocity, 0 to 127; may have a fraction.
     #[serde(serialize_with = "wire::number", default = "full_velocity")]
     pub velocity: f64,
-    /// Deactivated.
+    /// Whether the note is deactivated.
     #[serde(skip_serializing_if = "is_default_mute", default)]
     pub muted: bool,
-    /// 0 to 1.
+    /// Probability, 0 to 1.
     #[serde(serialize_with = "wire::number", skip_serializing_if = "is_default_probability", default = "certain")]
     pub probability: f64,
-    /// -127 to 127.
+    /// Deviation of the velocity, -127 to 127.
     #[serde(serialize_with = "wire::number", skip_serializing_if = "is_default_deviation", default)]
     pub velocity_deviation: f64,
-    /// 0 to 127.
+    /// Release velocity, 0 to 127.
     #[serde(serialize_with = "wire::number", skip_serializing_if = "is_default_release", default = "middle_release")]
     pub release_velocity: f64,
-    /// A view state that documents do not store: accepted, dropped with a warning, never shown.
+    /// A view state that documents do not store. It is accepted, dropped with a warning, and not
+    /// returned.
     #[serde(skip_serializing, default)]
     pub selected: Option<bool>,
 }
@@ -67,7 +68,7 @@ fn is_default_release(r: &f64) -> bool {
 }
 
 impl Note {
-    /// A note with every other property at its default.
+    /// A note with default values for all other properties.
     pub fn new(pitch: u8, start_time: f64, duration: f64) -> Note {
         Note {
             pitch,
@@ -82,12 +83,12 @@ impl Note {
         }
     }
 
-    /// Where it ends.
+    /// End of the note.
     pub fn end(&self) -> f64 {
         self.start_time + self.duration
     }
 
-    /// How notes are listed: by start, then pitch.
+    /// The order of notes in lists: by start, then by pitch.
     pub fn order(&self, other: &Note) -> std::cmp::Ordering {
         self.start_time.total_cmp(&other.start_time).then(self.pitch.cmp(&other.pitch))
     }
@@ -103,7 +104,7 @@ impl Note {
         if self.pitch > 127 {
             return Err(format!("pitch must be 0 to 127, not {}", self.pitch));
         }
-        // Beyond this, beats are not exact to a thousandth; real Sets are far shorter.
+        // Above this limit a beat is not exact to a thousandth; real Sets are much shorter.
         range("startTime", self.start_time, 0.0, 1e9)?;
         range("duration", self.duration, 0.0, 1e9)?;
         if self.duration == 0.0 {
@@ -116,7 +117,7 @@ impl Note {
     }
 }
 
-/// A note as stored in the text.
+/// A note as the text stores it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoredNote<'a> {
     pub note: Note,
@@ -124,7 +125,8 @@ pub(crate) struct StoredNote<'a> {
     pub el: El<'a>,
 }
 
-/// The stored notes of a MIDI clip, by start, then pitch. Events that are not notes are left out.
+/// The stored notes of a MIDI clip, sorted by start, then by pitch. Events that are not notes are
+/// left out.
 pub(crate) fn stored(clip: El<'_>) -> Vec<StoredNote<'_>> {
     let Some(keys) = clip.at("Notes/KeyTracks") else {
         return Vec::new();
@@ -154,14 +156,14 @@ pub(crate) fn stored(clip: El<'_>) -> Vec<StoredNote<'_>> {
     found
 }
 
-/// Which notes to read.
+/// Selects the notes to read.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct NoteQuery {
-    /// Only notes that start here or later.
+    /// Only notes that start at this beat or later.
     pub from_beat: Option<f64>,
-    /// Only notes that start before this.
+    /// Only notes that start before this beat.
     pub to_beat: Option<f64>,
-    /// Skip this many of them.
+    /// Number of matching notes to skip.
     pub offset: Option<usize>,
 }
 
@@ -171,18 +173,18 @@ impl NoteQuery {
     }
 }
 
-/// A summary of a long clip.
+/// A summary of a clip with many notes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NoteSummary {
     /// Lowest and highest pitch.
     pub pitch_range: [u8; 2],
-    /// The latest end of a note, from beat 0.
+    /// The latest end of a note, in beats from 0.
     #[serde(serialize_with = "wire::number")]
     pub span_beats: f64,
 }
 
-/// Notes of a clip: all of them, a page, or a summary.
+/// Notes of a clip: all notes, a page, or a summary.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Notes {
@@ -191,11 +193,11 @@ pub enum Notes {
     Listed {
         /// The requested clip.
         clip_id: PathId,
-        /// How many notes match the question.
+        /// Number of notes that match the query.
         count: usize,
-        /// By start, then pitch.
+        /// Sorted by start, then by pitch.
         notes: Vec<Note>,
-        /// Where the next page begins.
+        /// Offset of the next page.
         #[serde(skip_serializing_if = "Option::is_none")]
         next_offset: Option<usize>,
     },
@@ -206,9 +208,9 @@ pub enum Notes {
         clip_id: PathId,
         /// The number of notes.
         count: usize,
-        /// A summary of them.
+        /// A summary of the notes.
         summary: NoteSummary,
-        /// The first 50.
+        /// The first 50 notes.
         first_notes: Vec<Note>,
         /// Always true.
         truncated: bool,
@@ -216,11 +218,11 @@ pub enum Notes {
 }
 
 impl Notes {
-    /// The answer to a query: all notes up to 400, else a summary; with a window or offset always a
-    /// page. `all` is in the order of start, then pitch.
+    /// The reply to a query: all notes if there are at most 400, else a summary. With a window or
+    /// an offset, the reply is always a page. `all` is sorted by start, then by pitch.
     ///
     /// # Errors
-    /// A window that is not finite.
+    /// The window is not finite.
     pub fn answer(clip: PathId, all: Vec<Note>, query: NoteQuery) -> Result<Notes, LiveError> {
         for (name, value) in [("fromBeat", query.from_beat), ("toBeat", query.to_beat)] {
             if value.is_some_and(|v| !v.is_finite()) {
@@ -258,19 +260,21 @@ impl Clip<'_> {
 }
 
 impl Document {
-    /// The notes of a MIDI clip: all up to 400, else a summary; with a window or offset always a
-    /// page.
+    /// The notes of a MIDI clip: all notes if there are at most 400, else a summary. With a window
+    /// or an offset, the reply is always a page.
     ///
     /// # Errors
-    /// Wrong kind of path; no such clip; an audio clip; a window that is not finite.
+    /// The path has the wrong kind, the clip does not exist or is an audio clip, or the window is
+    /// not finite.
     pub fn notes(&self, path: PathId, query: NoteQuery) -> Result<Notes, LiveError> {
         Notes::answer(path, self.need_midi_clip(path)?.notes(), query)
     }
 
-    /// Every note of a MIDI clip, without a cap: for drawing and comparing, not for a wire.
+    /// All notes of a MIDI clip without a limit; for drawing and comparing, not for replies to
+    /// clients.
     ///
     /// # Errors
-    /// Wrong kind of path; no such clip; an audio clip.
+    /// The path has the wrong kind, or the clip does not exist or is an audio clip.
     pub fn all_notes(&self, path: PathId) -> Result<Vec<Note>, LiveError> {
         Ok(self.need_midi_clip(path)?.notes())
     }

@@ -15,36 +15,36 @@ use std::sync::Arc;
 /// Default limit of undo entries.
 pub const DEFAULT_UNDO_DEPTH: usize = 200;
 
-/// The author of an edit; the caller chooses the numbers.
+/// The author of an edit. The caller assigns the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Author(pub u64);
 
 /// Preconditions of a write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Guard {
-    /// The revision the caller planned against.
+    /// The revision that the caller expects.
     pub expect_revision: Option<String>,
-    /// The author, and the [`OpenSet::structure`] it last saw. `None` for callers whose ids mean
-    /// the current position.
+    /// The author, and the value of [`OpenSet::structure`] when the author last read the Set.
+    /// `None` for callers whose ids always refer to the current positions.
     pub seen: Option<(Author, u64)>,
 }
 
 /// The result of a write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Applied {
-    /// One per edit.
+    /// One outcome per edit.
     pub outcomes: Vec<Outcome>,
-    /// Undo entries made: 1, or 0 when nothing changed or it was a preview.
+    /// Number of new undo entries: 1, or 0 for a preview or when nothing changed.
     pub undo_steps: u32,
-    /// The revision now; for a preview, the one it would be.
+    /// The new revision; for a preview, the revision that the edits would create.
     pub revision: Revision,
     /// Objects whose content changed.
     pub changed: Vec<PathId>,
     /// Warnings for the caller.
     pub warnings: Vec<String>,
-    /// Whether ids of other objects now name something else.
+    /// Whether the ids of other objects changed.
     pub shifted: bool,
-    /// The differences.
+    /// The differences made by the write.
     pub diff: Diff,
 }
 
@@ -52,28 +52,28 @@ pub struct Applied {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stepped {
-    /// Entries undone or redone.
+    /// Number of undone or redone entries.
     pub count: u32,
-    /// Their labels, in the order they were stepped over.
+    /// Labels of the entries, in the order in which they were undone or redone.
     pub labels: Vec<String>,
-    /// Whether there is more to undo.
+    /// Whether more entries can be undone.
     pub can_undo: bool,
-    /// Whether there is more to redo.
+    /// Whether more entries can be redone.
     pub can_redo: bool,
-    /// The revision now.
+    /// The new revision.
     pub revision: Revision,
-    /// Whether ids of other objects now name something else.
+    /// Whether the ids of other objects changed.
     pub shifted: bool,
 }
 
-/// A tool's answer to a write of one edit: the keys of its outcome, and those of every write.
+/// A tool's reply to a write of one edit: the keys of its outcome, and the keys of every write.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteResult<'a> {
     #[serde(flatten)]
     outcome: &'a Outcome,
     undo_steps: u32,
-    // An overview has its own revision.
+    // None for an overview, which contains the revision itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<Revision>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -85,7 +85,7 @@ pub struct WriteResult<'a> {
 }
 
 impl Applied {
-    /// The answer for a single edit; `with_diff` for a dry run. `None` when there was no edit.
+    /// The reply for a single edit; `with_diff` for a dry run. `None` without edits.
     pub fn result(&self, with_diff: bool) -> Option<WriteResult<'_>> {
         let outcome = self.outcomes.first()?;
         let (tells_revision, tells_shift) = match outcome {
@@ -121,7 +121,7 @@ struct Entry {
 #[derive(Debug, Clone)]
 pub struct OpenSet {
     document: Document,
-    /// The bytes of the file, and the document they contain.
+    /// The bytes of the file, and the document that they contain.
     saved: (Arc<[u8]>, Document),
     undo: VecDeque<Entry>,
     redo: Vec<Entry>,
@@ -130,7 +130,7 @@ pub struct OpenSet {
 }
 
 impl OpenSet {
-    /// Opens `.als` bytes and keeps them, so that saving without edits returns them.
+    /// Opens `.als` bytes and stores them, so that saving without edits returns the same bytes.
     ///
     /// # Errors
     /// [`LiveError::BadFile`] with the reason.
@@ -139,7 +139,7 @@ impl OpenSet {
         Ok(OpenSet::with(als.into(), document))
     }
 
-    /// A document that is not in a file yet.
+    /// Opens a document that has no file yet.
     pub fn new(document: Document) -> OpenSet {
         OpenSet::with(document.to_als().into(), document)
     }
@@ -155,33 +155,33 @@ impl OpenSet {
         }
     }
 
-    /// Keeps at most this many undo entries.
+    /// Limits the number of undo entries.
     #[must_use]
     pub fn with_undo_depth(mut self, depth: usize) -> OpenSet {
         self.depth = depth;
         self
     }
 
-    /// The document as it is now.
+    /// The current document.
     pub fn document(&self) -> &Document {
         &self.document
     }
 
-    /// Whether it differs from the opened or last saved state.
+    /// Whether the document differs from the opened or last saved state.
     pub fn is_dirty(&self) -> bool {
         self.document.revision() != self.saved.1.revision()
     }
 
-    /// Counts edits that shift indices.
+    /// Number of edits so far that shifted indices.
     pub fn structure(&self) -> u64 {
         self.shifts.count()
     }
 
-    /// Reloads the file after another program changed it. Clears the history; every index may have
-    /// shifted.
+    /// Reloads the file after another program changed it. Clears the history, because every index
+    /// may have shifted.
     ///
     /// # Errors
-    /// [`LiveError::BadFile`] with the reason; nothing is changed then.
+    /// [`LiveError::BadFile`] with the reason; in this case nothing is changed.
     pub fn reload(&mut self, als: &[u8], limit: usize) -> Result<(), LiveError> {
         let fresh = OpenSet::open(als, limit)?;
         self.document = fresh.document;
@@ -192,17 +192,17 @@ impl OpenSet {
         Ok(())
     }
 
-    /// The bytes a save must write: the original ones when nothing changed.
+    /// The bytes to save: the original bytes when nothing changed.
     pub fn save(&self) -> Arc<[u8]> {
         if self.is_dirty() { self.document.to_als().into() } else { Arc::clone(&self.saved.0) }
     }
 
-    /// Records that `als`, which [`OpenSet::save`] returned, is now in the file.
+    /// Records that `als`, which [`OpenSet::save`] returned, was written to the file.
     pub fn saved(&mut self, als: Arc<[u8]>) {
         self.saved = (als, self.document.clone());
     }
 
-    /// The differences since it was opened or last saved.
+    /// The differences since the Set was opened or last saved.
     pub fn diff_to_saved(&self) -> Diff {
         diff(&self.saved.1, &self.document)
     }
@@ -217,10 +217,10 @@ impl OpenSet {
         self.shifts.admit(guard, positional)
     }
 
-    /// Plans edits without applying them: same checks, same diff.
+    /// Plans edits without applying them, with the same checks and the same diff.
     ///
     /// # Errors
-    /// The guard's error, or that of the first edit that cannot be made.
+    /// The error of the guard, or of the first edit that fails.
     pub fn preview(&self, edits: &[LiveEdit], guard: &Guard) -> Result<Applied, LiveError> {
         self.admit(guard, edits.iter().any(LiveEdit::is_positional))?;
         Ok(applied(&self.document.plan(edits)?, 0))
@@ -229,16 +229,16 @@ impl OpenSet {
     /// Applies edits as one undo entry. An error leaves document, history and revision unchanged.
     ///
     /// # Errors
-    /// The guard's error, or that of the first edit that cannot be made.
+    /// The error of the guard, or of the first edit that fails.
     pub fn apply(&mut self, edits: &[LiveEdit], guard: &Guard) -> Result<Applied, LiveError> {
         self.make(edits, guard, false)
     }
 
-    /// As [`OpenSet::apply`], but grows the newest undo entry instead of adding one: for a knob
-    /// that is still turning.
+    /// Like [`OpenSet::apply`], but extends the newest undo entry instead of adding one. Used while
+    /// a knob is being turned.
     ///
     /// # Errors
-    /// As [`OpenSet::apply`].
+    /// See [`OpenSet::apply`].
     pub fn extend(&mut self, edits: &[LiveEdit], guard: &Guard) -> Result<Applied, LiveError> {
         self.make(edits, guard, true)
     }
@@ -272,7 +272,7 @@ impl OpenSet {
     /// Undoes up to `steps` entries.
     ///
     /// # Errors
-    /// The guard's error.
+    /// The error of the guard.
     pub fn undo(&mut self, steps: u32, guard: &Guard) -> Result<Stepped, LiveError> {
         self.admit(guard, false)?;
         self.step(steps, guard, true)
@@ -281,7 +281,7 @@ impl OpenSet {
     /// Redoes up to `steps` entries.
     ///
     /// # Errors
-    /// The guard's error.
+    /// The error of the guard.
     pub fn redo(&mut self, steps: u32, guard: &Guard) -> Result<Stepped, LiveError> {
         self.admit(guard, false)?;
         self.step(steps, guard, false)

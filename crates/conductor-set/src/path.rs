@@ -1,27 +1,27 @@
-//! Path ids: the only references to objects outside a document. They are positions, not handles, so
-//! they can go stale.
+//! Path ids: the only way to refer to objects from outside a document. A path id is a position, not
+//! a handle, so it can become stale.
 //!
-//! Not here: whether the object exists. A parsed [`PathId`] may refer to nothing.
+//! Not here: whether the object exists. The object of a parsed [`PathId`] may not exist.
 
 use crate::error::LiveError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A parsed path id. `parse(display(p)) == p`, and `display(parse(s)) == s`.
+/// A parsed path id. Parsing and `Display` are exact inverses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathId {
-    /// `track:N`, counting MIDI, audio and group tracks.
+    /// `track:N`, counted over MIDI, audio and group tracks.
     Track(u32),
-    /// Something on an ordinary track.
+    /// A part of an ordinary track.
     OnTrack(u32, TrackPart),
     /// `returntrack:N`
     Return(u32),
-    /// Something in the chain of a return track.
+    /// A part of a return track's chain.
     OnReturn(u32, ChainPart),
     /// `main`
     Main,
-    /// Something in the chain of the main track.
+    /// A part of the main track's chain.
     OnMain(ChainPart),
     /// `scene:N`
     Scene(u32),
@@ -29,14 +29,14 @@ pub enum PathId {
     CuePoint(u32),
 }
 
-/// What can follow `track:N/`.
+/// The parts that can follow `track:N/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TrackPart {
     /// `clipslot:N`
     Slot(u32),
     /// `clipslot:N/clip`
     SlotClip(u32),
-    /// `clip:N`, arrangement clips by start time.
+    /// `clip:N`, counted over arrangement clips by start time.
     Clip(u32),
     /// `takelane:N`
     TakeLane(u32),
@@ -44,7 +44,7 @@ pub enum TrackPart {
     Chain(ChainPart),
 }
 
-/// What can follow `track:N/`, `returntrack:N/` and `main/`.
+/// The parts that can follow `track:N/`, `returntrack:N/` and `main/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChainPart {
     /// `device:N`
@@ -61,7 +61,7 @@ pub enum ChainPart {
     Send(u32),
 }
 
-/// The track that carries a device chain.
+/// The track that has a device chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChainOwner {
     /// An ordinary track.
@@ -73,7 +73,7 @@ pub enum ChainOwner {
 }
 
 impl ChainOwner {
-    /// The path of the track itself.
+    /// The path of the track.
     pub fn path(self) -> PathId {
         match self {
             ChainOwner::Track(n) => PathId::Track(n),
@@ -93,12 +93,12 @@ impl ChainOwner {
 }
 
 impl PathId {
-    /// Index of the ordinary track that this names or is on.
+    /// Index of the ordinary track that this path refers to or is a part of.
     pub fn track(self) -> Option<u32> {
         if let PathId::Track(n) | PathId::OnTrack(n, _) = self { Some(n) } else { None }
     }
 
-    /// The track whose chain this names, when it names a track.
+    /// The owner of the chain when this path refers to a track.
     pub fn chain_owner(self) -> Option<ChainOwner> {
         match self {
             PathId::Track(n) => Some(ChainOwner::Track(n)),
@@ -112,7 +112,7 @@ impl PathId {
         }
     }
 
-    /// The owner and part when this names a device, parameter or mixer part.
+    /// The owner and the part when this path refers to a device, parameter or mixer part.
     pub fn chain_part(self) -> Option<(ChainOwner, ChainPart)> {
         match self {
             PathId::OnTrack(n, TrackPart::Chain(part)) => Some((ChainOwner::Track(n), part)),
@@ -170,7 +170,7 @@ fn index(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| NOT_A_NUMBER)
 }
 
-/// Splits off the first segment: its name, its index if any, and the rest after the slash.
+/// Splits off the first segment: its name, its index if present, and the rest after the slash.
 fn segment(text: &str) -> Result<(&str, Option<u32>, Option<&str>), &'static str> {
     let (head, rest) = match text.split_once('/') {
         Some((head, rest)) => (head, Some(rest)),
@@ -182,7 +182,7 @@ fn segment(text: &str) -> Result<(&str, Option<u32>, Option<&str>), &'static str
     }
 }
 
-const TRAILING: &str = "nothing may follow";
+const TRAILING: &str = "unexpected text after the last segment";
 const UNKNOWN: &str = "unknown segment";
 
 fn chain(text: &str) -> Result<ChainPart, &'static str> {

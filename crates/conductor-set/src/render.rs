@@ -1,8 +1,8 @@
-//! Bounces an audio track: plans the clips to mix, and mixes decoded samples. Not here: finding,
+//! Renders an audio track: plans the clips to mix, and mixes decoded samples. Not here: finding,
 //! reading and writing files.
 //!
-//! Renders only clips that a document describes completely: unwarped, at their own pitch, under a
-//! constant tempo. The track's mixer and devices are not applied.
+//! Only clips that the document describes completely can be rendered: unwarped, at their original
+//! pitch, at a constant tempo. The track's mixer and devices are not applied.
 
 use crate::clip::{Clip, file_path};
 use crate::device::envelope;
@@ -11,38 +11,39 @@ use crate::error::{Elsewhere, Listing, LiveError};
 use crate::path::PathId;
 use crate::track::TrackKind;
 
-/// Clips of one track between two beats, in the order in which later ones cover earlier ones.
+/// The clips of one track between two beats. Where two clips overlap, the later clip in this list
+/// is heard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RenderPlan {
     /// Name of the track.
     pub track: String,
     /// Length in seconds.
     pub seconds: f64,
-    /// The clips that sound.
+    /// The audible clips.
     pub pieces: Vec<RenderPiece>,
 }
 
-/// One clip, or the part of it inside the window. Times are in seconds from the start of the window
-/// or of the sample.
+/// One clip, or its part inside the window. Times are in seconds from the start of the window, the
+/// clip or the sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RenderPiece {
     /// The clip.
     pub clip_id: PathId,
     /// The sample's absolute path as the Set stores it.
     pub path: String,
-    /// The sample's path relative to the Set, when stored.
+    /// The sample's path relative to the Set, if the Set stores it.
     pub relative_path: Option<String>,
-    /// When it starts.
+    /// Start in the window.
     pub at: f64,
-    /// How long it sounds.
+    /// Length of the piece.
     pub length: f64,
-    /// From where in the sample.
+    /// Start in the sample.
     pub offset: f64,
-    /// Where in the clip that is, for the fades.
+    /// Start in the clip; needed for the fades.
     pub into_clip: f64,
-    /// How long the whole clip sounds, for the fades.
+    /// Length of the whole clip; needed for the fades.
     pub clip_length: f64,
-    /// Linear.
+    /// Linear gain.
     pub gain: f64,
     /// Length of the fade at the clip's start.
     pub fade_in: f64,
@@ -55,16 +56,16 @@ pub struct RenderPiece {
 pub struct Samples {
     /// Frames per second.
     pub sample_rate: u32,
-    /// One vector per channel, all of one length.
+    /// One vector per channel, all with the same length.
     pub channels: Vec<Vec<f32>>,
 }
 
-/// An error with the only alternative: no host of a running Live can render.
+/// An error without an alternative in a tool: no host of a running Live can render.
 fn cannot(subject: PathId, reason: impl Into<String>) -> LiveError {
     LiveError::Unsupported {
         subject: Some(subject.to_string()),
         reason: reason.into(),
-        instead: "the person exports the track in Live".into(),
+        instead: "ask the person to export the track in Live".into(),
         elsewhere: Elsewhere::Nowhere,
     }
 }
@@ -83,7 +84,7 @@ fn piece(clip: &Clip<'_>, start: f64, end: f64, beat: f64) -> Result<RenderPiece
     if el.at("Envelopes/Envelopes").is_some_and(|e| e.children().next().is_some()) {
         return Err(cannot("it has clip envelopes"));
     }
-    let path = file_path(el).ok_or_else(|| cannot("it names no sample"))?;
+    let path = file_path(el).ok_or_else(|| cannot("it has no sample"))?;
     let (from, to) = (clip.start().max(start), clip.end().min(end));
     let into_clip = (from - clip.start()) * beat;
     // An unwarped clip stores its loop in seconds of the sample.
@@ -109,11 +110,11 @@ fn piece(clip: &Clip<'_>, start: f64, end: f64, beat: f64) -> Result<RenderPiece
 }
 
 impl Document {
-    /// Works out which samples sound on an audio track between two beats.
+    /// Determines which samples are audible on an audio track between two beats.
     ///
     /// # Errors
-    /// Wrong kind of path; no such track; not an audio track; an empty window; a clip that the
-    /// document does not describe completely.
+    /// The path has the wrong kind; the track does not exist or is not an audio track; the window
+    /// is empty; or the document does not describe a clip completely.
     pub fn plan_render(&self, path: PathId, start: f64, end: f64) -> Result<RenderPlan, LiveError> {
         let track = self.need_track(path)?;
         if track.kind != TrackKind::Audio {
@@ -153,18 +154,18 @@ fn frames(seconds: f64, rate: u32) -> usize {
     count
 }
 
-/// Mixes the pieces of a plan from their samples, given in the same order. A later piece covers an
-/// earlier one where both sound.
+/// Mixes the pieces of a plan. `samples` are in the order of the pieces. Where two pieces overlap,
+/// the later one is heard.
 ///
 /// # Errors
-/// The samples do not match the plan, or have different rates.
+/// The samples do not match the plan, or have different sample rates.
 pub fn mix(plan: &RenderPlan, samples: &[Samples]) -> Result<Samples, LiveError> {
     if samples.len() != plan.pieces.len() {
-        return Err(LiveError::broken("as many samples as pieces are needed"));
+        return Err(LiveError::broken("the number of samples differs from the number of pieces"));
     }
     let rate = samples.first().map_or(44_100, |s| s.sample_rate);
     if let Some((p, s)) = plan.pieces.iter().zip(samples).find(|(_, s)| s.sample_rate != rate) {
-        return Err(cannot(p.clip_id, format!("its sample runs at {} Hz and another at {rate} Hz", s.sample_rate)));
+        return Err(cannot(p.clip_id, format!("its sample has {} Hz and another sample has {rate} Hz", s.sample_rate)));
     }
     let width = samples.iter().map(|s| s.channels.len()).max().unwrap_or(2).max(1);
     let total = frames(plan.seconds, rate);
@@ -175,7 +176,7 @@ pub fn mix(plan: &RenderPlan, samples: &[Samples]) -> Result<Samples, LiveError>
         let (fade_in, fade_out, whole) =
             (frames(p.fade_in, rate), frames(p.fade_out, rate), frames(p.clip_length, rate));
         for (channel, line) in out.iter_mut().enumerate() {
-            // Mono sounds on every channel.
+            // A mono sample is copied to every channel.
             let Some(source) = s.channels.get(channel).or_else(|| s.channels.first().filter(|_| s.channels.len() == 1))
             else {
                 continue;
@@ -194,7 +195,7 @@ pub fn mix(plan: &RenderPlan, samples: &[Samples]) -> Result<Samples, LiveError>
     Ok(Samples { sample_rate: rate, channels: out })
 }
 
-/// A straight fade: 0 at frame 0, 1 from `length` on.
+/// A linear fade: 0 at frame 0, 1 from `length` on.
 fn ramp(frame: usize, length: usize) -> f64 {
     if frame >= length {
         return 1.0;

@@ -17,16 +17,16 @@ pub enum Resource {
     Sets,
 }
 
-/// An address: a resource, and its Set when that is not the current one.
+/// An address: a resource, and its Set if it is not the current one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// The resource.
     pub resource: Resource,
-    /// `?set=`
+    /// The value of `?set=`.
     pub set: Option<String>,
 }
 
-/// Decodes percent-encoding; `None` when an escape is broken or the bytes are not UTF-8.
+/// Decodes percent-encoding; `None` when an escape is invalid or the bytes are not UTF-8.
 fn decode(segment: &str) -> Option<String> {
     let mut out = Vec::with_capacity(segment.len());
     let mut bytes = segment.bytes();
@@ -55,7 +55,7 @@ fn encode(text: &str) -> String {
 }
 
 impl Resource {
-    /// The resources whose content a write changed, from the objects it changed.
+    /// The resources whose content a write changed; `changed` are the objects that it changed.
     pub fn touched_by(changed: &[PathId], tracks: u32, shifted: bool) -> Vec<Resource> {
         let mut touched = vec![];
         let mut add = |r: Resource| {
@@ -63,7 +63,7 @@ impl Resource {
                 touched.push(r);
             }
         };
-        // The overview names the revision, which every write changes.
+        // The overview contains the revision, which every write changes.
         add(Resource::Song);
         if shifted {
             (0..tracks).for_each(|n| add(Resource::Track(PathId::Track(n))));
@@ -92,7 +92,8 @@ impl Resource {
 }
 
 impl Address {
-    /// Parses an address. `None` when no resource has this form; an error when its path is invalid.
+    /// Parses an address. `None` when no resource has this form; an error when the path in the
+    /// address is invalid.
     pub fn parse(uri: &str) -> Option<Result<Address, LiveError>> {
         let (body, query) = uri.split_once('?').map_or((uri, None), |(b, q)| (b, Some(q)));
         let set = match query {
@@ -102,7 +103,7 @@ impl Address {
         let parts: Vec<&str> = body.strip_prefix("ableton://")?.split('/').collect();
         let bad = |text: &str| LiveError::BadPath {
             text: text.chars().take(200).collect(),
-            reason: "broken percent-encoding",
+            reason: "invalid percent-encoding",
         };
         let resource = match parts.as_slice() {
             ["song"] => Ok(Resource::Song),

@@ -1,33 +1,34 @@
-//! Tracks which author shifted ids, and whose ids are stale. Ids are positions, so a delete by one
-//! caller changes the meaning of another caller's ids.
+//! Records which author shifted ids, and which callers have stale ids. Ids are positions, so a
+//! delete by one caller changes the meaning of another caller's ids.
 
 use crate::error::LiveError;
 use crate::open_set::{Author, Guard};
 use std::collections::BTreeMap;
 
-/// An author without a number: the person at the computer, another program, an undo by a pad.
+/// An author that is not a caller: the person at the computer, another program, or an undo by a
+/// pad.
 const SOMEBODY: Author = Author(u64::MAX);
 
 /// Counts the shifts of ids by author.
 #[derive(Debug, Clone, Default)]
 pub struct Shifts {
     count: u64,
-    /// Per author, the count after their last move.
+    /// Per author, the count after the author's last shift.
     by: BTreeMap<Author, u64>,
 }
 
 impl Shifts {
-    /// How often ids moved.
+    /// Number of shifts so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Ids were moved by the caller of this guard.
+    /// Records a shift by the caller of this guard.
     pub fn ours(&mut self, guard: &Guard) {
         self.add(guard.seen.map_or(SOMEBODY, |(who, _)| who));
     }
 
-    /// Records a shift by an author that is not a caller: all callers must read again.
+    /// Records a shift by an author that is not a caller. All callers must read the ids again.
     pub fn foreign(&mut self) {
         self.add(SOMEBODY);
     }
@@ -37,7 +38,7 @@ impl Shifts {
         self.by.insert(author, self.count);
     }
 
-    /// Refuses ids that another author shifted since the caller last read.
+    /// Refuses ids that another author shifted after the caller last read them.
     ///
     /// # Errors
     /// [`LiveError::StructureShifted`]
@@ -63,6 +64,6 @@ mod tests {
         assert!(shifts.admit(&guard(you, 0), false).is_ok());
         shifts.foreign();
         assert!(shifts.admit(&guard(me, 1), true).is_err());
-        assert!(shifts.admit(&Guard::default(), true).is_ok(), "hands mean the position at this moment");
+        assert!(shifts.admit(&Guard::default(), true).is_ok(), "pads refer to the current position");
     }
 }

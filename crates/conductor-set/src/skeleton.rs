@@ -1,7 +1,7 @@
-//! Built-in Sets, tracks and clips, for documents that have no track or clip to clone. The text
-//! itself is in `skeleton.txt`.
+//! Built-in Sets, tracks and clips, for documents that have no track or clip to clone. Their text
+//! is in `skeleton.txt`.
 //!
-//! Not here: inserting a new track into a Set, which works as for a clone.
+//! Not here: inserting a new track into a Set, which works like inserting a clone.
 
 use crate::document::{Document, Family};
 use crate::error::LiveError;
@@ -14,8 +14,7 @@ const NOTATION: &str = include_str!("skeleton.txt");
 /// The gain of a closed send, as Live writes it.
 pub(crate) const SILENCE: &str = "0.0003162277571";
 
-// Parts include parts; the limit turns a loop in the notation into an empty element instead of an
-// endless one.
+// Parts can include other parts. The limit ends an accidental recursion.
 const MAX_NESTING: usize = 16;
 
 struct Element {
@@ -39,7 +38,7 @@ fn with(mut el: Element, key: &str, value: &str) -> Element {
 
 type Values = BTreeMap<String, String>;
 
-/// Reads parts of the notation for one family and assigns ids.
+/// Builds elements from the notation for one format family and assigns ids.
 struct Builder {
     parts: HashMap<&'static str, Vec<(usize, &'static str)>>,
     family: Family,
@@ -94,7 +93,7 @@ impl Builder {
         if nesting > MAX_NESTING { Vec::new() } else { self.lines(&lines, values, nesting) }
     }
 
-    /// Elements from lines of one depth; the lines indented below each are its children.
+    /// Builds elements from the lines of one depth; deeper lines below a line are its children.
     fn lines(&mut self, lines: &[(usize, &'static str)], values: &Values, nesting: usize) -> Vec<Element> {
         let mut out = Vec::new();
         let mut rest = lines;
@@ -194,7 +193,7 @@ impl Builder {
     }
 }
 
-/// Replaces `$keys` by values; the longest matching key wins.
+/// Replaces each `$key` by its value; if several keys match, the longest one is used.
 fn fill(line: &str, values: &Values) -> String {
     let mut out = line.to_owned();
     for (key, value) in values.iter().rev() {
@@ -232,7 +231,7 @@ fn values(family: Family, pairs: &[(&str, &str)]) -> Values {
     fixed.iter().chain(pairs).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
 
-/// One part as text without indent on its first line.
+/// One part as text; the first line is not indented.
 fn text(part: &str, doc: &Document, pairs: &[(&str, &str)]) -> String {
     let family = doc.schema.family;
     let mut out = String::new();
@@ -242,8 +241,8 @@ fn text(part: &str, doc: &Document, pairs: &[(&str, &str)]) -> String {
     out
 }
 
-/// A `MidiTrack` or `AudioTrack` without clips and devices. Slots and sends are fitted to the Set
-/// afterwards.
+/// A `MidiTrack` or `AudioTrack` without clips and devices. The caller then adds the slots and
+/// sends that the Set needs.
 pub(crate) fn track(tag: &str, doc: &Document) -> String {
     let part = if tag == "MidiTrack" { "midi" } else { "audio" };
     text(part, doc, &[("id", "0"), ("name", ""), ("color", "12"), ("sends", "0"), ("slots", "0")])
@@ -268,18 +267,18 @@ impl Document {
     /// A new Set of the Live 12.0 format: one MIDI and one audio track, two returns, eight scenes,
     /// 120 beats per minute.
     ///
-    /// It has every element that public Sets of that format share. It has not been tested in Live;
-    /// warn the person.
+    /// The Set has every element that the public Sets of this format share. It was not tested in
+    /// Live, so callers must warn the person.
     ///
     /// # Errors
-    /// None in practice: an error would be a bug of this crate.
+    /// None, unless this crate has a bug.
     pub fn new_set() -> Result<Document, LiveError> {
         let family = Family::Live12;
         let mut builder = Builder::new(family);
         let values = values(family, &[("sends", "2"), ("slots", "8")]);
         let mut roots = builder.part("set", &values, 0);
         let next = builder.next.to_string();
-        // The next free number is known only after all ids are assigned.
+        // The next free id is known only after all ids are assigned.
         if let Some(el) = roots.first_mut().and_then(|r| r.children.first_mut()).and_then(|s| s.children.first_mut()) {
             *el = valued("NextPointeeId", &next);
         }

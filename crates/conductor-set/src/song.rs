@@ -1,5 +1,5 @@
-//! The Set as a whole: tempo, scale, grid, scenes, locators, session view. Not here: tracks, clips
-//! and devices.
+//! Properties of the whole Set: tempo, scale, grid, scenes, locators, session view. Not here:
+//! tracks, clips and devices.
 
 use crate::clip::{ClipInfo, in_slot};
 use crate::device::{Param, device_name, envelope};
@@ -11,45 +11,45 @@ use crate::wire;
 use crate::xml::El;
 use serde::{Deserialize, Serialize};
 
-/// The Set at a glance.
+/// An overview of the Set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
     /// Beats per minute at the start of the Set.
     #[serde(serialize_with = "wire::optional")]
     pub tempo: Option<f64>,
-    /// 0 is C.
+    /// Root note of the scale; 0 is C.
     pub root_note: Option<u8>,
-    /// For example `Minor`.
+    /// Name of the scale, for example `Minor`.
     pub scale_name: Option<String>,
     /// Whether the Set highlights its scale.
     pub scale_mode: Option<bool>,
-    /// Semitones above the root; empty when the scale is not known.
+    /// Semitones above the root; empty when the scale is unknown.
     pub scale_intervals: Vec<u8>,
-    /// For example `1/16`.
+    /// Grid, for example `1/16`.
     pub grid_quantization: Option<String>,
     /// Whether the grid is in triplets.
     pub grid_is_triplet: Option<bool>,
-    /// Ordinary tracks.
+    /// Number of ordinary tracks.
     pub track_count: usize,
-    /// Return tracks; a running Live may not report it.
+    /// Number of return tracks; none when a running Live does not report it.
     pub return_track_count: Option<usize>,
-    /// Scenes.
+    /// Number of scenes.
     pub scene_count: usize,
-    /// Locators.
+    /// Number of locators.
     pub cue_point_count: usize,
     /// Ordinary tracks in order.
     pub tracks: Vec<TrackRow>,
-    /// For example `4/4`.
+    /// Time signature, for example `4/4`.
     pub time_signature: Option<String>,
-    /// Which state this is.
+    /// The revision of this state.
     pub revision: Revision,
-    /// Whether edits are possible.
+    /// Whether the Set can be edited.
     pub editable: bool,
-    /// Fields above that the document does not store.
+    /// Names of fields of this reply that the document does not store.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<&'static str>,
-    /// Notes for the reader.
+    /// Warnings for the caller.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -60,14 +60,14 @@ pub struct Overview {
 pub struct Scene {
     /// `scene:N`
     pub id: PathId,
-    /// Its name, often empty.
+    /// Name of the scene; often empty.
     pub name: String,
-    /// Its own tempo, when it has one.
+    /// Tempo of the scene, if it has one.
     #[serde(serialize_with = "wire::optional")]
     pub tempo: Option<f64>,
-    /// Its own time signature, when it has one.
+    /// Time signature of the scene, if it has one.
     pub time_signature: Option<String>,
-    /// Whether no track has a clip in this row.
+    /// Whether no track has a clip in this scene.
     pub is_empty: bool,
 }
 
@@ -77,9 +77,9 @@ pub struct Scene {
 pub struct CuePoint {
     /// `cuepoint:N`
     pub id: PathId,
-    /// Its name.
+    /// Name of the locator.
     pub name: String,
-    /// Its position in beats.
+    /// Position of the locator in beats.
     #[serde(serialize_with = "wire::number")]
     pub beat: f64,
 }
@@ -88,38 +88,38 @@ pub struct CuePoint {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scenes {
-    /// In order.
+    /// Scenes in order.
     pub scenes: Vec<Scene>,
-    /// By time.
+    /// Locators, sorted by time.
     pub cue_points: Vec<CuePoint>,
 }
 
-/// A track as the session view shows it.
+/// A track in the session view.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionTrack {
-    /// The name Live shows.
+    /// Name of the track as Live shows it.
     pub name: String,
-    /// The kind.
+    /// Kind of the track.
     pub kind: TrackKind,
-    /// RGB; 0 when unknown.
+    /// Colour as RGB; 0 when unknown.
     pub color: u32,
     /// The clip of each slot, in order.
     pub clips: Vec<Option<ClipInfo>>,
     /// Volume, panning and sends.
     pub mixer: Vec<Param>,
-    /// Silenced by its own switch.
+    /// Whether the track is muted by its own switch.
     pub mute: bool,
-    /// Soloed.
+    /// Whether the track is soloed.
     pub solo: bool,
-    /// Armed for recording.
+    /// Whether the track is armed for recording.
     pub arm: bool,
-    /// The names of its devices, in chain order.
+    /// Names of the track's devices, in chain order.
     pub devices: Vec<String>,
-    /// Clips in the arrangement.
+    /// Number of clips in the arrangement.
     pub arrangement_clip_count: usize,
 }
 
-/// The Set's scale as stored.
+/// The scale of the Set as stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct StoredScale {
     root: Option<u8>,
@@ -153,7 +153,7 @@ fn read_scale(info: Option<El<'_>>) -> StoredScale {
     }
 }
 
-/// `4/4` from Live's code: numerator - 1 + 99 * log2(denominator).
+/// The time signature for Live's code: numerator - 1 + 99 * log2(denominator).
 pub(crate) fn time_signature(code: i64) -> Option<(u32, u32)> {
     let code = u32::try_from(code).ok()?;
     let power = code / 99;
@@ -164,14 +164,14 @@ fn signature_text(code: i64) -> Option<String> {
     time_signature(code).map(|(n, d)| format!("{n}/{d}"))
 }
 
-/// The value a main-track parameter has at the start of the Set: the first event of its envelope,
+/// The value of a main-track parameter at the start of the Set: the first event of its envelope,
 /// else the stored value.
 fn at_start(track: El<'_>, param: El<'_>) -> Option<f64> {
     let event = envelope(track, param).and_then(|events| events.first().and_then(|e| e.attr_f64("Value")));
     event.or_else(|| stored_number(param))
 }
 
-/// Semitones above the root of a scale that Live knows by this name.
+/// Semitones above the root for the name of a Live scale; none for other names.
 pub fn scale_intervals(name: &str) -> Option<&'static [u8]> {
     facts::scale_by_name(name).map(|scale| scale.intervals)
 }
@@ -188,7 +188,7 @@ impl Document {
         at_start(track, param)
     }
 
-    /// Numerator and denominator at the start of the Set.
+    /// Numerator and denominator of the time signature at the start of the Set.
     pub fn time_signature(&self) -> Option<(u32, u32)> {
         let (track, param) = self.main_param("TimeSignature")?;
         #[expect(
@@ -208,7 +208,7 @@ impl Document {
         list.map(|(_, l)| l.children().filter(|c| c.name() == "Locator").collect()).unwrap_or_default()
     }
 
-    /// The Set at a glance.
+    /// An overview of the Set.
     pub fn overview(&self) -> Overview {
         let scale = read_scale(self.in_set("ScaleInformation").map(|(_, el)| el));
         let grid = self.in_set("Grid").map(|(_, el)| el);
@@ -249,7 +249,7 @@ impl Document {
         overview
     }
 
-    /// The session view: every track with all its slots, without a cap.
+    /// The session view: every track with all its slots, without a limit.
     pub fn session(&self) -> Vec<SessionTrack> {
         let track = |track: Track<'_>| SessionTrack {
             name: track.name(),

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrackKind {
-    /// Carries notes.
+    /// A MIDI track.
     Midi,
-    /// Carries audio.
+    /// An audio track.
     Audio,
-    /// Holds other tracks.
+    /// A group of other tracks.
     Group,
 }
 
@@ -29,7 +29,7 @@ impl TrackKind {
         }
     }
 
-    /// The name on the wire.
+    /// The name in requests and replies.
     pub fn as_str(self) -> &'static str {
         match self {
             TrackKind::Midi => "midi",
@@ -39,14 +39,14 @@ impl TrackKind {
     }
 }
 
-/// A track as lists show it.
+/// A track in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrackRow {
     /// `track:N`
     pub id: PathId,
-    /// The name Live shows.
+    /// Name of the track as Live shows it.
     pub name: String,
-    /// The kind.
+    /// Kind of the track.
     #[serde(rename = "type")]
     pub kind: TrackKind,
 }
@@ -54,20 +54,20 @@ pub struct TrackRow {
 /// Tracks whose name contains the query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrackMatches {
-    /// In Set order.
+    /// Matching tracks in Set order.
     pub matches: Vec<TrackRow>,
-    /// How many.
+    /// Number of matches.
     pub count: usize,
 }
 
 impl TrackMatches {
-    /// The tracks whose name contains the query, ignoring case.
+    /// The tracks whose name contains the query; case is ignored.
     ///
     /// # Errors
-    /// An empty query.
+    /// The query is empty.
     pub fn find(tracks: impl Iterator<Item = TrackRow>, query: &str) -> Result<TrackMatches, LiveError> {
         if query.is_empty() {
-            return Err(LiveError::value("query", "must hold at least 1 character"));
+            return Err(LiveError::value("query", "must have at least 1 character"));
         }
         let wanted = query.to_lowercase();
         let matches: Vec<_> = tracks.filter(|it| it.name.to_lowercase().contains(&wanted)).collect();
@@ -80,55 +80,55 @@ impl TrackMatches {
 pub struct TrackState {
     /// `track:N`
     pub id: PathId,
-    /// The name Live shows.
+    /// Name of the track as Live shows it.
     pub name: String,
-    /// Silenced by its own switch.
+    /// Whether the track is muted by its own switch.
     pub mute: bool,
-    /// Soloed.
+    /// Whether the track is soloed.
     pub solo: bool,
-    /// Armed for recording; `false` for a track that cannot arm.
+    /// Whether the track is armed for recording; `false` for a track that cannot be armed.
     pub arm: bool,
 }
 
-/// A track in full, as a new one is reported.
+/// All properties of a track, as reported for a new track.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrackInfo {
     /// `track:N`
     pub id: PathId,
-    /// The kind.
+    /// Kind of the track.
     pub kind: TrackKind,
-    /// The name Live shows.
+    /// Name of the track as Live shows it.
     pub name: String,
-    /// Silenced by its own switch.
+    /// Whether the track is muted by its own switch.
     pub mute: bool,
-    /// Soloed.
+    /// Whether the track is soloed.
     pub solo: bool,
-    /// Silent because another track is soloed.
+    /// Whether the track is silent because another track is soloed.
     pub muted_via_solo: bool,
-    /// Armed for recording.
+    /// Whether the track is armed for recording.
     pub arm: bool,
-    /// Session slots.
+    /// Number of session slots.
     pub clip_slot_count: usize,
-    /// Clips in the arrangement.
+    /// Number of clips in the arrangement.
     pub arrangement_clip_count: usize,
-    /// Devices in the chain.
+    /// Number of devices in the chain.
     pub device_count: usize,
-    /// Its mixer.
+    /// Mixer of the track.
     pub mixer: MixerInfo,
 }
 
-/// The mixer of a track in numbers.
+/// The mixer settings of a track.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MixerInfo {
-    /// Linear gain; 1 is 0 dB.
+    /// Volume as linear gain; 1 is 0 dB.
     #[serde(serialize_with = "wire::optional")]
     pub volume: Option<f64>,
-    /// -1 (left) to 1 (right).
+    /// Panning from -1 (left) to 1 (right).
     #[serde(serialize_with = "wire::optional")]
     pub panning: Option<f64>,
-    /// How many sends it has.
+    /// Number of sends.
     pub send_count: usize,
 }
 
@@ -165,8 +165,8 @@ pub(crate) fn mixer_of(track: El<'_>) -> Option<El<'_>> {
     chain_of(track)?.child("Mixer")
 }
 
-/// The stored text of a parameter. Before Live 9 there is no `Manual` and the first automation
-/// event holds the value.
+/// The stored text of a parameter. Sets before Live 9 have no `Manual` element; their first
+/// automation event contains the value.
 pub(crate) fn stored_text<'a>(param: El<'a>) -> Option<std::borrow::Cow<'a, str>> {
     param.value("Manual").or_else(|| param.at("ArrangerAutomation/Events")?.children().next()?.attr("Value"))
 }
@@ -204,7 +204,7 @@ impl<'a> Track<'a> {
         self.el.flag("Freeze") == Some(true)
     }
 
-    /// The XML id, which groups and routings refer to.
+    /// The XML id that groups and routings refer to.
     pub fn xml_id(&self) -> Option<u32> {
         self.el.attr_u32("Id")
     }
@@ -253,7 +253,7 @@ impl<'a> Chain<'a> {
 }
 
 impl Document {
-    /// Ordinary tracks with their index; returns and main are apart.
+    /// Ordinary tracks with their index. Return tracks and the main track are not included.
     pub(crate) fn tracks(&self) -> impl Iterator<Item = Track<'_>> {
         let roots = self.chunks.iter().enumerate().skip(1).take(self.chunks.len().saturating_sub(2));
         let ordinary = roots.filter_map(|(chunk, c)| {
@@ -301,27 +301,27 @@ impl Document {
         self.tracks().map(|t| t.row()).collect()
     }
 
-    /// Tracks whose name contains `query`, ignoring case. No match is an empty answer, not an
-    /// error.
+    /// Tracks whose name contains `query`; case is ignored. Without a match the list is empty; this
+    /// is not an error.
     ///
     /// # Errors
-    /// An empty query.
+    /// The query is empty.
     pub fn find_track(&self, query: &str) -> Result<TrackMatches, LiveError> {
         TrackMatches::find(self.tracks().map(|t| t.row()), query)
     }
 
-    /// A track's name and switches.
+    /// Name and switches of a track.
     ///
     /// # Errors
-    /// Wrong kind of path; no such track.
+    /// The path has the wrong kind, or the track does not exist.
     pub fn track_state(&self, path: PathId) -> Result<TrackState, LiveError> {
         Ok(self.need_track(path)?.state())
     }
 
-    /// A track in full.
+    /// All properties of a track.
     ///
     /// # Errors
-    /// Wrong kind of path; no such track.
+    /// The path has the wrong kind, or the track does not exist.
     pub fn track_info(&self, path: PathId) -> Result<TrackInfo, LiveError> {
         let track = self.need_track(path)?;
         let someone_soloed = self.tracks().any(|t| t.solo());
@@ -347,17 +347,20 @@ impl Document {
         })
     }
 
-    /// Refuses every edit when Sets of this Live version are read only.
+    /// Refuses every edit if Sets of this Live version are read-only.
     pub(crate) fn need_editable(&self) -> Result<(), LiveError> {
         let reason = match self.schema.family {
-            Family::Before11 => "Sets saved before Live 11 are read only here",
-            Family::Newer => "this Set was saved by a Live newer than any known here, so it is read only",
+            Family::Before11 => "Sets saved before Live 11 are read-only here",
+            Family::Newer => {
+                "this Set was saved by a newer Live than this version of Conductor supports, so it is read-only"
+            }
             Family::Live11 | Family::Live12 | Family::Live12_1 | Family::Live12_3 => return Ok(()),
         };
         Err(LiveError::Unsupported {
             subject: None,
             reason: format!("{reason} ({})", self.schema.creator),
-            instead: "save it with Live 11 or 12 and open that, or do it in a running Live".into(),
+            instead: "save the Set with Live 11 or 12 and open the new file, or make the change in a running Live"
+                .into(),
             elsewhere: Elsewhere::Running,
         })
     }
@@ -367,7 +370,7 @@ impl Document {
             return Err(LiveError::Unsupported {
                 subject: Some(track.path().to_string()),
                 reason: "the track is frozen; its notes, clips and devices cannot change".into(),
-                instead: "the person unfreezes it in Live and saves; then try again".into(),
+                instead: "ask the person to unfreeze the track in Live and to save, then try again".into(),
                 elsewhere: Elsewhere::Nowhere,
             });
         }

@@ -1,9 +1,8 @@
-//! JSON formats of values: whole numbers have no fraction, as clients expect.
+//! JSON formats of values. Whole numbers are written without a fraction, as clients expect.
 
 use serde::Serializer;
 
-// Above this, neighbouring whole numbers are not all representable, so the fraction form is the
-// honest one.
+// Above this value a float cannot represent every whole number, so numbers are written as floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 pub(crate) fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,6 +1,6 @@
-//! An outline of the elements of a text, and splices into the text.
+//! An outline of the elements in a text, and replacements of parts of the text.
 //!
-//! An [`Outline`] stores where the tags of each element begin and end: 20 bytes per element and no
+//! An [`Outline`] stores the positions of the tags of each element: 20 bytes per element and no
 //! copy of the text. Not here: the meaning of elements.
 
 use quick_xml::Reader;
@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// Byte offsets of one element. Elements are kept in document order; the subtree of element `i` is
-/// `i..next`.
+/// Byte offsets of one element. Elements are stored in document order; the subtree of element `i`
+/// is `i..next`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Node {
     start: u32,
@@ -20,14 +20,14 @@ pub(crate) struct Node {
     next: u32,
 }
 
-/// The elements of one piece of text. A piece may begin inside elements that an earlier piece
+/// The elements of one piece of text. A piece may start inside elements that an earlier piece
 /// opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outline {
     nodes: Vec<Node>,
 }
 
-/// Why text has no outline; `at` is a byte offset.
+/// Why an outline could not be built; `at` is a byte offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct XmlError {
     pub at: usize,
@@ -46,8 +46,8 @@ impl std::fmt::Display for XmlError {
     }
 }
 
-// Nesting in real Sets stays below 60 (racks in racks); the limit keeps a hostile file from growing
-// the stack of open tags.
+// In real Sets the nesting is below 60 (racks in racks). The limit bounds the stack of open tags
+// for a hostile file.
 const MAX_DEPTH: usize = 1_000;
 
 fn offset(at: u64) -> Result<u32, XmlError> {
@@ -55,13 +55,13 @@ fn offset(at: u64) -> Result<u32, XmlError> {
 }
 
 impl Outline {
-    /// Reads `text`. `opened` are the tags that were opened before it, outermost first; the text
-    /// may close some of them. Returns the tags that are open at its end.
+    /// Parses `text`. `opened` are the tags opened before it, outermost first; the text may close
+    /// some of them. Returns the tags that are open at the end of the text.
     #[expect(clippy::wildcard_enum_match_arm, reason = "quick-xml's Event is foreign and non-exhaustive")]
     pub fn read(text: &str, opened: &[String]) -> Result<(Outline, Vec<String>), XmlError> {
         let mut reader = Reader::from_str(text);
         let config = reader.config_mut();
-        // Tag names are matched below, because a chunk may close a tag of an earlier chunk.
+        // Tag names are compared below, because a chunk may close a tag of an earlier chunk.
         config.check_end_names = false;
         config.allow_unmatched_ends = true;
         let mut nodes: Vec<Node> = Vec::with_capacity(text.len() / 40);
@@ -80,7 +80,7 @@ impl Outline {
                         return Err(XmlError::new(at, "elements nested too deeply"));
                     }
                     if text.as_bytes().get(at) != Some(&b'<') {
-                        return Err(XmlError::new(at, "a tag where none was expected"));
+                        return Err(XmlError::new(at, "an unexpected tag"));
                     }
                     if open.is_empty() && outer.is_empty() && !nodes.is_empty() {
                         return Err(XmlError::new(at, "more than one root element"));
@@ -138,8 +138,8 @@ impl Outline {
         Ok((Outline { nodes }, outer))
     }
 
-    /// The outline of `text[bytes]`, which must not cut through a tag. Elements that reach beyond
-    /// the cut end with it.
+    /// The outline of `text[bytes]`. The range must not split a tag. Elements that extend beyond
+    /// the range are shortened to it.
     pub fn cut(&self, bytes: Range<usize>) -> Outline {
         let from = self.nodes.partition_point(|n| (n.start as usize) < bytes.start);
         let to = self.nodes.partition_point(|n| (n.start as usize) < bytes.end);
@@ -186,7 +186,7 @@ impl std::fmt::Debug for El<'_> {
     }
 }
 
-/// Sibling elements.
+/// An iterator over sibling elements.
 #[derive(Clone)]
 pub(crate) struct Children<'a> {
     text: &'a str,
@@ -224,7 +224,7 @@ impl<'a> El<'a> {
         n.start as usize..n.end as usize
     }
 
-    /// The element's text.
+    /// The text of the element.
     pub fn raw(&self) -> &'a str {
         &self.text[self.span()]
     }
@@ -242,7 +242,7 @@ impl<'a> El<'a> {
         self.children().find(|c| c.name() == name)
     }
 
-    /// Follows child names separated by `/`.
+    /// Follows a path of child names separated by `/`.
     pub fn at(&self, path: &str) -> Option<El<'a>> {
         path.split('/').try_fold(*self, |el, name| el.child(name))
     }
@@ -253,12 +253,12 @@ impl<'a> El<'a> {
         (self.at + 1..self.node().next as usize).map(move |at| El { text, nodes, at })
     }
 
-    /// An identity of the element within its outline, the same for every cursor.
+    /// Identifies the element within its outline; equal for every `El` of the same element.
     pub fn key(&self) -> usize {
         self.at
     }
 
-    /// The attributes in order: name, and the span of the value between its quotes.
+    /// The attributes in order: name, and the span of the value without its quotes.
     pub fn attributes(&self) -> Attributes<'a> {
         let n = self.node();
         Attributes { text: self.text, at: n.name_end as usize, end: n.open_end as usize }
@@ -268,14 +268,14 @@ impl<'a> El<'a> {
         self.attributes().find(|(key, _)| *key == name).map(|(_, span)| span)
     }
 
-    /// The raw text of an attribute, escapes included.
+    /// The raw text of an attribute, with its escapes.
     pub fn attr_raw(&self, name: &str) -> Option<&'a str> {
         self.attr_span(name).map(|span| &self.text[span])
     }
 
     pub fn attr(&self, name: &str) -> Option<Cow<'a, str>> {
         let raw = self.attr_raw(name)?;
-        // An escape that XML does not define is shown as it is written.
+        // An escape that XML does not define is returned unchanged.
         Some(quick_xml::escape::unescape(raw).unwrap_or(Cow::Borrowed(raw)))
     }
 
@@ -287,7 +287,7 @@ impl<'a> El<'a> {
         self.attr_raw(name)?.trim().parse().ok()
     }
 
-    /// `Value` of the element at `path` below this one.
+    /// The `Value` of the element at `path` below this one.
     pub fn value(&self, path: &str) -> Option<Cow<'a, str>> {
         self.at(path)?.attr("Value")
     }
@@ -308,8 +308,8 @@ impl<'a> El<'a> {
         }
     }
 
-    /// The white space before the element on its line, and the line end before that; empty when it
-    /// shares its line.
+    /// The line end and the white space before the element; empty when other text precedes the
+    /// element on its line.
     pub fn lead(&self) -> &'a str {
         let before = &self.text[..self.span().start];
         let indent = before.trim_end_matches([' ', '\t']);
@@ -327,7 +327,7 @@ impl<'a> El<'a> {
     }
 }
 
-/// See [`El::attributes`].
+/// The iterator returned by [`El::attributes`].
 pub(crate) struct Attributes<'a> {
     text: &'a str,
     at: usize,
@@ -365,14 +365,14 @@ pub(crate) struct Splice {
     pub with: String,
 }
 
-/// Replacements that do not overlap, gathered in any order.
+/// Replacements that do not overlap, collected in any order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Splices {
     list: Vec<Splice>,
 }
 
 impl Splices {
-    /// Replaces `span`; nothing is noted when the text is already so.
+    /// Replaces `span`, unless it already contains this text.
     pub fn put(&mut self, text: &str, span: Range<usize>, with: impl Into<String>) {
         let with = with.into();
         if text.get(span.clone()) != Some(with.as_str()) {
@@ -380,7 +380,7 @@ impl Splices {
         }
     }
 
-    /// Writes an attribute's value; an absent attribute stays absent.
+    /// Sets an attribute's value; does not add a missing attribute.
     pub fn attr(&mut self, el: El<'_>, name: &str, value: &str) {
         if let Some(span) = el.attr_span(name) {
             if el.attr(name).as_deref() == Some(value) {
@@ -391,14 +391,14 @@ impl Splices {
         }
     }
 
-    /// Writes `Value` of the element at `path`, when there is one.
+    /// Sets `Value` of the element at `path`, if it exists.
     pub fn value(&mut self, el: El<'_>, path: &str, value: &str) {
         if let Some(target) = el.at(path) {
             self.attr(target, "Value", value);
         }
     }
 
-    /// Writes a number; text that already reads as that number stays.
+    /// Sets a number; text that already has the same value stays unchanged.
     pub fn number(&mut self, el: El<'_>, path: &str, value: f64) {
         if let Some(target) = el.at(path)
             && target.attr_f64("Value") != Some(value)
@@ -407,7 +407,7 @@ impl Splices {
         }
     }
 
-    /// Makes an element childless: `<Name a="b" />`.
+    /// Removes all children of an element: `<Name a="b" />`.
     pub fn empty(&mut self, el: El<'_>) {
         if !el.is_empty_tag() {
             self.put(el.text, el.span(), emptied(el));
@@ -420,8 +420,8 @@ impl Splices {
         }
     }
 
-    /// Removes children of `parent`, each with its line; a parent left childless becomes an empty
-    /// tag.
+    /// Removes children of `parent` with their lines. A parent without remaining children becomes
+    /// an empty tag.
     pub fn remove_children(&mut self, parent: El<'_>, doomed: impl Fn(El<'_>) -> bool) {
         let (gone, kept): (Vec<_>, Vec<_>) = parent.children().partition(|c| doomed(*c));
         if gone.is_empty() {
@@ -435,8 +435,8 @@ impl Splices {
         }
     }
 
-    /// Inserts element text (first line without indent) as child number `index` of `parent`, on its
-    /// own line.
+    /// Inserts `child` as child number `index` of `parent`, on its own line. The first line of
+    /// `child` has no indentation.
     pub fn insert_child(&mut self, parent: El<'_>, index: usize, child: &str, unit: &str, newline: &str) {
         let inner = format!("{}{unit}", parent.indent());
         if parent.children().next().is_none() {
@@ -463,8 +463,8 @@ impl Splices {
         self.list.is_empty()
     }
 
-    /// The replacements in order of place. Two at one place keep the order in which they were
-    /// added.
+    /// The replacements sorted by position. Two replacements at the same position keep the order in
+    /// which they were added.
     pub fn sorted(mut self) -> Vec<Splice> {
         self.list.sort_by_key(|s| (s.span.start, s.span.end));
         self.list
@@ -481,7 +481,7 @@ fn emptied(el: El<'_>) -> String {
     out
 }
 
-/// Applies replacements; `None` when two overlap or one is outside the text.
+/// Applies replacements; `None` when two of them overlap or one is outside the text.
 pub(crate) fn splice(text: &str, splices: &[Splice]) -> Option<String> {
     let grown: usize = splices.iter().map(|s| s.with.len()).sum();
     let mut out = String::with_capacity(text.len() + grown);
@@ -495,13 +495,14 @@ pub(crate) fn splice(text: &str, splices: &[Splice]) -> Option<String> {
     Some(out)
 }
 
-/// The shortest text that reads back to the same number, without exponent and without `.0`.
+/// The shortest text that parses to the same number, without exponent and without `.0`.
 pub(crate) fn number(value: f64) -> String {
-    // Rust's Display is shortest round trip without exponent; only the sign of zero needs care.
+    // Rust's `Display` prints the shortest exact form without exponent; only negative zero is
+    // special.
     if value == 0.0 { "0".into() } else { value.to_string() }
 }
 
-/// Escapes an attribute value. `single` says that the value is in single quotes.
+/// Escapes an attribute value; `single` if the value is in single quotes.
 pub(crate) fn escape(value: &str, single: bool) -> String {
     let mut out = String::with_capacity(value.len());
     for c in value.chars() {
@@ -517,7 +518,7 @@ pub(crate) fn escape(value: &str, single: bool) -> String {
     out
 }
 
-/// Moves the lines after the first from one indent to another.
+/// Replaces the indentation of all lines after the first.
 pub(crate) fn reindent(raw: &str, from: &str, to: &str) -> String {
     if from == to {
         return raw.to_owned();
@@ -560,7 +561,7 @@ mod tests {
         for bad in ["<A><B></A></B>", "<A></A></A>", "<A/><B/>", "<!DOCTYPE a><A/>", "<A b=\"></A>", "x<A/>", "</A>"] {
             assert!(
                 Outline::read(bad, &[]).map_or(true, |(_, open)| !open.is_empty()),
-                "{bad} must not be read as whole"
+                "{bad} must not be accepted as complete"
             );
         }
         let deep = "<a>".repeat(2_000);

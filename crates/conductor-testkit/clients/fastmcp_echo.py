@@ -1,4 +1,4 @@
-"""The same echo tool on FastMCP, for comparison: over stdio, or over HTTP at the port it is given."""
+"""The same echo tool on FastMCP, for comparison. It serves stdio, or HTTP if a port is given as argument."""
 import sys
 
 from fastmcp import FastMCP

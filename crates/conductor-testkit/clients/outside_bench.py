@@ -1,6 +1,8 @@
-"""Files and rows through the daemon, beside the public filesystem and SQLite servers: the same work over stdio, servers interleaved.
+"""Measures the file and database tools of the daemon, and compares them with the public filesystem and SQLite servers. All servers do the
+same work over stdio; rounds of different servers alternate.
 
-Usage: outside_bench.py BIN [CALLS] [ROUNDS]. BIN is the folder of the conductor binary. A server that is not installed is left out aloud.
+Usage: outside_bench.py BIN [CALLS] [ROUNDS]. BIN is the folder of the conductor binary. A server that is not installed is reported and
+left out.
 """
 import json, os, sqlite3, statistics, subprocess, sys, tempfile, time
 from pathlib import Path
@@ -35,7 +37,7 @@ class Server:
             if message.get("id") == self.id and "method" not in message:
                 return message
             if "id" in message and "method" in message:
-                # A server that asks about roots gets none.
+                # The server requests the roots of the client: answer with an empty list.
                 self.send({"jsonrpc": "2.0", "id": message["id"], "result": {"roots": []}})
 
     def call(self, tool, arguments):

@@ -1,6 +1,6 @@
-"""Opens, lists, edits and saves one .maxpat with py2max and with MaxPyLang; milliseconds per step as JSON lines, one per round.
+"""Opens, lists, edits and saves one .maxpat with py2max and with MaxPyLang. Prints one JSON line per round with the milliseconds per step.
 
-Only the work is timed, not the start of the interpreter. Usage: patch_peers.py FILE ROUNDS
+The start of the interpreter is not measured. Usage: patch_peers.py FILE ROUNDS
 """
 
 import contextlib
@@ -75,7 +75,7 @@ def main():
                 with contextlib.redirect_stdout(io.StringIO()):
                     try:
                         told = {"peer": peer, "ms": run(path, os.path.join(folder, "out.maxpat"))}
-                    except Exception as fault:  # A peer that cannot do it is part of the result.
+                    except Exception as fault:  # The failure of a library is reported as its result.
                         told = {"peer": peer, "fault": f"{type(fault).__name__}: {fault}"}
                 print(json.dumps(told), flush=True)
 

@@ -1,4 +1,4 @@
-"""A client of the Python SDK that does what it is told: one JSON object per line in, one per line out.
+"""A client of the Python SDK that a test controls: it reads commands from stdin and writes results to stdout, one JSON object per line.
 
 python_client.py --era legacy|modern|auto [--answer accept|decline] [--token T] stdio PROGRAM ARGS... | http URL
 """
@@ -41,7 +41,7 @@ def transport():
 
 @asynccontextmanager
 async def connected():
-    """The low class of the SDK for the older era, the high one for the newer."""
+    """Connects with the low-level class of the SDK for protocol versions with a handshake, else with the high-level class."""
     options = {"client_info": Implementation(name="python", version="1")}
     if given.answer:
         options["elicitation_callback"] = answer
@@ -56,7 +56,7 @@ async def connected():
 
 
 def below_this_client(argv):
-    """Runs a program on a terminal of its own, as a child of this client: what a client with a shell could do."""
+    """Runs a program on a new terminal as a child of this client, as a client with a shell could do."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(argv[0], argv)
@@ -65,7 +65,7 @@ def below_this_client(argv):
         while data := os.read(terminal, 4096):
             said.extend(data)
     except OSError:
-        # The system's way to say that the last process on a terminal is gone.
+        # The system reports the end of the last process on a terminal as an error.
         pass
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return {"code": code, "said": said.decode(errors="replace")}

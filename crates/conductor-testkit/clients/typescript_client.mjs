@@ -1,4 +1,5 @@
-// A client of either line of the TypeScript SDK that does what it is told: one JSON object per line in, one per line out.
+// A client of the TypeScript SDK, version 1 or 2, that a test controls: it reads commands from stdin and writes results to stdout, one
+// JSON object per line.
 //
 // typescript_client.mjs --sdk 1|2 --era legacy|modern|auto [--answer accept|decline] [--token T] stdio PROGRAM ARGS... | http URL
 import { createInterface } from "node:readline";

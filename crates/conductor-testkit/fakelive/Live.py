@@ -1,4 +1,4 @@
-"""The module that scripts import."""
+"""A simulation of the module `Live`, which control-surface scripts import."""
 
 import types
 

@@ -1,8 +1,8 @@
-"""Live's object model, as far as scripts use it. Strict where Live is: see README.md."""
+"""Simulates the part of Live's object model that scripts use. README.md lists the rules that it enforces."""
 
 
 class Undo:
-    """Live's undo list. An entry is a list of attributes with their old values; undoing one swaps them."""
+    """Live's undo list. An entry is a list of attributes with their old values. Undo swaps old and present values."""
 
     def __init__(self):
         self.done = []
@@ -44,7 +44,7 @@ class Undo:
 
 
 class Observable:
-    """Properties with listeners. What a class names in `undoable` goes into the undo list, `apart` as an entry of its own."""
+    """Properties with listeners. Changes of the properties in `undoable` are added to the undo list; those in `apart` as separate entries."""
 
     undoable = ()
     apart = ()
@@ -79,7 +79,7 @@ class Observable:
         raise AttributeError(name)
 
     def _fits(self, name, value):
-        # Live's setters are typed: a float where an integer belongs is an ArgumentError, which is a TypeError.
+        # Live's setters check types: a float for an integer property raises an ArgumentError, which is a TypeError.
         number = isinstance(value, (int, float))
         if name in self.integers and (not isinstance(value, int) or isinstance(value, bool)):
             raise TypeError("Python argument types in None.None(%s, %s) did not match C++ signature" % (type(self).__name__, type(value).__name__))
@@ -193,7 +193,7 @@ class Note:
 
 
 def settle(notes):
-    """Of two notes of one pitch and start the later added stays; one that runs into the next is cut at its start."""
+    """Of two notes with the same pitch and start, keeps the one added last. Cuts a note where the next note of the same pitch starts."""
     last = {}
     for note in notes:
         last[(note.pitch, note.start_time)] = note
@@ -422,7 +422,7 @@ class Track(Observable):
 
 
 def insert_device(track, name, index=-1):
-    """Put onto `Track` by the versions of Live that have it."""
+    """Added to `Track` for simulated versions of Live that have this function."""
     devices = list(track.devices)
     devices.insert(len(devices) if index < 0 else index, make_device(track._undo, name))
     track.devices = tuple(devices)
@@ -592,7 +592,7 @@ class App:
 
 
 def recorded_song():
-    """The Set that the recorded OSC exchanges were made on."""
+    """The Set with which the OSC exchanges were recorded."""
     made = Song(8)
     for name, kind in (("Drums", "midi"), ("Bass", "midi"), ("Vocals", "audio"), ("Gtr", "audio")):
         made.add(name, kind)
@@ -601,7 +601,7 @@ def recorded_song():
 
 
 def story_song():
-    """The Set of the story that every host is told: the same as `examples/sets/golden.als`."""
+    """The Set of the test that runs on every host, with the same content as `examples/sets/golden.als`."""
     made = Song(2)
     for name, kind in (("Drums", "midi"), ("Bass", "midi"), ("Vocals", "audio")):
         made.add(name, kind)

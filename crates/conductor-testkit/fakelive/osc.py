@@ -1,6 +1,8 @@
-"""An OSC server that answers as AbletonOSC does: the same addresses, echoes, silences and error texts, on the object model.
+"""An OSC server that behaves like AbletonOSC on the simulated object model: same addresses, same answers, same error texts, and no answer
+where AbletonOSC sends none.
 
-One poll per tick, several messages in each; an error ends the tick, and the messages behind it wait for the next.
+The server polls once per tick and handles several messages in each tick. An error ends the tick; the next tick handles the remaining
+messages.
 """
 
 import os
@@ -123,7 +125,7 @@ def track_set(name, values):
 def whole(values):
     if len(values) not in (0, 4):
         raise ValueError("Invalid number of arguments for /clip/get/notes. Either 0 or 4 arguments must be passed.")
-    # Without a range the highest key is missed.
+    # AbletonOSC's default range does not include the highest key.
     return values or (0, 127, -8192, 16384)
 
 
@@ -188,7 +190,7 @@ class Server:
         try:
             self.socket.sendto(encode(address, values), self.client)
         except OSError:
-            # As the peer: a datagram that is too large is logged there and never arrives.
+            # AbletonOSC only logs a datagram that is too large; the client never receives it.
             pass
 
     def tick(self):

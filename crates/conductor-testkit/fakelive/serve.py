@@ -1,10 +1,10 @@
-"""Live, as far as a bridge can tell: ticks, and a person whose orders come on stdin.
+"""Simulates Live for a bridge: runs its ticks, and executes commands on stdin as if a person used Live.
 
     serve.py script SCRIPTS [options]   runs the control surface `Conductor` of that folder
     serve.py osc [options]              answers as AbletonOSC does
 
-An order is a line of JSON: {"run": "song.tempo = 99"} or {"look": "song.tempo"}; its answer is a line of JSON. {"quit": true}, or the
-end of stdin, ends it as a person would.
+A command is a line of JSON: {"run": "song.tempo = 99"} or {"look": "song.tempo"}. Its answer is a line of JSON. {"quit": true}, or the
+end of stdin, quits as if a person quit Live.
 """
 
 import argparse

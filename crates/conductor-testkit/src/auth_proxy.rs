@@ -1,7 +1,8 @@
-//! A loopback HTTP listener between a suite that can send no header and a door that wants one.
+//! A loopback HTTP proxy for a test suite that cannot send the `Authorization` header.
 //!
-//! It adds `Authorization`, rewrites its own authority to the door's, and passes everything else as
-//! it is, other Host and Origin values too: the guards stay on and are tested through it.
+//! The proxy adds `Authorization` and replaces its own address in Host and Origin by the address of
+//! the door. It passes all other bytes unchanged, also other Host and Origin values, so that tests
+//! through the proxy still check the door's guards.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,8 +29,8 @@ pub async fn start(door: SocketAddr, token: &str) -> io::Result<SocketAddr> {
     Ok(own)
 }
 
-/// One request a connection: the door is told to close after its answer, and the client opens
-/// another.
+/// Forwards one request. `Connection: close` makes the door close the connection after its answer;
+/// the client then opens another connection.
 async fn forward(mut client: TcpStream, own: SocketAddr, door: SocketAddr, token: &str) -> io::Result<()> {
     client.set_nodelay(true)?;
     let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! What every MIDI backend keeps, the in-process one and the real ones. Each test binary joins the
-//! two ends in its own way.
+//! The contract test for MIDI backends, the in-process backend and the real ones. Each test binary
+//! connects the two ends in its own way.
 
 use crate::real::wait_for;
 use conductor_core::event::midi::{Decoder, Heard};
@@ -8,7 +8,7 @@ use conductor_hosts::midi::ring::EventReceiver;
 use conductor_hosts::midi::{Backend, Input, Malformed, Output, PortError, SendError};
 use std::time::Duration;
 
-/// Two ends of one cable through a backend.
+/// The two ends of one connection through a backend.
 pub struct Cable {
     pub output: Box<dyn Output>,
     pub input: Box<dyn Input>,
@@ -23,7 +23,7 @@ impl Cable {
             Err(SendError::Busy) => None,
             Err(other) => panic!("{message:02x?}: {other}"),
         });
-        assert!(sent.is_some(), "the queue never emptied");
+        assert!(sent.is_some(), "the queue stayed full");
     }
 
     fn hear(&mut self, count: usize) -> Vec<Body> {
@@ -50,7 +50,8 @@ fn decoded(messages: &[Vec<u8>]) -> Vec<Body> {
     out
 }
 
-/// A note-off is one in either form and with any velocity.
+/// Sets the velocity of a note-off to 0: backends may send a note-off in two forms, with any
+/// velocity.
 fn plain(body: Body) -> Body {
     if let Body::NoteOff { channel, note, .. } = body { Body::NoteOff { channel, note, velocity: 0 } } else { body }
 }
@@ -61,7 +62,7 @@ pub fn keeps_the_contract(backend: &mut dyn Backend, mut cable: Cable) {
         [&[0xF0][..], &body, &[0xF7]].concat()
     };
 
-    // Every kind of message, whole and in order.
+    // Every kind of message arrives complete and in order.
     let mut messages: Vec<Vec<u8>> = Vec::new();
     for channel in 0..16 {
         messages.extend([
@@ -94,13 +95,13 @@ pub fn keeps_the_contract(backend: &mut dyn Backend, mut cable: Cable) {
     let wrong = got.iter().zip(&wanted).position(|(got, wanted)| got != wanted);
     assert!(
         got == wanted,
-        "{} of {}; first difference {wrong:?}: {:?}",
+        "received {} of {} messages; first difference at {wrong:?}: {:?}",
         got.len(),
         wanted.len(),
         wrong.map(|i| &got[i])
     );
 
-    // What is refused sends nothing, and what follows is not disturbed.
+    // A refused message sends nothing, and the next message arrives unchanged.
     for bad in [vec![], vec![60, 1], vec![0x90, 60], vec![0x90, 60, 200], vec![0xF4], vec![0xF0, 1, 2], sysex(8193, 0)]
     {
         let refused = cable.output.send(&bad, Taint::Clean.into());
@@ -111,16 +112,16 @@ pub fn keeps_the_contract(backend: &mut dyn Backend, mut cable: Cable) {
     cable.send(&[0xB0, 1, 2]);
     assert_eq!(cable.hear(1), [Body::Cc { channel: 0, controller: 1, value: 2 }]);
 
-    // What is not there is named; what is closed ends.
+    // The error names a missing port, and a closed port is released.
     let missing = backend.open_output("no such port").err();
     assert_eq!(missing, Some(PortError::Gone { id: "no such port".into() }));
     let Cable { output, input, lane, patience } = cable;
     assert!(input.is_open() && output.is_open());
     drop((input, output));
     let ended = wait_for(patience, || {
-        // Looking around is when a backend puts away what was closed.
+        // A backend releases closed ports when it lists its ports.
         let _ = backend.ports();
         lane.is_abandoned().then_some(())
     });
-    assert!(ended.is_some(), "a closed input still holds its lane");
+    assert!(ended.is_some(), "a closed input did not release its lane");
 }

@@ -1,4 +1,5 @@
-//! Fixtures of the public MCP suite: tools, resources and prompts with every shape of the protocol.
+//! Fixtures of the public MCP conformance suite: tools, resources and prompts for every part of the
+//! protocol.
 //!
 //! Most use the catalog, the pipeline and the doors like all tools. Those that send requests to
 //! their client, or answer with a question, are listed in the catalog and answered by [`Suite`].
@@ -218,7 +219,7 @@ async fn elicit(link: &Link, message: &str, schema: Value, label: &str) -> Resul
     }))
 }
 
-/// The text a client's model gave.
+/// The text that the client's model returned.
 fn said(answer: &Value) -> String {
     let content = answer.get("content").cloned().unwrap_or_default();
     let one = |it: &Value| it.get("text").and_then(Value::as_str).map(str::to_owned);
@@ -522,7 +523,7 @@ fn prompt(
     }
 }
 
-/// Adds everything to a catalog.
+/// Adds all fixtures to a catalog.
 pub fn register(catalog: &mut Catalog) -> Result<(), CatalogError> {
     // Listed like all tools; `Suite` answers their calls.
     let listed = asking().into_iter().map(|it| fixed(it.name, Vec::new()).input(it.input));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::net::UnixStream;
 
-/// What a daemon is started with besides its configuration.
+/// The start options of a test daemon, except its configuration.
 pub struct Setup {
     pub home: TempDir,
     pub clock: Arc<dyn Clock>,
@@ -54,8 +54,8 @@ impl TestDaemon {
         Self::start_with(Setup::default(), config)
     }
 
-    /// In a home that was used before, a changed file comes into force only after a person accepted
-    /// it, so it is accepted first.
+    /// In a home that was used before, a changed file takes effect only after a person accepts it.
+    /// So this function accepts the file first.
     pub fn start_with(setup: Setup, config: &str) -> Self {
         let Setup { home, clock, machine } = setup;
         std::fs::write(home.path().join("config.toml"), config).expect("the home can be written");
@@ -79,7 +79,7 @@ impl TestDaemon {
         TestDaemon { home, daemon: Some(daemon), log, logged }
     }
 
-    /// Stops the daemon and keeps its home for the next one.
+    /// Stops the daemon and returns its home, so that another daemon can use it.
     pub fn stop(mut self) -> TempDir {
         self.end();
         std::mem::replace(&mut self.home, tempfile::tempdir().expect("a temporary folder"))
@@ -91,8 +91,8 @@ impl TestDaemon {
         }
     }
 
-    /// Saves the file and accepts it as a person does; gives its faults. The owner answers the
-    /// question for its status only once the file is in force.
+    /// Saves the file and accepts it as a person does. Returns the faults of the file. The request
+    /// for the status waits until the file is in force.
     pub fn reload(&self, config: &str) -> Vec<String> {
         std::fs::write(self.home.path().join("config.toml"), config).expect("the home can be written");
         let reloaded = self.block_on(self.handle().accept_config(None)).expect("the file is accepted");
@@ -100,7 +100,7 @@ impl TestDaemon {
         reloaded.faults
     }
 
-    /// A client at `mcp.sock`.
+    /// A client connected to `mcp.sock`.
     pub fn client(&self) -> LineClient {
         let path = self.home.path().join("mcp.sock");
         self.block_on(async { LineClient::over(UnixStream::connect(path).await.expect("the daemon listens")) })
@@ -116,7 +116,7 @@ impl TestDaemon {
         self.block_on(self.handle().status()).expect("the daemon runs")
     }
 
-    /// Everything that was logged.
+    /// The text of the log.
     pub fn log(&self) -> String {
         self.log.flush();
         String::from_utf8_lossy(&self.logged.0.lock()).into_owned()

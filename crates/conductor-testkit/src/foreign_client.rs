@@ -1,4 +1,4 @@
-//! A client nobody here wrote, in a process of its own, that does what a test tells it: see
+//! A client process that uses a public SDK and executes the commands of a test. The programs are
 //! `clients/python_client.py` and `clients/typescript_client.mjs`.
 //!
 //! Not here: the MCP inspector, which is a new process for every call.
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use crate::mcp_process::clients;
 use crate::real::Killed;
 
-/// Real time a test waits for an answer before it gives up; nothing asserts on it.
+/// Limit in real time for an answer of the client. No test asserts on it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Puppet {
     child: Killed,
     wishes: Option<ChildStdin>,
     answers: Receiver<Value>,
-    /// The protocol version the client says it speaks, where it tells.
+    /// The protocol version that the client reports, or null.
     pub version: Value,
 }
 

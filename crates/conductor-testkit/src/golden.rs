@@ -1,17 +1,17 @@
-//! How recorded exchanges are compared with ours: keys and values as a superset, codes, never
-//! prose; and the differences on purpose.
+//! Compares recorded exchanges with ours. Our result must contain all recorded keys and values and
+//! the same error codes; messages are not compared. A list contains the intended differences.
 //!
-//! Knows nothing of the crates under test: `conductor-set`, which must not depend on the product,
-//! includes this file as a module.
+//! This file does not use the crates under test: `conductor-set` must not depend on the product,
+//! and includes this file as a module.
 
 use serde_json::Value;
 use std::cell::Cell;
 
-/// A difference on purpose: the file it is in, where in the result (`*` stands for one segment),
-/// and why.
+/// An intended difference: the recorded file, the place in the result (`*` matches one segment),
+/// and the reason.
 pub type Row = (&'static str, &'static str, &'static str);
 
-/// Those of every way to the same document.
+/// The intended differences that every host of a document has.
 pub const OF_DOCUMENTS: &[Row] = &[
     ("12", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
     ("13", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
@@ -41,11 +41,11 @@ pub const OF_DOCUMENTS: &[Row] = &[
     ("30", "/params/*/defaultValue", "never known from a document"),
 ];
 
-/// Differences on purpose. One that no step needs is a fault of its own.
+/// A list of intended differences. An unused entry is a fault too.
 pub struct Deviations(Vec<(Row, Cell<bool>)>);
 
 impl Deviations {
-    /// [`OF_DOCUMENTS`] and these.
+    /// [`OF_DOCUMENTS`] and further differences.
     pub fn with(more: &[Row]) -> Deviations {
         Deviations(OF_DOCUMENTS.iter().chain(more).map(|row| (*row, Cell::new(false))).collect())
     }
@@ -64,8 +64,8 @@ impl Deviations {
     }
 }
 
-/// Where `ours` is not a superset of `recorded`. Lists of objects are matched by their id, other
-/// lists as a whole.
+/// Finds the places where `ours` is not a superset of `recorded`. Objects in lists are matched by
+/// id; all other lists must be equal.
 pub fn gaps(recorded: &Value, ours: &Value, at: &str, out: &mut Vec<String>) {
     match (recorded, ours) {
         (Value::Object(want), Value::Object(have)) => {
@@ -109,6 +109,6 @@ mod tests {
         assert_eq!(out, ["/b/0/v", "/c"]);
         let list = Deviations::with(&[("99", "/b/*/v", "on purpose")]);
         assert!(list.allow("99_x.json", "/b/0/v") && !list.allow("99_x.json", "/c") && !list.allow("98", "/b/0/v"));
-        assert_eq!(list.unused().len(), OF_DOCUMENTS.len(), "only the used one is left out");
+        assert_eq!(list.unused().len(), OF_DOCUMENTS.len(), "only the used entry is left out");
     }
 }

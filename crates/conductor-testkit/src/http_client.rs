@@ -1,5 +1,5 @@
-//! A client that sends exactly the bytes a test wants, two Hosts and all, and a door to send them
-//! to.
+//! An HTTP client that sends exactly the bytes of a test, for example two Host headers, and a
+//! server to send them to.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 pub const TOKEN: &str = "a-token-for-tests";
-/// Of another client, with the same rights.
+/// The token of another client with the same rights.
 pub const OTHER_TOKEN: &str = "another-token-for-tests";
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -49,7 +49,7 @@ impl Answer {
         })
     }
 
-    /// The messages of a stream, or the one of a plain body.
+    /// The messages of an event stream, or the one message of a plain body.
     pub fn messages(&self) -> Vec<Value> {
         if self.header("content-type").is_some_and(|it| it.starts_with("text/event-stream")) {
             let data = self.body.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
@@ -60,11 +60,11 @@ impl Answer {
     }
 }
 
-/// Sends raw bytes and reads to the end of the connection.
+/// Sends raw bytes and reads until the connection is closed.
 pub async fn send(address: SocketAddr, request: &[u8]) -> Answer {
     let exchange = async {
-        let mut stream = TcpStream::connect(address).await.expect("the door is open");
-        stream.write_all(request).await.expect("the door reads");
+        let mut stream = TcpStream::connect(address).await.expect("the server accepts connections");
+        stream.write_all(request).await.expect("the server reads");
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes).await;
         bytes
@@ -91,7 +91,7 @@ fn unchunk(mut body: &str) -> String {
     out
 }
 
-/// A request with the headers a well-behaved client sends, and more.
+/// A request with the usual headers and the headers in `more`.
 pub fn request(address: SocketAddr, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> Vec<u8> {
     let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
     if !more.iter().any(|it| it.0.eq_ignore_ascii_case("host")) {
@@ -116,7 +116,7 @@ pub async fn post(address: SocketAddr, more: &[(&str, &str)], body: &Value) -> A
     send(address, &request(address, "POST", "/mcp", &headers, &body.to_string())).await
 }
 
-/// A modern request with the headers that must repeat its body.
+/// Sends a request of protocol version 2026-07-28, whose headers must repeat parts of the body.
 pub async fn post_modern(address: SocketAddr, body: &Value) -> Answer {
     let method = body["method"].as_str().unwrap_or_default().to_owned();
     let mut headers = vec![("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method.as_str())];

@@ -1,5 +1,5 @@
-//! Shared by all tests: a daemon in a temporary home, clients, fakes, and real programs to run
-//! against.
+//! Code that all tests share: a daemon in a temporary home, clients, fakes, and real programs that
+//! tests use.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 

@@ -1,4 +1,4 @@
-//! A client of a line door that sends bytes as they are and gives lines back as they come.
+//! A client of a line-based connection. It sends raw bytes and returns each received line.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// Real time a test waits for an answer before it gives up; nothing asserts on it.
+/// Limit in real time for an answer. No test asserts on it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct LineClient {
@@ -25,7 +25,7 @@ impl LineClient {
         Self { read: BufReader::new(Box::new(read)), write: Some(Box::new(write)), next: 1 }
     }
 
-    /// A connection to a door without a socket file between.
+    /// Connects directly to the server code, without a socket file.
     pub fn connect(shared: &Arc<Shared>) -> Self {
         let (ours, theirs) = UnixStream::pair().expect("a socket pair");
         let shared = Arc::clone(shared);
@@ -35,8 +35,8 @@ impl LineClient {
 
     pub async fn bytes(&mut self, bytes: &[u8]) {
         if let Some(write) = &mut self.write {
-            write.write_all(bytes).await.expect("the door takes bytes");
-            write.flush().await.expect("the door takes bytes");
+            write.write_all(bytes).await.expect("the connection is open");
+            write.flush().await.expect("the connection is open");
         }
     }
 
@@ -48,14 +48,14 @@ impl LineClient {
         self.line(&message.to_string()).await;
     }
 
-    /// The peer has nothing more to say, but still listens.
+    /// Closes the sending side of the connection. The client still receives.
     pub async fn end(&mut self) {
         if let Some(mut write) = self.write.take() {
             let _ = write.shutdown().await;
         }
     }
 
-    /// The next line, or nothing when the door closed.
+    /// The next line, or `None` if the connection is closed.
     pub async fn next_line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read =
@@ -64,11 +64,11 @@ impl LineClient {
     }
 
     pub async fn next(&mut self) -> Value {
-        let line = self.next_line().await.expect("the door is open");
+        let line = self.next_line().await.expect("the connection is open");
         serde_json::from_str(&line).expect("a line of JSON")
     }
 
-    /// Sends a request and gives the message with its id; what comes before is dropped.
+    /// Sends a request and returns the reply with its id. Earlier messages are dropped.
     pub async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.start(method, params).await;
         self.reply(id).await
@@ -108,7 +108,7 @@ impl LineClient {
     }
 }
 
-/// Params of the modern era around the given ones.
+/// Adds the metadata that protocol version 2026-07-28 requires.
 pub fn modern(params: Value) -> Value {
     modern_with(params, json!({}))
 }

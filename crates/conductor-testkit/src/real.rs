@@ -1,8 +1,9 @@
-//! Real programs the tests run against. Each part has one file with `probe` (looks, starts nothing)
-//! and `start` (started and ready, or a reason). A part that is missing is a skip that prints why,
-//! or a failure where `CONDUCTOR_REQUIRE_REAL=1`.
+//! Real programs that tests use, such as JACK. Each program has one file with `probe`, which checks
+//! whether it is installed, and `start`, which starts it and waits until it is ready, or returns
+//! the reason. If a program is missing, the test is skipped and prints why. With
+//! `CONDUCTOR_REQUIRE_REAL=1` the test fails instead.
 //!
-//! Not here: what the product does with a part.
+//! Not here: tests of the product with these programs.
 
 pub mod fakelive;
 pub mod fluidsynth;
@@ -33,19 +34,19 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Whether a missing part is a failure instead of a skip; CI sets it.
-#[expect(clippy::disallowed_methods, reason = "the one switch of the test lanes is an environment variable")]
+/// Whether a missing program is a failure instead of a skip. CI sets the variable.
+#[expect(clippy::disallowed_methods, reason = "an environment variable makes missing programs a failure")]
 pub fn required() -> bool {
     std::env::var_os("CONDUCTOR_REQUIRE_REAL").is_some_and(|it| it == "1")
 }
 
-/// Counts the skip, or fails where real parts are required.
+/// Counts the skip, or fails if real programs are required.
 pub fn skip(missing: impl fmt::Display) {
     assert!(!required(), "SKIP {missing}");
     crate::skips::note(&missing.to_string());
 }
 
-/// Gives the value of an `Ok`, or prints the skip and returns from the test.
+/// Returns the value of an `Ok`. For an `Err`, prints the skip and returns from the test.
 #[macro_export]
 macro_rules! require {
     ($part:expr) => {
@@ -59,7 +60,7 @@ macro_rules! require {
     };
 }
 
-/// Looks every 20 ms until the condition gives a value. Gives up after `limit`.
+/// Calls `look` every 20 ms until it returns a value. Returns `None` after `limit`.
 #[expect(clippy::disallowed_methods, reason = "waiting for another process is real time")]
 pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let start = std::time::Instant::now();
@@ -74,17 +75,17 @@ pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Opti
     }
 }
 
-/// The usual limit of a wait.
+/// The usual time limit of a wait.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A program in a process group of its own. Dropping it ends the group and waits for it.
+/// A program in its own process group. Dropping it ends the group and waits for the end.
 pub struct Group {
     pub child: Child,
     signal: Signal,
 }
 
 impl Group {
-    /// Starts a program that `signal` ends.
+    /// Starts a program. `signal` ends it.
     pub fn spawn(command: &mut Command, signal: Signal) -> std::io::Result<Group> {
         Ok(Group { child: command.process_group(0).spawn()?, signal })
     }
@@ -93,7 +94,7 @@ impl Group {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends the group at once, as a crash would.
+    /// Ends the group at once, like a crash.
     pub fn kill(mut self) {
         self.signal = Signal::KILL;
     }
@@ -102,7 +103,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let group = rustix::process::Pid::from_child(&self.child);
-        // Fails when the group is gone already.
+        // Fails if the group has already ended.
         let _ = rustix::process::kill_process_group(group, self.signal);
         if wait_for(PATIENCE, || (!self.is_alive()).then_some(())).is_none() {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
@@ -116,7 +117,7 @@ pub struct Killed(pub Child);
 
 impl Killed {
     pub fn end(&mut self) {
-        // Fails when the child has ended already.
+        // Fails if the child has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,5 +1,5 @@
-//! A client in a process of its own. A test that decides as a person must not be the client as
-//! well: its own yes would be refused.
+//! A client in a separate process. A test that decides as a person cannot be the client too: the
+//! daemon refuses decisions of an AI client.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -22,7 +22,7 @@ def copy(a, b):
 threading.Thread(target=copy, args=(peer, ours), daemon=True).start()
 copy(ours, peer)";
 
-/// A connection to a socket that a process of its own has made. It ends with the stream.
+/// Connects to a socket through a separate process, which ends when the stream is closed.
 pub fn connect(socket: &Path) -> UnixStream {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     let end = Stdio::from(OwnedFd::from(theirs));
@@ -37,15 +37,15 @@ pub fn connect(socket: &Path) -> UnixStream {
     ours
 }
 
-/// A client at `mcp.sock` that speaks the direct dialect: one JSON-RPC request per line, the method
-/// is the tool.
+/// A client of `mcp.sock` that calls tools directly: one JSON-RPC request per line, with the tool
+/// as its method.
 pub struct DirectClient {
     stream: BufReader<UnixStream>,
     last_id: u64,
 }
 
 impl DirectClient {
-    /// Connects from a process of its own.
+    /// Connects through a separate process.
     pub fn connect(home: &Path) -> Self {
         Self::over(connect(&home.join("mcp.sock")))
     }
@@ -54,7 +54,7 @@ impl DirectClient {
         DirectClient { stream: BufReader::new(stream), last_id: 0 }
     }
 
-    /// Sends a line and reads the next one.
+    /// Sends a line and reads the answer.
     pub fn say(&mut self, line: &str) -> Value {
         writeln!(self.stream.get_mut(), "{line}").unwrap();
         self.answer()

@@ -1,4 +1,4 @@
-//! A studio in a temporary home, on time that moves by hand.
+//! A studio in a temporary home, with a clock that the test moves.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use tempfile::TempDir;
 use crate::time::ManualTime;
 use crate::tools::{self, Runs};
 
-/// What was written, in order.
+/// A record that was written to the journal.
 #[derive(Debug, Clone)]
 pub enum Written {
     Intent(CallFacts),
     Outcome(CallFacts, OutcomeFacts),
 }
 
-/// An event beside calls.
+/// A recorded event that is not a call.
 pub type Event = (Option<Principal>, EventName, Value);
 
-/// A journal in memory that can be told to fail.
+/// An audit journal in memory. A test can make its writes fail.
 pub struct MemoryJournal {
     hasher: InputHasher,
     written: Mutex<Vec<Written>>,
@@ -39,7 +39,7 @@ pub struct MemoryJournal {
     outcome_down: Mutex<Option<String>>,
     events: Mutex<Vec<Event>>,
     kept: Mutex<Vec<(CallFacts, OutcomeFacts)>>,
-    /// Outcomes that were to be on the disk before their reply.
+    /// Number of outcomes that had to be on the disk before their reply.
     waited_for_disk: AtomicUsize,
 }
 
@@ -68,7 +68,7 @@ impl MemoryJournal {
         self.events.lock().clone()
     }
 
-    /// Outcomes that wait in memory.
+    /// Outcomes that could not be written and are kept in memory.
     pub fn kept(&self) -> Vec<(CallFacts, OutcomeFacts)> {
         self.kept.lock().clone()
     }
@@ -77,7 +77,7 @@ impl MemoryJournal {
         *self.down.lock() = reason.map(str::to_owned);
     }
 
-    /// Only the second half fails: the handler has run by then.
+    /// Makes only the outcome record fail, which is written after the handler has run.
     pub fn set_outcome_down(&self, reason: Option<&str>) {
         *self.outcome_down.lock() = reason.map(str::to_owned);
     }

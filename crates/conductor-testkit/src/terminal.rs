@@ -1,4 +1,4 @@
-//! A program on a terminal of its own, and the person in front of it, who reads and types.
+//! Runs a program on a new terminal, and reads and types there as a person would.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,26 +13,26 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::LocalModes;
 
-/// Real time a test waits for words before it gives up; nothing asserts on it.
+/// Limit in real time for output of the program. No test asserts on it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Terminal {
     child: Killed,
     keys: File,
     shown: Receiver<Vec<u8>>,
-    /// Everything that came so far.
+    /// All output so far.
     text: String,
-    /// Up to where it has been looked at.
+    /// Length of the output that earlier calls have already returned.
     seen: usize,
 }
 
 impl Terminal {
-    /// The program is in a session of its own, with the terminal as its controlling one.
+    /// Starts the program in a new session, with the terminal as its controlling terminal.
     pub fn start(command: Command) -> Self {
         Self::sized(command, 24, 80)
     }
 
-    /// As [`Terminal::start`], on a screen of this size.
+    /// As [`Terminal::start`], with a screen of this size.
     pub fn sized(mut command: Command, rows: u16, columns: u16) -> Self {
         let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&person).expect("a terminal");
@@ -53,7 +53,7 @@ impl Terminal {
             });
         }
         let child = command.spawn().expect("the program starts");
-        // Its ends must be the program's alone, or the end of the program is never seen.
+        // Close our copies of the program's descriptors: otherwise its end is never noticed.
         drop(command);
         drop(program);
         let keys = File::from(person);
@@ -61,7 +61,7 @@ impl Terminal {
         let (sender, shown) = channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // The end of the last process on a terminal is an error to its reader.
+            // When the last process on the terminal has ended, a read returns an error.
             while let Ok(count) = screen.read(&mut buffer) {
                 let Some(bytes) = buffer.get(..count).filter(|it| !it.is_empty()) else { return };
                 if sender.send(bytes.to_vec()).is_err() {
@@ -72,8 +72,8 @@ impl Terminal {
         Self { child: Killed(child), keys, shown, text: String::new(), seen: 0 }
     }
 
-    /// Waits for one of the words and gives what stood before and with it; what comes later is for
-    /// the next look.
+    /// Waits for one of the words. Returns the new output up to and including this word; the next
+    /// call continues after it.
     pub fn until_any(&mut self, words: &[&str]) -> String {
         loop {
             let fresh = self.text.get(self.seen..).unwrap_or_default();
@@ -85,7 +85,7 @@ impl Terminal {
             match self.shown.recv_timeout(PATIENCE) {
                 Ok(bytes) => self.text.push_str(&String::from_utf8_lossy(&bytes)),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    panic!("none of {words:?} came; there stood:\n{}", self.text)
+                    panic!("none of {words:?} was printed; the output is:\n{}", self.text)
                 }
             }
         }
@@ -96,10 +96,10 @@ impl Terminal {
     }
 
     pub fn type_in(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("the terminal takes keys");
+        self.keys.write_all(keys.as_bytes()).expect("the terminal accepts input");
     }
 
-    /// Whether keys show as they are typed.
+    /// Whether the terminal shows typed keys (echo).
     pub fn shows_keys(&self) -> bool {
         rustix::termios::tcgetattr(&self.keys).expect("a terminal").local_modes.contains(LocalModes::ECHO)
     }
@@ -108,7 +108,7 @@ impl Terminal {
         self.child.0.id()
     }
 
-    /// Whether the program has ended; waits a moment for it.
+    /// Whether the program has ended. Waits up to 50 ms for output first.
     pub fn ended(&mut self) -> bool {
         if let Ok(bytes) = self.shown.recv_timeout(Duration::from_millis(50)) {
             self.text.push_str(&String::from_utf8_lossy(&bytes));
@@ -116,7 +116,7 @@ impl Terminal {
         matches!(self.child.0.try_wait(), Ok(Some(_)))
     }
 
-    /// Waits for the program to end by itself; gives what it said in all.
+    /// Waits until the program ends by itself. Returns its status and all its output.
     pub fn end(mut self) -> (ExitStatus, String) {
         let status = self.child.0.wait().expect("it ends");
         while let Ok(bytes) = self.shown.recv() {
@@ -126,7 +126,7 @@ impl Terminal {
     }
 }
 
-/// Runs a command on a terminal to its end, as a person would: its exit code and what it said.
+/// Runs a command on a terminal until it ends. Returns its exit code and its output.
 pub fn at_a_terminal(command: Command) -> (Option<i32>, String) {
     let (status, text) = Terminal::start(command).end();
     (status.code(), text)

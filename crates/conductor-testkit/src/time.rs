@@ -1,4 +1,4 @@
-//! One clock for reading and for waiting, moved by the test.
+//! A clock for reading the time and for waiting, which only the test moves.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -25,12 +25,12 @@ pub struct ManualTime {
 }
 
 impl ManualTime {
-    /// 2026-01-02T03:04:05Z.
+    /// Starts at 2026-01-02T03:04:05Z.
     pub fn new() -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), wall_start: Duration::from_secs(1_767_323_045) })
     }
 
-    /// Wakes everyone whose time has come, in order.
+    /// Moves the clock and wakes all waits that are due, in order.
     pub fn advance(&self, by: Duration) {
         let due = {
             let mut state = self.state.lock();
@@ -44,15 +44,15 @@ impl ManualTime {
         }
     }
 
-    /// When the next sleeper that somebody still waits for wakes.
+    /// Time until the next wait ends. Cancelled waits are ignored.
     pub fn next_wake(&self) -> Option<Duration> {
         let mut state = self.state.lock();
         state.sleepers.retain(|_, sleeper| !sleeper.is_closed());
         state.sleepers.keys().next().map(|(at, _)| Duration::from_micros(at.saturating_sub(state.now)))
     }
 
-    /// Lets other tasks run until somebody sleeps, then gives how long. For calls whose next move
-    /// is a wait.
+    /// Lets other tasks run until a task waits for the clock. Returns the time until that wait
+    /// ends.
     pub async fn until_someone_sleeps(&self) -> Duration {
         loop {
             if let Some(wait) = self.next_wake() {

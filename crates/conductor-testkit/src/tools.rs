@@ -1,4 +1,4 @@
-//! A small catalog that behaves and misbehaves on request, and counts every run.
+//! A small catalog of test tools that succeed, fail or wait on request, and count every run.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ impl Runs {
         self.entered.lock().iter().filter(|it| it.0 == tool).count()
     }
 
-    /// Lets other tasks run until the handler was entered that often.
+    /// Lets other tasks run until the handler was called `times` times.
     pub async fn until(&self, tool: &str, times: usize) {
         while self.of(tool) < times {
             tokio::task::yield_now().await;
@@ -63,7 +63,7 @@ fn text_input() -> Value {
     closed(json!({ "text": { "type": "string", "maxLength": 100_000 } }), json!(["text"]))
 }
 
-/// The tools, as definitions an author would write.
+/// The definitions of the test tools.
 pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
     let simple = |name: &'static str, tier: Tier| {
         let runs = Arc::clone(runs);
@@ -135,7 +135,7 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
         Definition::new(PANIC, Tier::Stateful, "daemon", move |_studio, _leave, arguments| {
             runs.note(PANIC, &arguments);
             async move {
-                // Never true; it gives the block its type.
+                // Never true; this return gives the async block its type.
                 if std::hint::black_box(false) {
                     return Ok(Output::new(json!({})));
                 }
@@ -153,7 +153,7 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
                     .with(Content::Image { mime: "image/png".into(), base64: "AAAA".into() }))
             }
         })
-        .text("Picture", "A picture beside its value. For tests.")
+        .text("Picture", "Returns a picture and a value. For tests.")
     };
     vec![
         simple(ECHO, Tier::ReadOnly),
@@ -179,7 +179,7 @@ pub fn catalog(runs: &Arc<Runs>) -> Catalog {
         uri: uri.into(),
         name: uri.into(),
         title: "A mirror of test.echo".into(),
-        description: "What test.echo gives.".into(),
+        description: "The result of test.echo.".into(),
         mime: "application/json".into(),
         toolset: "daemon".into(),
         tool: ECHO.into(),

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Fetches and unpacks what the virtual machine needs, once, into a cache folder. Nothing is installed: Debian's qemu-system-x86 would
-# remove a newer qemu-utils, and a kernel image has no place on the host.
+# Downloads the packages for the virtual machine once and unpacks them into a cache folder. The packages are not installed: Debian's
+# qemu-system-x86 would remove a newer qemu-utils, and the host must not get another kernel image.
 #   fetch.sh CACHE
 set -eu
 cache=${1:?cache folder}
 mkdir -p "$cache/debs" "$cache/root"
 [ -e "$cache/ready" ] && exit 0
 kernel=$(apt-cache depends linux-image-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -n 1)
-# A simulated installation names every library that this machine lacks.
+# A simulated installation lists every library that is missing on this machine.
 missing=$(apt-get install -s --no-install-recommends qemu-system-x86 busybox-static python3-evdev udev | sed -n 's/^Inst \([^ ]*\) .*/\1/p')
 cd "$cache/debs"
 for package in $missing qemu-system-x86 busybox-static python3-evdev udev "$kernel"; do

@@ -1,12 +1,12 @@
-# Runs in the guest as root, from the host's own root; /mnt is the result folder, where run.sh left this file and `settings`.
-# settings: CACHE (unpacked packages), BINARY (the test program), FILTER (test name or empty).
+# Runs in the guest as root, on the root file system of the host. /mnt is the result folder; run.sh has written this file and `settings`
+# to it. `settings` defines CACHE (unpacked packages), BINARY (the test program) and FILTER (a test name, or empty).
 . /mnt/settings
 export PATH=/usr/local/bin:/usr/bin:/bin:/sbin:/usr/sbin HOME=/mnt
 ip link set lo up 2>/dev/null || ifconfig lo up 2>/dev/null
 modprobe -d "$CACHE/root" -a snd-seq snd-seq-midi uinput evdev
 mkdir -p /run/udev
 cp -r "$CACHE/root/lib/udev/rules.d" /run/udev/rules.d
-# One program under two names.
+# The program udevadm runs as the udev daemon if it is started with this name.
 ln -s "$CACHE/root/bin/udevadm" /run/systemd-udevd
 /run/systemd-udevd --daemon
 export CONDUCTOR_LANES=vm CONDUCTOR_REQUIRE_REAL=1 CONDUCTOR_VM_MODULES="$CACHE/root" RUST_BACKTRACE=0

@@ -1,4 +1,4 @@
-"""A game controller made of software. Prints `ready` once it exists, then obeys lines on stdin:
+"""A virtual game controller. Prints `ready` when the device exists, then executes the commands on stdin, one per line:
 press NAME, release NAME (south, east), axis NAME VALUE (x, rz), unplug."""
 import sys
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Boots Debian's stock kernel under QEMU in software, with the host's root shared read-only, so that a test program of ours meets a real
-# ALSA sequencer and a real gamepad driver on any machine.
+# Runs a test program in a virtual machine with a real ALSA sequencer and a real gamepad driver, on any machine. QEMU boots Debian's stock
+# kernel by software emulation; the guest shares the root of the host read-only.
 #   run.sh CACHE BINARY [FILTER]
-# Exits as the test program did; a guest that leaves no result is a failure with the console's last lines.
+# Exits with the status of the test program. If the guest writes no status, prints the last lines of its console and fails.
 set -eu
 cache=${1:?cache folder} binary=${2:?test program} filter=${3:-}
 here=$(dirname "$(readlink -f "$0")")
@@ -33,7 +33,7 @@ LD_LIBRARY_PATH=$libraries timeout "${CONDUCTOR_VM_LIMIT:-240}" "$root/usr/bin/q
   < /dev/null > "$out/console" 2>&1 || true
 [ -e "$out/output" ] && cat "$out/output"
 if [ ! -e "$out/status" ]; then
-  echo "the guest left no result; its console ended with:" >&2
+  echo "the guest wrote no result; the last lines of its console:" >&2
   tail -n 40 "$out/console" >&2
   exit 1
 fi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the tests of the virtual machine lane and runs them in the guest: what `make test-vm` does.
+# Builds the tests for the virtual machine and runs them there. `make test-vm` calls this script.
 #   test.sh [FILTER]
 set -eu
 here=$(dirname "$(readlink -f "$0")")

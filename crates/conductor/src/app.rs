@@ -1,8 +1,8 @@
-//! The daemon: starts, runs and ends everything that belongs to a home.
+//! The daemon: starts, runs and stops all threads and services of one home.
 //!
 //! Threads: the owner (`owner`), the ports (`owner::ports`), the configuration file
 //! (`config_file`), the workers (`owner::dispatch`), and a small runtime for sockets. They
-//! communicate by messages; the few locks say why they exist.
+//! communicate by messages. Each of the few locks has a comment with its reason.
 
 use crate::config_check;
 use crate::config_file;
@@ -38,15 +38,15 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// What a daemon is started with.
+/// The parameters of a daemon.
 pub struct Options {
     pub home: Home,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     pub log: Log,
-    /// Written where there is no `config.toml` yet.
+    /// Written to `config.toml` if there is none.
     pub first_config: &'static str,
-    /// Devices of this run that the file does not name.
+    /// Additional devices that are not in the file, until the daemon stops.
     pub extra_devices: Vec<Device>,
 }
 
@@ -69,17 +69,17 @@ pub enum StartError {
     Socket(#[from] BindError),
     #[error("{0}")]
     Gateway(#[from] crate::gateway::GatewayError),
-    #[error("the system refused a thread or a runtime: {0}")]
+    #[error("a thread or a runtime could not be started: {0}")]
     System(#[from] io::Error),
 }
 
-/// A daemon that is ready. Ends cleanly with [`Daemon::stop`].
+/// A daemon that is ready. [`Daemon::stop`] stops it cleanly.
 pub struct Daemon {
     handle: OwnerHandle,
     waker: Waker,
     log: Log,
     gateway: Arc<Gateway>,
-    /// Whether the first configuration was written by this start.
+    /// Whether this start created `config.toml`.
     pub wrote_config: bool,
     stop: CancellationToken,
     runtime: Runtime,
@@ -90,12 +90,12 @@ pub struct Daemon {
     ports: (mpsc::Sender<ports::Order>, Arc<ports::ScanSignal>, JoinHandle<()>),
     config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
     desktop: desktop::Desktop,
-    // Released after everything.
+    // Dropped last.
     lock: LockFile,
 }
 
 impl Daemon {
-    /// Starts on a machine without a desktop.
+    /// Starts the daemon without a desktop.
     pub fn start(options: Options) -> Result<Self, StartError> {
         Self::start_on(Machine::default(), options)
     }
@@ -107,9 +107,9 @@ impl Daemon {
         let lock = home.lock()?;
         let wrote_config = write_first_config(&home, first_config, &log);
         let (config_orders, config_orders_in) = mpsc::channel();
-        // Armed before the file is read, so that every later save is seen.
+        // Start the watch before reading the file, so that no later change is missed.
         let (watch, watch_error) = Watch::start(&home.config_file(), config_orders.clone());
-        let watch_error = watch_error.map(|error| format!("{error}; a changed config.toml is read only when asked"));
+        let watch_error = watch_error.map(|error| format!("{error}; a changed config.toml is read only on request"));
         if let Some(reason) = &watch_error {
             log.warn(format_args!("watch: {reason}"));
         }
@@ -128,13 +128,14 @@ impl Daemon {
         // while the other is free for the next. Long computations and disk access run on the
         // blocking threads.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        // A person is served by threads that no client can keep busy.
+        // Separate threads for people, so that AI clients cannot delay a person's requests.
         let human = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("human-door")
             .enable_all()
             .build()?;
-        // Bound before any device is opened: a home that cannot be served must not make a sound.
+        // Bind the socket before opening any device: if the daemon cannot start, it must not send
+        // MIDI.
         let socket = {
             let _inside = human.enter();
             Listener::bind(&home.control_socket())?
@@ -223,7 +224,7 @@ impl Daemon {
         let waiting_waker = waker.clone();
         runtime.spawn(async move {
             waiting.mark_changed();
-            // The loop ends with the store.
+            // The loop ends when the approval store is dropped.
             while waiting.changed().await.is_ok() {
                 waiting_waker.post(Wake::Waiting(*waiting.borrow_and_update()));
             }
@@ -231,11 +232,11 @@ impl Daemon {
         let (ended, owner_ended) = oneshot::channel();
         let owner_log = log.clone();
         let owner = Builder::new().name(realtime_priority::OWNER.into()).spawn(move || {
-            // A wake before this line is not lost: the owner checks everything before it first
-            // waits.
+            // A wake-up before this line is not lost: the owner reads all messages before it waits
+            // for the first time.
             let _ = owner_thread.set(std::thread::current());
             if let Err(why) = realtime_priority::raise() {
-                owner_log.debug(format_args!("the engine runs with ordinary priority: {why}"));
+                owner_log.debug(format_args!("the engine thread has normal priority: {why}"));
             }
             owner.run();
             drop(ended);
@@ -254,7 +255,7 @@ impl Daemon {
         runtime.spawn(live_watch::run(gateway.clone(), waker.clone()));
         let doors = human.spawn(async move {
             control::serve(control, socket).await;
-            // The door of AI clients ends when the gateway does.
+            // The MCP listener ends when the gateway stops.
             let _ = mcp.await;
         });
         Ok(Daemon {
@@ -293,36 +294,37 @@ impl Daemon {
         self.runtime.spawn(future);
     }
 
-    /// From now on a signal ends the daemon in good order. Call it before reporting that the daemon
-    /// is ready: a signal in between would kill it with its notes sounding.
+    /// Installs signal handlers, so that a signal stops the daemon cleanly. Call this before
+    /// reporting that the daemon is ready: an earlier signal would kill the process while notes are
+    /// still sounding.
     pub fn heed_signals(&self) -> io::Result<EndSignals> {
         let _inside = self.runtime.enter();
         EndSignals::catch()
     }
 
-    /// Waits for a signal, for a stop through a door, or for the owner to end by a defect.
+    /// Waits for a signal, for a stop request of a client, or for the owner thread to fail.
     pub fn wait(&mut self, mut signals: EndSignals) -> io::Result<()> {
         let (stop, owner_ended) = (&self.stop, &mut self.owner_ended);
         self.runtime.block_on(async {
             tokio::select! {
                 () = signals.received() => Ok(()),
                 () = stop.cancelled() => Ok(()),
-                _ = owner_ended => Err(io::Error::other("the owner thread ended by itself")),
+                _ = owner_ended => Err(io::Error::other("the owner thread ended unexpectedly")),
             }
         })
     }
 
-    /// Stops the daemon: the owner releases what is held, doors and devices are closed, and the
-    /// home is unlocked.
+    /// Stops the daemon: the owner releases held notes and keys, sockets and devices are closed,
+    /// and the home is unlocked.
     pub fn stop(self) {
         let Daemon { waker, log, gateway, stop, runtime, human, doors, owner, ports, config, desktop, lock, .. } = self;
-        // The owner goes first, so that listeners at a port get the last note-off.
+        // Stop the owner first, so that listeners on a port receive the last note-off.
         waker.post(Wake::Stop);
         let _ = owner.join();
         desktop.stop();
         stop.cancel();
         gateway.stop(&runtime);
-        // A door that panicked has nothing left to close.
+        // If a server task panicked, its sockets are closed already.
         let _ = runtime.block_on(doors);
         let (orders, scan_signal, thread) = ports;
         let _ = orders.send(ports::Order::End);
@@ -337,25 +339,26 @@ impl Daemon {
     }
 }
 
-/// The desktop for keys, text and mouse, and why there is none.
+/// The desktop for keys, text and mouse, and the reason why it cannot be used.
 fn desktop_of(display: Option<&str>) -> (Box<dyn Desktop>, Option<String>) {
     let missing = |reason: &str| -> (Box<dyn Desktop>, Option<String>) {
-        let reason = format!("{reason}: keys, text and mouse are not sent, and rules for windows rest");
+        let reason = format!("{reason}: no keys, text or clicks are sent, and window rules are inactive");
         (Box::new(Headless { reason: reason.clone() }), Some(reason))
     };
     match display {
-        None => missing("no display; set DISPLAY where the daemon starts"),
+        None => missing("no display; set DISPLAY in the daemon's environment"),
         #[cfg(feature = "desktop")]
         Some(display) => {
             let keys = conductor_hosts::desktop::keys::Keys::on(Some(display.to_owned()));
-            (Box::new(keys), Some(format!("{display} has not answered yet")))
+            (Box::new(keys), Some(format!("no connection to display {display} yet")))
         }
         #[cfg(not(feature = "desktop"))]
-        Some(_) => missing("this build knows no display"),
+        Some(_) => missing("this build has no support for displays"),
     }
 }
 
-/// Returns whether the file was written. A home that cannot be written is served without one.
+/// Writes the first `config.toml` and returns whether it was written. If it cannot be written, the
+/// daemon starts without it.
 fn write_first_config(home: &Home, text: &str, log: &Log) -> bool {
     use std::io::Write;
     let path = home.config_file();
@@ -364,7 +367,7 @@ fn write_first_config(home: &Home, text: &str, log: &Log) -> bool {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => {
-            log.warn(format_args!("{}: {error}; the built-in empty mode serves", path.display()));
+            log.warn(format_args!("{}: {error}; the built-in empty mode is in force", path.display()));
             false
         }
     }

@@ -1,5 +1,5 @@
-//! The command line. Each command is one file; it asks the daemon over the human door, or reads
-//! files itself where no daemon is needed.
+//! The command line. Each command is one file. It sends requests to the daemon over the human door
+//! (`control.sock`), or reads files itself if no daemon is needed.
 //!
 //! Exit codes: 0 success, 1 failure, 2 usage error. Results go to stdout, everything else to
 //! stderr.
@@ -65,7 +65,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
         }
     };
     if let Command::PluginHost(host) = &args.command {
-        // The process of a plugin has neither a home nor an environment.
+        // The process of a plugin uses neither a home nor the environment.
         return plugins::host(host);
     }
     let mut out = Out::new(args.json);
@@ -73,7 +73,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
     match done.and_then(|verdict| out.finish().map(|()| verdict).map_err(Failure::from)) {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::FAILURE,
-        // `conductor monitor | head -1` succeeds.
+        // A closed pipe is not a failure: `conductor monitor | head -1` succeeds.
         Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Exit(code)) => code,
         Err(failure) => {
@@ -116,7 +116,8 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
 
 fn home(args: &Args, environment: &Environment) -> Result<Home, Failure> {
     let root = args.home.clone().or_else(|| environment.home.clone()).ok_or(HomeError::Unknown)?;
-    // A relative path would name another home after a change of the working directory.
+    // Make the path absolute: a relative path would name another home after a change of the working
+    // directory.
     let root = std::path::absolute(root)?;
     Ok(Home::at(root))
 }
@@ -125,7 +126,7 @@ fn home(args: &Args, environment: &Environment) -> Result<Home, Failure> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Good,
-    /// The answer is no: an invalid file, a failed check.
+    /// The result is negative: an invalid file or a failed check.
     Bad,
 }
 
@@ -152,7 +153,7 @@ enum Failure {
     Io(#[from] io::Error),
     #[error("{0}")]
     Text(String),
-    /// The error is printed already; only the exit code is left.
+    /// The error was printed already; only the exit code is needed.
     #[error("")]
     Exit(ExitCode),
 }
@@ -174,7 +175,8 @@ impl Failure {
         }
     }
 
-    /// The object that `--json` prints: the daemon's own error where there is one.
+    /// The object that `--json` prints. If the daemon returned an error, this is the daemon's
+    /// error.
     fn to_wire(&self) -> Value {
         if let Failure::Tool(error) = self {
             return error.to_wire();
@@ -190,7 +192,7 @@ impl Failure {
     }
 }
 
-/// `conductor audit`: reads the files, and asks a running daemon where the log ends.
+/// `conductor audit`: reads the files, and requests the end of the log from a running daemon.
 fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     use crate::gateway::audit::{NOTE, recall};
     use conductor_core::audit::Head;
@@ -217,7 +219,7 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
     };
     let remember = |line: &str| {
         if let Some(note) = &note {
-            // If the keychain does not answer now, the next start of the daemon writes the note.
+            // If the keychain does not respond now, the daemon writes the note at its next start.
             let _ = note.write(line);
         }
     };
@@ -255,8 +257,8 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
     Ok(Verdict::Good)
 }
 
-/// Whether a person runs this command, as far as that can be checked without a daemon: connected AI
-/// clients are unknown here.
+/// Checks that a person runs this command. Without a daemon this check is weaker, because connected
+/// AI clients are unknown.
 fn person_here() -> Result<Principal, String> {
     use crate::doors::control::person;
     approvals::at_a_terminal().map_err(|error| error.to_string())?;
@@ -272,7 +274,7 @@ fn ask(home: &Home, method: &str, params: Value) -> Result<Value, Failure> {
     Ok(Client::connect(&home.control_socket())?.ask(method, params)?)
 }
 
-/// Sends one request and shows its answer: as JSON, or as `text` writes it.
+/// Sends one request and prints the reply, as JSON or with the function `text`.
 fn ask_and_show(
     home: &Home,
     out: &mut Out,
@@ -282,7 +284,7 @@ fn ask_and_show(
     out.show(&ask(home, method, params)?, text)
 }
 
-/// Sends one request; without a daemon, answers it from the configuration file.
+/// Sends one request. Without a daemon, computes the reply from the configuration file.
 fn ask_or_offline(
     home: &Home,
     method: &str,
@@ -295,7 +297,7 @@ fn ask_or_offline(
     }
 }
 
-/// The configuration of a home without a daemon.
+/// Reads the configuration of a home when no daemon runs.
 fn offline(home: &Home) -> Result<ConfigInForce, Failure> {
     match config_file::read(&home.config_file(), &[], Timestamp::default()) {
         Ok(Some(serving)) => Ok(serving),
@@ -304,7 +306,7 @@ fn offline(home: &Home) -> Result<ConfigInForce, Failure> {
     }
 }
 
-/// Runs a future on a runtime of its own.
+/// Runs a future on a new runtime.
 fn block_on<T>(future: impl Future<Output = T>) -> io::Result<T> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
 }
@@ -314,7 +316,7 @@ fn file_error(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::Text(format!("{}: {error}", path.display()))
 }
 
-/// A text member of an answer; a dash when it is missing.
+/// A string member of a reply; a dash if it is missing.
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or("-")
 }
@@ -323,7 +325,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The texts of a list.
+/// The strings of a list.
 fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     list(value, key).iter().filter_map(Value::as_str).collect()
 }

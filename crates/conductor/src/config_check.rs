@@ -1,7 +1,7 @@
-//! Checks a configuration file as it is on disk now: every error with its place, and what a valid
-//! file means for playing.
+//! Checks the configuration file that is on disk now. Reports every error with its place, and for a
+//! valid file also how long presses wait for other gestures.
 //!
-//! Not here: what is in force (`config_file`).
+//! Not here: the configuration in force (`config_file`).
 
 use crate::config_file::{self, Examine, Refusal};
 use conductor_core::config::{self, Diagnostic, Severity, timing_report};
@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Finds problems that depend on the machine. Called on the thread of the file, which may wait for
-/// the owner.
+/// Creates a function that finds problems that depend on this machine. It runs on the thread of
+/// `config_file` and may wait for the owner.
 pub(super) fn examiner(studio: &Arc<Studio>, owner: &OwnerHandle, runtime: tokio::runtime::Handle) -> Examine {
     let (studio, owner) = (Arc::clone(studio), owner.clone());
     Box::new(move |text| {
@@ -33,14 +33,15 @@ pub(super) fn examiner(studio: &Arc<Studio>, owner: &OwnerHandle, runtime: tokio
 pub struct Checked {
     path: PathBuf,
     text: String,
-    /// `None` when there is no file.
+    /// `None` if there is no file.
     found: Option<Result<ConfigInForce, Refusal>>,
 }
 
 impl Checked {
     pub fn of(path: &Path) -> Self {
         let found = config_file::read(path, &[], Timestamp::default()).transpose();
-        // Only for showing lines; errors of the file are reported by reading it above.
+        // The text is only used to show lines; `config_file::read` has already reported read
+        // errors.
         let text = match &found {
             Some(Ok(serving)) => serving.text.as_deref().unwrap_or_default().to_owned(),
             Some(Err(_)) | None => {
@@ -76,14 +77,14 @@ impl Checked {
         }
     }
 
-    /// One line each.
+    /// The errors, one line each.
     pub fn errors(&self) -> Vec<String> {
         let faults = self.diagnostics().iter().filter(|it| it.severity >= Severity::Error);
         let mut errors: Vec<String> = faults.map(config_file::one_line).collect();
         if let Some(Err(refusal)) = &self.found
             && errors.is_empty()
         {
-            // A file that cannot be read has an error outside its text.
+            // The file cannot be read, so there are no errors in its text.
             errors.push(refusal.reason.clone());
         }
         if matches!(self.found, Some(Ok(_))) && self.text.trim().is_empty() {
@@ -97,7 +98,7 @@ impl Checked {
         remarks.map(config_file::one_line).collect()
     }
 
-    /// How long presses wait because another gesture begins the same way.
+    /// The presses that wait because another gesture begins in the same way, and for how long.
     pub fn waits(&self) -> Vec<String> {
         match &self.found {
             Some(Ok(serving)) => timing_report::waits(&serving.config).iter().map(ToString::to_string).collect(),
@@ -105,7 +106,7 @@ impl Checked {
         }
     }
 
-    /// Every error as text: the line, a caret under the character, and what to write instead.
+    /// Every error as text: the line, a caret below the character, and a suggested correction.
     pub fn rendered(&self) -> Vec<String> {
         let name = self.path.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
         let shown: Vec<String> = self.diagnostics().iter().map(|it| it.render(&self.text, &name)).collect();

@@ -1,10 +1,9 @@
-//! `config.toml` on disk: reads it, watches it, decides which parts come into force, and reports
-//! the result to the owner. Runs on a thread of its own, so that a large file never delays the
-//! engine.
+//! Reads and watches `config.toml`, decides which parts are put in force, and reports the result to
+//! the owner. Runs on a separate thread, so that a large file never delays the engine.
 //!
 //! Not here: the meaning of the file (`conductor_core::config`), held changes
 //! (`conductor_core::config::held`), storing the accepted configuration (`accepted`), putting it in
-//! force (`owner::changes`), and writing it (plans do).
+//! force (`owner::changes`), and writing the file (plans).
 
 pub mod accepted;
 pub mod watch;
@@ -32,13 +31,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// A file that was read but cannot be put in force, or could not be read.
+/// The reason why a file could not be read or cannot be put in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// One line: place and fault.
+    /// The place and the error, in one line.
     pub reason: String,
     pub diagnostics: Vec<Diagnostic>,
-    /// The disk failed, not the text: reading again may work.
+    /// Whether the disk failed and not the text, so that another attempt may succeed.
     pub retry: bool,
 }
 
@@ -48,7 +47,8 @@ impl Refusal {
     }
 }
 
-/// Reads and checks a file without the accepted configuration. `Ok(None)` when there is no file.
+/// Reads and checks a file without the accepted configuration. Returns `Ok(None)` if there is no
+/// file.
 pub fn read(path: &Path, extra: &[Device], now: Timestamp) -> Result<Option<ConfigInForce>, Refusal> {
     match atomic_file::read(path) {
         Ok(bytes) => check(&bytes, extra, now).map(Some),
@@ -68,8 +68,8 @@ fn utf8(bytes: &[u8]) -> Result<&str, Refusal> {
         .map_err(|error| Refusal::of_text(format!("config.toml is not UTF-8 text (byte {})", error.valid_up_to())))
 }
 
-/// Errors of single items do not reject a file; they are in `diagnostics`. `extra` devices belong
-/// to this run; where the file has the same alias, the file wins.
+/// Creates the configuration to put in force. Errors of single items do not reject the file; they
+/// are in `diagnostics`. `extra` devices are added, unless the file contains the same alias.
 fn serving(
     text: &str,
     judged: Judged,
@@ -79,7 +79,7 @@ fn serving(
     let Judged { loaded: Loaded { config, diagnostics }, accepted, held, difference } = judged;
     let Some(mut config) = config else {
         let fatal = diagnostics.iter().find(|it| it.severity == Severity::Fatal);
-        let reason = fatal.map_or_else(|| "config.toml is refused as a whole".to_owned(), one_line);
+        let reason = fatal.map_or_else(|| "config.toml is not valid".to_owned(), one_line);
         return Err(Refusal { diagnostics, ..Refusal::of_text(reason) });
     };
     add_devices(&mut config, extra);
@@ -103,71 +103,72 @@ fn unreadable(path: &Path, error: &io::Error) -> Refusal {
     Refusal { reason: format!("{}: {error}", path.display()), diagnostics: Vec::new(), retry }
 }
 
-/// `config.toml:12:5: no mode 'Mox' (did you mean 'Mix'?)`
+/// One line for an error, for example `config.toml:12:5: no mode 'Mox' (did you mean 'Mix'?)`.
 pub fn one_line(fault: &Diagnostic) -> String {
     format!("config.toml:{}", fault.summary())
 }
 
 /// The result of reading the file again.
 pub enum Arrival {
-    /// To be put in force.
+    /// A configuration to put in force.
     Accepted(Arc<ConfigInForce>),
-    /// The file is in force already; an earlier error is cleared.
+    /// The file is already in force; an earlier error is cleared.
     Same,
     Refused(Refusal),
 }
 
-/// Who wants the file in force.
+/// The reason for reading the file, which decides which changes are accepted.
 enum Word {
-    /// Nobody: the file changed.
+    /// The file changed, and no person has accepted the change.
     None,
-    /// A person who read the file with this hash.
+    /// A person accepted the file with this hash.
     Person(Option<Digest>),
-    /// A person who applied a plan that turned the first text into the second.
+    /// A person applied a plan that changed the first text to the second.
     Plan { before: String, after: String },
 }
 
 /// Messages to the thread.
 pub enum Order {
-    /// Something happened to the file.
+    /// The file may have changed.
     Touched,
     Asked(ConfigRequest),
     End,
 }
 
-/// The longest wait for a file that keeps changing, unless the debounce is longer.
+/// A file that keeps changing is read after this time at the latest, unless the debounce is longer.
 const LONGEST_DEBOUNCE: Duration = Duration::from_secs(2);
 
 /// The time between two attempts to read a file or key.
 const RETRY_US: u64 = 1_000_000;
 
-/// Checks a text against the tools, plugins and ports of the machine, and returns remarks.
+/// Checks a text against the tools, plugins and ports of this machine, and returns warnings.
 pub(crate) type Examine = Box<dyn Fn(&str) -> Vec<Diagnostic> + Send>;
 
-/// Remarks about the file in force that depend on the machine.
+/// Warnings about the file in force that depend on this machine.
 pub(crate) type Remarks = Arc<ArcSwap<Vec<Diagnostic>>>;
 
-/// The thread's own state.
+/// The state of the thread.
 pub(crate) struct ConfigWatcher {
     path: PathBuf,
     extra: Vec<Device>,
     clock: Arc<dyn Clock>,
     log: Log,
     store: Store,
-    /// The configuration in force, or about to be once the owner takes the last `Accepted`.
+    /// The configuration in force, or the one that the owner puts in force next.
     serving: Arc<ConfigInForce>,
     accepted: Accepted,
-    /// No configuration was ever accepted here: the first valid file is.
+    /// No configuration was accepted in this home yet, so the first valid file is accepted.
     fresh: bool,
-    /// The key of the accepted configuration may still become available.
+    /// The key of the accepted configuration is locked, but may become available later.
     locked: bool,
-    /// Whether the configuration in force was made from its text and from what is accepted now.
+    /// Whether the configuration in force was created from the current text and the current
+    /// accepted configuration.
     current: bool,
     refused: Option<String>,
     watch: Watch,
 }
 
-/// The configuration in force at a start, and why it is not the file.
+/// The configuration in force at a start, and the error if the file was not put in force.
 pub(crate) struct Opened {
     pub watcher: ConfigWatcher,
     pub serving: Arc<ConfigInForce>,
@@ -175,8 +176,8 @@ pub(crate) struct Opened {
 }
 
 impl ConfigWatcher {
-    /// Decides which configuration is in force at a start. `watch` is armed before the file is
-    /// read, so that no save is missed.
+    /// Decides which configuration is in force at a start. `watch` must be started before this
+    /// call, so that no change is missed.
     pub fn open(
         path: PathBuf,
         extra: Vec<Device>,
@@ -192,7 +193,7 @@ impl ConfigWatcher {
             Found::Accepted { accepted, text } => (accepted, text, false, None, false),
             Found::Closed { why, locked } => {
                 log.error(format_args!(
-                    "configuration: {why}; closed defaults serve until a person runs `conductor config accept`"
+                    "configuration: {why}; closed defaults are in force until a person runs `conductor config accept`"
                 ));
                 let tree = locked.as_ref().map_or_else(|| json!({}), |it| json!({ "secrets": it }));
                 (Accepted { tree, ..nothing }, None, false, Some(Arc::from(why)), locked.is_some())
@@ -228,7 +229,9 @@ impl ConfigWatcher {
             Arrival::Accepted(_) | Arrival::Same => None,
             Arrival::Refused(refusal) => {
                 let serves = if serving.text.is_some() { "accepted configuration" } else { "built-in empty mode" };
-                watcher.log.error(format_args!("the {serves} serves: {}", refusal.reason));
+                watcher
+                    .log
+                    .error(format_args!("config.toml was rejected, so the {serves} is in force: {}", refusal.reason));
                 watcher.refused = Some(refusal.reason.clone());
                 Some(refusal.reason)
             }
@@ -236,12 +239,12 @@ impl ConfigWatcher {
         Opened { serving: Arc::clone(&watcher.serving), watcher, error }
     }
 
-    /// Sets the secrets that are used from now on, whose passphrase a person may give.
+    /// Replaces the secrets store. A person can unlock the new store with a passphrase.
     pub fn set_secrets(&mut self, secrets: Arc<conductor_gateway::secrets::Secrets>) {
         self.store.set_secrets(secrets);
     }
 
-    /// Runs until the order to end, or until the channel closes.
+    /// Runs until `Order::End`, or until the channel closes.
     pub fn run(mut self, orders: &mpsc::Receiver<Order>, post: impl Fn(Wake), examine: &Examine, remarks: &Remarks) {
         let mut due: Option<Due> = None;
         let mut retry = self.retry(self.refused.is_some());
@@ -292,13 +295,13 @@ impl ConfigWatcher {
                 Arrival::Refused(it) => self.refused.replace(it.reason.clone()).as_ref() != Some(&it.reason),
             };
             let answer = reply.is_some().then(|| self.answer(&arrival));
-            // An attempt that ends like the last one is not reported, except that the owner waits
-            // for the result of a change it has seen.
+            // An attempt with the same result as the last one is not reported, unless the owner or
+            // a caller waits for this result.
             if is_new || was_due || reply.is_some() || matches!(arrival, Arrival::Accepted(_)) {
                 post(Wake::Config(arrival));
             }
             if let Some((reply, answer)) = reply.zip(answer) {
-                // The caller may have hung up; the reload counts anyway.
+                // The caller may have disconnected; the reload is still valid.
                 let _ = reply.send(answer);
             }
         }
@@ -313,8 +316,8 @@ impl ConfigWatcher {
         remarks.store(Arc::new(found));
     }
 
-    /// Signs the accepted configuration with the current key, or reads it now that the key is
-    /// available.
+    /// Called when the key may have changed. Signs the accepted configuration with the current key,
+    /// or reads it if the key was locked before.
     fn key_changed(&mut self) {
         if self.locked {
             match self.store.find() {
@@ -330,7 +333,7 @@ impl ConfigWatcher {
             }
         } else if !self.fresh {
             let (accepted, text) = (self.accepted.clone(), self.serving.text.clone());
-            // Only a person's request can fail here, and this is not one.
+            // `save` can only fail for `Word::Person`.
             let _ = self.save(&accepted, text.as_deref(), &Word::None);
         }
     }
@@ -343,10 +346,10 @@ impl ConfigWatcher {
         }
         let Err(fault) = self.store.save(accepted, text) else { return Ok(()) };
         match word {
-            Word::Person(_) => Err(Refusal::of_text(format!("what is accepted cannot be kept: {fault}"))),
+            Word::Person(_) => Err(Refusal::of_text(format!("the accepted configuration cannot be stored: {fault}"))),
             Word::None | Word::Plan { .. } => {
                 self.log.error(format_args!(
-                    "state/accepted.jsonl: {fault}; the next start has the configuration before this one"
+                    "state/accepted.jsonl: {fault}; the next start will use the previously accepted configuration"
                 ));
                 Ok(())
             }
@@ -355,14 +358,15 @@ impl ConfigWatcher {
 
     fn judge(&mut self, word: &Word) -> Arrival {
         let mut bytes = atomic_file::read(&self.path);
-        // Links may lead elsewhere now; a save between reading and arming the watch is read here.
+        // If links have changed, the watch was moved to the new target. Read again, to include a
+        // change before the watch was moved.
         if self.watch.follow(&self.path) {
             bytes = atomic_file::read(&self.path);
         }
         let bytes = match bytes {
             Ok(bytes) => bytes,
-            // A file that never existed is not an error; one that was removed keeps the old
-            // configuration.
+            // A file that never existed is not an error. If the file was removed, the old
+            // configuration stays in force.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.serving.text.is_none() => {
                 return Arrival::Same;
             }
@@ -384,14 +388,14 @@ impl ConfigWatcher {
             Word::None => {
                 if let Some(why) = self.serving.text.as_ref().and_then(|old| held::is_cut(old, text)) {
                     return Err(Refusal::of_text(format!(
-                        "config.toml: {why}; if you meant it, run `conductor config accept`"
+                        "config.toml: {why}; if this is intended, run `conductor config accept`"
                     )));
                 }
                 held::load_held(text, &self.accepted, &surroundings)
             }
             Word::Person(hash) => {
                 if hash.is_some_and(|it| it != Digest::of(bytes)) {
-                    return Err(Refusal::of_text("config.toml changed while it was being read; look at it again"));
+                    return Err(Refusal::of_text("config.toml changed while you were reading it; read it again"));
                 }
                 held::load_accepted(text, &surroundings)
             }
@@ -423,7 +427,7 @@ impl ConfigWatcher {
             Arrival::Refused(refusal) => {
                 return Err(ToolError::new(Code::BadInput, refusal.reason.clone())
                     .subject(Subject::Config("config.toml".into()))
-                    .hint("The old configuration stays in force. Correct the file; it is read again by itself when saved."));
+                    .hint("The old configuration stays in force. Correct the file; it is read again automatically when it is saved."));
             }
         };
         let faults = self.serving.diagnostics.iter().filter(|it| it.severity == Severity::Error);
@@ -436,8 +440,8 @@ impl ConfigWatcher {
     }
 }
 
-/// When a touched file is read: after a quiet `debounce`, and at the latest some time after the
-/// first touch.
+/// The time at which a changed file is read: when it has not changed for `debounce`, and at the
+/// latest at `latest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Due {
     at: Micros,

@@ -1,4 +1,4 @@
-//! The demo studio: a configuration to play with, and its two virtual controllers.
+//! The demo studio: an example configuration and its two virtual controllers.
 
 use crate::home::Home;
 use conductor_core::config::{self, Device};
@@ -10,26 +10,26 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 
-/// Loaded by a test, like every example.
+/// The configuration; a test loads it, like every example.
 pub const CONFIG: &str = include_str!("../../../examples/demo.toml");
 
-/// A small synthesizer to edit.
+/// A Max patch of a small synthesizer.
 pub const PATCH: &str = include_str!("../../../examples/patches/demo.maxpat");
 
 /// A Live Set with drums, bass and vocals.
 pub const SET: &[u8] = include_bytes!("../../../examples/sets/golden.als");
 
-/// The sample of its vocals, where the Set looks for it.
+/// The vocal sample of the Set.
 pub const SAMPLE: &[u8] = include_bytes!("../../../examples/sets/Samples/Vox Take.wav");
 
-/// Writes the patch to the patches folder, unless one of that name exists, and opens it as a person
-/// would.
+/// Writes the patch to the patches folder, unless a file with this name exists, and opens it on
+/// behalf of a person.
 pub async fn show_patch(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
     lay(home, "patches", "demo.maxpat", PATCH.as_bytes())?;
     Ok(open(studio, "open_patch", json!({ "path": "demo.maxpat", "alias": "demo", "group": "demo" })).await)
 }
 
-/// Does the same for the Set and the sets folder.
+/// Writes the Set to the sets folder, unless it exists, and opens it.
 pub async fn show_set(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
     lay(home, "sets", "demo.als", SET)?;
     lay(home, "sets/Samples", "Vox Take.wav", SAMPLE)?;
@@ -51,19 +51,19 @@ async fn open(studio: &Arc<Studio>, tool: &'static str, arguments: Value) -> boo
     pipeline::run(studio, Call::new(person, tool, arguments)).await.is_ok()
 }
 
-/// What `--demo` adds to a studio with its own configuration: the controllers, for this run only.
+/// The controllers that `--demo` adds to an existing configuration, until the daemon stops.
 pub fn controllers() -> Vec<Device> {
     let devices = config::load(CONFIG).config.map(|it| it.devices).unwrap_or_default();
     devices.into_iter().filter(|it| it.loopback && it.direction.has_input()).collect()
 }
 
-/// Five commands to try, each with what it shows.
+/// Five commands to try, each with an explanation.
 pub const TOUR: [(&str, &str); 5] = [
-    ("conductor devices", "what is connected"),
-    (r#"conductor send "pads hand" on:36"#, "press a pad; what it does appears here"),
-    ("conductor explain on:36 --device pads", "which mapping that was, and why not another"),
-    (r#"conductor simulate "dev:pads on:39 t:700 off:39""#, "what a long press would do, without doing it"),
-    ("conductor mode set Mix", "now the pads mean something else: press again"),
+    ("conductor devices", "list the connected devices"),
+    (r#"conductor send "pads hand" on:36"#, "press a pad; its action is shown here"),
+    ("conductor explain on:36 --device pads", "show which mapping fires, and why no other does"),
+    (r#"conductor simulate "dev:pads on:39 t:700 off:39""#, "show what a long press would do, without doing it"),
+    ("conductor mode set Mix", "switch the mode; the same pads now have other actions"),
 ];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The ways into the daemon. A door turns bytes into a [`Call`](conductor_gateway::pipeline::Call)
-//! with a verified principal, and a reply into bytes.
+//! The doors: the transports into the daemon (MCP, HTTP and `control.sock`). A door parses bytes to
+//! a [`Call`](conductor_gateway::pipeline::Call) with a verified principal, and sends the reply.
 //!
 //! Not here: any decision about a call. A door never changes which tools exist or how they behave.
 

@@ -1,8 +1,8 @@
-//! Opens the gateway's parts and puts the configuration in force: audit log, plans and approvals,
-//! catalog, hosts of tools, and the doors of AI clients.
+//! Opens the parts of the gateway and applies the configuration to them: audit log, plans and
+//! approvals, tool catalog, hosts, and the listeners for AI clients.
 //!
-//! Not here: the engine's thread (`owner`), and the path of a call (`pipeline`). With a damaged
-//! audit log the engine still runs; no tool is served until a person accepts the damage.
+//! Not here: the engine's thread (`owner`), and the processing of calls (`pipeline`). If the audit
+//! log is damaged, the engine runs, but no tool is available until a person accepts the damage.
 
 mod approval_pad;
 pub mod audit;
@@ -74,21 +74,22 @@ pub struct Gateway {
     pub plugins: Arc<Plugins>,
     pub live: Arc<Live>,
     pub audit: Arc<DaemonLog>,
-    /// The section with which the log was opened.
+    /// The section that was used to open the log. A change takes effect at the next start.
     audit_section: config::Audit,
-    /// The section with which the patches were opened.
+    /// The section that was used to open the patches. A change takes effect at the next start.
     patch_section: config::Patch,
     live_section: config::Live,
     /// Paths of the Live parameters that the configuration uses.
     watched_live: watch::Sender<BTreeSet<String>>,
-    /// Parts of the file that wait for a person; the terminal of `up` asks about them.
+    /// The parts of the file that a person has to accept. `conductor up` shows them in the
+    /// terminal.
     waiting: watch::Sender<Waiting>,
     runtime: tokio::runtime::Handle,
     log: Log,
 }
 
 impl Gateway {
-    /// Opens every part with `serving`. `runtime` serves the listeners.
+    /// Opens every part with the configuration `serving`. The listeners run on `runtime`.
     pub fn open(
         home: &Home,
         clock: &Arc<dyn Clock>,
@@ -157,8 +158,8 @@ impl Gateway {
         let plugins = Plugins::new(&studio, conductor_hosts::system::own_program(), means, log);
         plugins.set_rows(&config.plugins);
         runtime.block_on(async {
-            // Clients that connect first see the tools of plugins too. A slow plugin delays the
-            // start only up to the limit.
+            // Load plugins before the first client connects, so that their tools are listed. The
+            // timeout limits the delay by slow plugins.
             let _ = tokio::time::timeout(PLUGINS_AT_START, plugins.look()).await;
         });
         for line in settings::unknown_names(config, &studio.catalog()) {
@@ -187,18 +188,19 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// The parts of the file that wait for a person, as they change.
+    /// A receiver for the parts of the file that a person has to accept.
     pub fn waiting(&self) -> watch::Receiver<Waiting> {
         self.waiting.subscribe()
     }
 
-    /// Records an event without waiting for the disk, since the owner calls this.
+    /// Records an event. Does not wait for the disk, because the owner calls this.
     fn note(&self, event: EventName, detail: Value) {
         let written = self.studio.audit.event(None, event, detail);
         self.runtime.spawn(async move { drop(written.await) });
     }
 
-    /// Records which configuration is in force, by its hashes, and which parts of the file wait.
+    /// Records the hashes of the configuration in force, and the parts of the file that a person
+    /// has to accept.
     fn record_loaded(&self, serving: &ConfigInForce) {
         let detail = json!({ "file": serving.hash_text(), "sections": serving.sections, "accepted": serving.mark });
         self.note(EventName::ConfigLoaded, detail.clone());
@@ -210,7 +212,7 @@ impl Gateway {
         }
     }
 
-    /// Puts the whole file in force for a person, and records who accepted it.
+    /// Puts the whole file in force, because a person accepted it, and records the person.
     pub async fn accept_config(
         &self,
         owner: &OwnerHandle,
@@ -224,14 +226,13 @@ impl Gateway {
         Ok(reloaded)
     }
 
-    /// Puts a configuration in force. Waits for nothing but short locks, since the owner calls
-    /// this.
+    /// Puts a configuration in force. Blocks only for short locks, because the owner calls this.
     pub(crate) fn put_in_force(&self, serving: &ConfigInForce) {
         let config: &Config = &serving.config;
         let seen = self.listed();
         self.record_loaded(serving);
         for held in serving.waiting.held.names() {
-            self.log.warn(format_args!("{held} has changed and waits for `conductor config accept`"));
+            self.log.warn(format_args!("{held} has changed; the change takes effect after `conductor config accept`"));
         }
         self.waiting.send_if_modified(|it| {
             let is_new = *it != serving.waiting;
@@ -251,7 +252,7 @@ impl Gateway {
                     self.studio.set_policy(new);
                 }
             }
-            None => self.log.error("kept the old policy: [policy] has an error"),
+            None => self.log.error("[policy] has an error; the old policy stays in force"),
         }
         for line in settings::unknown_names(config, &self.studio.catalog()) {
             self.log.warn(line);
@@ -279,11 +280,11 @@ impl Gateway {
         if seen != self.listed() {
             self.studio.events.changed(Change::Tools);
         }
-        // The old configuration may have been large.
+        // Release the memory of the old configuration, which may have been large.
         crate::release_memory::trim_soon(&self.runtime);
     }
 
-    /// Passes on the passphrase that a person typed at the start.
+    /// Unlocks the secrets with the passphrase that a person typed at the start.
     pub fn give_passphrase(&self, passphrase: secrecy::SecretString) {
         self.grants.secrets.give_passphrase(passphrase);
         self.grants.open_secrets(&self.log);
@@ -301,8 +302,8 @@ impl Gateway {
         Ok(Listener::bind(&home.mcp_socket())?)
     }
 
-    /// Accepts AI clients, expires unanswered approval requests and removes old records, until the
-    /// daemon stops.
+    /// Until the daemon stops: accepts AI clients, expires unanswered approval requests and removes
+    /// old records.
     pub async fn serve(gateway: Arc<Gateway>, listener: Listener) {
         let shared = Arc::clone(&gateway.shared);
         let studio = &gateway.studio;
@@ -316,7 +317,7 @@ impl Gateway {
                     () = next => {}
                     () = shared.stop.cancelled() => return,
                 }
-                // The next call that needs the disk reports its error.
+                // Ignore an error here; the next call that uses the disk reports it.
                 let _ = studio.approvals.expire(studio).await;
                 if gateway.audit.wants_another_try() {
                     let gateway = Arc::clone(&gateway);
@@ -355,14 +356,15 @@ impl Gateway {
     }
 }
 
-/// Removes old plans and approvals, and files that crashes left behind.
+/// Removes old plans and approvals, and temporary files of earlier crashes.
 fn clean_up(pending: &PendingStore, now: Timestamp, log: &Log) {
     if let Err(error) = pending.clean_up(now) {
-        log.warn(format_args!("plans: old ones cannot be removed: {error}"));
+        log.warn(format_args!("plans: old plans cannot be removed: {error}"));
     }
 }
 
-/// Connects the patch hosts that the configuration names. A host that fails is logged and left out.
+/// Connects the patch hosts in the configuration. If a host fails, the error is logged and the host
+/// is not used.
 fn drive(
     patches: &Arc<Patches>,
     home: &Home,
@@ -398,7 +400,8 @@ fn drive(
     }
 }
 
-/// How long a start waits for plugins; the tools of slower ones are added when they are ready.
+/// The longest time that a start waits for plugins. The tools of slower plugins are added when they
+/// are ready.
 const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Each request expires old approvals; this timer does it for UIs that only display them.

@@ -1,4 +1,4 @@
-//! The home folder of a studio, and the lock that gives it one owner.
+//! The home folder of a studio, and the lock that allows only one daemon per home.
 //!
 //! Not here: the content of the files. Sockets are bound by [`conductor_hosts::system::listener`],
 //! the configuration is read by [`crate::config_file`].
@@ -27,12 +27,12 @@ impl Home {
         self.root.join("config.toml")
     }
 
-    /// The door for people.
+    /// The socket for commands of people.
     pub fn control_socket(&self) -> PathBuf {
         self.root.join("control.sock")
     }
 
-    /// The door of AI clients.
+    /// The socket for AI clients.
     pub fn mcp_socket(&self) -> PathBuf {
         self.root.join("mcp.sock")
     }
@@ -49,8 +49,8 @@ impl Home {
         self.state().join("daemon.lock")
     }
 
-    /// Creates the folder, `state/` and `plugins/`, private to their owner. A home that was open to
-    /// others is closed, because it holds the door for people.
+    /// Creates the home, `state/` and `plugins/`, accessible only to the user. Removes the access
+    /// of others to an existing home, because it contains the control socket.
     pub fn create(&self) -> Result<(), HomeError> {
         make_private(&self.root)?;
         make_private(&self.state())?;

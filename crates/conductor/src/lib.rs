@@ -1,8 +1,8 @@
-//! The daemon and its command line: where everything is assembled, the owner's thread, and the
-//! doors.
+//! The daemon and its command line: the assembly of all parts, the owner's thread, and the `doors`
+//! (the sockets and HTTP listeners for clients).
 //!
-//! Arrows point down only, and the crates enforce it: core, patch, set <- hosts <- gateway <- this
-//! crate.
+//! Dependencies point in one direction, and the crates enforce it: core, patch, set <- hosts <-
+//! gateway <- this crate.
 
 pub mod app;
 pub mod cli;

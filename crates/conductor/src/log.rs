@@ -1,9 +1,9 @@
 //! The daemon's log on stderr: one line per change of state, filtered by `logging.level`.
 //!
-//! A thread of its own writes the lines: the reader of stderr may stop reading, and the owner must
-//! not wait for it.
+//! A separate thread writes the lines, because the reader of stderr may stop reading and the owner
+//! must not wait.
 //!
-//! Not here: the trace of events, and the audit log of calls. Nothing logs in a device callback.
+//! Not here: the trace of events, and the audit log of calls. Device callbacks never log.
 
 use conductor_core::config::LogLevel;
 use conductor_core::timestamp::Timestamp;
@@ -16,9 +16,9 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Lines that wait for a slow reader; further lines are lost.
+/// The most lines that are queued for a slow reader; further lines are lost.
 const BACKLOG: usize = 1024;
-/// How long the end of the daemon waits for the last lines.
+/// The longest time that a stop waits until the last lines are written.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 #[derive(Clone)]
@@ -33,7 +33,7 @@ struct Inner {
 
 enum Line {
     Text(String),
-    /// Answered when everything before it has been written.
+    /// Answered when all earlier lines have been written.
     Flush(SyncSender<()>),
 }
 
@@ -50,7 +50,7 @@ fn write_all(lines: &Receiver<Line>, sink: &mut dyn Write) {
 impl Log {
     pub fn new(clock: Arc<dyn Clock>, mut sink: Box<dyn Write + Send>) -> Self {
         let (lines, written) = mpsc::sync_channel(BACKLOG);
-        // Without its thread the log is silent, and the daemon still works.
+        // If the thread cannot be started, nothing is logged, but the daemon works.
         let _ = std::thread::Builder::new().name("log".into()).spawn(move || write_all(&written, &mut *sink));
         Log(Arc::new(Inner {
             level: AtomicU8::new(rank(LogLevel::default())),
@@ -60,7 +60,7 @@ impl Log {
         }))
     }
 
-    /// Waits a moment for the lines so far to be written.
+    /// Waits for a short time until all lines so far are written.
     pub fn flush(&self) {
         let (done, written) = mpsc::sync_channel(1);
         if self.0.lines.try_send(Line::Flush(done)).is_ok() {
@@ -68,7 +68,7 @@ impl Log {
         }
     }
 
-    /// Removes secrets that the scrubber knows from all lines from now on.
+    /// From now on, removes the scrubber's secrets from all lines.
     pub fn clean_by(&self, scrubber: &Arc<Scrubber>) {
         let _ = self.0.scrubber.set(Arc::clone(scrubber));
     }
@@ -102,7 +102,7 @@ impl Log {
         if let Some(scrubber) = self.0.scrubber.get() {
             scrubber.string(&mut line);
         }
-        // Never waits: a reader that stopped reading loses lines.
+        // Never waits: if the reader has stopped reading, lines are lost.
         let _ = self.0.lines.try_send(Line::Text(line));
     }
 }

@@ -1,4 +1,4 @@
-//! The binary. Reads the arguments and the environment once and passes them to the command line.
+//! The binary. Reads the arguments and the environment once, and passes them to `cli`.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
-//! The owner: one thread that holds the engine, the open ports and the state of the studio. It
-//! waits for an event, a message or its next deadline, and for nothing else.
+//! The owner: one thread that owns the engine, the open ports and the state of the studio. It waits
+//! only for events, messages and its next deadline; it never blocks on anything else.
 //!
-//! Not here: gestures and actions (`conductor_core::engine`), sending effects (`dispatch`), answers
-//! to requests (`requests`), changes of ports and configuration (`changes`).
+//! Not here: gestures and actions (`conductor_core::engine`), sending effects (`dispatch`),
+//! answering requests (`requests`), and changes of ports and configuration (`changes`).
 
 pub mod backends;
 mod changes;
@@ -42,7 +42,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc as async_mpsc;
 
-/// Events per turn before messages are read: a flooding device must not delay `panic`.
+/// The most events per turn of the loop before messages are read: a flooding device must not delay
+/// `panic`.
 const EVENTS_PER_TURN: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,19 +66,20 @@ pub(crate) struct Parts {
     pub serving: Arc<ArcSwap<ConfigInForce>>,
     pub modes: Arc<ArcSwap<Modes>>,
     pub dispatch: Dispatch,
-    /// Why the file at start is not in force.
+    /// The reason why the file was not put in force at the start.
     pub config_error: Option<String>,
-    /// Names in the file that this machine does not have.
+    /// Warnings about names in the file that do not exist on this machine.
     pub remarks: Remarks,
-    /// Why the file is not watched.
+    /// The reason why the file is not watched.
     pub watch_error: Option<String>,
-    /// Why no display can be used, as known at the start.
+    /// The reason why no display could be used at the start.
     pub display_fault: Option<String>,
     pub programs: AppsWanted,
     pub events: Arc<dyn OwnerEvents>,
 }
 
-/// Who changed the mode. A mode chosen by hand is kept; one chosen by a rule is not.
+/// The cause of a mode change. After `Hand` (a pad, a tool or the command line), window rules are
+/// suspended. After `Rule` they are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Hand,
@@ -91,9 +93,9 @@ pub(crate) struct Owner {
     table: Arc<Table>,
     started: Micros,
     phase: Phase,
-    /// A changed file was seen and is not checked yet.
+    /// A change of the file was noticed, but the file has not been checked yet.
     reloading: bool,
-    /// Devices that have been connected in this run.
+    /// Devices that were connected at some time since the start.
     seen: BTreeSet<DeviceSlot>,
     last_event: BTreeMap<DeviceSlot, Timestamp>,
     statistics: Statistics,
@@ -102,22 +104,22 @@ pub(crate) struct Owner {
     /// Actions whose effects have been carried out.
     counted: u64,
     performance_lock: bool,
-    /// A configuration that waits for the end of the performance lock.
+    /// A configuration that is put in force when the performance lock ends.
     waiting: Option<Arc<ConfigInForce>>,
     awaiting_ready: Vec<Reply<()>>,
-    /// Replies that are due at a time.
+    /// Replies that are sent at a given time.
     alarms: Vec<(Micros, Reply<()>)>,
-    /// Messages that wait for their port to be opened.
+    /// Messages that are sent when their port is open.
     outgoing: Vec<(DeviceSlot, Outgoing)>,
     monitors: Vec<async_mpsc::Sender<TraceRecord>>,
-    /// Trace records before this number were sent to the monitors.
+    /// Trace records before this number have been sent to the monitors.
     monitored: u64,
-    /// Kept between turns, so that a press does not allocate.
+    /// Reused in every turn of the loop, so that a press does not allocate.
     effects: Vec<Effect>,
     local_minute: u64,
     learn: Learn,
     surface: Surface,
-    /// The mode or the configuration changed since it was published.
+    /// The mode or the configuration changed since the modes were last published.
     mode_changed: bool,
     /// The engine's count of mode changes at the last check.
     mode_changes: u64,
@@ -164,7 +166,7 @@ impl Owner {
         owner
     }
 
-    /// Publishes the mode for readers that do not ask the owner.
+    /// Publishes the mode, so that others can read it without a request to the owner.
     fn publish_modes(&mut self) {
         if std::mem::take(&mut self.mode_changed) {
             let config = &self.parts.serving.load().config;
@@ -172,10 +174,11 @@ impl Owner {
         }
     }
 
-    /// Runs until it is stopped; then releases everything and returns.
+    /// Runs until it is stopped, then releases all held notes and keys and returns.
     pub fn run(mut self) {
         loop {
-            // Reset before anything is read: an event pushed from now on rings again.
+            // Reset the bell before reading, so that an event that arrives from now on rings it
+            // again.
             self.parts.bell.answer();
             self.read_local_time();
             let first = self.engine.trace().next_seq();
@@ -226,7 +229,7 @@ impl Owner {
         self.last_event.insert(device, Timestamp::from_millis(self.parts.clock.wall_ms()));
     }
 
-    /// A learn session gets every event before the engine does.
+    /// Passes the event to a running learn session, before the engine processes it.
     fn listen(&mut self, event: &Event) {
         if self.learn.session().is_some() {
             self.end_learning();
@@ -245,7 +248,7 @@ impl Owner {
         self.engine.advance(now, &mut self.effects);
         self.carry_out();
         for (_, reply) in self.alarms.extract_if(.., |it| it.0 <= now) {
-            // The waiting client may have hung up.
+            // The client may have disconnected.
             let _ = reply.send(());
         }
     }
@@ -289,7 +292,8 @@ impl Owner {
         self.carry_out_by(By::Hand);
     }
 
-    /// Carries out all effects. A dead output may add effects, so this loops until none are left.
+    /// Carries out all effects. If an output fails, the engine adds effects, so this loops until
+    /// none are left.
     fn carry_out_by(&mut self, by: By) {
         let mut failed = 0;
         while !self.effects.is_empty() {
@@ -302,18 +306,19 @@ impl Owner {
                 }
             }
             if self.effects.is_empty() {
-                // The emptied buffer is the larger one.
+                // Keep the emptied buffer, because it has more capacity.
                 self.effects = effects;
             }
         }
-        // One action may have several effects, and releases are not actions.
+        // One action may have several effects, and releases are not actions, so the count is
+        // limited.
         self.actions_undone += failed.min(self.engine.counters().actions.saturating_sub(self.counted));
         self.counted = self.engine.counters().actions;
         self.mode_may_have_changed(by);
     }
 
-    /// Remembers a message that is about to leave: its echo must not press the approval pad, and
-    /// where no hand caused it, a copy over a cable must not count as a hand.
+    /// Records a message that is about to be sent. Its echo must not press the approval pad. If no
+    /// person's input caused it, a copy that comes back over a cable is tainted.
     fn note_sent(&mut self, effect: &Effect) {
         let now = self.parts.clock.now();
         if let Effect::Midi { message, taint, .. } = effect {
@@ -328,8 +333,7 @@ impl Owner {
         }
     }
 
-    /// Reacts to a change of the mode by `by`, if there was one: a rule for windows gives way to a
-    /// hand.
+    /// Reacts to a change of the mode, if there was one. `By::Hand` suspends the window rules.
     fn mode_may_have_changed(&mut self, by: By) {
         let changes = self.engine.counters().mode_changes;
         if std::mem::replace(&mut self.mode_changes, changes) == changes {
@@ -366,13 +370,13 @@ impl Owner {
     fn stop(&mut self) {
         self.phase = Phase::Stopping;
         self.alarms.clear();
-        // Events that arrived before the stop still count: a release among them ends its note in
-        // the ordinary way.
+        // Process the events that arrived before the stop: a release among them ends its note
+        // normally.
         self.feed();
         let now = self.parts.clock.now();
         self.engine.panic(now, &mut self.effects);
         self.carry_out();
-        self.parts.log.info("stopped; nothing is held");
+        self.parts.log.info("stopped; all notes and keys are released");
     }
 
     fn notify_monitors(&mut self) {
@@ -385,7 +389,7 @@ impl Owner {
             });
             for record in records {
                 for monitor in &self.monitors {
-                    // A slow monitor loses the record; the owner does not wait for it.
+                    // A slow monitor loses the record, because the owner must not wait.
                     let _ = monitor.try_send(record.clone());
                 }
             }
@@ -393,7 +397,7 @@ impl Owner {
         self.monitored = next;
     }
 
-    /// Updates the local time for conditions, once a minute and only while something happens.
+    /// Updates the local time for conditions: at most once a minute, and only when the loop runs.
     fn read_local_time(&mut self) {
         let minute = self.parts.clock.wall_ms() / 60_000;
         if minute != self.local_minute {

@@ -1,14 +1,13 @@
-//! Releases memory that only the start needed: code pages and free heap memory.
+//! Releases memory that is needed only at the start: code pages and free heap memory.
 //!
-//! Reading the configuration and building the catalog of tools touches most of the binary once, and
-//! the kernel keeps those pages in the process. They are clean pages of a file, so any page that is
-//! needed again comes back from the page cache without disk access. Heap memory that the start
-//! freed is returned by the allocator. Not here: memory in use.
+//! At the start, reading the configuration and creating the tool catalog load most pages of the
+//! binary into memory. These pages are clean, so a page that is needed again is read from the page
+//! cache without disk access. The allocator also returns freed heap memory to the system.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Best effort: nothing happens where the system has no such list.
+/// Releases code pages and free heap memory. Does nothing if the memory maps cannot be read.
 #[cfg(target_os = "linux")]
 pub fn give_back() {
     use rustix::mm::{Advice, madvise};
@@ -20,8 +19,8 @@ pub fn give_back() {
     for line in maps.lines() {
         let mut words = line.split_ascii_whitespace();
         let (Some(range), Some(rights), Some(offset)) = (words.next(), words.next(), words.next()) else { continue };
-        // Code, and the constants before it. The other read-only segment was written by the loader
-        // and must stay.
+        // Select the code and the constants before it. The loader has written to the other
+        // read-only segment, so it must not be dropped.
         if rights != "r-xp" && !(rights == "r--p" && offset.bytes().all(|digit| digit == b'0')) {
             continue;
         }
@@ -31,8 +30,9 @@ pub fn give_back() {
             && line.ends_with(program)
         {
             let start = std::ptr::with_exposed_provenance_mut(from);
-            // SAFETY: a mapping of a file that was never written to (it is not writable and holds
-            // nothing the loader relocates) reads the same after its pages were dropped as before.
+            // SAFETY: the mapping is not writable and contains no data that the loader relocates,
+            // so its pages equal the file. After they are dropped, they are read from the file
+            // again.
             let _ = unsafe { madvise(start, to - from, Advice::LinuxDontNeed) };
         }
     }
@@ -42,20 +42,21 @@ pub fn give_back() {
 #[cfg(not(target_os = "linux"))]
 pub fn give_back() {}
 
-/// Asks the allocator to return free memory.
+/// Makes the allocator return free memory to the system.
 fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: takes a number, and locks the allocator by itself.
+    // SAFETY: the function takes a number and locks the allocator itself.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// The delay before memory is returned: clients leave together, and files are saved several times.
+/// The delay before memory is returned. Clients often disconnect together, and files are saved
+/// several times.
 const SETTLE: Duration = Duration::from_secs(1);
 static IS_DUE: AtomicBool = AtomicBool::new(false);
 
-/// Returns memory after a short delay, once for everything that ends in that time.
+/// Returns memory after a short delay. Further calls during the delay have no effect.
 pub fn trim_soon(runtime: &tokio::runtime::Handle) {
     if !IS_DUE.swap(true, Ordering::AcqRel) {
         runtime.spawn(async {

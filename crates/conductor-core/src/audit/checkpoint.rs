@@ -1,4 +1,5 @@
-//! Signed statements of how far the log went, kept in another directory than the log.
+//! Checkpoints: signed statements of the last record of the log, stored in another folder than the
+//! log.
 //!
 //! Not here: where the key is stored and when a checkpoint is due.
 
@@ -33,14 +34,14 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// One line of `checkpoints.jsonl` whose signature holds.
+/// One line of `checkpoints.jsonl` with a valid signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The log it is about.
+    /// Id of the log.
     pub log_id: Uuid,
     /// Last covered record.
     pub seq: Seq,
-    /// Hash of that record.
+    /// Hash of the last covered record.
     pub hash: Digest,
     /// Time of the signature.
     pub ts: Timestamp,
@@ -59,13 +60,13 @@ struct Wire {
 
 /// Why a line of `checkpoints.jsonl` is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum BadCheckpoint {
     #[error("is not a checkpoint: {0}")]
     Shape(String),
     #[error("was signed by key {found}, not by {expected}")]
     OtherKey { expected: String, found: String },
-    #[error("has a signature that does not fit")]
+    #[error("has an invalid signature")]
     Signature,
 }
 
@@ -80,7 +81,7 @@ impl Checkpoint {
             .into_bytes()
     }
 
-    /// The line, newline included.
+    /// The signed line, with its newline.
     pub fn sign(&self, key: &SigningKey) -> String {
         let signature = key.sign(&self.signed_bytes());
         self.line(KeyId::of(&key.verifying_key()), &STANDARD.encode(signature.to_bytes()))
@@ -93,19 +94,19 @@ impl Checkpoint {
         )
     }
 
-    /// Reads a line without checking its signature.
+    /// The log and record of a line. Does not check the signature.
     pub(super) fn claim(line: &[u8]) -> Option<(Uuid, Seq)> {
         let wire: Wire = serde_json::from_slice(line).ok()?;
         Some((Uuid::parse_str(&wire.log_id).ok()?, wire.seq))
     }
 
-    /// Whether a line, unverified, is about a record before `seq`.
+    /// Whether a line is a checkpoint before record `seq`. Does not check the signature.
     pub(super) fn claims_less_than(line: &[u8], seq: Seq) -> bool {
         seq > 0 && serde_json::from_slice::<Wire>(line).is_ok_and(|wire| wire.seq < seq)
     }
 
-    /// Reads a line (without its newline). Any other spelling of the same values is refused: a line
-    /// has one form.
+    /// Reads a line (without its newline) and checks its signature. The line must have exactly the
+    /// form that [`Checkpoint::sign`] writes.
     pub fn read(line: &[u8], key: &VerifyingKey) -> Result<Self, BadCheckpoint> {
         let wire: Wire = serde_json::from_slice(line).map_err(|error| BadCheckpoint::Shape(error.to_string()))?;
         let log_id = Uuid::parse_str(&wire.log_id).map_err(|error| BadCheckpoint::Shape(error.to_string()))?;
@@ -116,7 +117,7 @@ impl Checkpoint {
             return Err(BadCheckpoint::OtherKey { expected: key_id.to_string(), found });
         }
         if checkpoint.line(key_id, &wire.sig).trim_end().as_bytes() != line {
-            return Err(BadCheckpoint::Shape("another spelling than the one we write".to_owned()));
+            return Err(BadCheckpoint::Shape("the format differs from the one that Conductor writes".to_owned()));
         }
         let bytes = STANDARD.decode(&wire.sig).map_err(|error| BadCheckpoint::Shape(error.to_string()))?;
         let signature = Signature::from_slice(&bytes).map_err(|_| BadCheckpoint::Signature)?;

@@ -1,4 +1,4 @@
-//! One line of the log: its exact bytes, its place in the chain, and reading both back.
+//! One line of the log: writes and reads its exact bytes and its links in the hash chain.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -8,21 +8,21 @@ use uuid::Uuid;
 use super::record::{Entry, Stamp};
 use crate::digest::Digest;
 
-/// Number of a record: 0, 1, 2 and so on without gaps, over all segments.
+/// Number of a record: 0, 1, 2 and so on, without gaps, through all segments.
 pub type Seq = u64;
 
-/// Every line ends in `,"hash":"sha256:<64 hex>"}`; the hash is over everything before.
+/// Every line ends in `,"hash":"sha256:<64 hex>"}`. The hash covers all bytes before.
 pub const SUFFIX_LEN: usize = 82;
 const SUFFIX_HEAD: &[u8] = b",\"hash\":\"";
 const SUFFIX_TAIL: &[u8] = b"\"}";
 
-/// Longer lines are never written (every text in a record is cut), so a reader need not hold more.
+/// Longest line. The writer shortens long texts, so no line is longer.
 pub const MAX_LINE: usize = 256 * 1024;
 
-/// The end of a log: the next record links to it, and a running daemon reports it.
+/// The end of a log, to which the next record will be linked. A running daemon reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// The log.
+    /// Id of the log.
     pub log_id: Uuid,
     /// Number of the last record.
     pub seq: Seq,
@@ -30,8 +30,8 @@ pub struct Head {
     pub hash: Digest,
 }
 
-/// The place where the next record goes. A plain value: a writer keeps the old one until the bytes
-/// are in the file.
+/// The number and the previous hash of the next record. A writer keeps the old value until the
+/// bytes are in the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Chain {
     next: Seq,
@@ -71,7 +71,7 @@ impl Chain {
     }
 }
 
-/// Writes members in the order they are given; the order is part of the format.
+/// Writes the members of a line in the order of the calls; the order is part of the format.
 #[derive(Debug)]
 pub struct Fields<'a> {
     out: &'a mut Vec<u8>,
@@ -92,7 +92,7 @@ impl<'a> Fields<'a> {
         self.out.extend_from_slice(b"\":");
     }
 
-    /// For text that holds nothing JSON would escape: our own words, digests, times, ids.
+    /// A text that needs no JSON escapes: a fixed word, a digest, a time or an id.
     pub fn plain(&mut self, key: &str, text: &[u8]) {
         self.key(key);
         self.out.push(b'"');
@@ -109,8 +109,8 @@ impl<'a> Fields<'a> {
     pub fn json<T: serde::Serialize + ?Sized>(&mut self, key: &str, value: &T) {
         self.key(key);
         let mark = self.out.len();
-        // Writing into memory cannot fail, and a value whose own serialiser does still leaves a
-        // whole line.
+        // Writing to memory cannot fail. If a value cannot be serialised, write `null`, so that the
+        // line is complete.
         if serde_json::to_writer(&mut *self.out, value).is_err() {
             self.out.truncate(mark);
             self.out.extend_from_slice(b"null");
@@ -129,7 +129,7 @@ impl<'a> Fields<'a> {
         self.out.extend_from_slice(b"null");
     }
 
-    /// Ends the line that began at `start` and returns its hash.
+    /// Ends the line that starts at byte `start` of the output, and returns its hash.
     pub fn finish(mut self, start: usize, prev: Option<Digest>) -> Digest {
         match prev {
             Some(prev) => self.plain("prev", &prev.to_text()),
@@ -144,7 +144,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The members of a line that the chain and a restart need. Everything else is skipped.
+/// The members of a line that the hash chain and a restart need. Other members are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Links<'a> {
     /// Format version; always 1.
@@ -153,31 +153,31 @@ pub struct Links<'a> {
     pub seq: Seq,
     /// Kind of the record.
     pub phase: &'a str,
-    /// Id that pairs intent and outcome.
+    /// Id of the call, the same in its intent and outcome.
     #[serde(default)]
     pub call: Option<&'a str>,
     /// Name of the event.
     #[serde(default)]
     pub event: Option<&'a str>,
-    /// The log; only in the first line of a segment.
+    /// Id of the log; only in the first line of a segment.
     #[serde(default)]
     pub log_id: Option<&'a str>,
     /// Number of the segment; only in its first line.
     #[serde(default)]
     pub segment: Option<u32>,
-    /// Number of the segment before.
+    /// Number of the previous segment.
     #[serde(default)]
     pub prev_segment: Option<u32>,
-    /// Hash of the record before.
+    /// Hash of the previous record.
     pub prev: Option<&'a str>,
 }
 
-/// What is wrong with a line taken by itself.
+/// A fault of a single line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LineError {
-    /// It does not end in a hash.
+    /// The line does not end in a hash.
     Shape,
-    /// The hash is not that of the line.
+    /// The hash in the line is not the hash of its bytes.
     Hash {
         /// Hash of the bytes.
         expected: Digest,
@@ -197,16 +197,16 @@ pub fn read(line: &[u8]) -> Result<(Links<'_>, Digest), LineError> {
     }
     let json = |error: serde_json::Error| LineError::Json(error.to_string());
     let links = match call_links(body) {
-        // The rest must still be JSON, but none of it is kept.
+        // Check that the whole line is JSON, without keeping the values.
         Some(links) => serde_json::from_slice::<IgnoredAny>(line).map(|_| links).map_err(json)?,
         None => serde_json::from_slice(line).map_err(json)?,
     };
     Ok((links, hash))
 }
 
-/// The links of an intent or outcome, taken from where our writer puts them: nearly every line is
-/// one, and reading its members by place costs a fraction of reading them by name. Anything in
-/// another form is left to the JSON reader.
+/// Reads the links of an intent or outcome from their fixed positions. Nearly all lines are intents
+/// or outcomes, and this is much faster than parsing JSON. Returns `None` for any other form, which
+/// is then parsed as JSON.
 fn call_links(body: &[u8]) -> Option<Links<'_>> {
     let text = std::str::from_utf8(body).ok()?;
     let rest = text.strip_prefix("{\"v\":1,\"seq\":")?;
@@ -249,7 +249,7 @@ fn quoted<'a>(text: &'a str, key: &str, len: usize) -> Option<(&'a str, &'a str)
     Some((value, rest.strip_prefix('"')?)).filter(|_| plain)
 }
 
-/// The hashed part of a line and the hash it ends in.
+/// The hashed part of a line, and the hash at its end.
 pub fn split(line: &[u8]) -> Option<(&[u8], Digest)> {
     let (body, suffix) = line.split_at_checked(line.len().checked_sub(SUFFIX_LEN)?)?;
     let text = suffix.strip_prefix(SUFFIX_HEAD)?.strip_suffix(SUFFIX_TAIL)?;
@@ -262,7 +262,7 @@ mod tests {
     use crate::audit::record::InputHasher;
     use serde_json::json;
 
-    /// The test vector of the format.
+    /// The specified test vector of the format.
     const VECTOR: [&str; 2] = [
         r#"{"v":1,"seq":0,"ts":"2026-01-02T03:04:05.000Z","phase":"segment","log_id":"5e0c8b1e-0000-4000-8000-000000000001","segment":1,"prev_segment":null,"prev":null,"hash":"sha256:cbf0b0519410fafdc40c900c21ead3dad8fb3a32a53f909b0abfd438c1f35225"}"#,
         r#"{"v":1,"seq":1,"ts":"2026-01-02T03:04:06.000Z","phase":"intent","call":"c1","principal":"socket:1000/demo","tool":"filesystem.delete","input_hash":"hmac-sha256:14b28605323ec0a24080d8645afe82be12ba51d2e9cdaa9903a055c51bb61c7e","prev":"sha256:cbf0b0519410fafdc40c900c21ead3dad8fb3a32a53f909b0abfd438c1f35225","hash":"sha256:9fd07b700ea8eaf7f0e4a23543f5789f50240ba7f14105b533f65e12e1fdaf1f"}"#,
@@ -301,8 +301,8 @@ mod tests {
         assert_eq!((links.seq, links.call, links.prev), (1, Some("c1"), Some(first.to_string().as_str())));
     }
 
-    /// Both readers must agree on our own lines, and the quick one must not accept a line that the
-    /// other refuses.
+    /// Both readers must return the same result for our own lines. The fast reader must not accept
+    /// a line that the JSON reader refuses.
     #[test]
     fn reading_by_place_and_by_name_agree() {
         use crate::audit::record::tests::{call, stamp};

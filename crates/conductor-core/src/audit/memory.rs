@@ -1,10 +1,10 @@
-//! The last checkpoint, remembered outside the log's folder. It says that the log once reached at
-//! least this far, so a log that was put back to an earlier state together with its checkpoint file
-//! is found.
+//! Copies of the last checkpoint that are stored outside the log's folder. They prove that the log
+//! once had at least this many records, so a log that was rolled back together with its checkpoint
+//! file is found.
 //!
-//! A checkpoint is remembered after it is on the disk in the checkpoint file, and that file only
-//! grows. So the file always holds every remembered checkpoint, even after a crash, a rotation or
-//! retention. Not here: reading and writing the places.
+//! A copy is stored only after the same line is on the disk in the checkpoint file, and that file
+//! only grows. So the file contains the line of every copy, even after a crash, a rotation or
+//! retention. Not here: reading and writing the copies.
 
 use std::fmt;
 
@@ -17,20 +17,20 @@ use super::line::{Head, Seq};
 use super::record::EventName;
 use super::verify::{Fault, Seen, Verdict};
 
-/// Whether a record says that `state/` remembered a checkpoint when it was written: the start of a
-/// daemon does. From then on that memory is never absent by itself.
+/// Whether this record of a daemon start reports that `state/` had a copy of a checkpoint.
+/// Conductor never removes that copy, so it must still exist.
 pub fn expects_memory(seen: &Seen<'_>) -> bool {
     seen.links.event == Some(EventName::DaemonStart.as_str())
         && serde_json::from_slice::<Value>(seen.line).is_ok_and(|it| it["detail"]["remembered"] == true)
 }
 
-/// The fault of a log whose `state/` remembered a checkpoint and does not any more.
+/// The fault of a log whose copy in `state/` is missing.
 pub fn forgotten(remembered: &[Remembered], next: Seq) -> Option<Fault> {
     let known = remembered.iter().any(|it| it.place == Place::State);
     (!known).then(|| Fault::new(Verdict::Missing, next, "the last checkpoint in state/audit.last", "no such file"))
 }
 
-/// Where a checkpoint is remembered.
+/// The place of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The state folder of the home.
@@ -51,33 +51,33 @@ impl fmt::Display for Place {
     }
 }
 
-/// One line of `checkpoints.jsonl`, as one place remembers it.
+/// A copy of one line of `checkpoints.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remembered {
-    /// Where it was remembered.
+    /// The place of this copy.
     pub place: Place,
     line: String,
 }
 
 impl Remembered {
-    /// Blank text is not a memory.
+    /// `None` if the text is blank.
     pub fn new(place: Place, text: &str) -> Option<Self> {
         let line = text.trim_ascii();
         (!line.is_empty()).then(|| Self { place, line: line.to_owned() })
     }
 
-    /// The checkpoint, when this key signed it.
+    /// The checkpoint, if this key signed it.
     pub fn checkpoint(&self, key: &VerifyingKey) -> Option<Checkpoint> {
         Checkpoint::read(self.line.as_bytes(), key).ok()
     }
 
-    /// Whether a newer checkpoint may take its place: memories only ever move forward, on the same
-    /// log.
+    /// Whether a checkpoint at `seq` may replace this copy. Only a later checkpoint of the same log
+    /// may.
     pub fn is_before(&self, log_id: Uuid, seq: Seq) -> bool {
         Checkpoint::claim(self.line.as_bytes()).is_some_and(|(log, remembered)| log == log_id && remembered <= seq)
     }
 
-    /// The fault of a log that ends at `end`, compared with this remembered checkpoint.
+    /// Compares a log that ends at `end` with this copy and returns the fault, if any.
     pub fn fault(&self, checkpoints: &[u8], end: Option<Head>) -> Option<Fault> {
         let whole = checkpoints.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         if checkpoints[..whole].split(|byte| *byte == b'\n').any(|line| line == self.line.as_bytes()) {
@@ -90,18 +90,18 @@ impl Remembered {
         };
         Some(if let Some(end) = end {
             if end.log_id != log_id {
-                let expected = format!("log {log_id} through seq {seq}, by {place}");
+                let expected = format!("log {log_id} through seq {seq}, according to {place}");
                 Fault::new(Verdict::Forked, 0, expected, format!("log {}", end.log_id))
             } else if seq > end.seq {
                 let next = end.seq + 1;
-                let expected = format!("records through seq {seq}, by {place}");
+                let expected = format!("records through seq {seq}, according to {place}");
                 Fault::new(Verdict::Truncated, next, expected, format!("an end before seq {next}"))
             } else {
-                let expected = format!("the checkpoint at seq {seq}, by {place}");
+                let expected = format!("the checkpoint at seq {seq}, according to {place}");
                 Fault::new(Verdict::Missing, seq, expected, "no such line in state/checkpoints.jsonl")
             }
         } else {
-            Fault::new(Verdict::Missing, 0, format!("a log through seq {seq}, by {place}"), "no record")
+            Fault::new(Verdict::Missing, 0, format!("a log through seq {seq}, according to {place}"), "no record")
         })
     }
 }
@@ -128,7 +128,8 @@ mod tests {
     fn a_memory_that_the_checkpoint_file_holds_is_no_fault() {
         let memory = Remembered::new(Place::State, &line(7)).expect("a line");
         let file = [line(3), line(7), line(9)].concat();
-        // Also when retention or a rotation left nothing of the records it is about.
+        // This is not a fault, even if retention or a rotation removed the records before the
+        // checkpoint.
         assert_eq!(memory.fault(file.as_bytes(), end(40, LOG)), None);
         assert_eq!(Remembered::new(Place::State, " \n"), None);
     }

@@ -1,4 +1,4 @@
-//! The content of audit records. The order in which [`Entry::write`] writes the members is the
+//! The content of audit records. The order of the members in [`Entry::write`] is part of the
 //! format.
 
 use std::fmt;
@@ -16,13 +16,13 @@ use crate::policy::{Channel, Tier};
 use crate::principal::Principal;
 use crate::timestamp::Timestamp;
 
-/// Longest asked tool name, connection name and principal kept, in bytes.
+/// Longest tool name, connection name and principal in a record, in bytes. Longer ones are cut.
 const MAX_NAME: usize = 128;
-/// Longest `input`, in bytes of JSON; longer ones are kept as cut text.
+/// Longest `input`, in bytes of JSON. A longer one is written as shortened text.
 const MAX_INPUT: usize = 4096;
 const MAX_DETAIL: usize = 16 * 1024;
 
-/// Id and time of a record. For an outcome the time is that of completion.
+/// Id and time of a record. The time of an outcome is the end of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// UUIDv7.
@@ -40,70 +40,72 @@ pub enum Entry {
         log_id: Uuid,
         /// Number of this file, from 1.
         segment: u32,
-        /// Number of the file before.
+        /// Number of the previous file.
         prev_segment: Option<u32>,
     },
-    /// An effect is about to be tried.
+    /// A call with an effect is about to run.
     Intent(CallFacts),
     /// A call has ended.
     Outcome(CallFacts, OutcomeFacts),
-    /// `detail` never holds a value of an argument, a result or a secret.
+    /// An event that is not a call. `detail` never contains values of arguments, results or
+    /// secrets.
     Event {
-        /// Who caused it; absent for the daemon.
+        /// Who caused the event; absent for the daemon itself.
         principal: Option<Principal>,
         /// Name of the connection.
         conn: Option<String>,
-        /// What happened.
+        /// Name of the event.
         event: EventName,
         /// Facts of this event.
         detail: Value,
     },
     /// A repair after a failure of the log or the daemon.
     Recovery {
-        /// What was repaired.
+        /// Kind of repair.
         event: Recovery,
         /// Facts of this repair.
         detail: Value,
     },
 }
 
-/// Facts of a call known before it ends; intent and outcome of one call carry the same.
+/// The facts of a call that are known before it ends. The intent and the outcome of a call contain
+/// the same facts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallFacts {
-    /// UUIDv7 that pairs intent and outcome.
+    /// UUIDv7 of the call, the same in its intent and outcome.
     pub call: Uuid,
     /// The caller.
     pub principal: Principal,
     /// Name of the connection.
     pub conn: Option<String>,
-    /// An unknown tool keeps the asked name.
+    /// Name of the tool. For an unknown tool, the requested name.
     pub tool: String,
     /// Absent for an unknown tool.
     pub tier: Option<Tier>,
-    /// Digest of a plugin tool.
+    /// Digest of the tool, for a tool of a plugin.
     pub pin: Option<Digest>,
     /// Keyed hash of the arguments.
     pub input_hash: InputHash,
-    /// Scrubbed arguments, only with `detail = "full"`.
+    /// The arguments without secrets; only with `detail = "full"`.
     pub input: Option<Value>,
-    /// How the call came, unless as `tools/call`.
+    /// How the call was made, if not as `tools/call`.
     pub via: Option<Via>,
-    /// The yes it ran under.
+    /// The approval of this call.
     pub approval: Option<ApprovalRef>,
 }
 
 /// The end of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutcomeFacts {
-    /// How it ended.
+    /// How the call ended.
     pub result: AuditResult,
     /// Code of the error.
     pub code: Option<Code>,
     /// Whether a failed call changed something.
     pub effect: Option<Effect>,
-    /// Attempts, the first included.
+    /// Number of attempts, including the first.
     pub attempts: u32,
-    /// From acceptance to the end.
+    /// Time from receiving the call to its end.
     pub duration_ms: u64,
     /// Size of the result.
     pub output_bytes: u64,
@@ -112,34 +114,34 @@ pub struct OutcomeFacts {
 /// A way to call a tool other than `tools/call`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
-    /// The call came as `resources/read`.
+    /// The call was made as `resources/read`.
     Resource,
 }
 
-/// The yes a call ran under.
+/// The approval of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRef {
     /// Id of the approval.
     pub id: Uuid,
     /// Principal of the person, as text.
     pub by: String,
-    /// How the yes came.
+    /// How the approval was given.
     pub channel: AnsweredBy,
 }
 
-/// The source of a yes.
+/// How an approval was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnsweredBy {
     /// A person, through this channel.
     Person(Channel),
-    /// A further use of an earlier yes.
+    /// An earlier approval that covers further calls.
     Grant,
-    /// The standing grant of an applied mapping.
+    /// The approval of a plan, which also covers the calls of its mappings.
     Mapping,
 }
 
 impl AnsweredBy {
-    /// Its word in the log.
+    /// The word in the log.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Person(channel) => channel.as_str(),
@@ -150,8 +152,8 @@ impl AnsweredBy {
 }
 
 named_enum! {
-    /// What happened apart from calls.
-    #[expect(missing_docs, reason = "the wire names say it")]
+    /// Events that are not calls.
+    #[expect(missing_docs, reason = "the wire names are self-explanatory")]
     pub enum EventName {
         DaemonStart = "daemon.start",
         DaemonStop = "daemon.stop",
@@ -185,21 +187,21 @@ named_enum! {
 }
 
 named_enum! {
-    /// What a recovery record is about.
+    /// The kind of a recovery record.
     pub enum Recovery {
-        /// The log ended in bytes that are not a record; they were moved aside.
+        /// The log ended in bytes that are not a record; they were moved to another file.
         TornTail = "audit.torn",
-        /// A call started and its end was never recorded: it may have had an effect.
+        /// A call started, and its end was never recorded. It may have had an effect.
         Unanswered = "call.unanswered",
-        /// A sync failed, so the segment takes no more records.
+        /// A sync failed, so no more records are written to the segment.
         Poisoned = "audit.poisoned",
-        /// The log could not be written for a while.
+        /// The log can be written again after a time when it could not.
         Resumed = "audit.resumed",
     }
 }
 
 impl Entry {
-    /// Its word for `phase`.
+    /// The value of `phase`.
     pub const fn phase(&self) -> &'static str {
         match self {
             Self::Segment { .. } => "segment",
@@ -314,8 +316,8 @@ fn cut(text: &str, max: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// Keyed hash of a call's arguments: equal arguments are found, and without the salt a short list
-/// of notes cannot be tried out.
+/// Keyed hash of a call's arguments. Equal arguments have equal hashes. Without the salt, short
+/// arguments cannot be found by trying all possibilities.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct InputHash([u8; 32]);
 
@@ -341,7 +343,7 @@ impl fmt::Debug for InputHash {
     }
 }
 
-/// Holds the salt, already worked into the keyed state.
+/// Hashes arguments with the salt of the log.
 #[derive(Clone)]
 pub struct InputHasher {
     keyed: Hmac<Sha256>,
@@ -356,15 +358,15 @@ impl fmt::Debug for InputHasher {
 impl InputHasher {
     /// A hasher with the key of this log.
     pub fn new(salt: &[u8; 32]) -> Self {
-        // HMAC pads a short key with zeros to the block of the hash; doing it here leaves no length
-        // to fail on.
+        // HMAC pads a short key with zeros to the block size. Do that here, so that `new` cannot
+        // fail because of the length.
         let mut block = [0; 64];
         block[..32].copy_from_slice(salt);
         Self { keyed: Hmac::new(&block.into()) }
     }
 
-    /// Over canonical JSON, also of arguments that were refused for what [`crate::digest::check`]
-    /// finds: a refused call is recorded too.
+    /// Hashes the canonical JSON of arguments. Also accepts arguments that [`crate::digest::check`]
+    /// refuses, because refused calls are recorded too.
     pub fn hash(&self, arguments: &Value) -> InputHash {
         let bytes = serde_json_canonicalizer::to_vec(arguments).unwrap_or_default();
         InputHash(self.keyed.clone().chain_update(&bytes).finalize().into_bytes().into())

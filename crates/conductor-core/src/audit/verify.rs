@@ -1,13 +1,13 @@
-//! The verifier: segments and checkpoints in, one verdict out.
+//! Verifies a log: reads its segments and checkpoints and returns one verdict.
 //!
-//! It is fed bytes in pieces of any size and holds one line at most, so a log of any length is
-//! verified in flat memory. It hashes the given bytes and never encodes a record again. Not here:
-//! opening files and comparing two copies of a log.
+//! The verifier accepts bytes in pieces of any size and buffers at most one line, so its memory
+//! does not grow with the log. It hashes the given bytes and never encodes a record again. Not
+//! here: opening files, and comparing two copies of a log.
 //!
-//! What it can promise: an edit by anyone without the signing key is found up to the last
-//! checkpoint. A log that was put back to an earlier state together with its checkpoints is found
-//! only by a checkpoint remembered elsewhere ([`super::memory`]). An attacker with key and files
-//! can rewrite all records that have no second copy.
+//! Guarantees: every edit before the last checkpoint is found, unless its author has the signing
+//! key. A log that was rolled back together with its checkpoints is found only with a checkpoint
+//! that is stored elsewhere ([`super::memory`]). An attacker with the key and the files can rewrite
+//! all records that have no second copy.
 
 use std::fmt;
 
@@ -21,22 +21,24 @@ use super::record::EventName;
 use crate::digest::Digest;
 use crate::named_enum::named_enum;
 
-/// A correct writer never has more unanchored records than this: it waits for a checkpoint.
+/// Maximum number of records after the last checkpoint in a correct log. At this number, the writer
+/// waits for a checkpoint.
 pub const MAX_LAG: u64 = 512;
 
-/// A log that was never signed has its first line at most: the writer signs that one before it
-/// takes another record.
+/// Maximum number of records in a correct log without a checkpoint. The writer signs the first
+/// record before it accepts a second.
 pub const MAX_UNSIGNED: u64 = 1;
 
 named_enum! {
-    /// The state of a log. In the order in which one is chosen when several apply.
+    /// The state of a log. If several verdicts apply, the first in this order is reported.
     #[derive(PartialOrd, Ord)]
     pub enum Verdict {
         /// Segments or checkpoints are missing.
         Missing = "MISSING",
         /// A record was changed.
         Broken = "BROKEN",
-        /// Two records claim the same place.
+        /// A record differs from the record that a checkpoint or the running daemon reports for
+        /// this place.
         Forked = "FORKED",
         /// The end is missing.
         Truncated = "TRUNCATED",
@@ -64,13 +66,13 @@ impl Verdict {
 /// One deviation from a correct log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The verdict that this fault alone gives.
+    /// The verdict of a log that has only this fault.
     pub verdict: Verdict,
-    /// The first record it is about.
+    /// The first record with this fault.
     pub seq: Seq,
-    /// What a correct log has there.
+    /// The content of a correct log at this place.
     pub expected: String,
-    /// What this log has there.
+    /// The content of this log at this place.
     pub found: String,
 }
 
@@ -87,10 +89,10 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Faults that a person has accepted; the signed checkpoints cover the record that says so.
+/// Faults that a person has accepted. A signed checkpoint covers the record of the acceptance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// Of the `audit.accepted` event.
+    /// Number of the `audit.accepted` event.
     pub seq: Seq,
     /// The accepted faults.
     pub faults: Vec<Fault>,
@@ -101,40 +103,40 @@ pub struct Accepted {
 pub struct Report {
     /// The state of the log.
     pub verdict: Verdict,
-    /// Sorted: the fault that gave the verdict is first.
+    /// Sorted; the fault that decides the verdict is first.
     pub faults: Vec<Fault>,
     /// Faults that a person has accepted.
     pub accepted: Vec<Accepted>,
-    /// Records that hold.
+    /// Number of valid records.
     pub records: u64,
-    /// Segments that were read.
+    /// Number of segments that were read.
     pub segments: u32,
-    /// Where the log begins, when retention has removed segments before.
+    /// First segment and record, if retention has removed earlier segments.
     pub begins_at: Option<(u32, Seq)>,
-    /// The last record whose chain holds.
+    /// The last record with a valid chain.
     pub last: Option<(Seq, Digest)>,
     /// Id of the log.
     pub log_id: Option<Uuid>,
     /// The last record that a valid checkpoint covers.
     pub anchored_through: Option<Seq>,
-    /// Records after that; they rely on local storage only.
+    /// Number of records after `anchored_through`. No signature protects them.
     pub unanchored: u64,
-    /// Valid checkpoints.
+    /// Number of valid checkpoints.
     pub checkpoints: u64,
-    /// The last segment: its number, the length of its good lines, and how many bytes follow them.
+    /// The last segment: its number, and the length of its valid lines in bytes.
     pub last_segment: Option<(u32, u64)>,
-    /// Bytes after the good lines of the last segment.
+    /// Number of bytes after the valid lines of the last segment.
     pub tail_bytes: u64,
 }
 
 impl Report {
-    /// Where the chain that holds ends.
+    /// The end of the valid chain.
     pub fn end(&self) -> Option<Head> {
         let (seq, hash) = self.last?;
         Some(Head { log_id: self.log_id?, seq, hash })
     }
 
-    /// Adds a fault that the walk itself could not see.
+    /// Adds a fault that was found outside the verifier.
     pub fn add(&mut self, fault: Fault) {
         self.faults.push(fault);
         self.faults.sort_by_key(|fault| (fault.verdict, fault.seq));
@@ -142,7 +144,7 @@ impl Report {
     }
 }
 
-/// The checkpoints and the head that a log is compared with.
+/// The checkpoints and the head with which a log is compared.
 #[derive(Debug, Clone, Default)]
 pub struct Anchors {
     good: Vec<Anchor>,
@@ -156,21 +158,21 @@ struct Anchor {
     seq: Seq,
     hash: Digest,
     log_id: Uuid,
-    /// Line of the checkpoint file; the head of a running daemon comes after all of them.
+    /// Line in the checkpoint file. For the head of a running daemon, a number above all lines.
     line: usize,
     signed: bool,
 }
 
 impl Anchors {
-    /// Reads `checkpoints.jsonl`. A last line without its newline is a write that a crash cut short
-    /// and says nothing.
+    /// Reads `checkpoints.jsonl`. Ignores a last line without a newline: a crash interrupted its
+    /// write.
     pub fn read(bytes: &[u8], key: &VerifyingKey) -> Self {
         Self::read_from(bytes, key, 0)
     }
 
-    /// Reads the checkpoints that speak of `first` or a later record, or else the last one before
-    /// it; a start looks at the last segment only, and a signature costs more than a hundred
-    /// hashes.
+    /// Reads the checkpoints at record `first` or later, or else the last checkpoint before it. A
+    /// daemon start verifies only the last segment, and skips older checkpoints because checking a
+    /// signature is slow.
     pub fn read_from(bytes: &[u8], key: &VerifyingKey, first: Seq) -> Self {
         let mut anchors = Self::default();
         let mut rest = bytes;
@@ -205,23 +207,24 @@ impl Anchors {
             Err(why) => {
                 let seq = self.latest.map_or(0, |latest| latest.seq);
                 let found = format!("line {} of the checkpoints, which {why}", index + 1);
-                self.bad.push((index, Fault::new(Verdict::Forked, seq, "a checkpoint of this log's key", found)));
+                self.bad
+                    .push((index, Fault::new(Verdict::Forked, seq, "a checkpoint that this log's key signed", found)));
             }
         }
     }
 
-    /// The valid checkpoint that reaches furthest.
+    /// The valid checkpoint with the highest record number.
     pub const fn latest(&self) -> Option<Checkpoint> {
         self.latest
     }
 
-    /// Whether there is nothing to compare with.
+    /// Whether there are no checkpoints, valid or invalid.
     pub fn is_empty(&self) -> bool {
         self.good.is_empty() && self.bad.is_empty()
     }
 
-    /// Adds the end of the log as reported by the running daemon. Ask the daemon before reading the
-    /// files.
+    /// Adds the end of the log as reported by the running daemon. Request it before reading the
+    /// files, because the log grows.
     pub fn with_head(mut self, head: Option<Head>) -> Self {
         if let Some(Head { log_id, seq, hash }) = head {
             self.good.push(Anchor { seq, hash, log_id, line: usize::MAX, signed: false });
@@ -230,14 +233,14 @@ impl Anchors {
     }
 }
 
-/// A line that holds, as it is walked over.
+/// A valid line, passed to the callback of [`Verifier::feed`].
 #[derive(Debug)]
 pub struct Seen<'a> {
     /// Number of the segment.
     pub segment: u32,
-    /// Its links.
+    /// The links of the record.
     pub links: Links<'a>,
-    /// Without its newline.
+    /// The line without its newline.
     pub line: &'a [u8],
 }
 
@@ -251,7 +254,7 @@ struct Bad {
 
 #[derive(Debug)]
 struct Restart {
-    /// Absent when the fault that lost the chain is already listed.
+    /// Absent if the fault that broke the chain is already in the list.
     fault: Option<Fault>,
 }
 
@@ -262,12 +265,13 @@ pub struct Verifier {
     bad_anchors: Vec<(usize, Fault)>,
     checkpoints: u64,
     next_anchor: usize,
-    /// Highest signed anchor that the walk confirmed, and its line in the checkpoint file.
+    /// Highest record that a signed checkpoint confirms, and the line of that checkpoint in its
+    /// file.
     confirmed: Option<(Seq, usize)>,
 
     segment: Option<u32>,
     segments: u32,
-    /// Good lines in this segment so far.
+    /// Number of valid lines in this segment so far.
     lines: u64,
     chain: Chain,
     log_id: Option<Uuid>,
@@ -278,26 +282,26 @@ pub struct Verifier {
     begins_at: Option<(u32, Seq)>,
     removed_through: u32,
     faults: Vec<Fault>,
-    /// The chain cannot be followed any further in this segment.
+    /// The chain is broken, so the rest of this segment cannot be checked.
     lost: bool,
     bad: Option<Bad>,
-    /// Set by the first line of a segment when it does not follow, or when the chain was lost
-    /// before it. Forgiven if the second line is an acceptance.
+    /// Set if the first line of a segment does not continue the chain, or the chain was broken
+    /// before. Cleared if the second line records an acceptance.
     restart: Option<Restart>,
     accepted: Vec<Accepted>,
 }
 
 impl Verifier {
-    /// Starts with the first segment.
+    /// Starts a verification at the first segment.
     pub fn new(anchors: Anchors) -> Self {
         let Anchors { mut good, bad, checkpoints, .. } = anchors;
         good.sort_by_key(|anchor| anchor.seq);
         Self { anchors: good, bad_anchors: bad, checkpoints, ..Self::default() }
     }
 
-    /// Starts the walk in the middle: the segment given next is trusted to follow `chain`. For the
-    /// start of a daemon, which verifies the last segment only; older anchors are then out of
-    /// sight.
+    /// Starts a verification at a later segment. That segment must begin with record `first_seq`,
+    /// whose predecessor has the hash `prev`. A daemon uses this at its start to verify only the
+    /// last segment; checkpoints before `first_seq` are not checked.
     pub fn resume(anchors: Anchors, previous_segment: u32, first_seq: Seq, prev: Option<Digest>) -> Self {
         let mut verifier = Self::new(anchors);
         verifier.segment = Some(previous_segment);
@@ -309,7 +313,7 @@ impl Verifier {
         verifier
     }
 
-    /// Announces the segment whose bytes follow.
+    /// Starts a segment; the next bytes belong to it.
     pub fn begin_segment(&mut self, number: u32) {
         self.end_segment();
         match self.segment {
@@ -324,8 +328,12 @@ impl Verifier {
                 self.lost = true;
             }
             Some(before) if self.lines == 0 && !self.lost => {
-                let fault =
-                    Fault::new(Verdict::Broken, self.chain.next_seq(), "records", format!("none in segment {before}"));
+                let fault = Fault::new(
+                    Verdict::Broken,
+                    self.chain.next_seq(),
+                    "records",
+                    format!("no records in segment {before}"),
+                );
                 self.faults.push(fault);
                 self.lost = true;
             }
@@ -337,7 +345,8 @@ impl Verifier {
         self.good_len = 0;
     }
 
-    /// Bytes that ran into the end of a segment are a torn tail only in the last one.
+    /// Invalid bytes at the end of a segment are a fault here. Only in the last segment can they be
+    /// a torn tail.
     fn end_segment(&mut self) {
         self.close_line();
         if let Some(bad) = self.bad.take() {
@@ -347,7 +356,7 @@ impl Verifier {
         self.refuse_restart();
     }
 
-    /// The rest of a segment that has no newline.
+    /// Reports bytes at the end of a segment that have no newline.
     fn close_line(&mut self) {
         if self.carry.is_empty() {
             return;
@@ -355,12 +364,17 @@ impl Verifier {
         let carry = std::mem::take(&mut self.carry);
         let expected = "a line with its newline";
         self.note_bad(
-            Fault::new(Verdict::Broken, self.chain.next_seq(), expected, format!("{} bytes without one", carry.len())),
+            Fault::new(
+                Verdict::Broken,
+                self.chain.next_seq(),
+                expected,
+                format!("{} bytes without a newline", carry.len()),
+            ),
             &carry,
         );
     }
 
-    /// A segment that does not follow and was not accepted.
+    /// Reports a segment that does not continue the chain and was not accepted.
     fn refuse_restart(&mut self) {
         if let Some(Restart { fault }) = self.restart.take() {
             self.faults.extend(fault);
@@ -368,7 +382,7 @@ impl Verifier {
         }
     }
 
-    /// Takes the next bytes of the segment and shows each good line.
+    /// Verifies the next bytes of the segment and calls `seen` for each valid line.
     pub fn feed(&mut self, mut bytes: &[u8], seen: &mut dyn FnMut(&Seen<'_>)) {
         while !bytes.is_empty() {
             if self.bad.is_some() || (self.lost && self.lines > 0 && self.restart.is_none()) {
@@ -457,14 +471,16 @@ impl Verifier {
 
     fn line_fault(&self, why: &LineError, len: usize) -> Fault {
         let (expected, found) = match why {
-            LineError::Shape => ("a line that ends in its hash".to_owned(), format!("{len} bytes that do not")),
+            LineError::Shape => {
+                ("a line that ends in its hash".to_owned(), format!("{len} bytes that do not end in a hash"))
+            }
             LineError::Hash { expected, found } => (expected.to_string(), found.to_string()),
             LineError::Json(why) => ("a record in JSON".to_owned(), why.clone()),
         };
         Fault::new(Verdict::Broken, self.chain.next_seq(), expected, found)
     }
 
-    /// Whether the line follows the one before.
+    /// Returns a fault if the line does not continue the chain.
     fn check_links(&mut self, links: &Links<'_>, prev: Option<Option<Digest>>, segment: u32) -> Option<Fault> {
         let next = self.chain.next_seq();
         let broken = |expected: String, found: String| Some(Fault::new(Verdict::Broken, next, expected, found));
@@ -486,8 +502,8 @@ impl Verifier {
                     return broken(format!("log {:?}", self.log_id), format!("log {:?}", links.log_id));
                 }
             }
-            // Retention has removed earlier segments: the log begins where a checkpoint ends the
-            // removed part.
+            // If retention has removed earlier segments, a checkpoint must cover the last removed
+            // record.
             if self.records == 0 && self.segments == 1 && segment > 1 && self.chain == Chain::start() {
                 let anchored = links.seq.checked_sub(1).zip(prev.flatten());
                 if let Some((seq, hash)) = anchored
@@ -497,7 +513,7 @@ impl Verifier {
                     self.next_anchor = self.anchors.partition_point(|anchor| anchor.seq < links.seq);
                     return None;
                 }
-                let found = format!("segment {segment} first, and no checkpoint at its border");
+                let found = format!("segment {segment} first, and no checkpoint at its start");
                 return Some(Fault::new(Verdict::Missing, next, "segment 1", found));
             }
         }
@@ -512,7 +528,8 @@ impl Verifier {
         None
     }
 
-    /// A new segment that does not follow passes over anchors: the log ended before them.
+    /// Skips the checkpoints before `seq`. If there are any, their records are missing, which is
+    /// reported.
     fn skip_anchors_before(&mut self, seq: Seq) {
         let from = self.next_anchor;
         while self.anchors.get(self.next_anchor).is_some_and(|anchor| anchor.seq < seq) {
@@ -546,8 +563,8 @@ impl Verifier {
             self.removed_through = segment.saturating_sub(1);
             faults.push(Fault::new(Verdict::Missing, first, format!("segments before {segment}"), "none"));
         }
-        // Also without a fault of the records: the key may have been lost, and the checkpoints
-        // before this one are of another.
+        // Record the acceptance even if the records have no fault: the key may have been lost, so
+        // that another key signed the earlier checkpoints.
         self.accepted.push(Accepted { seq, faults });
     }
 
@@ -567,7 +584,7 @@ impl Verifier {
             }
             if anchor.hash != hash || self.log_id.is_some_and(|id| id != anchor.log_id) {
                 let who = if anchor.signed { "a checkpoint" } else { "the running daemon" };
-                let expected = format!("{} of log {}, by {who}", anchor.hash, anchor.log_id);
+                let expected = format!("{} of log {}, according to {who}", anchor.hash, anchor.log_id);
                 self.faults.push(Fault::new(Verdict::Forked, seq, expected, hash.to_string()));
             } else if anchor.signed {
                 self.confirmed = Some((seq, anchor.line));
@@ -575,7 +592,7 @@ impl Verifier {
         }
     }
 
-    /// Ends the walk.
+    /// Ends the verification.
     pub fn finish(mut self) -> Report {
         self.close_line();
         let next = self.chain.next_seq();
@@ -591,11 +608,11 @@ impl Verifier {
                 self.faults.push(Fault::new(
                     Verdict::Missing,
                     0,
-                    format!("a log through seq {}, by {who}", anchor.seq),
+                    format!("a log through seq {}, according to {who}", anchor.seq),
                     "no segment",
                 ));
             } else {
-                let expected = format!("records through seq {}, by {who}", anchor.seq);
+                let expected = format!("records through seq {}, according to {who}", anchor.seq);
                 self.faults.push(Fault::new(Verdict::Truncated, next, expected, format!("an end before seq {next}")));
             }
         }
@@ -612,25 +629,26 @@ impl Verifier {
             Some(anchor) => seq.saturating_sub(anchor),
             None => (seq + 1).saturating_sub(first),
         });
-        // Compared with the last record of a checkpoint's own words, not of a confirmed one: a fork
-        // has its own verdict.
+        // Use the highest record of any signed checkpoint, even if the log differs from that
+        // checkpoint. Such a difference is reported as a fork.
         let said = self.anchors.iter().rev().find(|anchor| anchor.signed).map(|anchor| anchor.seq);
         let lag = last.map_or(0, |(seq, _)| said.map_or(unanchored, |anchor| seq.saturating_sub(anchor)));
         let most = if said.is_some() { MAX_LAG } else { MAX_UNSIGNED };
-        // Checkpoints that are worth nothing have a verdict of their own.
+        // Invalid checkpoints are reported separately.
         let unsigned = said.is_none() && !self.bad_anchors.is_empty();
         if lag > most && !self.lost && !unsigned {
             let (at, expected, found) = match said {
                 Some(seq) => {
                     let expected = format!("a checkpoint in the last {MAX_LAG} records");
-                    (seq + 1, expected, format!("the last one at seq {seq}"))
+                    (seq + 1, expected, format!("the last checkpoint at seq {seq}"))
                 }
                 None => (first, "a checkpoint of this log".to_owned(), "none".to_owned()),
             };
             self.faults.push(Fault::new(Verdict::Missing, at, expected, found));
         }
 
-        // An acceptance counts only under a checkpoint: anyone could append the words.
+        // An acceptance is valid only if a checkpoint covers it, because anyone could append such a
+        // record.
         let (accepted, open): (Vec<_>, Vec<_>) = std::mem::take(&mut self.accepted)
             .into_iter()
             .partition(|accepted| anchored_through.is_some_and(|seq| seq >= accepted.seq));
@@ -656,8 +674,8 @@ impl Verifier {
         }
     }
 
-    /// What the bytes after the last good line are: a write that a crash cut short, a cut log, or
-    /// an edit.
+    /// Decides what the bytes after the last valid line are: an interrupted write, a truncated log,
+    /// or an edit.
     fn classify_tail(&mut self, next: Seq) {
         let anchored = self.anchors.last().is_some_and(|anchor| anchor.seq >= next);
         let empty = self.segments > 0 && self.lines == 0 && self.bad.is_none() && !self.lost;
@@ -676,14 +694,14 @@ impl Verifier {
             (true, true, _) | (true, _, true) | (false, true, false) => Verdict::Broken,
         };
         self.lost = fault.verdict == Verdict::Broken || self.lost;
-        // A cut is named once, with the checkpoint it falls short of.
+        // `finish` reports a truncated log, together with the checkpoint.
         if fault.verdict != Verdict::Truncated {
             self.faults.push(fault);
         }
     }
 }
 
-/// How many lines `bytes` has; for progress and for tests.
+/// The number of lines in `bytes`, for progress reports and tests.
 pub fn count_lines(bytes: &[u8]) -> usize {
     memchr_iter(b'\n', bytes).count()
 }

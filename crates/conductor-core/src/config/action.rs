@@ -1,7 +1,7 @@
-//! Reading an [`Action`] tree, its conditions, keystrokes and command lines.
+//! Reads an [`Action`] tree with its conditions, keystrokes and command lines.
 //!
-//! Not here: whether a command matches a template and whether a tool accepts its arguments; the
-//! pipeline checks both when the call is made.
+//! Not here: whether a command matches a template and whether a tool accepts its arguments. The
+//! pipeline checks both for each call.
 
 use super::reader::{Fields, Reader, Start, listed, nearest, suggestion};
 use super::tree::Node;
@@ -37,7 +37,7 @@ pub(crate) const CURVES: &[(&str, CurveKind)] = &[
     ("scurve", CurveKind::Scurve),
 ];
 
-/// How much of the allowance of one action tree is used.
+/// Depth and number of nodes of the action tree so far, to enforce the limits.
 struct Budget {
     depth: usize,
     nodes: usize,
@@ -49,8 +49,8 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Action> {
     (r.errors() == before).then_some(action)
 }
 
-/// Goes one level down. The walk stops at the first node over the cap, so a hostile tree costs no
-/// more than a large honest one.
+/// Reads a node one level deeper. Reading stops at the first node above the limit, so a malicious
+/// tree costs no more time than a large valid one.
 fn descend<'t, T>(
     r: &mut Reader<'t>,
     node: &'t Node,
@@ -66,7 +66,7 @@ fn descend<'t, T>(
         return None;
     }
     if budget.depth == MAX_DEPTH {
-        r.rule(&node.place, format!("actions nest at most {MAX_DEPTH} deep"));
+        r.rule(&node.place, format!("actions may be nested at most {MAX_DEPTH} levels deep"));
         return None;
     }
     budget.depth += 1;
@@ -146,7 +146,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str, budget: &mut Bud
                 let place = f.key_place(if f.has("x") { "x" } else { "y" });
                 r.rule_help(
                     &place,
-                    "`x` and `y` go together".into(),
+                    "`x` and `y` must be given together".into(),
                     "leave both out to click where the pointer is".into(),
                 );
             }
@@ -165,7 +165,8 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str, budget: &mut Bud
             Action::CallTool { tool: tool?, arguments }
         }
         "Plugin" => plugin(r, f)?,
-        // `tag` gives only names of `Action::NAMES`; a test reads each of them.
+        // Never reached: `tag` returns only names in `Action::NAMES`, and a test covers each of
+        // them.
         _ => return None,
     })
 }
@@ -184,12 +185,12 @@ fn volume<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Volume> {
         Volume::Set(_) => {
             if !f.has("value") {
                 let place = f.key_place("operation");
-                r.rule_help(&place, "operation = \"Set\" needs `value`".into(), "add value = 0 to 100".into());
+                r.rule_help(&place, "operation = \"Set\" needs `value`".into(), "add `value`, from 0 to 100".into());
             }
             value.map(Volume::Set)
         }
         other @ (Volume::Up | Volume::Down | Volume::Mute | Volume::Unmute) => {
-            f.refuse(r, "value", "goes with operation = \"Set\" only");
+            f.refuse(r, "value", "is allowed only with operation = \"Set\"");
             Some(other)
         }
     }
@@ -241,7 +242,7 @@ fn send_midi<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<SendMidi> {
         ["note", "velocity", "velocity_map", "controller", "value", "program", "pitch", "pressure", "duration_ms"]
     {
         if !needed.contains(&key) && !optional.contains(&key) {
-            f.refuse(r, key, &format!("means nothing in {name}"));
+            f.refuse(r, key, &format!("has no meaning in {name}"));
         }
     }
     if f.has("velocity") && f.has("velocity_map") {
@@ -284,17 +285,13 @@ fn velocity_map<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Velocity> {
     velocity
 }
 
-/// `curve` with its `intensity`; a `lut` excludes both.
+/// Reads `curve` with its `intensity`. A `lut` excludes both.
 pub(crate) fn curve<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Curve> {
     let kind = f.opt(r, "curve", |r, it| r.word(it, CURVES));
     let intensity = f.or(r, "intensity", 0.5, Reader::unit);
     if f.has("intensity") && !f.has("curve") {
         let place = f.key_place("intensity");
-        r.rule_help(
-            &place,
-            "`intensity` bends a curve, and there is none".into(),
-            "add curve = \"exponential\"".into(),
-        );
+        r.rule_help(&place, "`intensity` needs a `curve`".into(), "add curve = \"exponential\"".into());
     }
     if f.has("lut") && f.has("curve") {
         let place = f.key_place("lut");
@@ -380,7 +377,7 @@ fn warn_of_misspelt_placeholders<'t>(r: &mut Reader<'t>, node: &'t Node) {
     let is_slip = text.starts_with('$') && !text.starts_with("$$") && !PLACEHOLDERS.contains(&text);
     if is_slip && let Some(near) = nearest(text, PLACEHOLDERS.iter().copied()) {
         let help = Some(format!("did you mean \"{near}\"? To send the text itself, write \"${text}\""));
-        r.warn(&node.place, format!("\"{text}\" is sent as it stands"), help);
+        r.warn(&node.place, format!("\"{text}\" is not a placeholder and is sent as text"), help);
     }
 }
 
@@ -407,7 +404,11 @@ fn plugin<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
     if !f.has("tool") && count != 1 {
         let place = f.key_place("plugin");
         let known = listed(tools.into_iter().flatten().map(String::as_str));
-        r.rule_help(&place, format!("this plugin has {count} tools: say which"), format!("add tool = one of {known}"));
+        r.rule_help(
+            &place,
+            format!("this plugin has {count} tools; name one with `tool`"),
+            format!("add tool = one of {known}"),
+        );
     }
     let params = f.or_default(r, "params", arguments);
     Some(Action::Plugin { plugin: plugin?, tool, params })
@@ -502,8 +503,8 @@ fn key_name(text: &str) -> Option<KeyName> {
     (1..=20).contains(&number).then_some(KeyName::F(number))
 }
 
-/// Both spellings, a key with `modifiers` and one list, come out alike: modifiers in their fixed
-/// order, then at most one key.
+/// Normalizes both forms (a key plus `modifiers`, or one list) to the same result: modifiers in
+/// fixed order, then at most one key.
 fn keystroke<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Keystroke> {
     let mut modifiers: Vec<Modifier> = f.or_default(r, "modifiers", |r, it| {
         let items = r.list(it, 0, 4)?;
@@ -528,8 +529,8 @@ fn keystroke<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Keystroke> {
             match press {
                 Pressed::Modifier(modifier) => modifiers.push(modifier),
                 Pressed::Key(_) if key.is_some() => {
-                    let help = "for one key after the other use a Sequence".to_owned();
-                    r.rule_help(&node.place, "a keystroke has one key besides its modifiers".to_owned(), help);
+                    let help = "to press one key after another, use a Sequence".to_owned();
+                    r.rule_help(&node.place, "a keystroke has one key in addition to its modifiers".to_owned(), help);
                 }
                 Pressed::Key(it) => key = Some(it),
             }
@@ -553,8 +554,12 @@ fn shell<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
         match split_words(&command) {
             Ok(words) if words.argv.first().is_some_and(|it| !it.is_empty()) => {
                 if let Some(symbol) = words.shell_symbol {
-                    let help = "nothing here is run by a shell; call a script, or put the text in quotes".to_owned();
-                    r.warn(&it.place, format!("`{symbol}` is handed to the program as it stands"), Some(help));
+                    let help = "no shell is used; call a script, or put the text in quotes".to_owned();
+                    r.warn(
+                        &it.place,
+                        format!("`{symbol}` has no special meaning and is passed to the program unchanged"),
+                        Some(help),
+                    );
                 }
                 Some(words.argv)
             }
@@ -585,12 +590,12 @@ fn shell<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
 
 pub(crate) struct Words {
     pub argv: Vec<String>,
-    /// The first unquoted character that a shell would act on and we do not.
+    /// The first unquoted character with a special meaning in a shell. Here it has none.
     pub shell_symbol: Option<char>,
 }
 
-/// Splits as POSIX quoting does (2.2 of the Shell Command Language), without any expansion. The
-/// error is where the quote opens.
+/// Splits a command into words by the quoting rules of POSIX (Shell Command Language, 2.2), without
+/// any expansion. The error is the place of an unclosed quote.
 pub(crate) fn split_words(command: &str) -> Result<Words, Range<usize>> {
     let mut words = Words { argv: Vec::new(), shell_symbol: None };
     let mut word: Option<String> = None;

@@ -1,42 +1,42 @@
-//! Reading `[audit]`. Not here: writing the log.
+//! Reads `[audit]`. Not here: writing the log.
 
 use super::reader::Reader;
 use super::tree::Node;
 use crate::named_enum::named_enum;
 
-/// `[audit]`. There is no way to turn the log off.
+/// `[audit]`. The log cannot be disabled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
     /// How arguments are recorded.
     pub detail: AuditDetail,
-    /// When the record of a read is on the disk.
+    /// When the record of a read-only call is written to the disk.
     pub read_only_sync: ReadOnlySync,
-    /// A segment ends at this size in MiB.
+    /// Size in MiB at which a new log file is started.
     pub rotate_mb: u32,
-    /// Records between two checkpoints at most.
+    /// Maximum number of records between two checkpoints.
     pub checkpoint_records: u32,
-    /// Milliseconds between two checkpoints at most.
+    /// Maximum number of milliseconds between two checkpoints.
     pub checkpoint_ms: u32,
-    /// 0 keeps all.
+    /// Age in days after which log files are deleted; 0 keeps all files.
     pub retention_days: u32,
-    /// An absolute folder that gets the same bytes.
+    /// Absolute path of a folder that receives a copy of the log.
     pub copy_to: Option<String>,
-    /// Whether a copy that cannot be written stops every call.
+    /// Whether every call is refused when the copy cannot be written.
     pub copy_required: bool,
 }
 
 named_enum! {
     /// How the arguments of a call are recorded.
     pub enum AuditDetail {
-        /// As a keyed hash.
+        /// Only a keyed hash.
         Hash = "hash",
-        /// As a keyed hash and as scrubbed text.
+        /// A keyed hash and the text without secrets.
         Full = "full",
     }
 }
 
 named_enum! {
-    /// When the record of a read-only call is on the disk.
+    /// When the record of a read-only call is written to the disk.
     pub enum ReadOnlySync {
         /// Soon after the reply.
         Soon = "soon",
@@ -67,7 +67,8 @@ pub(crate) fn audit<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Audit> {
         detail: f.or(r, "detail", d.detail, Reader::named),
         read_only_sync: f.or(r, "read_only_sync", d.read_only_sync, Reader::named),
         rotate_mb: f.or(r, "rotate_mb", d.rotate_mb, |r, it| r.whole(it, 1, 10_240)),
-        // A verifier calls checkpoints missing when they lag by more than 512 records.
+        // The limit is below 512, because a verifier reports a missing checkpoint after 512
+        // records.
         checkpoint_records: f.or(r, "checkpoint_records", d.checkpoint_records, |r, it| r.whole(it, 1, 480)),
         checkpoint_ms: f.or(r, "checkpoint_ms", d.checkpoint_ms, |r, it| r.whole(it, 100, 3_600_000)),
         retention_days: f.or(r, "retention_days", d.retention_days, |r, it| r.whole(it, 0, 36_500)),
@@ -77,13 +78,13 @@ pub(crate) fn audit<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Audit> {
     if audit.copy_required && !f.has("copy_to") {
         let place = f.key_place("copy_required");
         let help = "name the folder: copy_to = \"/mnt/second-disk/conductor-audit\"".to_owned();
-        r.under("copy_required", |r| r.rule_help(&place, "there is no copy to require".to_owned(), help));
+        r.under("copy_required", |r| r.rule_help(&place, "`copy_required` needs `copy_to`".to_owned(), help));
     }
     f.finish(r);
     Some(audit)
 }
 
-/// The daemon may be started from anywhere, so only a path from the root names one folder.
+/// Requires an absolute path, because the daemon may be started in any folder.
 fn folder<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let path = r.filled(node)?;
     if path.starts_with('/') {

@@ -1,6 +1,7 @@
-//! Reading a continuous binding: source, glue, targets.
+//! Reads a continuous binding: its source, its glue (the settings between source and targets) and
+//! its targets.
 //!
-//! Not here: the stages that change a value.
+//! Not here: the conversion of a value.
 
 use super::action::curve;
 use super::reader::{Fields, Reader};
@@ -8,10 +9,10 @@ use super::tree::Node;
 use super::trigger;
 use crate::mapping::{Continuous, Glue, Shape, Source, SourceKind, Takeover, Target};
 
-/// One detent moves a value by this part of its range unless the source says otherwise.
+/// Default of `step`: the part of the value range that one detent of an encoder moves.
 const DETENT: f64 = 1.0 / 128.0;
 
-/// `source`, `glue` and `targets`; the caller asks for the other keys of the row.
+/// Reads `source`, `glue` and `targets`. The caller reads the other keys of the row.
 pub(crate) fn binding<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Continuous> {
     let source = f.need(r, "source", source);
     let glue = f.opt(r, "glue", glue);
@@ -51,7 +52,8 @@ fn source_kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option
             let arg_index = f.or(r, "arg_index", 0, |r, it| r.whole(it, 0, 63));
             SourceKind::Osc { address: address?, arg_index }
         }
-        // `tag` gives only names of `SourceKind::NAMES`; a test reads each of them.
+        // Never reached: `tag` returns only names in `SourceKind::NAMES`, and a test covers each of
+        // them.
         _ => return None,
     })
 }
@@ -71,7 +73,7 @@ fn glue<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Glue> {
     let input = f.opt(r, "in", |r, it| {
         let pair = r.pair(it)?;
         if pair.0 == pair.1 {
-            r.rule(&it.place, "`in` has no width: every value would be the same".to_owned());
+            r.rule(&it.place, "the two numbers of `in` are equal, so every value would be the same".to_owned());
         }
         Some(pair)
     });
@@ -144,7 +146,7 @@ fn target_kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option
             }
         }
         "PitchBend" => Target::PitchBend { port: port?, channel: channel? },
-        // `tag` gives only names of `Target::NAMES`; a test reads each of them.
+        // `tag` returns only names in `Target::NAMES`; the remaining one is `Aftertouch`.
         _ => Target::Aftertouch { port: port?, channel: channel? },
     })
 }

@@ -1,6 +1,6 @@
-//! Reading devices, routes and feedback rows.
+//! Reads devices, routes and feedback rows.
 //!
-//! Not here: which port a matcher finds; the shell knows the ports.
+//! Not here: which ports match a device; the daemon decides that when it scans the ports.
 
 use super::action::transform;
 use super::reader::{Fields, Reader, nearest, suggestion};
@@ -22,12 +22,12 @@ pub(crate) const MATCHERS: &[&str] = &[
     "CoreMidiUniqueId",
 ];
 
-/// A regular expression may not compile to more than this; the engine is linear in the text, not in
-/// the pattern.
+/// Largest size of a compiled regular expression. Matching is linear in the text, but compiling is
+/// not linear in the pattern.
 const REGEX_BYTES: usize = 1 << 20;
 
-/// A device with a fault in it stays known by its alias, so that rows naming it stay sound, but
-/// matches and opens nothing.
+/// A device with a fault keeps its alias, so that rows that name it stay valid. It matches and
+/// opens no port.
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let before = r.errors();
     let mut f = r.table(node)?;
@@ -57,15 +57,15 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let echo_guard = f.or(r, "echo_guard", false, Reader::boolean);
     let trusted = f.or(r, "trusted", false, Reader::boolean);
 
-    // The protocol decides which keys a device has; a misspelt protocol must not make faults of the
-    // other keys.
+    // The protocol decides which keys are allowed. Skip this check if the protocol is misspelt,
+    // because it would report wrong faults.
     if protocol_known {
         check_protocol(r, &mut f, protocol, loopback);
     }
     f.finish(r);
-    // Even an alias of the wrong form is a name that rows refer to.
+    // Keep even an invalid alias, because rows refer to it.
     let alias = alias.or_else(|| Some(node.get("alias")?.text()?.to_owned()))?;
-    // Written matchers win over those of the template, and a port of our own needs none.
+    // Matchers in the file replace those of the template. A port that we create needs no matchers.
     let of_template = known.filter(|_| !loopback && virtual_port.is_none()).map(|it| it.matchers.clone());
     let mut device = Device {
         alias,
@@ -109,11 +109,11 @@ fn check_protocol<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, protocol: Protocol
     let found = f.has("matchers") || f.has("virtual_port") || f.has("template") || loopback;
     if osc && !f.has("listen") {
         let help = "add listen = \"127.0.0.1:9000\"".to_owned();
-        r.rule_help(&place, "an Osc device needs the address it listens on".to_owned(), help);
+        r.rule_help(&place, "an Osc device needs `listen`".to_owned(), help);
     }
     if !osc && !found {
         let help = "add matchers = [{ type = \"NameContains\", pattern = \"…\" }]".to_owned();
-        r.rule_help(&place, "nothing says which port this device is".to_owned(), help);
+        r.rule_help(&place, "no key selects the port of this device".to_owned(), help);
     }
 }
 
@@ -133,12 +133,12 @@ fn listen<'t>(r: &mut Reader<'t>, node: &'t Node, allow_network: bool) -> Option
         return r.reject(node, format!("\"{text}\" is not an address to listen on"), help);
     };
     if address.port() == 0 {
-        r.rule(&node.place, "a surface cannot send to port 0".to_owned());
+        r.rule(&node.place, "port 0 cannot be used, because senders need a fixed port".to_owned());
         return None;
     }
     if !address.ip().is_loopback() && !allow_network {
         let help =
-            "anyone on the network could press these pads; if that is meant, add allow_network = true".to_owned();
+            "anyone on the network could press these pads; if you want that, add allow_network = true".to_owned();
         return r.reject(node, format!("\"{text}\" can be reached from other machines"), help);
     }
     Some(text)
@@ -181,7 +181,8 @@ fn compiles<'t>(r: &mut Reader<'t>, node: &'t Node, pattern: &str) -> Option<()>
         Ok(_) => return Some(()),
         Err(fault) => fault,
     };
-    // The last line of the message carries the reason; the lines before it draw the pattern again.
+    // Only the last line of the message contains the reason; the lines before it repeat the
+    // pattern.
     let text = fault.to_string();
     let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
     r.rule(&node.place, format!("this pattern does not compile: {reason}"));
@@ -198,16 +199,16 @@ fn warn_if_it_cannot_match(r: &mut Reader<'_>, node: &Node, matcher: &Matcher, p
     let why = match (matcher, protocol, platform) {
         (_, Protocol::Osc, _) => Some("an Osc device is found by its `listen` address, not by matchers".to_owned()),
         (Matcher::CoreMidiUniqueId(_), _, Platform::Linux | Platform::Windows) => {
-            Some(format!("CoreMidiUniqueId cannot match on {here}: only macOS has them"))
+            Some(format!("CoreMidiUniqueId cannot match on {here}: only macOS has such ids"))
         }
         (Matcher::CoreMidiUniqueId(_), Protocol::Gamepad, Platform::MacOs) => {
             Some("CoreMidiUniqueId cannot match a gamepad".to_owned())
         }
         (Matcher::UsbTopology(_), _, Platform::MacOs | Platform::Windows) => {
-            Some(format!("UsbTopology cannot match on {here}: only Linux tells where a device is plugged in"))
+            Some(format!("UsbTopology cannot match on {here}: only Linux reports where a device is plugged in"))
         }
         (Matcher::ControllerGuid(_), Protocol::Midi, _) => {
-            Some("ControllerGuid cannot match a MIDI port: only gamepads have them".to_owned())
+            Some("ControllerGuid cannot match a MIDI port: only gamepads have one".to_owned())
         }
         (
             Matcher::ExactName(_)
@@ -238,7 +239,7 @@ pub(crate) fn route<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Route> {
     let enabled = f.or(r, "enabled", true, Reader::boolean);
     if from.is_some() && from == to {
         let place = f.key_place("to");
-        r.warn(&place, "this route sends a device its own input".to_owned(), None);
+        r.warn(&place, "this route sends the input of a device back to the device".to_owned(), None);
     }
     f.finish(r);
     let route = Route { from: from?, to: to?, filter, transform, modes, enabled };
@@ -257,7 +258,7 @@ fn filter<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Filter> {
     Some(filter)
 }
 
-/// Ids of rows that feedback may show. They are known only after the modes have been read.
+/// Ids of the rows whose state feedback can show. The modes must be read first.
 pub(crate) struct RowIds {
     pub mappings: Vec<String>,
     pub continuous: Vec<String>,
@@ -275,7 +276,7 @@ pub(crate) fn feedback<'t>(r: &mut Reader<'t>, node: &'t Node, ids: &RowIds) -> 
     match &from {
         Some(FeedbackFrom::Value { .. } | FeedbackFrom::LiveParameter { .. }) => {
             for key in ["on", "off"] {
-                f.refuse(r, key, "goes with sources that are on or off; this one is a value: use `range`");
+                f.refuse(r, key, "is for sources that are on or off; this source is a value, so use `range`");
             }
         }
         Some(
@@ -284,7 +285,7 @@ pub(crate) fn feedback<'t>(r: &mut Reader<'t>, node: &'t Node, ids: &RowIds) -> 
             | FeedbackFrom::Connected { .. }
             | FeedbackFrom::PerformanceLock
             | FeedbackFrom::PendingApprovals,
-        ) => f.refuse(r, "range", "goes with values; this source is on or off: use `on` and `off`"),
+        ) => f.refuse(r, "range", "is for sources with a value; this source is on or off, so use `on` and `off`"),
         None => {}
     }
     f.finish(r);

@@ -1,11 +1,12 @@
-//! Which part of a changed file comes into force by itself, and which part waits for a person.
+//! Decides which part of a changed file comes into force at once, and which part is held until a
+//! person accepts it.
 //!
-//! AI clients have file tools of their own, so a change that no applied plan made may come from an
-//! AI client. Every section is held except the harmless ones; the keys of a device that carry trust
-//! are held; mapping rows that run a command, a program, a tool or a plugin are held one by one. A
-//! held section is loaded only when the change is on the closed list of narrowing changes.
+//! AI clients have their own file tools, so any change that no applied plan made may come from an
+//! AI client. These parts are held: every section except the harmless ones, the keys of a device
+//! that make it trusted, and each mapping row that runs a command, a program, a tool or a plugin. A
+//! section is not held if the change only removes permissions (see `narrows`).
 //!
-//! Not here: storing the accepted configuration, and the check that a caller is a person.
+//! Not here: storing the accepted configuration, and checking that a caller is a person.
 
 use super::root::{self, Loaded};
 use super::rows::collect_leaves;
@@ -18,7 +19,7 @@ use crate::plan::diff;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sections that take effect as soon as they are saved. Everything else is held.
+/// Sections that come into force as soon as they are saved. All other sections are held.
 const HARMLESS: [&str; 10] = [
     "schema",
     "default_mode",
@@ -32,31 +33,34 @@ const HARMLESS: [&str; 10] = [
     "logging",
 ];
 
-/// Keys of a device that make its events count as played by hand, or let them reach more.
+/// Keys that make a device trusted: its events are treated as played by a person, or may have more
+/// effects.
 const TRUST: [&str; 5] = ["allow_network", "allow_sensitive_actions", "echo_guard", "loopback", "trusted"];
 
-/// Keys of a trusted device that do not say which device it is.
+/// Keys that may change even on a trusted device, because they do not select the device.
 const UNTRUSTED_KEYS: [&str; 4] = ["alias", "description", "enabled", "ask_output"];
 
 /// The configuration that a changed file is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accepted {
-    /// The configuration in force as a tree of values.
+    /// The configuration in force, as a JSON tree.
     pub tree: Value,
-    /// Rows that type keys or text and that no person has accepted; `status` names them.
+    /// Rows that type keys or text and that no person has accepted. They are in force, and `status`
+    /// lists them.
     pub typing: BTreeSet<String>,
-    /// Nothing could be verified: nothing is granted, and every effect asks a person first.
+    /// Whether the accepted configuration could not be verified. Then nothing is granted, and every
+    /// effect needs a person's approval.
     pub closed: bool,
 }
 
 impl Accepted {
-    /// Grants nothing.
+    /// An accepted configuration that grants nothing.
     pub fn closed() -> Self {
         Accepted { tree: json!({}), typing: BTreeSet::new(), closed: true }
     }
 
-    /// Adds an applied plan, given as the file before and after it. A section that waited before
-    /// the plan still waits: the person has not seen it.
+    /// Adds the changes of an applied plan, given as the file before and after it. A section that
+    /// was held before the plan is still held, because the person has not reviewed it.
     pub fn with_plan(&self, before: &str, after: &str) -> Self {
         let (Some(before), Some(after)) = (tree_of(before), tree_of(after)) else { return self.clone() };
         let mut accepted = self.clone();
@@ -86,43 +90,44 @@ impl Accepted {
     }
 }
 
-/// The parts of a file that wait for a person.
+/// The parts of a file that are held until a person accepts them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Names of sections, such as `policy`, and of trust keys, such as `devices.pads.trusted`.
     pub sections: Vec<String>,
-    /// Rows as `mode/id`.
+    /// Names of rows, as `mode/id`.
     pub rows: Vec<String>,
 }
 
 impl Held {
-    /// Whether nothing waits.
+    /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.sections.is_empty() && self.rows.is_empty()
     }
 
-    /// Everything that waits, for messages.
+    /// The names of all held parts, for messages.
     pub fn names(&self) -> Vec<String> {
         let sections = self.sections.iter().map(|it| if it.contains('.') { it.clone() } else { format!("[{it}]") });
         sections.chain(self.rows.iter().map(|it| format!("mapping {it}"))).collect()
     }
 }
 
-/// The result of reading a file: the part in force and the part that waits.
+/// The result of reading a file: the part in force and the held part.
 #[derive(Debug)]
 pub struct Judged {
     /// The configuration to run, and all diagnostics.
     pub loaded: Loaded,
-    /// The new comparison base; unchanged when the whole file is refused.
+    /// The configuration that the next change is compared with. Unchanged when the whole file is
+    /// refused.
     pub accepted: Accepted,
-    /// The parts that wait.
+    /// The held parts.
     pub held: Held,
-    /// From the configuration in force to the whole file, as lines of `key = value`; empty when
-    /// nothing waits.
+    /// The difference between the configuration in force and the file, as lines of `key = value`.
+    /// Empty when nothing is held.
     pub difference: String,
 }
 
-/// Reads the whole file, because a person accepted it or the home is new.
+/// Reads a file and holds nothing, because a person accepted it or the home is new.
 pub fn load_accepted(text: &str, surroundings: &Surroundings<'_>) -> Judged {
     let (loaded, tree) = root::load_with_tree(text, surroundings);
     let tree = tree.map_or_else(|| json!({}), |it| it.to_json());
@@ -184,9 +189,9 @@ pub fn section_hashes(tree: &Value) -> Value {
     Value::Object(sections.map(|(key, value)| (key.clone(), hash(value).to_string().into())).collect())
 }
 
-/// Reports that a save was cut short: the new text is only the beginning of the old one. `None`
-/// when it may be an edit. A cut that leaves whole rows and ends its last line cannot be
-/// distinguished from an edit.
+/// Returns a message if the file was truncated while it was saved: the new text is only the
+/// beginning of the old text. `None` if the change may be an edit. A text that was truncated after
+/// a complete row cannot be distinguished from an edit.
 pub fn is_cut(old: &str, new: &str) -> Option<String> {
     if new.trim().is_empty() && !old.trim().is_empty() {
         return Some("the file is empty".to_owned());
@@ -205,7 +210,7 @@ fn waits(text: &str, span: std::ops::Range<usize>, path: String, message: String
     let before = text.get(..span.start).unwrap_or_default();
     let line = before.matches('\n').count() as u32 + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() as u32 + 1;
-    let help = Some("a person accepts it with `conductor config accept`".to_owned());
+    let help = Some("a person can accept it with `conductor config accept`".to_owned());
     Diagnostic { severity: Severity::Error, class: Class::Rule, message, help, path, span, line, column }
 }
 
@@ -263,7 +268,8 @@ fn device_named<'a>(tree: &'a Value, alias: &str) -> Option<&'a Value> {
     items(tree.get("devices")).iter().find(|it| it.get("alias").and_then(Value::as_str) == Some(alias))
 }
 
-/// All keys of a device that its trust depends on. A switch that is off counts as absent.
+/// The keys of a device that its trust depends on. A key with the value `false` is treated as
+/// absent.
 fn guarded_part(device: Option<&Value>) -> Map<String, Value> {
     let members = device.and_then(Value::as_object).into_iter().flatten();
     let kept = members.filter(|(key, value)| !UNTRUSTED_KEYS.contains(&key.as_str()) && **value != Value::Bool(false));
@@ -293,7 +299,8 @@ fn hold_devices(tree: &mut Node, accepted: &Value, held: &mut Held) {
         }
         true
     });
-    // Without its device the pad's section would be faulty, and a faulty policy is a new policy.
+    // Keep the device of the approval pad: without the device, `[policy]` would have a fault and
+    // not be loaded.
     if let Some(known) = pad.and_then(|pad| device_named(accepted, pad))
         && let Some(pad) = pad.filter(|pad| !devices.iter().any(|it| alias(it).as_deref() == Some(*pad)))
     {
@@ -336,8 +343,8 @@ impl HeldRow {
     }
 }
 
-/// Every action of a row: its own, those inside it, and those of velocity zones, which are part of
-/// the trigger.
+/// Every action of a row: its own action, nested actions, and the actions of velocity zones in its
+/// trigger.
 fn leaves(rule: &Rule) -> Vec<&Action> {
     let mut leaves = Vec::new();
     collect_leaves(&rule.action, &mut leaves);
@@ -347,7 +354,7 @@ fn leaves(rule: &Rule) -> Vec<&Action> {
     leaves
 }
 
-/// What a row starts outside the studio, if anything.
+/// The kind of program or tool that a row runs, if any.
 fn runs(rule: &Rule) -> Option<&'static str> {
     leaves(rule).into_iter().find_map(|it| match it {
         Action::Shell { .. } => Some("a command"),
@@ -373,7 +380,7 @@ fn types(rule: &Rule) -> bool {
     leaves(rule).into_iter().any(|it| matches!(it, Action::Keystroke(_) | Action::Text { .. }))
 }
 
-/// Everything of a row that has an effect.
+/// All parts of a row that have an effect, as a text for comparison.
 fn key_of(mode: &str, row: &Mapping) -> String {
     let id = row.id_is_written.then_some(&row.id);
     let written = json!({
@@ -402,8 +409,8 @@ fn all_rows(config: &Config) -> impl Iterator<Item = (&str, &super::Rows)> {
     modes.chain(std::iter::once((GLOBAL, &config.global)))
 }
 
-/// Disables the rows that wait and returns them, with the rows that type and that no person has
-/// accepted.
+/// Disables the held rows and returns them. Also returns the rows that type keys or text and that
+/// no person has accepted.
 fn hold_rows(config: &mut Config, base: &BTreeSet<String>, accepted: &Accepted) -> (Vec<HeldRow>, BTreeSet<String>) {
     let (mut held, mut typing) = (Vec::new(), BTreeSet::new());
     let modes = config.modes.iter_mut().map(|it| (it.name.clone(), &mut it.rows));
@@ -478,8 +485,8 @@ fn add_row(tree: &mut Value, mode: &str, row: Value) {
     }
 }
 
-/// Lists whose entries grant something; removing an entry only narrows. `*` is any name. An absent
-/// list is empty, except `live.file_roots`.
+/// Lists whose entries grant something, so that removing an entry only removes permissions. `*`
+/// matches any name. An absent list is empty, except `live.file_roots`.
 const GRANTS: [&str; 13] = [
     "policy.rules",
     "tools.filesystem.roots",
@@ -498,9 +505,9 @@ const GRANTS: [&str; 13] = [
 
 type Number = (&'static str, fn(&Config) -> u64);
 
-/// Numbers of which a smaller one is stricter, with their defaults. Left out, because a smaller one
-/// is laxer or loses something: `cooldown_ms`, `hold_ms`, `open_ms`, `window_ms`, everything of
-/// `[audit]`, and depths of undo.
+/// Numbers that are stricter when smaller, with their defaults. Not in this list: `cooldown_ms`,
+/// `hold_ms`, `open_ms`, `window_ms`, all of `[audit]`, and undo depths. Smaller values of those
+/// are less strict or lose data.
 const NUMBERS: [Number; 25] = [
     ("limits.in_flight", |it| it.limits.in_flight as u64),
     ("limits.result_bytes", |it| it.limits.result_bytes as u64),
@@ -540,9 +547,9 @@ fn fits(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// Whether a change only removes grants. The list is closed: a removed allow rule, command, root,
-/// plugin, token or host, and a smaller number of those above. `path` is joined by a separator that
-/// no key of ours holds.
+/// Whether a change only removes permissions. The only such changes are a removed entry of
+/// `GRANTS`, a smaller number of `NUMBERS`, and a removed plugin. The keys in `path` are joined by
+/// a separator that no key of the file format contains.
 fn narrows(path: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
     if old == new {
         return true;
@@ -560,7 +567,7 @@ fn narrows(path: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
         let number = |value: Option<&Value>| value.map_or_else(|| Some(default()), Value::as_u64);
         return number(old).zip(number(new)).is_some_and(|(old, new)| new <= old);
     }
-    // Removing the whole row of a plugin only narrows.
+    // Removing a plugin only removes permissions.
     if fits("plugins.*", path) && new.is_none() {
         return true;
     }
@@ -576,8 +583,8 @@ fn narrows(path: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
         && old.keys().chain(new.keys()).all(|key| narrows(&format!("{path}\u{1f}{key}"), old.get(key), new.get(key)))
 }
 
-/// The new list is the old one without some entries, in the same order. Of rules only those may go
-/// that allow and do nothing else.
+/// Whether the new list is the old list without some entries, in the same order. A policy rule may
+/// be removed only if it does nothing except allow.
 fn only_removed(path: &str, old: &[Value], new: &[Value]) -> bool {
     let is_rules = path == "policy\u{1f}rules";
     let may_go = |it: &Value| !is_rules || (it["decision"] == "allow" && it.get("channel").is_none());
@@ -592,7 +599,7 @@ fn only_removed(path: &str, old: &[Value], new: &[Value]) -> bool {
     rest.peek().is_none()
 }
 
-/// Two trees as lines, so that no spelling of TOML hides a change.
+/// The difference of two trees as lines of values, so that no TOML formatting can hide a change.
 fn difference(old: &Value, new: &Value) -> String {
     diff::preview(&flat(old), &flat(new))
 }

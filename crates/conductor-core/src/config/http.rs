@@ -1,4 +1,4 @@
-//! Reading `[http]`. Not here: the listener, and the token every home has by itself.
+//! Reads `[http]`. Not here: the listener, and the default token in `state/http.token`.
 
 use super::reader::Reader;
 use super::tree::Node;
@@ -12,29 +12,29 @@ use std::net::{Ipv4Addr, SocketAddr};
 pub struct Http {
     /// Address and port of the listener.
     pub bind: SocketAddr,
-    /// Without it only loopback addresses are bound.
+    /// Whether `bind` may be an address that other machines can reach.
     pub allow_remote: bool,
-    /// Further values of the Host header, for a proxy.
+    /// Additional accepted values of the Host header, for example for a proxy.
     pub hosts: Vec<String>,
-    /// Further values of the Origin header.
+    /// Additional accepted values of the Origin header.
     pub origins: Vec<String>,
-    /// Tokens in addition to the default one.
+    /// Tokens in addition to the default token.
     pub tokens: Vec<HttpToken>,
 }
 
-/// A further token besides `state/http.token`. The file holds its digest only.
+/// A token in addition to `state/http.token`. The file contains only its digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpToken {
-    /// What its principal is called: `http:<name>`.
+    /// Name of the token; the principal is `http:<name>`.
     pub name: String,
     /// SHA-256 of the token.
     pub hash: Digest,
-    /// What it allows.
+    /// The permissions of the token.
     pub scopes: BTreeSet<Scope>,
 }
 
 named_enum! {
-    /// What a token allows.
+    /// A permission of a token.
     #[derive(PartialOrd, Ord)]
     pub enum Scope {
         /// Calling tools.
@@ -64,10 +64,11 @@ pub(crate) fn http<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Http> {
     let hosts = f.or_default(r, "hosts", |r, it| r.set(it, 0, 64, host));
     if !bind.ip().is_loopback() {
         let place = node.get("bind").and_then(|it| it.place.clone());
-        let help =
-            hosts.is_empty().then(|| "other machines can use it only after `hosts` names this machine".to_owned());
+        let help = hosts
+            .is_empty()
+            .then(|| "other machines can connect only if `hosts` contains the name of this machine".to_owned());
         let message =
-            "every machine that reaches this address may try tokens on it, and nothing is encrypted".to_owned();
+            "every machine that can reach this address can try tokens, and the connection is not encrypted".to_owned();
         r.under("bind", |r| r.warn(&place, message, help));
     }
     let origins = f.or_default(r, "origins", |r, it| r.set(it, 0, 64, origin));
@@ -80,7 +81,7 @@ pub(crate) fn http<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Http> {
 fn address<'t>(r: &mut Reader<'t>, node: &'t Node, allow_remote: bool) -> Option<SocketAddr> {
     let text = r.filled(node)?;
     let Ok(address) = text.parse::<SocketAddr>() else {
-        let help = "write a number address and a port, such as \"127.0.0.1:3000\"".to_owned();
+        let help = "write a numeric address and a port, such as \"127.0.0.1:3000\"".to_owned();
         return r.reject(node, format!("\"{text}\" is not an address"), help);
     };
     if !address.ip().is_loopback() && !allow_remote {
@@ -94,8 +95,7 @@ fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let text = r.text(node, 1, 253)?;
     let fits = text.bytes().all(|it| it.is_ascii_alphanumeric() || b".-_:[]".contains(&it));
     if !fits {
-        let help =
-            "write what a browser would send: a name, with its port unless that is 80, such as \"studio.local:3000\"";
+        let help = "write a name, with its port unless the port is 80, such as \"studio.local:3000\"";
         return r.reject(node, format!("\"{text}\" is not a value of the Host header"), help.to_owned());
     }
     Some(text)
@@ -106,7 +106,7 @@ fn origin<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let fits = rest.is_some_and(|it| !it.is_empty() && !it.contains(['/', '?', '#', '*', ' ', '@']));
     if !fits {
-        let help = "write scheme, name and port and nothing behind them, such as \"https://studio.example\"".to_owned();
+        let help = "write only scheme, name and port, such as \"https://studio.example\"".to_owned();
         return r.reject(node, format!("\"{text}\" is not a value of the Origin header"), help);
     }
     Some(text)
@@ -117,13 +117,14 @@ fn token<'t>(r: &mut Reader<'t>, node: &'t Node, seen: &mut BTreeSet<String>) ->
     let mut f = r.table(node)?;
     let name = f.need(r, "name", |r, it| {
         if it.text() == Some("default") {
-            r.rule(&it.place, "\"default\" is the token in state/http.token".to_owned());
+            r.rule(&it.place, "the name \"default\" is reserved for the token in state/http.token".to_owned());
             return None;
         }
         r.unique_alias(it, seen, "token")
     });
     let hash = f.need(r, "hash", |r, it| {
-        let help = "printf %s \"$TOKEN\" | sha256sum, written as \"sha256:…\"; the token itself is never written here";
+        let help =
+            "write \"sha256:\" and the digest from: printf %s \"$TOKEN\" | sha256sum; do not write the token itself";
         r.digest(it, Some(help))
     });
     let scopes = f.need(r, "scopes", |r, it| r.set(it, 1, Scope::ALL.len(), Reader::named));

@@ -1,8 +1,8 @@
-//! Reads the JSON arguments of a tool with the readers of the file. Faults carry a JSON pointer
-//! instead of a line.
+//! Reads JSON arguments of a tool with the same code as the configuration file. Faults have a JSON
+//! pointer instead of a line.
 //!
-//! Names of modes, devices and ports are not checked here: only a whole file knows them, and the
-//! planner reads the whole file.
+//! Not here: checks of mode, device and port names. They need the whole file, so the planner checks
+//! them.
 
 use super::reader::{Paths, Reader};
 use super::tree::Node;
@@ -11,27 +11,28 @@ use crate::action::Action;
 use crate::mapping::{Continuous, Trigger};
 use serde_json::Value;
 
-/// `at` is the JSON pointer of `value` within the tool's arguments; empty for the whole.
+/// Reads a trigger. `at` is the JSON pointer of `value` within the tool's arguments; empty if
+/// `value` is all arguments.
 pub fn trigger(value: &Value, at: &str) -> Result<Trigger, Vec<Diagnostic>> {
     read(value, at, super::trigger::read)
 }
 
-/// An action; `at` as for [`trigger`].
+/// Reads an action; `at` as for [`trigger`].
 pub fn action(value: &Value, at: &str) -> Result<Action, Vec<Diagnostic>> {
     read(value, at, super::action::read)
 }
 
-/// A whole mapping row. Its id is only checked for form.
+/// Reads a whole mapping row; `at` as for [`trigger`]. Does not check whether the id is unique.
 pub fn mapping(value: &Value, at: &str) -> Result<Rule, Vec<Diagnostic>> {
     read(value, at, |r, node| super::rows::mapping(r, node).held)
 }
 
-/// A whole continuous row; `at` as for [`trigger`].
+/// Reads a whole continuous row; `at` as for [`trigger`].
 pub fn continuous(value: &Value, at: &str) -> Result<Continuous, Vec<Diagnostic>> {
     read(value, at, |r, node| super::rows::continuous(r, node).held)
 }
 
-/// A matcher of a device; `at` as for [`trigger`].
+/// Reads a matcher of a device; `at` as for [`trigger`].
 pub fn matcher(value: &Value, at: &str) -> Result<Matcher, Vec<Diagnostic>> {
     read(value, at, super::device::matcher)
 }

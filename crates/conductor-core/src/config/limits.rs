@@ -1,5 +1,5 @@
-//! Reading `[limits]`, `[circuit]` and `[retry]`. A wrong key falls back to its default; the other
-//! keys keep their values.
+//! Reads `[limits]`, `[circuit]` and `[retry]`. A key with a fault gets its default value; the
+//! other keys keep their values.
 //!
 //! Not here: the limits themselves (`crate::policy::limits`) and the breaker (`crate::breaker`).
 
@@ -9,12 +9,13 @@ use crate::breaker::Settings;
 use crate::policy::limits::{Limits, Rate, Retry};
 use std::collections::BTreeMap;
 
-/// `[circuit]` with every tool's own settings worked out.
+/// `[circuit]`, with the complete settings of each tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Circuit {
-    /// Of every tool without an entry.
+    /// Settings of tools that have no entry in `tools`.
     pub base: Settings,
-    /// A key left out of a tool's table has the tool's built-in value, else the one of `base`.
+    /// Settings of single tools. A key that is missing in the file has the tool's built-in value,
+    /// or else the value of `base`.
     pub tools: BTreeMap<String, Settings>,
 }
 
@@ -41,7 +42,7 @@ pub(crate) fn limits<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Limits> {
         read: f.or(r, "read", d.read, |r, it| rate(r, it, d.read)),
         effect: f.or(r, "effect", d.effect, |r, it| rate(r, it, d.effect)),
         pending_per_principal: f.or(r, "pending_per_principal", d.pending_per_principal, |r, it| {
-            // At most the limit of all principals together, which is 32.
+            // 32 is also the limit for all principals together.
             r.whole(it, 1, 32)
         }),
         asks_per_minute: f.or(r, "asks_per_minute", d.asks_per_minute, |r, it| r.whole(it, 1, 600)),

@@ -1,6 +1,6 @@
-//! Reading `[live]`: the folders of Live Sets and the limits of open Sets.
+//! Reads `[live]`: the folders of Live Sets, the limits of open Sets, and the connection to Live.
 //!
-//! Not here: the check that the folders exist, which the daemon does.
+//! Not here: whether the folders exist; the daemon checks that.
 
 use super::reader::Reader;
 use super::tree::Node;
@@ -46,7 +46,7 @@ fn address<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     if text.parse::<IpAddr>().is_ok() {
         return Some(text);
     }
-    let help = "write a number address such as \"127.0.0.1\"".to_owned();
+    let help = "write a numeric address such as \"127.0.0.1\"".to_owned();
     r.reject(node, format!("\"{text}\" is not an address"), help)
 }
 

@@ -1,4 +1,4 @@
-//! Reading `[mcp]`. Not here: the doors, and the meaning of a toolset.
+//! Reads `[mcp]`. Not here: the MCP listeners, and which tools are in a toolset.
 
 use super::reader::{Reader, nearest};
 use super::tree::Node;
@@ -7,30 +7,30 @@ use crate::named_enum::named_enum;
 /// `[mcp]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mcp {
-    /// Toolsets and exact names of tools.
+    /// The tools to list: names of toolsets and of tools.
     pub tools: Vec<String>,
-    /// How names of tools are listed.
+    /// Form of tool names in lists.
     pub tool_names: ToolNames,
-    /// One line, or one HTTP body.
+    /// Largest size of one line on the socket or one HTTP body.
     pub max_message_bytes: u32,
-    /// Calls of one connection.
+    /// Maximum number of calls of one connection that run at the same time.
     pub max_in_flight: u32,
-    /// Connections of all listeners together.
+    /// Maximum number of connections of all listeners together.
     pub max_connections: u32,
-    /// How long one call waits for the form of a client that has no other way to be asked.
+    /// Longest time that one call stays open while the client shows the approval request as a form.
     pub elicitation_wait_ms: u32,
     /// An HTTP session ends after this many idle seconds.
     pub session_idle_s: u32,
-    /// Entries of one page of a list.
+    /// Number of entries on one page of a list.
     pub page_size: u32,
 }
 
 named_enum! {
-    /// How names of tools are listed; a call may use either form.
+    /// The form of tool names in lists. A call may use either form.
     pub enum ToolNames {
-        /// With `_`, which every client accepts.
+        /// Names with `_`, which every client accepts.
         Safe = "safe",
-        /// With `.`, as in the documentation.
+        /// Names with `.`, as in the documentation.
         Dotted = "dotted",
     }
 }
@@ -78,7 +78,7 @@ fn toolset<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     if let Some(near) = nearest(&word, TOOLSETS.into_iter()) {
         return r.reject(node, format!("there is no toolset \"{word}\""), format!("did you mean \"{near}\"?"));
     }
-    // Both spellings of a name are understood; the catalog has the dotted one.
+    // Accept both forms of a name; the catalog contains the dotted form.
     if r.surroundings.tools.is_some_and(|tools| tools.iter().any(|it| it.replace('.', "_") == word)) {
         return Some(word);
     }

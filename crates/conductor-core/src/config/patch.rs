@@ -1,7 +1,7 @@
-//! Reading `[patch]`: the folders of patches, how many may be open, and which running programs show
-//! them.
+//! Reads `[patch]`: the folders of patches, how many may be open, and the connections to Pd and
+//! Max.
 //!
-//! Not here: looking whether the folders and programs exist, which the daemon does.
+//! Not here: whether the folders and programs exist; the daemon checks that.
 
 use super::reader::Reader;
 use super::tree::Node;

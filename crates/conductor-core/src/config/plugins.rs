@@ -1,7 +1,7 @@
-//! Reading `[plugins.<name>]`: the enabled plugins, their files and their grants.
+//! Reads `[plugins.<name>]`: the enabled plugins, their files and their permissions.
 //!
-//! A fault in one row disables that plugin alone. Not here: whether the file exists and still has
-//! its digest; the daemon checks.
+//! A fault in one row disables only that plugin. Not here: whether the file exists and its digest
+//! is unchanged; the daemon checks that.
 
 use super::reader::{Reader, is_slug};
 use super::tree::Node;
@@ -11,7 +11,7 @@ use crate::policy::Tier;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// By name. A row with a fault is present and not enabled.
+/// The plugins by name. A plugin with a fault is present but not enabled.
 pub type Plugins = BTreeMap<String, Plugin>;
 
 /// One `[plugins.<name>]`.
@@ -19,29 +19,29 @@ pub type Plugins = BTreeMap<String, Plugin>;
 pub struct Plugin {
     /// Whether the plugin is loaded.
     pub enabled: bool,
-    /// Of a file in `plugins/`.
+    /// Name of a file in `plugins/`.
     pub file: String,
     /// Digest of the file that a person enabled; absent when not enabled.
     pub pin: Option<Digest>,
-    /// Hosts it may fetch from.
+    /// Hosts that the plugin may fetch from.
     pub net: Vec<String>,
-    /// Names of file roots.
+    /// Names of file roots that the plugin may read.
     pub files_read: Vec<String>,
-    /// Names of file roots that it may also write.
+    /// Names of file roots that the plugin may also write.
     pub files_write: Vec<String>,
-    /// Names of secrets it may put into requests.
+    /// Names of secrets that the plugin may send in requests.
     pub secrets: Vec<String>,
     /// Whether failed calls are repeated.
     pub retry: PluginRetry,
-    /// Processor time of one call.
+    /// Longest processor time of one call.
     pub cpu_ms: u32,
-    /// Time on the clock of one call, with everything it waits for.
+    /// Longest duration of one call, including all waiting.
     pub timeout_ms: u32,
-    /// Memory of the script in MiB.
+    /// Maximum memory of the script, in MiB.
     pub heap_mb: u32,
     /// Settings passed to the plugin; checked against its schema when it is loaded.
     pub config: Map<String, Value>,
-    /// Settings of single tools, by their full names.
+    /// Settings of single tools, by full tool name.
     pub tools: BTreeMap<String, PluginTool>,
 }
 
@@ -49,7 +49,7 @@ named_enum! {
     /// Whether a failed call of a plugin is repeated automatically.
     #[derive(Default)]
     pub enum PluginRetry {
-        /// When the tool is declared idempotent.
+        /// Only if the plugin declares the tool idempotent.
         #[default]
         Declared = "declared",
         /// After every failure.
@@ -59,12 +59,12 @@ named_enum! {
     }
 }
 
-/// Settings of one tool; absent fields keep what the plugin declares.
+/// Settings of one tool. For an absent field, the value that the plugin declares is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PluginTool {
     /// Replaces the declared tier.
     pub tier: Option<Tier>,
-    /// Replaces the declared value.
+    /// Replaces the declared `requires_approval`.
     pub requires_approval: Option<bool>,
 }
 
@@ -88,7 +88,7 @@ impl Plugin {
         }
     }
 
-    /// Everything an approval given under this row depends on.
+    /// Everything that an approval for a tool of this plugin depends on.
     pub fn to_json(&self) -> Value {
         let tools: Map<String, Value> = self
             .tools
@@ -110,7 +110,8 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Plugins> {
         if is_slug(&entry.key, 32) {
             return plugin(r, &entry.node, &entry.key);
         }
-        let message = "a plugin's name begins with a-z and holds a-z, 0-9, `_` and `-`, at most 32 characters";
+        let message =
+            "a plugin's name must begin with a-z and contain only a-z, 0-9, `_` and `-`, at most 32 characters";
         r.rule(&entry.key_place, message.to_owned());
         None
     })
@@ -136,7 +137,7 @@ fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> 
         tools: f.or(r, "tools", d.tools, |r, it| tools(r, it, name)),
     };
     f.finish(r);
-    // A row with an error may grant other than its author meant, so it must not run.
+    // A row with an error may grant more than intended, so the plugin must not run.
     if r.errors() != before {
         row.enabled = false;
     }
@@ -162,18 +163,18 @@ fn tools<'t>(r: &mut Reader<'t>, node: &'t Node, plugin: &str) -> Option<BTreeMa
     })
 }
 
-/// One name in `plugins/`, never a way out of it.
+/// The name of a file in `plugins/`. Paths are refused.
 fn file_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let name = r.text(node, 1, 128)?;
     let known = [".js", ".mjs", ".cjs"].iter().any(|it| name.ends_with(it));
     if !known || name.contains(['/', '\\', '\0']) || name.starts_with('.') {
-        let help = "write the name alone: plugins lie in the folder `plugins` of the home".to_owned();
+        let help = "write only the name of a file in the folder `plugins` of the home".to_owned();
         return r.reject(node, format!("\"{name}\" is not the name of a .js, .mjs or .cjs file"), help);
     }
     Some(name)
 }
 
-/// A host, with a port where it is not the scheme's own.
+/// A host, with a port if the port is not the default of the scheme.
 fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let text = r.text(node, 1, 253)?;
     let fits = text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b".-:[]".contains(&it));

@@ -1,8 +1,8 @@
-//! Reading `[policy]`: defaults per tier, rules, approvals and the pad that approves.
+//! Reads `[policy]`: the defaults per tier, the rules, the approval settings and the approval pad.
 //!
-//! A section with any fault gives no policy at all: half of a policy may allow calls that the other
-//! half refuses. Not here: the decisions of a policy (`crate::policy`), and the policy that stays
-//! in force instead (the daemon keeps the old one).
+//! A section with any fault is not used at all, because a part of a policy could allow calls that
+//! another part refuses. The daemon then keeps the old policy. Not here: the decisions of a policy
+//! (`crate::policy`).
 
 use super::reader::{Reader, nearest};
 use super::tree::{Node, Place};
@@ -32,7 +32,8 @@ pub(crate) fn policy<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Policy> {
     (r.errors() == before).then_some(policy)
 }
 
-/// Without a section the built-in policy applies. A section under a misspelt name is a faulty one.
+/// The built-in policy, for a file without a `[policy]` section. `None` if a misspelt section looks
+/// like `policy`.
 pub(crate) fn without_section(tree: &Node) -> Option<Policy> {
     let misspelt = |key: &str| nearest("policy", std::iter::once(key)).is_some();
     let entries = tree.entries().unwrap_or_default();
@@ -79,7 +80,7 @@ fn defaults<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<TierDefaults> {
     Some(defaults)
 }
 
-/// A rule with a fault becomes an empty one, so that the indexes of the others stay true.
+/// A rule with a fault becomes an empty rule, so that the indexes of the other rules do not change.
 fn rules<'t>(r: &mut Reader<'t>, node: &'t Node) -> Vec<Rule> {
     let Some(items) = r.list(node, 0, MOST_RULES) else { return Vec::new() };
     r.each(items, |r, item| Some(rule(r, item).unwrap_or_default()))
@@ -112,7 +113,7 @@ fn rule<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Rule> {
     Some(rule)
 }
 
-/// An exact name, or a beginning with a final `*`.
+/// An exact name, or a prefix followed by `*`.
 fn pattern<'t>(r: &mut Reader<'t>, node: &'t Node, longest: usize) -> Option<Pattern> {
     let text = r.text(node, 1, longest)?;
     let pattern = Pattern::parse(&text);
@@ -124,7 +125,8 @@ fn pattern<'t>(r: &mut Reader<'t>, node: &'t Node, longest: usize) -> Option<Pat
     Some(pattern)
 }
 
-/// A rule for an impossible principal never matches, which for a `deny` is a hole.
+/// Refuses a principal that cannot exist: its rule would never match, and a `deny` rule would have
+/// no effect.
 fn principal<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pattern> {
     let pattern = pattern(r, node, 256)?;
     let possible = match &pattern {
@@ -146,10 +148,11 @@ fn principal<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pattern> {
     r.reject(node, format!("no caller can be \"{text}\""), help)
 }
 
-/// JSON pointer = exact value.
+/// Pairs of a JSON pointer and the exact value that must be there.
 fn args<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<(String, Value)>> {
     let map = r.object(node)?;
-    // Arguments beyond this are refused before any rule is asked, so such a rule would never match.
+    // A rule with such a value would never match, because calls with it are refused before the
+    // rules are checked.
     if let Err(fault) = digest::check(&Value::Object(map.clone())) {
         r.rule(&node.place, fault.to_string());
         return None;

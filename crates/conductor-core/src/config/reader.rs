@@ -1,8 +1,8 @@
-//! Reading a [`Node`] into values while collecting every fault on the way. A reader never stops at
-//! the first one.
+//! Reads a [`Node`] into values and collects every fault. A reader does not stop at the first
+//! fault.
 //!
-//! Not here: any key of the file. The sibling files define the keys: a key that they do not ask for
-//! is unknown, and suggestions for a misspelt key come from the keys they ask for.
+//! Not here: the keys of the file. The other files of this folder request keys. A key that they do
+//! not request is unknown, and the requested keys are the suggestions for a misspelt key.
 
 use super::tree::{Entry, Kind, Node, Place};
 use super::{Class, Severity, Surroundings};
@@ -26,14 +26,15 @@ enum Step<'t> {
     Index(usize),
 }
 
-/// How a place is named when it has no line: as the file writes it, or as a JSON pointer.
+/// The form of paths in diagnostics: `modes[0].name` for the file, or a JSON pointer for tool
+/// input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paths {
     Dotted,
     Pointer,
 }
 
-/// Names that a row may refer to. Absent names are not known yet and not checked.
+/// Names that a row may refer to. `None` means that they are not known, so they are not checked.
 #[derive(Default)]
 pub(crate) struct Names {
     pub modes: Option<Vec<String>>,
@@ -44,7 +45,7 @@ pub(crate) struct DeviceName {
     pub alias: String,
     pub sends: bool,
     pub hears: bool,
-    /// Names of ports this device creates.
+    /// Names of the ports that this device creates.
     pub ports: Vec<String>,
 }
 
@@ -67,8 +68,8 @@ pub(crate) struct Reader<'t> {
     pub faults: Vec<Fault>,
     pub names: Names,
     pub surroundings: &'t Surroundings<'t>,
-    /// Command lines of `Shell` and `Launch` actions, checked after the templates, which are
-    /// further down in the file.
+    /// Command lines of `Shell` and `Launch` actions. They are checked last, because the command
+    /// templates are read later.
     pub commands: Vec<CommandLine>,
     path: Vec<Step<'t>>,
     prefix: String,
@@ -90,7 +91,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// How many errors so far. An item is sound when this number is the same before and after
+    /// Number of errors so far. An item is valid if this number is the same before and after
     /// reading it.
     pub fn errors(&self) -> usize {
         self.errors
@@ -167,7 +168,7 @@ impl<'t> Reader<'t> {
         self.commands.push(CommandLine { start, path: self.path(), place: place.clone() });
     }
 
-    /// Warns at the place of the command line.
+    /// Adds a warning at the place of the command line.
     pub fn warn_of_command(&mut self, line: CommandLine, message: String, help: String) {
         let CommandLine { path, place, .. } = line;
         let (severity, class) = (Severity::Warning, Class::Rule);
@@ -192,7 +193,7 @@ impl<'t> Reader<'t> {
         self.fault(Severity::Error, Class::Rule, place, message, Some(help));
     }
 
-    /// Reports a value that the schema accepts and we do not.
+    /// Reports a value that the JSON schema accepts but a rule refuses.
     pub fn reject<T>(&mut self, node: &Node, message: impl Into<String>, help: impl Into<String>) -> Option<T> {
         self.rule_help(&node.place, message.into(), help.into());
         None
@@ -266,7 +267,7 @@ impl<'t> Reader<'t> {
         Some(entries.into_iter().collect())
     }
 
-    /// The same, in the order of the file.
+    /// Like `map_of`, but in the order of the file.
     pub fn entries_of<T>(
         &mut self,
         node: &'t Node,
@@ -277,7 +278,8 @@ impl<'t> Reader<'t> {
         Some(entries.iter().filter_map(|entry| self.under(&entry.key, |r| read(r, entry))).collect())
     }
 
-    /// A list without duplicates, neither in writing nor in meaning.
+    /// A list without duplicates. Values are compared after reading, so two names of one value are
+    /// duplicates.
     pub fn set<T: PartialEq>(
         &mut self,
         node: &'t Node,
@@ -311,7 +313,7 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// A whole number; `36.0` counts, as it does in JSON Schema.
+    /// A whole number. `36.0` is accepted, as in JSON Schema.
     pub fn whole<T: TryFrom<i64>>(&mut self, node: &'t Node, min: i64, max: i64) -> Option<T> {
         let Some(number) = as_whole(node) else {
             self.expected(node, &format!("a whole number from {min} to {max}"));
@@ -324,7 +326,7 @@ impl<'t> Reader<'t> {
         within.and_then(|it| T::try_from(it).ok())
     }
 
-    /// A whole number that the schema leaves unbounded and our type does not.
+    /// A whole number that has no limits in the JSON schema but has limits here.
     pub fn bounded(&mut self, node: &'t Node, min: i64, max: i64) -> Option<i64> {
         let Some(number) = as_whole(node) else {
             self.expected(node, "a whole number");
@@ -338,7 +340,7 @@ impl<'t> Reader<'t> {
         within
     }
 
-    /// A whole number from 0 up, cut off where no list is that long.
+    /// A whole number of at least 0. A number above `i64::MAX` becomes `i64::MAX`.
     pub fn at_least_zero(&mut self, node: &'t Node) -> Option<i64> {
         let Some(number) = as_whole(node) else {
             self.expected(node, "a whole number from 0");
@@ -406,13 +408,13 @@ impl<'t> Reader<'t> {
         self.number(node, 0.0, 1.0)
     }
 
-    /// Two numbers, the first not above the second.
+    /// Two numbers; the first must not be greater than the second.
     pub fn pair(&mut self, node: &'t Node) -> Option<(f64, f64)> {
         let items = self.list(node, 2, 2)?;
         let values = self.each(items, |r, item| r.finite(item));
         let &[low, high] = values.as_slice() else { return None };
         if low > high {
-            let message = format!("{} must not begin above its end, found {low} and {high}", self.subject());
+            let message = format!("{} must have the smaller number first, found {low} and {high}", self.subject());
             self.rule(&node.place, message);
             return None;
         }
@@ -474,7 +476,7 @@ impl<'t> Reader<'t> {
             return Some(text);
         }
         let message = format!(
-            "{} must begin with a-z and hold only a-z, 0-9, `_` and `-`, at most {max} characters, found {}",
+            "{} must begin with a-z and contain only a-z, 0-9, `_` and `-`, at most {max} characters, found {}",
             self.subject(),
             found(node)
         );
@@ -559,7 +561,7 @@ impl<'t> Reader<'t> {
         self.shape_help(&node.place, message, help);
     }
 
-    /// A member of a small set that has both numbers and names.
+    /// A value that has both a number and a name, such as a button.
     fn numbered<T>(
         &mut self,
         node: &'t Node,
@@ -609,7 +611,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Whole numbers go as int32 and others as float32, unless the argument says its type.
+    /// An OSC argument. Whole numbers are sent as int32 and others as float32, unless the argument
+    /// has a `type`.
     pub fn osc_arg(&mut self, node: &'t Node) -> Option<OscArg> {
         if node.entries().is_none() {
             return match (self.scalar(node)?, &node.kind) {
@@ -674,10 +677,10 @@ impl<'t> Reader<'t> {
         (self.errors == before).then(|| node.to_map())
     }
 
-    /// Arguments leave as JSON, which has neither dates nor infinities.
+    /// Refuses values that JSON cannot represent: dates, infinities and NaN.
     fn json_only(&mut self, node: &'t Node) {
         match &node.kind {
-            Kind::Null => self.rule(&node.place, "the file has no way to write null: leave the key out".into()),
+            Kind::Null => self.rule(&node.place, "null cannot be written in the file; leave the key out".into()),
             Kind::Date(it) => {
                 let help = format!("write it in quotes: \"{it}\"");
                 self.rule_help(&node.place, "arguments are sent as JSON, which has no dates".into(), help);
@@ -734,12 +737,12 @@ impl<'t> Reader<'t> {
     fn hears(&mut self, node: &Node, name: &str) {
         let device = self.names.devices.iter().flatten().find(|it| it.alias == name);
         if device.is_some_and(|it| !it.hears) {
-            let message = format!("device \"{name}\" has direction Output: nothing comes from it");
+            let message = format!("device \"{name}\" has direction Output: nothing is received from it");
             self.warn(&node.place, message, Some("set its direction to Input or Bidirectional".to_owned()));
         }
     }
 
-    /// A device that lights can be sent to.
+    /// A device with lights; it must have an output.
     pub fn lit_device(&mut self, node: &'t Node) -> Option<String> {
         let name = self.device_name(node)?;
         self.sends(node, name)
@@ -754,7 +757,7 @@ impl<'t> Reader<'t> {
         self.reject(node, message, "set its direction to Output or Bidirectional")
     }
 
-    /// A device alias, else the exact name of a port.
+    /// A device alias, or the exact name of a port.
     pub fn port_name(&mut self, node: &'t Node, must_send: bool) -> Option<String> {
         let name = self.filled(node)?;
         let Some(devices) = &self.names.devices else { return Some(name) };
@@ -773,15 +776,15 @@ impl<'t> Reader<'t> {
             if ports.contains(&name) {
                 return Some(name);
             }
-            // The port may be unplugged, so keep the row.
+            // Keep the row, because the port may be plugged in later.
             let help = suggestion(&name, aliases.chain(ports.iter().map(String::as_str)), "ports are");
             self.warn(&node.place, format!("there is no device or port \"{name}\" now"), Some(help));
             return Some(name);
         }
-        // Without a list of ports an unknown name may be a port that is not plugged in, so warn
-        // only about a likely misspelling.
+        // Without a list of ports, an unknown name may be an unplugged port, so warn only about a
+        // likely misspelling.
         if let Some(near) = nearest(&name, aliases) {
-            let message = format!("\"{name}\" is not a device alias and will be taken as the exact name of a port");
+            let message = format!("\"{name}\" is not a device alias and is used as the exact name of a port");
             let help = format!("did you mean \"{near}\"?");
             self.warn(&node.place, message, Some(help));
         }
@@ -809,7 +812,8 @@ named_enum! {
     }
 }
 
-/// The keys of one table. Each key that is asked for becomes known; `finish` reports the rest.
+/// The keys of one table. Each requested key becomes a known key; `finish` reports the unknown
+/// keys.
 pub(crate) struct Fields<'t> {
     entries: &'t [Entry],
     pub place: Place,
@@ -826,13 +830,14 @@ impl<'t> Fields<'t> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// The place of a key that must not be there.
+    /// The place of a key, or of the table if the key is missing.
     pub fn key_place(&self, key: &str) -> Place {
         let entry = self.entries.iter().find(|entry| entry.key == key);
         entry.and_then(|entry| entry.key_place.clone()).or_else(|| self.place.clone())
     }
 
-    /// Absent when the key is missing or wrong; a wrong one has been reported.
+    /// Reads an optional key. `None` if the key is missing or its value has a fault, which is then
+    /// reported.
     pub fn opt<T>(
         &mut self,
         reader: &mut Reader<'t>,
@@ -885,8 +890,8 @@ impl<'t> Fields<'t> {
             .find(|entry| !self.asked.contains(&entry.key.as_str()) && distance_is_small(&entry.key, key))
     }
 
-    /// The `type` (or `change_type`) that says which other keys there are. On a fault the other
-    /// keys cannot be judged.
+    /// Reads the `type` (or `change_type`), which decides what other keys are allowed. After a
+    /// fault the other keys cannot be checked.
     pub fn tag(
         &mut self,
         reader: &mut Reader<'t>,
@@ -933,12 +938,13 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// `Some(None)`: a whole number outside `i64`.
+/// The whole number of a node. `Some(None)` is a whole number outside `i64`; `None` is not a whole
+/// number.
 fn as_whole(node: &Node) -> Option<Option<i64>> {
     match node.kind {
         Kind::Int(it) => Some(Some(it)),
         Kind::Float(it) if it.is_finite() && it.fract() == 0.0 => {
-            // 2^63 is exact in f64, so the comparison is too.
+            // 2^63 has an exact f64 value, so the comparison is exact.
             let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&it);
             Some(fits.then_some(it as i64))
         }
@@ -952,7 +958,7 @@ fn as_whole(node: &Node) -> Option<Option<i64>> {
     }
 }
 
-/// Equality as JSON Schema has it: numbers by value.
+/// Whether two values are equal in JSON Schema, which compares numbers by value.
 fn same_json(a: &Node, b: &Node) -> bool {
     match (as_whole(a).flatten(), as_whole(b).flatten()) {
         (Some(a), Some(b)) => a == b,
@@ -960,7 +966,7 @@ fn same_json(a: &Node, b: &Node) -> bool {
     }
 }
 
-/// A value as a message quotes it, cut to a readable length.
+/// The value as quoted in messages, shortened if it is long.
 fn found(node: &Node) -> String {
     match &node.kind {
         Kind::Int(it) => it.to_string(),
@@ -1012,7 +1018,7 @@ pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(", ")
 }
 
-/// A hint for an unknown name: the nearest known one, or all of them after `what`.
+/// A hint for an unknown name: the most similar known name, or `what` and all known names.
 pub(crate) fn suggestion<T: AsRef<str>>(name: &str, known: impl IntoIterator<Item = T>, what: &str) -> String {
     let known: Vec<T> = known.into_iter().collect();
     let names = || known.iter().map(AsRef::as_ref);
@@ -1028,7 +1034,7 @@ fn distance_is_small(a: &str, b: &str) -> bool {
     distance(a, b) <= (longest / 3).max(1)
 }
 
-/// The known word that a person most likely meant, if one is near enough.
+/// The known word most similar to `word`, if it is similar enough.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .filter(|it| *it != word && it.chars().count().abs_diff(word.chars().count()) <= 3)
@@ -1038,7 +1044,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, it)| it)
 }
 
-/// Edits between two words. Swapped neighbours count once, a change of case not at all.
+/// Number of edits between two words. Two swapped letters are one edit; case is ignored.
 fn distance(a: &str, b: &str) -> usize {
     let folded = |text: &str| text.chars().take(64).flat_map(char::to_lowercase).collect::<String>();
     strsim::osa_distance(&folded(a), &folded(b))

@@ -1,5 +1,4 @@
-//! A diagnostic as a person reads it: the line, a caret under the character, and what to write
-//! instead.
+//! Formats a diagnostic for people: the line, a caret under the fault, and a suggested correction.
 //!
 //! Not here: colours and terminals.
 
@@ -7,7 +6,7 @@ use super::{Diagnostic, Severity};
 use serde_json::{Value, json};
 use std::ops::Range;
 
-/// Turns byte offsets into lines and columns, once per text.
+/// Converts byte offsets in a text to lines and columns.
 pub(crate) struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,
@@ -19,7 +18,7 @@ impl<'t> Lines<'t> {
         Lines { text, starts }
     }
 
-    /// Both 1-based; the column counts characters, and a byte order mark is none.
+    /// Line and column, both 1-based. The column is in characters, without a byte order mark.
     pub fn place(&self, offset: usize) -> (u32, u32) {
         let line = self.starts.partition_point(|start| *start <= offset).saturating_sub(1);
         let start = self.starts.get(line).copied().unwrap_or(0);
@@ -30,8 +29,8 @@ impl<'t> Lines<'t> {
 }
 
 impl Diagnostic {
-    /// `text` must be the text that was read; the caret is then under the character the fault is
-    /// about.
+    /// Formats the diagnostic with its line and a caret. `text` must be the text in which the fault
+    /// was found.
     pub fn render(&self, text: &str, file_name: &str) -> String {
         let severity = match self.severity {
             Severity::Warning => "warning",
@@ -53,7 +52,8 @@ impl Diagnostic {
         out
     }
 
-    /// As tools report it. A tool's own input has no line; its `path` is a JSON pointer.
+    /// The JSON form in the results of tools. A fault in the input of a tool has no line; its
+    /// `path` is a JSON pointer.
     pub fn to_json(&self) -> Value {
         let placed = self.line > 0;
         json!({
@@ -81,7 +81,8 @@ fn line_and_caret(text: &str, span: &Range<usize>) -> (String, String) {
     let line = text.get(start..end).unwrap_or_default().trim_end_matches('\r');
     let before = text.get(start..at).unwrap_or_default();
     let marked = text.get(at..span.end.clamp(at, end)).unwrap_or_default().trim_end_matches('\r');
-    // Tabs are kept in the margin so that the caret lines up however wide the terminal draws them.
+    // Keep tabs in the margin, so that the caret has the right column for any tab width of the
+    // terminal.
     let margin = before.chars().filter(|it| *it != '\u{feff}').map(|it| if it == '\t' { '\t' } else { ' ' });
     let caret = margin.chain(std::iter::repeat_n('^', marked.chars().count().max(1))).collect();
     (line.trim_start_matches('\u{feff}').to_owned(), caret)

@@ -1,7 +1,7 @@
-//! Reading the file as a whole: first the names, then everything that may refer to them.
+//! Reads the file as a whole: first the names, then everything that may refer to them.
 //!
-//! A new section is one `f.opt(r, "key", section::read)` here, one field of [`Config`], and one
-//! file next to this one.
+//! To add a section, add one `f.opt(r, "key", section::read)` here, one field in [`Config`], and
+//! one file in this folder.
 
 use super::device::{self, RowIds};
 use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
@@ -11,7 +11,7 @@ use super::{Class, Config, Device, Diagnostic, Mode, Rows, Severity, Surrounding
 use super::{audit, http, limits, live, mcp, patch, plugins, policy, tools};
 use std::collections::BTreeSet;
 
-/// What came of reading a text.
+/// The result of reading a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
     /// Absent when the file as a whole is refused.
@@ -21,23 +21,23 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// No fatal and no error; warnings do not count.
+    /// Whether there are no errors and no fatal faults. Warnings are allowed.
     pub fn valid(&self) -> bool {
         self.diagnostics.iter().all(|it| it.severity < Severity::Error)
     }
 
-    /// Errors, fatal ones included.
+    /// The errors, including fatal ones.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|it| it.severity >= Severity::Error)
     }
 
-    /// Warnings.
+    /// The warnings.
     pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|it| it.severity == Severity::Warning)
     }
 }
 
-/// Reads a file without facts to check names against.
+/// Reads a file. Does not check the names of ports, tools and plugins.
 pub fn load(text: &str) -> Loaded {
     load_with(text, &Surroundings::default())
 }
@@ -47,7 +47,8 @@ pub fn load_with(text: &str, surroundings: &Surroundings<'_>) -> Loaded {
     load_with_tree(text, surroundings).0
 }
 
-/// The tree holds every item, sound or not; absent when the text is not TOML.
+/// Like [`load_with`], but also returns the tree, which contains every item, valid or not. The tree
+/// is absent when the text is not TOML.
 pub(crate) fn load_with_tree(text: &str, surroundings: &Surroundings<'_>) -> (Loaded, Option<Node>) {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     let shift = text.len() - body.len();
@@ -66,15 +67,16 @@ pub(crate) fn load_with_tree(text: &str, surroundings: &Surroundings<'_>) -> (Lo
     (Loaded { config: config.filter(|_| !fatal), diagnostics }, Some(tree))
 }
 
-/// A tree made from more than one text. The faults of each text were already reported.
+/// Reads a tree that was built from more than one text. The faults of each text have already been
+/// reported.
 pub(crate) fn read_tree(tree: &Node, surroundings: &Surroundings<'_>) -> Option<Config> {
     let mut r = Reader::new(surroundings, Paths::Dotted, "");
     let config = read(&mut r, tree);
     config.filter(|_| r.faults.iter().all(|it| it.severity != Severity::Fatal))
 }
 
-/// The editing parser stops at its first fault; the recovering one finds the others, but lets a few
-/// pass that the first one sees.
+/// Combines the faults of two parsers. `toml_edit` stops at its first fault. The recovering parser
+/// of `toml` finds further faults, but misses a few that `toml_edit` finds.
 fn syntax_faults(body: &str, shift: usize, first: &toml_edit::TomlError) -> Vec<Fault> {
     let (_, others) = toml::de::DeTable::parse_recoverable(body);
     let others = others.iter().map(|it| (it.span(), it.message().to_owned()));
@@ -94,7 +96,7 @@ fn syntax_faults(body: &str, shift: usize, first: &toml_edit::TomlError) -> Vec<
         .collect()
 }
 
-/// In the order of the text; diagnostics without a place come first.
+/// Adds lines and columns, and sorts by place. Diagnostics without a place are first.
 pub(crate) fn placed(text: &str, faults: Vec<Fault>) -> Vec<Diagnostic> {
     let lines = Lines::new(text);
     let mut diagnostics: Vec<Diagnostic> = faults
@@ -169,16 +171,16 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
     Some(config)
 }
 
-/// A number this program does not know means a file it cannot judge.
+/// A file with an unknown schema number cannot be checked, so it is refused.
 fn schema<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) {
     let Some(node) = f.node("schema") else { return };
     if node.kind != super::tree::Kind::Int(1) {
-        let message = "`schema` must be 1: this program reads no other".to_owned();
+        let message = "`schema` must be 1: this version supports no other".to_owned();
         r.under("schema", |r| r.fault(Severity::Fatal, Class::Rule, &node.place, message, None));
     }
 }
 
-/// Names are collected before anything that refers to them, so rows may refer forward.
+/// Collects the names before the rows are read, so that rows may refer to names further down.
 fn names(tree: &Node) -> Names {
     let listed = |key: &str| tree.get(key).and_then(Node::items).unwrap_or_default();
     let text = |node: &Node, key: &str| node.get(key).and_then(Node::text).map(str::to_owned);
@@ -223,8 +225,10 @@ fn warn_of_open_doors(r: &mut Reader<'_>, node: &Node, device: &Device) {
         r.under("allow_network", |r| r.warn(&place("allow_network"), message, None));
     }
     if device.allow_sensitive_actions {
-        let message =
-            format!("unauthenticated senders can reach keys, programs and tools through \"{}\"", device.alias);
+        let message = format!(
+            "unauthenticated senders can press keys, start programs and call tools through \"{}\"",
+            device.alias
+        );
         r.under("allow_sensitive_actions", |r| r.warn(&place("allow_sensitive_actions"), message, None));
     }
 }
@@ -236,7 +240,7 @@ fn modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Mode>> {
         let name = f.need(r, "name", |r, it| {
             let name = r.name(it)?;
             if name == rows::GLOBAL {
-                r.rule(&it.place, "\"*\" is the name of the rows outside every mode".to_owned());
+                r.rule(&it.place, "\"*\" is reserved for the global rows".to_owned());
                 return None;
             }
             if !seen.insert(name.clone()) {
@@ -245,8 +249,7 @@ fn modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Mode>> {
             Some(name)
         });
         let color = f.opt(r, "color", settings::color);
-        // A mode without a usable name still has its rows read, so that their faults are reported
-        // in the same run.
+        // Read the rows even if the mode has no valid name, so that their faults are reported too.
         let shown = name.clone().unwrap_or_default();
         let rows = rows::read(r, &shown, ("mappings", f.node("mappings")), ("continuous", f.node("continuous")));
         f.finish(r);

@@ -1,8 +1,8 @@
-//! Reading the rows of a mode: mappings and continuous bindings, their ids, and the checks that
-//! need more than one row.
+//! Reads the rows of a mode: mappings and continuous bindings, their ids, and the checks that need
+//! more than one row.
 //!
-//! Every entry of the file gives one row, sound or not, so that an index means the same here and
-//! there.
+//! Every entry of the file becomes one row, valid or not, so that indexes are the same in the file
+//! and here.
 
 use super::reader::Reader;
 use super::tree::{Node, Place};
@@ -14,10 +14,10 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The name by which rows outside every mode are addressed.
+/// The mode name of global rows, which are outside all modes.
 pub const GLOBAL: &str = "*";
 
-/// A mapping without the parts that depend on its neighbours.
+/// A row that was read by itself. Checks and ids that depend on other rows are added later.
 pub(crate) struct Row<T> {
     pub id: Option<String>,
     pub description: Option<String>,
@@ -137,8 +137,8 @@ fn read_continuous<'t>(r: &mut Reader<'t>, mode: &str, nodes: &'t [Node]) -> Vec
         .collect()
 }
 
-/// Makes names for rows that have none, unique within their mode and the same on every load of the
-/// same file.
+/// Generates ids for rows without an id. The ids are unique within a mode, and the same each time
+/// the same file is loaded.
 struct Ids {
     taken: BTreeSet<String>,
 }
@@ -162,7 +162,7 @@ impl Ids {
     }
 }
 
-/// Keys in order, so that two spellings of one table hash alike.
+/// Sorts the keys of all tables, so that equal tables have equal hashes.
 pub(crate) fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -174,7 +174,8 @@ pub(crate) fn sorted(value: &Value) -> Value {
     }
 }
 
-/// The first row keeps the id; the second is disabled and gets a made one, so that ids stay unique.
+/// The first row keeps the id. The second row is disabled and gets a generated id, so that ids stay
+/// unique.
 fn refuse_second_ids<'t, T>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [Row<T>]) {
     let mut first: BTreeMap<String, usize> = BTreeMap::new();
     for (index, (row, node)) in rows.iter_mut().zip(nodes).enumerate() {
@@ -191,8 +192,8 @@ fn refuse_second_ids<'t, T>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [R
     }
 }
 
-/// Two windows on one key leave open which one a press belongs to. Precedence decides between rows
-/// for different devices or channels.
+/// Refuses overlapping velocity ranges of one note, because a press could match either row. Rows
+/// for different devices or channels may overlap; precedence decides between them.
 fn refuse_overlapping_velocities<'t>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [Row<Rule>]) {
     type Pad = (Option<String>, Option<u8>, u8);
     let mut windows: BTreeMap<Pad, Vec<(usize, crate::mapping::Window)>> = BTreeMap::new();
@@ -217,7 +218,7 @@ fn refuse_overlapping_velocities<'t>(r: &mut Reader<'t>, nodes: &'t [Node], rows
 }
 
 fn warn_of_second_triggers<'t>(r: &mut Reader<'t>, nodes: &'t [Node], mappings: &[Mapping]) {
-    // Most rows have a control to themselves; only the others are worth spelling out in full.
+    // Most rows are the only row of their control. Compute the normal form only for the others.
     let live = || mappings.iter().filter(|row| row.enabled).filter_map(|row| row.rule.as_ref());
     let mut seen = BTreeSet::new();
     let crowded: BTreeSet<_> = live().map(|it| rough(&it.trigger)).filter(|it| !seen.insert(*it)).collect();
@@ -238,7 +239,8 @@ fn warn_of_second_triggers<'t>(r: &mut Reader<'t>, nodes: &'t [Node], mappings: 
     }
 }
 
-/// Equal for equal triggers, and mostly different for different ones.
+/// A cheap hash of a trigger: equal for equal triggers, and mostly different for different
+/// triggers.
 fn rough(trigger: &crate::mapping::Trigger) -> (&'static str, Option<u8>, u32) {
     let key = |key: &Key| match key {
         Key::Note(note) => u32::from(*note),
@@ -263,7 +265,7 @@ fn rough(trigger: &crate::mapping::Trigger) -> (&'static str, Option<u8>, u32) {
     (trigger.kind.name(), trigger.channel, control)
 }
 
-/// The id that a new row gets in a mode whose ids are `taken`.
+/// The generated id of a new row. `taken` are the ids that the mode already has.
 pub(crate) fn made_mapping_id(mode: &str, written: &Value, taken: impl Iterator<Item = String>) -> String {
     let canonical = match super::input::trigger(written, "") {
         Ok(it) => trigger::canonical(&it).to_string(),
@@ -276,7 +278,7 @@ pub(crate) fn made_continuous_id(mode: &str, source: &Value, taken: impl Iterato
     Ids { taken: taken.collect() }.make(mode, &sorted(source).to_string())
 }
 
-/// Whether a release follows the gesture, so that a started output can end.
+/// Whether the gesture has a release, which can end a note or a held key.
 fn has_release(kind: &TriggerKind) -> bool {
     match kind {
         TriggerKind::Note { on, .. } | TriggerKind::GamepadButton { on, .. } => match on {
@@ -321,12 +323,11 @@ fn warn_of_outputs_without_end<'t>(r: &mut Reader<'t>, node: &'t Node, rule: &Ru
             && let MidiOut::NoteOn { note, duration_ms: None, .. } = sent.message
             && !ends(&sent.port, sent.channel, note)
         {
-            let message =
-                format!("note {note} is switched on and nothing ends it: {} has no release", rule.trigger.kind.name());
+            let message = format!("note {note} is never switched off: {} has no release", rule.trigger.kind.name());
             r.under("action", |r| r.warn(&place, message, Some("add duration_ms".to_owned())));
         }
         if matches!(leaf, Action::Keystroke(keys) if keys.hold) {
-            let message = format!("a key is held and nothing lets it go: {} has no release", rule.trigger.kind.name());
+            let message = format!("a held key is never released: {} has no release", rule.trigger.kind.name());
             r.under("action", |r| r.warn(&place, message, Some("leave out hold = true".to_owned())));
         }
     }
@@ -358,7 +359,7 @@ pub(crate) fn collect_leaves<'a>(action: &'a Action, out: &mut Vec<&'a Action>) 
     }
 }
 
-/// Two modes of one name make every reference ambiguous, so the file is refused as a whole.
+/// Two modes with the same name make every reference ambiguous, so the whole file is refused.
 pub(crate) fn duplicate_mode(r: &mut Reader<'_>, place: &Place, name: &str) {
     r.fault(Severity::Fatal, Class::Rule, place, format!("there are two modes named \"{name}\""), None);
 }

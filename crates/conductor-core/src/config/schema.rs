@@ -1,7 +1,7 @@
-//! The JSON Schemas that tools publish. They describe in JSON what the sibling files read; a test
-//! holds the two together.
+//! The JSON Schemas that tools publish. They describe the format that the other files of this
+//! folder read; a test compares them.
 //!
-//! Not here: checking a value. The readers check values and report more than a schema can.
+//! Not here: checking values. The readers do that, and they find more faults than a schema can.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -15,31 +15,31 @@ fn defs() -> &'static Map<String, Value> {
     DOCUMENT.get("$defs").and_then(Value::as_object).unwrap_or(&NONE)
 }
 
-/// Every definition there is.
+/// The names of all definitions.
 pub fn names() -> impl Iterator<Item = &'static str> {
     defs().keys().map(String::as_str)
 }
 
-/// A self-contained definition: besides its keys it has `$defs` with everything it refers to.
+/// A definition together with `$defs` of everything that it refers to.
 pub fn def(name: &str) -> Option<Value> {
     defs().get(name).map(|it| with_defs(it.clone()))
 }
 
-/// Completes a schema that refers to definitions by `{"$ref": "#/$defs/NAME"}`. References are
-/// resolved from the root of a schema, so this is called on the whole input schema of a tool, not
-/// on one of its properties.
+/// Adds `$defs` to a schema that contains `{"$ref": "#/$defs/NAME"}`. References start at the root
+/// of a schema, so call this on the whole input schema of a tool, not on one of its properties.
 pub fn with_defs(schema: Value) -> Value {
     complete(schema, &[])
 }
 
-/// The same, with triggers and actions only named: one tool publishes them in full, the others
-/// point at it and read them in full all the same.
+/// Like [`with_defs`], but triggers and actions list only their types and refer to the tool
+/// `published_by`, which publishes them in full. The tool still accepts complete triggers and
+/// actions.
 pub fn with_outlined_defs(schema: Value, published_by: &str) -> Value {
     let outlines = ["Trigger", "Action"].map(|name| (name, outline(name, published_by)));
     complete(schema, &outlines)
 }
 
-/// Every `type` a tagged definition knows, in the order of the document.
+/// Every `type` of a tagged definition, in the order of the document.
 pub fn type_names(name: &str) -> Vec<&'static str> {
     let branches = defs().get(name).and_then(|it| it.get("oneOf")).and_then(Value::as_array);
     let tags = branches.into_iter().flatten().filter_map(|it| it.pointer("/properties/type"));
@@ -66,7 +66,7 @@ fn complete(mut schema: Value, outlines: &[(&str, Value)]) -> Value {
     if let Some(object) = schema.as_object_mut()
         && !used.is_empty()
     {
-        // In the order of the document, so that two builds publish the same bytes.
+        // Keep the order of the document, so that two builds publish the same bytes.
         let kept = defs().iter().filter(|(name, _)| used.contains(name.as_str()));
         let shown = kept.map(|(name, def)| (name.clone(), outlined(name, outlines).unwrap_or(def).clone()));
         object.insert("$defs".to_owned(), shown.collect());

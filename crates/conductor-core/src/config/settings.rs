@@ -1,15 +1,13 @@
-//! Reading the sections that hold settings: `config`, `advanced_settings`, `performance`, `led`,
-//! `per_app_modes`, `logging`. A wrong key falls back to its default; the other keys keep their
-//! values.
+//! Reads the sections `config`, `advanced_settings`, `performance`, `led`, `per_app_modes` and
+//! `logging`. A key with a fault gets its default value; the other keys keep their values.
 //!
-//! Not here: sections of the pipeline, of MCP, of Live and of patches. Each of them has its own
-//! file and one line in `root`.
+//! Not here: the other sections. Each of them has its own file and one line in `root`.
 
 use super::reader::{Reader, nearest, suggestion};
 use super::tree::{Entry, Node};
 use super::{Advanced, Led, LogLevel, PerAppModes, Performance, Watch, WindowRule};
 
-/// Colour words that every palette can show.
+/// Names of colours that every palette has.
 const COLORS: &[&str] =
     &["off", "white", "red", "orange", "amber", "yellow", "green", "cyan", "blue", "purple", "magenta", "pink"];
 
@@ -56,8 +54,8 @@ pub(crate) fn performance<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Perf
     Some(performance)
 }
 
-/// A colour word, or `#rrggbb`. Another word is kept, since a device's palette may know it, and
-/// remarked on.
+/// The name of a colour, or `#rrggbb`. An unknown name causes a warning but is kept, because the
+/// palette of a device may contain it.
 pub(crate) fn color<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let text = r.name(node)?;
     if let Some(hex) = text.strip_prefix('#') {

@@ -1,23 +1,23 @@
-//! What a sound configuration means for playing: how long a press waits, and how much of a
-//! controller is in use.
+//! Reports about a valid configuration: how long a press is delayed, and how many controls are
+//! mapped.
 //!
-//! Not here: faults. Notes are informational, never errors.
+//! Not here: faults. These reports are information, never errors.
 
 use super::{Advanced, Config, Rows};
 use crate::event::Button;
 use crate::mapping::{Fire, Key, SourceKind, Trigger, TriggerKind};
 use std::collections::BTreeSet;
 
-/// How long a press of one key is held back because another gesture begins the same way.
+/// The delay of a press because another gesture starts with the same press.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitNote {
     /// Mode of the mapping.
     pub mode: String,
-    /// The key that waits.
+    /// The key whose press is delayed.
     pub key: Key,
-    /// Longest wait in milliseconds.
+    /// Longest delay in milliseconds.
     pub wait_ms: u32,
-    /// The trigger that has to be ruled out first.
+    /// Name of the trigger that causes the delay.
     pub because: &'static str,
 }
 
@@ -31,13 +31,14 @@ impl std::fmt::Display for WaitNote {
     }
 }
 
-/// One note per mode, key and reason. Global rows count in every mode, since both are live there.
+/// One note per mode, key and reason. Global rows are included in every mode, because they are
+/// active in every mode.
 pub fn waits(config: &Config) -> Vec<WaitNote> {
     let mut notes: Vec<WaitNote> = Vec::new();
     for mode in &config.modes {
         let triggers: Vec<&Trigger> = live(&mode.rows).chain(live(&config.global)).collect();
         let presses = triggers.iter().filter_map(|it| Some((*it, pressed(&it.kind)?)));
-        // Few triggers make others wait, so each press is held against those alone.
+        // Compare each press only with the few triggers that can delay a press.
         let slow: Vec<&Trigger> = triggers.iter().copied().filter(|it| can_delay(&it.kind)).collect();
         for (press, key) in presses {
             for other in &slow {
@@ -48,8 +49,8 @@ pub fn waits(config: &Config) -> Vec<WaitNote> {
                 let because = other.kind.name();
                 let same = |it: &&mut WaitNote| it.mode == mode.name && it.key == key && it.because == because;
                 match notes.iter_mut().find(same) {
-                    // The shortest hold already drops the press; of other gestures the last one to
-                    // be ruled out counts.
+                    // The shortest long press already drops the press. Other gestures delay the
+                    // press until none of them is possible.
                     Some(note) if matches!(other.kind, TriggerKind::LongPress { .. }) => {
                         note.wait_ms = note.wait_ms.min(wait_ms);
                     }
@@ -66,7 +67,7 @@ fn live(rows: &Rows) -> impl Iterator<Item = &Trigger> {
     rows.mappings.iter().filter(|row| row.enabled).filter_map(|row| row.rule.as_ref()).map(|rule| &rule.trigger)
 }
 
-/// The key whose press this trigger wants at once, unless it is eager and waits for nothing.
+/// The key of a trigger that fires on a press. `None` for an eager trigger, which is never delayed.
 fn pressed(kind: &TriggerKind) -> Option<Key> {
     match kind {
         TriggerKind::Note { note, eager: false, .. } | TriggerKind::VelocityRange { note, eager: false, .. } => {
@@ -139,7 +140,7 @@ fn overlap(a: &Trigger, b: &Trigger) -> bool {
     device && channel
 }
 
-/// Distinct controls named by triggers and sources, sound rows only.
+/// Number of distinct controls in the triggers and sources of valid rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// Number of mapped notes.

@@ -1,7 +1,7 @@
-//! Reading `[tools]` and `[secrets]`: the grants of the tools that reach outside the studio. All
-//! are empty by default.
+//! Reads `[tools]` and `[secrets]`: the files, commands, databases and hosts that tools may use.
+//! All are empty by default.
 //!
-//! Not here: opening a folder, a database or a socket, and whether a program exists.
+//! Not here: opening folders, databases and connections, and checking whether a program exists.
 
 use super::reader::{CommandLine, Reader, Start};
 use super::tree::Node;
@@ -22,7 +22,7 @@ pub struct Tools {
     pub databases: Vec<Database>,
     /// `[tools.web]`.
     pub web: Web,
-    /// The section as written: an approval given under another text is stale.
+    /// The section as written. An approval is stale if this text has changed since.
     pub written: Value,
 }
 
@@ -35,9 +35,9 @@ impl PartialEq for Tools {
 /// A folder that file tools may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRoot {
-    /// Name in calls.
+    /// Name that calls use.
     pub name: String,
-    /// Absolute, or below the person's own folder by `~/`.
+    /// An absolute path, or a path in the user's home directory with `~/`.
     pub path: String,
     /// Whether files may be changed.
     pub write: bool,
@@ -46,13 +46,13 @@ pub struct FileRoot {
 /// A database that tools may query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
-    /// Name in calls.
+    /// Name that calls use.
     pub name: String,
-    /// Where it is.
+    /// Address of the database.
     pub place: DatabasePlace,
-    /// Name of the secret that holds the password.
+    /// Name of the secret that contains the password.
     pub password: Option<String>,
-    /// Rows that one statement may change.
+    /// Maximum number of rows that one statement may change.
     pub max_rows_affected: u64,
 }
 
@@ -60,19 +60,20 @@ pub struct Database {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum DatabasePlace {
-    /// A file; absolute or with `~/`.
+    /// A file; the path is absolute or starts with `~/`.
     Sqlite { file: String },
     /// A URL without a password.
     Postgres { url: String },
 }
 
-/// Default of `max_rows_affected`: rows that one statement may change.
+/// Default of `max_rows_affected`.
 pub const MOST_ROWS_AFFECTED: u64 = 1000;
 
 /// `[tools.web]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Web {
-    /// `host` is fetched without asking; `host:port` may be a private address as well.
+    /// Hosts that are fetched without an approval. An entry `host:port` also allows a private
+    /// address.
     pub allow_hosts: Vec<String>,
     /// Hosts that may be fetched without TLS.
     pub http_hosts: Vec<String>,
@@ -87,7 +88,8 @@ impl Default for Web {
 }
 
 named_enum! {
-    /// Where the key of the secrets is kept. Never changed without a word in the file.
+    /// Where the encryption key of the secrets is stored. Conductor never changes this choice by
+    /// itself.
     #[derive(Default)]
     pub enum KeyRung {
         /// In the system's keychain.
@@ -97,7 +99,7 @@ named_enum! {
         Credential = "credential",
         /// Derived from a passphrase that a person types.
         Passphrase = "passphrase",
-        /// In a file of the home.
+        /// In a file in Conductor's home.
         File = "file",
     }
 }
@@ -145,8 +147,8 @@ fn filesystem<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<FileRoot>> {
     Some(roots)
 }
 
-/// A `Shell` or `Launch` action that fits no template is refused when it is pressed, so reading the
-/// file reports it.
+/// Warns about a `Shell` or `Launch` action that matches no template, because the action is refused
+/// when a person presses its pad.
 pub(super) fn judge_command(r: &mut Reader<'_>, line: CommandLine, templates: &[Template]) {
     let (is_allowed, argv) = match line.start.clone() {
         Start::Line(argv) => (by_argv(templates, &argv).is_ok(), argv),
@@ -162,11 +164,8 @@ pub(super) fn judge_command(r: &mut Reader<'_>, line: CommandLine, templates: &[
     let args: Vec<String> = words.map(|it| toml_text(it)).collect();
     let known: Vec<String> = templates.iter().map(|it| format!("\"{}\"", it.name)).collect();
     let message = match known.as_slice() {
-        [] => "no command is allowed, so this one is refused when it is pressed".to_owned(),
-        known => format!(
-            "this fits none of the allowed commands ({}), so it is refused when it is pressed",
-            known.join(", ")
-        ),
+        [] => "no command is allowed, so this action is refused".to_owned(),
+        known => format!("this matches none of the allowed commands ({}), so this action is refused", known.join(", ")),
     };
     let help = format!(
         "allow it: [[tools.shell.commands]] with name = {}, program = {} and args = [{}]",
@@ -204,7 +203,7 @@ fn command<'t>(
         if program.starts_with('/') && !program.contains("/../") && !program.contains('\0') {
             return Some(program);
         }
-        let help = "write where the program is, such as \"/usr/bin/git\"; no search path is used".to_owned();
+        let help = "write the full path, such as \"/usr/bin/git\"; no search path is used".to_owned();
         r.reject(it, format!("\"{program}\" is not an absolute path"), help)
     });
     let digest = f.opt(r, "digest", |r, it| r.digest(it, None));
@@ -213,7 +212,11 @@ fn command<'t>(
     let words = f.or_default(r, "args", |r, it| r.list_of(it, 0, 256, |r, item| word(r, item, &slots)));
     for unused in slots.keys().filter(|name| !words.contains(&Word::Slot((*name).clone()))) {
         let place = node.get("slots").and_then(|it| it.get(unused)).and_then(|it| it.place.clone());
-        r.rule_help(&place, format!("no word uses the slot \"{unused}\""), format!("put \"{{{unused}}}\" into args"));
+        r.rule_help(
+            &place,
+            format!("no argument uses the slot \"{unused}\""),
+            format!("put \"{{{unused}}}\" into args"),
+        );
     }
     let cwd = f.opt(r, "cwd", |r, it| root_name(r, it, roots));
     let effect = f.or(r, "effect", CommandEffect::Write, Reader::named);
@@ -224,13 +227,13 @@ fn command<'t>(
     (r.errors() == before).then_some(template)
 }
 
-/// A word is fixed, or it is one slot and nothing else.
+/// An argument is either fixed text or exactly one slot.
 fn word<'t>(r: &mut Reader<'t>, node: &'t Node, slots: &BTreeMap<String, Slot>) -> Option<Word> {
     let text = r.text(node, 0, 4096)?;
     let Some(name) = text.strip_prefix('{').and_then(|it| it.strip_suffix('}')) else {
         if text.contains(['{', '}']) {
-            let help = "give the slot a word of its own".to_owned();
-            return r.reject(node, "a slot fills a whole word".to_owned(), help);
+            let help = "write the slot as a separate argument".to_owned();
+            return r.reject(node, "a slot must be a whole argument".to_owned(), help);
         }
         return Some(Word::Fixed(text));
     };
@@ -245,7 +248,7 @@ fn root_name<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot]) -> Opti
     if roots.iter().any(|it| it.name == name) {
         return Some(name);
     }
-    let help = "roots are named under [tools.filesystem]".to_owned();
+    let help = "roots are defined in [tools.filesystem]".to_owned();
     r.reject(node, format!("there is no root \"{name}\""), help)
 }
 
@@ -263,19 +266,19 @@ fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Opt
             let place = f.place.clone();
             let pattern = f.need(r, "pattern", |r, it| {
                 let text = r.text(it, 1, 1024)?;
-                // Anchored: an unanchored pattern would allow any text around its match.
+                // Anchor the pattern, because otherwise it would allow any text around its match.
                 let pattern = Regex::new(&format!("^(?:{text})$")).ok();
                 if pattern.is_none() {
                     r.rule(
                         &it.place,
-                        format!("\"{text}\" is not a pattern (look-around and back-references are not known)"),
+                        format!("\"{text}\" is not a pattern (look-around and back-references are not supported)"),
                     );
                 }
                 pattern
             });
             if let Some(program) = program.filter(|it| is_carrier(it)) {
-                let help = "use an enum, or a program that runs nothing else".to_owned();
-                r.rule_help(&place, format!("{program} runs what it is given: it may have no text slot"), help);
+                let help = "use an enum, or a program that does not execute its arguments".to_owned();
+                r.rule_help(&place, format!("{program} executes its arguments, so it must not have a text slot"), help);
             }
             pattern.map(|pattern| Slot::Text { pattern })
         }
@@ -309,7 +312,7 @@ fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
     let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
     let Some(rest) = rest else {
         let help = "write \"sqlite:/folder/file.db\" or \"postgres://user@host/database\"".to_owned();
-        return r.reject(node, "no database is known by this address".to_owned(), help);
+        return r.reject(node, "this is not the address of a supported database".to_owned(), help);
     };
     let user = rest.split_once('@').map(|(user, _)| user);
     if user.is_some_and(|it| it.contains(':')) || text.contains("password=") {
@@ -319,7 +322,7 @@ fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
     Some(DatabasePlace::Postgres { url: text })
 }
 
-/// `secret:NAME`, and nothing else: a password in clear is a fault.
+/// Accepts only `secret:NAME`. A plain-text password is a fault.
 fn secret_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let text = r.filled(node)?;
     if let Some(name) = text.strip_prefix("secret:").filter(|it| !it.is_empty()) {
@@ -422,7 +425,7 @@ timeout_ms = 5000
     fn one_faulty_row_disables_that_row_alone_and_says_how_to_mend_it() {
         let faulty = [
             ("program = \"/usr/bin/git\"", "program = \"git\"", "not an absolute path"),
-            ("\"{count}\"", "\"-n{count}\"", "a slot fills a whole word"),
+            ("\"{count}\"", "\"-n{count}\"", "a slot must be a whole argument"),
             ("\"{count}\"", "\"{counts}\"", "there is no slot"),
             ("cwd = \"studio\"", "cwd = \"attic\"", "there is no root"),
             ("password = \"secret:sets-db\"", "password = \"hunter2\"", "must not be in this file"),
@@ -447,7 +450,11 @@ timeout_ms = 5000
             "slots.path = { type = \"text\", pattern = \"[a-z]+\" }",
         );
         let loaded = load(&text);
-        assert!(loaded.diagnostics.iter().any(|it| it.message.contains("no text slot")), "{:?}", loaded.diagnostics);
+        assert!(
+            loaded.diagnostics.iter().any(|it| it.message.contains("must not have a text slot")),
+            "{:?}",
+            loaded.diagnostics
+        );
         assert!(loaded.config.unwrap().tools.commands.is_empty());
     }
 }

@@ -1,8 +1,8 @@
-//! One small tree for the TOML of the file and the JSON of a tool call, so that both are read by
-//! the same code.
+//! A tree for both the TOML of the file and the JSON of a tool call, so that the same code reads
+//! them.
 //!
-//! Not here: the meaning of any key. A node knows its value and, when it came from a file, its
-//! place in the text.
+//! Not here: the meaning of keys. A node has a value and, if it is from a file, its place in the
+//! text.
 
 use serde_json::{Map, Number, Value};
 use std::ops::Range;
@@ -18,13 +18,13 @@ pub struct Node {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// JSON only.
+    /// Only in JSON.
     Null,
     Bool(bool),
     Int(i64),
     Float(f64),
     Text(String),
-    /// TOML only, as written.
+    /// Only in TOML; the text as written.
     Date(String),
     List(Vec<Node>),
     Table(Vec<Entry>),
@@ -54,7 +54,7 @@ impl Node {
         self.entries()?.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    /// The kind in words a musician knows from the file.
+    /// The name of the kind for messages, in plain words.
     pub fn kind_name(&self) -> &'static str {
         match self.kind {
             Kind::Null => "null",
@@ -68,8 +68,8 @@ impl Node {
         }
     }
 
-    /// The same value without places. Dates become text; numbers JSON cannot hold (`inf`, `nan`)
-    /// become null.
+    /// Converts to JSON. Dates become text; `inf` and `nan` become null, because JSON cannot
+    /// represent them.
     pub fn to_json(&self) -> Value {
         match &self.kind {
             Kind::Null => Value::Null,
@@ -82,7 +82,7 @@ impl Node {
         }
     }
 
-    /// Empty for anything but a table.
+    /// Converts a table to JSON. Empty for any other value.
     pub fn to_map(&self) -> Map<String, Value> {
         self.entries().unwrap_or_default().iter().map(|entry| (entry.key.clone(), entry.node.to_json())).collect()
     }
@@ -103,8 +103,8 @@ impl Node {
         Node { place: None, kind }
     }
 
-    /// `shift` is added to every place: the length of a byte order mark that the parser did not
-    /// see.
+    /// Adds `shift` to every place: the length of a byte order mark that was removed before
+    /// parsing.
     pub fn from_toml<S: AsRef<str>>(document: &toml_edit::Document<S>, shift: usize) -> Node {
         let mut root = table(document.as_table(), shift);
         root.place = Some(shift..shift);

@@ -1,6 +1,6 @@
-//! Reading a [`Trigger`] and its windows.
+//! Reads a [`Trigger`] and its ranges of values.
 //!
-//! Not here: checks that need other rows (overlaps, doubles); those are made over whole modes.
+//! Not here: checks that need other rows (overlaps, duplicates). `rows` does them for a whole mode.
 
 use super::action;
 use super::reader::{Fields, Reader};
@@ -133,7 +133,8 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Trigge
             let args = f.opt(r, "args", |r, it| r.list_of(it, 1, 16, osc_test));
             TriggerKind::Osc { address: address?, args: args.unwrap_or_default() }
         }
-        // `tag` gives only names of `TriggerKind::NAMES`; a test reads each of them.
+        // Never reached: `tag` returns only names in `TriggerKind::NAMES`, and a test covers each
+        // of them.
         _ => return None,
     })
 }
@@ -145,7 +146,7 @@ fn note_velocity<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Window {
     if f.has("velocity_range") && (f.has("velocity_min") || f.has("velocity_max")) {
         let place = f.key_place("velocity_range");
         let help = "keep velocity_range, or velocity_min and velocity_max".to_owned();
-        r.rule_help(&place, "`velocity_range` says the same as `velocity_min` and `velocity_max`".to_owned(), help);
+        r.rule_help(&place, "`velocity_range` excludes `velocity_min` and `velocity_max`".to_owned(), help);
     }
     if let Some((min, max)) = range {
         return Window { min: min.into(), max: max.into() };
@@ -195,7 +196,7 @@ fn key<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Key> {
         r.shape_help(&place, "`note` and `button` exclude each other".to_owned(), None);
     }
     if !f.has("note") && !f.has("button") {
-        // Asking for both makes both known, so that a misspelling of either is reported as such.
+        // Request both keys, so that a misspelling of either key is reported as a misspelling.
         f.node("button");
         f.need(r, "note", Reader::u7);
         return None;
@@ -213,7 +214,7 @@ fn zones<'t>(r: &mut Reader<'t>, node: &'t Node, velocity: Window) -> Option<Vec
             let max = r.u7(it)?;
             let top = u16::from(max);
             if top <= floor {
-                let message = format!("zones must ascend: {max} leaves nothing above {floor}");
+                let message = format!("zones must ascend: {max} is not above {floor}");
                 r.rule(&it.place, message);
             } else if top >= velocity.max {
                 let message =
@@ -229,7 +230,8 @@ fn zones<'t>(r: &mut Reader<'t>, node: &'t Node, velocity: Window) -> Option<Vec
     })
 }
 
-/// Shared by the trigger and the continuous source, whose `mode` is required.
+/// Reads the encoder of a trigger or of a continuous source. Only a continuous source requires
+/// `mode`.
 pub(crate) fn encoder<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, mode_required: bool) -> Option<(u8, Encoder)> {
     const MODES: &[(&str, EncoderMode)] = &[
         ("absolute", EncoderMode::Absolute),
@@ -250,12 +252,12 @@ pub(crate) fn encoder<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, mode_required:
     let mode = match mode? {
         EncoderMode::NrpnIncDec { .. } => {
             if !f.has("parameter") {
-                let help = "add parameter = 0 to 16383".to_owned();
-                r.rule_help(&f.key_place("mode"), "`nrpn_inc_dec` needs the `parameter` it counts".to_owned(), help);
+                let help = "add `parameter`, from 0 to 16383".to_owned();
+                r.rule_help(&f.key_place("mode"), "`nrpn_inc_dec` needs `parameter`".to_owned(), help);
             }
             if cc.is_some_and(|cc| cc != 96) {
                 let help = "write cc = 96".to_owned();
-                r.rule_help(&f.key_place("cc"), "`nrpn_inc_dec` counts CC 96 and 97".to_owned(), help);
+                r.rule_help(&f.key_place("cc"), "`nrpn_inc_dec` uses CC 96 and 97".to_owned(), help);
             }
             EncoderMode::NrpnIncDec { parameter: parameter.unwrap_or(0) }
         }
@@ -264,14 +266,15 @@ pub(crate) fn encoder<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, mode_required:
         | EncoderMode::Offset64
         | EncoderMode::SignBit
         | EncoderMode::IncDec) => {
-            f.refuse(r, "parameter", "goes with mode = \"nrpn_inc_dec\" only");
+            f.refuse(r, "parameter", "is allowed only with mode = \"nrpn_inc_dec\"");
             mode
         }
     };
     Some((cc?, Encoder { mode, acceleration }))
 }
 
-/// An address with the OSC 1.0 pattern characters `? * [] {}`; brackets must close.
+/// An address, which may contain the OSC 1.0 pattern characters `? * [] {}`. Brackets must be
+/// closed.
 pub(crate) fn osc_pattern<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let address = r.osc_address(node)?;
     let mut open: Option<char> = None;
@@ -286,7 +289,7 @@ pub(crate) fn osc_pattern<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Stri
         } else if matches!(character, '[' | ']' | '{' | '}') {
             if open.is_some() || matches!(character, ']' | '}') {
                 let message = format!(
-                    "`{character}` in the address does not fit: brackets do not nest and must open before they close"
+                    "`{character}` in the address is misplaced: brackets do not nest and must open before they close"
                 );
                 r.rule(&node.place, message);
                 return None;
@@ -321,8 +324,9 @@ fn osc_test<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<OscTest> {
     Some(OscTest { index: index?, min, max, equals })
 }
 
-/// One spelling per meaning: aliases resolved, defaults filled in, actions of zones left out. Rows
-/// without a written id are named after this, so an edit of an action never renames its row.
+/// A normal form: equal triggers have equal values. Aliases are resolved, defaults are filled in,
+/// and actions of zones are left out. The id of a row without an id is generated from this value,
+/// so editing an action does not change the id.
 pub(crate) fn canonical(trigger: &Trigger) -> Value {
     let window = |it: &Window| json!([it.min, it.max]);
     let key = |it: &Key| match it {

@@ -1,6 +1,6 @@
-//! Actions that take time. A run walks its tree with a stack of frames. A delay, a repetition or a
-//! pending call parks the run; a timer or the answer resumes it. Nothing sleeps and nothing delays
-//! input.
+//! Actions with several steps. A `Run` walks the tree of an action with a stack of frames. A delay,
+//! a repetition or a pending call suspends the run; a timer or the call's result resumes it. The
+//! thread never sleeps, so actions do not delay input.
 
 use super::effect::{CallTicket, Effect};
 use super::trace::Outcome;
@@ -12,10 +12,10 @@ use crate::timer::{TimerKey, Timers};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Presses that wait while a mapping's action still runs.
+/// The most presses that are queued while a mapping's action is running.
 const QUEUE: usize = 4;
-/// Steps a run takes before it yields. Nested repetitions without delay could otherwise block the
-/// engine.
+/// The most steps of a run before it yields. Nested repetitions without delay could otherwise block
+/// the engine.
 const STEPS_PER_TURN: u32 = 1024;
 const TURN_MS: u32 = 1;
 
@@ -40,7 +40,7 @@ struct Run {
 
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// At most one per mapping.
+    /// At most one run per mapping.
     runs: Vec<Run>,
     serial: u64,
 }
@@ -50,7 +50,7 @@ impl Runs {
         self.runs.is_empty()
     }
 
-    /// The key is up: `while_held` repetitions stop at their next turn.
+    /// Called when the key is up: `while_held` repetitions stop before their next iteration.
     pub(super) fn released(&mut self, press: PressId) {
         for run in &mut self.runs {
             if run.context.press.is_some_and(|it| it.id == press) {
@@ -59,8 +59,8 @@ impl Runs {
         }
     }
 
-    /// Queues a press behind the rule's running action: `None` when none runs, `Some(true)` when
-    /// the queue is full.
+    /// Queues a press behind the rule's running action. Returns `None` if no action is running, and
+    /// `Some(true)` if the queue is full.
     pub(super) fn queue_behind(&mut self, row: RowId, action: ActionId, context: &Context) -> Option<bool> {
         let run = self.runs.iter_mut().find(|it| it.row == row)?;
         let full = run.queue.len() >= QUEUE;
@@ -124,7 +124,7 @@ impl Engine {
         }
     }
 
-    /// The pipeline answered a call; its sequence continues.
+    /// Called when the pipeline has answered a call. Continues the sequence of the call.
     pub fn call_done(&mut self, ticket: CallTicket, ok: bool, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         if ok {
@@ -137,7 +137,7 @@ impl Engine {
         run.ticket = None;
         if !ok {
             let context = run.context.clone();
-            self.note(run.row, &context, Outcome::Failed, None, "the call did not succeed");
+            self.note(run.row, &context, Outcome::Failed, None, "the call failed");
         }
         self.walk(run, out);
     }
@@ -216,8 +216,8 @@ impl Engine {
                         continue;
                     };
                     if *delay_ms > 0 && !paused {
-                        // Checked again after the pause: a key released in between ends the
-                        // repetition.
+                        // The condition is checked again after the pause: if the key was released
+                        // in between, the repetition ends.
                         run.stack.push(Frame::Repeat { node, left, paused: true });
                         return Step::Wait(*delay_ms);
                     }

@@ -1,5 +1,6 @@
-//! Continuous bindings: a source drives a target through the stages of its glue. The stages run in
-//! a fixed order, and the last value is always sent.
+//! Continuous bindings: a source (a knob, fader or stick) sets the value of a target. The binding's
+//! `Glue` describes the stages in between (dead zone, curve, steps, throttle). The stages run in a
+//! fixed order, and the last value is always sent.
 
 use super::curves;
 use crate::event::{Body, Micros, OscArg, OscMessage, Trail};
@@ -7,10 +8,10 @@ use crate::mapping::table::CompiledTarget;
 use crate::mapping::{Glue, Shape, Takeover, Target};
 use crate::timer::TimerKey;
 
-/// Pickup takes over when the knob is this close to the target.
+/// With pickup, the knob takes control when it is this close to the target's value.
 const NEAR: f64 = 2.0 / 128.0;
 
-/// A value read within this time of our own last change may be older than the change.
+/// A value read from the target within this time after we changed it may be older than our change.
 const OWN_TURN_US: u64 = 1_000_000;
 
 /// A value that was read from a target.
@@ -23,7 +24,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The value before the `out` stage. Absent where `out` is a single value, which cannot be
+    /// The value before the `out` stage. `None` if `out` is a single value, because that cannot be
     /// inverted.
     pub fn before_out(self, glue: &Glue) -> Option<f64> {
         match glue.output {
@@ -45,27 +46,28 @@ pub struct State {
     source: Option<f64>,
     /// The assumed value of the target.
     pub target: Option<f64>,
-    /// The last value read from the target, until it has been taken into account.
+    /// The last value read from the target, until `settle` applies it.
     pub read: Option<f64>,
     engaged: bool,
     sent: Option<f64>,
     sent_at: Option<Micros>,
-    /// A value that waits for the throttle.
+    /// A value that the throttle delays.
     pub pending: Option<f64>,
     /// The timer that sends `pending`.
     pub flush: Option<TimerKey>,
-    /// The trail of the event that moved it last.
+    /// The trail of the event that last changed the value.
     pub trail: Trail,
 }
 
 impl State {
-    /// After a mode switch, a reload or a reconnect the knob may be at any position.
+    /// Starts takeover again: after a mode switch, a reload or a reconnect the knob may be at any
+    /// position.
     pub fn rearm(&mut self) {
         self.engaged = false;
         self.source = None;
     }
 
-    /// The target was moved by something else.
+    /// Stores a value of the target that another program or a person has set.
     pub fn target_moved(&mut self, value: f64) {
         if self.target.is_none_or(|it| (it - value).abs() > 1.0 / 128.0) {
             self.engaged = false;
@@ -74,8 +76,8 @@ impl State {
         self.position = value;
     }
 
-    /// Takes over the value read from the target, unless it may be a result of our own change.
-    /// Called before the source moves.
+    /// Applies the value read from the target, unless it may result from our own change. Called
+    /// before a new value of the source is processed.
     pub fn settle(&mut self, now: Micros) {
         let own = self.pending.is_some() || self.sent_at.is_some_and(|it| now.since(it) < OWN_TURN_US);
         if !own && let Some(value) = self.read.take() {
@@ -83,8 +85,8 @@ impl State {
         }
     }
 
-    /// Passes a normalised value through the glue. Returns the value to send now, or keeps it with
-    /// the time at which it is due.
+    /// Passes a normalised value through the glue. Returns the value to send now, or stores it and
+    /// returns the time at which to send it.
     pub fn pass(&mut self, glue: &Glue, relative: bool, value: f64, throttle_ms: u32, now: Micros) -> Passed {
         let staged = stages(glue, value);
         let takeover = if relative { Takeover::Off } else { glue.takeover };
@@ -106,7 +108,7 @@ impl State {
         }
     }
 
-    /// Remembers a value as sent.
+    /// Records that a value was sent.
     pub fn sent(&mut self, value: f64, now: Micros) {
         self.sent = Some(value);
         self.sent_at = Some(now);
@@ -148,24 +150,25 @@ impl State {
     }
 }
 
-/// What the glue makes of a value.
+/// The result of passing a value through the glue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Passed {
     /// The value is not sent.
     Nothing,
     /// Send this value now.
     Now(f64),
-    /// The value is kept until this time.
+    /// The value is stored and sent at this time.
     Later(Micros),
 }
 
-/// Converts raw units of the source to 0..=1, clamped and scaled by `in`.
+/// Scales a raw value of the source to 0..=1 and clamps it. The input range is `in`, or else the
+/// full range of the source.
 pub fn normalise(glue: &Glue, raw: f64, full: (f64, f64), centre: Option<f64>) -> f64 {
     let (low, high) = glue.input.unwrap_or(full);
     if glue.input.is_none()
         && let Some(centre) = centre
     {
-        // The centre of a bipolar source is one half, although one side has one more step.
+        // The centre of a bipolar source becomes 0.5, although one side has one more step.
         let half = if raw < centre {
             (raw - low) / (centre - low) * 0.5
         } else {
@@ -204,7 +207,7 @@ fn stages(glue: &Glue, value: f64) -> f64 {
     x.clamp(0.0, 1.0)
 }
 
-/// The time between two values, by the glue or else by the slowest target.
+/// The minimum time between two sent values: from the glue, else the default of the slowest target.
 pub fn throttle_of(glue: &Glue, targets: &[CompiledTarget]) -> u32 {
     glue.throttle_ms.unwrap_or_else(|| {
         let slow =
@@ -213,17 +216,18 @@ pub fn throttle_of(glue: &Glue, targets: &[CompiledTarget]) -> u32 {
     })
 }
 
-/// The last parameter selected on a port and channel: registered or not, and its number.
+/// The last parameter selected on a port and channel: whether it is registered (RPN), and its
+/// number.
 pub type Selected = Option<(bool, u16)>;
 
 /// A value rendered for one target.
-#[allow(missing_docs, reason = "the fields say it")]
+#[allow(missing_docs, reason = "the field names are sufficient")]
 pub enum Sent {
     /// MIDI messages, in order.
     Midi(Vec<Body>),
     /// One OSC message.
     Osc(OscMessage),
-    /// A value for a host.
+    /// A value for a Live parameter or a patch attribute.
     Parameter { value: f64, ranged: bool },
 }
 
@@ -345,7 +349,7 @@ mod tests {
         state.read = Some(0.2);
         assert_eq!(turn(&mut state, 0.95, 4000), Passed::Nothing, "it was moved elsewhere");
         assert_eq!(turn(&mut state, 0.1, 4010), Passed::Now(0.1), "crossed");
-        // A relative knob goes on from where the target is.
+        // A relative knob continues from the target's value.
         let mut knob = State { read: Some(0.75), ..State::default() };
         knob.settle(Micros(0));
         assert_eq!(knob.position, 0.75);
@@ -382,8 +386,8 @@ mod tests {
             state.target_moved(target);
             let end = if up { 1.0 } else { 0.0 };
             let mut turns = 0;
-            // Scale meets within one travel to an end; catch up gains on the knob with every move,
-            // so turn back and forth.
+            // `Scale` reaches the target within one turn to an end. `CatchUp` gets closer with
+            // every move, so turn back and forth.
             for leg in [start, end, 1.0 - end, end, 1.0 - end, end] {
                 for part in 1..=50 {
                     let from = state.source.unwrap_or(start);

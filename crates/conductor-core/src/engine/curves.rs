@@ -1,5 +1,5 @@
-//! Curves, velocity maps and transforms: one set of functions, so that "exponential" means the same
-//! everywhere.
+//! Curves, velocity maps and transforms. All features use these functions, so that "exponential"
+//! means the same everywhere.
 
 use crate::action::{Curve, CurveKind, Transform, Velocity};
 use crate::event::Body;
@@ -49,8 +49,8 @@ pub fn velocity(map: Velocity, pressed: Option<u8>) -> u8 {
     value.round().clamp(1.0, 127.0) as u8
 }
 
-/// Applies a transform to a message: curve or lut, scale, offset, invert, clamp. `None` when the
-/// note leaves the range of MIDI notes.
+/// Applies a transform to a message: curve or lut, scale, offset, invert, clamp. Returns `None` if
+/// the resulting note is not a MIDI note.
 pub fn transform(transform: &Transform, body: &Body) -> Option<Body> {
     let channel = |own: u8| transform.channel.unwrap_or(own);
     let note = |own: u8| match transform.note {

@@ -1,4 +1,4 @@
-//! The effects that leave the engine. They are small: trees, texts and messages are shared, not
+//! The effects that the engine returns. They are small: trees, texts and messages are shared, not
 //! copied.
 
 use crate::action::{Action, Keystroke, MouseButton, Volume};
@@ -6,12 +6,12 @@ use crate::event::{Body, DeviceSlot, OscMessage, Taint};
 use crate::mapping::Target;
 use std::sync::Arc;
 
-/// One thing to carry out.
+/// One effect for the owner to carry out.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields are named by their types")]
 pub enum Effect {
-    /// A MIDI message for the output of a device. It carries taint and hops, in case the port leads
-    /// back to us.
+    /// A MIDI message for the output of a device. It contains taint and hops because the port may
+    /// lead back to us.
     Midi { port: DeviceSlot, message: Body, taint: Taint, hops: u8 },
     /// An OSC message.
     Osc { host: Arc<str>, port: u16, message: Arc<OscMessage>, taint: Taint },
@@ -27,7 +27,7 @@ pub enum Effect {
     Parameter {
         target: Arc<Target>,
         value: f64,
-        /// Whether `out` gave the range, so that the value is in the target's own units; else it is
+        /// True if the binding sets `out`; the value is then in the target's units. Otherwise it is
         /// 0 to 1.
         ranged: bool,
         taint: Taint,
@@ -55,7 +55,7 @@ pub struct CallTicket(pub u64);
 /// A call that a mapping fired.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MappingCall {
-    /// Answered with this ticket.
+    /// The ticket for `Engine::call_done`.
     pub ticket: CallTicket,
     /// The mapping that fired.
     pub mapping: MappingRef,
@@ -67,10 +67,10 @@ pub struct MappingCall {
     pub taint: Taint,
 }
 
-/// A mapping by its names; `mode` is `*` for a global mapping.
+/// The mode and the id of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappingRef {
-    /// The mode, or `*`.
+    /// The mode, or `*` for a global mapping.
     pub mode: Arc<str>,
     /// The id of the mapping.
     pub id: Arc<str>,

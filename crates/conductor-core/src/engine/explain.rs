@@ -1,8 +1,8 @@
 //! Explains an event: every rule for its control, in order of precedence, and per rule the
 //! conditions that do not match.
 //!
-//! Works from the configuration alone. State that depends on earlier values (edges, throttles, a
-//! running action) is named in a note.
+//! Only the configuration is used. If a result depends on earlier values (edges, throttles, a
+//! running action), a note mentions this.
 
 use super::values::arg_holds;
 use crate::action::Action;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 pub struct Asked<'a> {
     /// The current mode.
     pub mode: &'a str,
-    /// Absent: a device that no rule names.
+    /// If absent: a device that no rule names.
     pub device: Option<&'a str>,
     /// Whether the device is muted.
     pub muted: bool,
@@ -30,14 +30,14 @@ pub struct Asked<'a> {
     pub taint: Taint,
 }
 
-/// What becomes of the event.
+/// The result for the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A rule fires.
     Fires,
-    /// Another gesture on the same key is still possible.
+    /// The press waits: another gesture on the same key is still possible.
     Waits,
-    /// The rule's gate depends on earlier values.
+    /// The result depends on earlier values of the control.
     Depends,
     /// No rule matches.
     NoMatch,
@@ -45,7 +45,7 @@ pub enum Verdict {
     Muted,
     /// The device is not connected.
     Absent,
-    /// The action needs a hand.
+    /// The action needs a person's input, but the event is tainted.
     Tainted,
     /// The action starts a command or a program that the file does not allow.
     Refused,
@@ -61,7 +61,7 @@ wire_names!(Verdict {
 pub struct Mismatch {
     /// The field of the trigger.
     pub field: &'static str,
-    /// The value the rule wants.
+    /// The value that the rule requires.
     pub wanted: String,
     /// The value of the event.
     pub got: String,
@@ -70,7 +70,7 @@ pub struct Mismatch {
 /// One rule for the control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// 1 is checked first.
+    /// The position in the order of precedence; 1 is checked first.
     pub rank: u32,
     /// The mode of the rule; `*` for a global rule.
     pub mode: String,
@@ -80,11 +80,11 @@ pub struct Candidate {
     pub gesture: &'static str,
     /// The type of the action.
     pub action: &'static str,
-    /// Whether this rule is the one that fires.
+    /// Whether this rule fires.
     pub wins: bool,
-    /// Empty when the rule matches.
+    /// The conditions that do not match; empty if the rule matches.
     pub failed: Vec<Mismatch>,
-    /// What else the rule depends on.
+    /// Further conditions that depend on earlier values.
     pub note: String,
 }
 
@@ -95,9 +95,9 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// The rules, in order of precedence.
     pub candidates: Vec<Candidate>,
-    /// The longest time until a press is decided.
+    /// The longest time in milliseconds until the gesture is decided.
     pub waits_ms: Option<u32>,
-    /// The device of the question.
+    /// The device given in [`Asked`].
     pub device: Option<String>,
     /// The result as a sentence.
     pub reason: String,
@@ -162,8 +162,8 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
             candidates.push((row.map(|it| it.rank), candidate));
         }
     }
-    // Matching rules come first, each group in order of precedence; rows without a rank are not in
-    // the tables.
+    // Sort matching rules before the others, and each group by precedence. Rows without a rank are
+    // not in the tables.
     let elsewhere = |it: &Candidate| it.failed.first().is_some_and(|it| it.field == "mode");
     candidates.sort_by_key(|(rank, it)| (!it.failed.is_empty(), rank.is_none(), elsewhere(it), *rank));
     let mut candidates: Vec<Candidate> = candidates.into_iter().map(|it| it.1).collect();
@@ -173,7 +173,7 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
     judge(config, event, asked, candidates)
 }
 
-/// Gestures that begin like a press.
+/// Gestures that begin with a normal press.
 const LONGER: [&str; 4] = ["LongPress", "DoubleTap", "NoteChord", "GamepadButtonChord"];
 
 fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<Candidate>) -> Explanation {
@@ -189,14 +189,14 @@ fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<C
         let reason = match candidates.len() {
             0 => format!("nothing is mapped to {}", control(event)),
             1 => "one rule uses this control, but its conditions do not match".into(),
-            n => format!("{n} rules look at this control, none of them fits"),
+            n => format!("{n} rules use this control, but their conditions do not match"),
         };
         (Verdict::NoMatch, reason)
     } else {
         waits_ms = wait(config, &candidates);
         for gesture in LONGER {
             if let Some(it) = candidates.iter_mut().find(|it| it.failed.is_empty() && it.gesture == gesture) {
-                it.note = "if the hand goes on to it".into();
+                it.note = "if the press becomes this gesture".into();
             }
         }
         let press = candidates.iter_mut().find(|it| it.failed.is_empty() && !LONGER.contains(&it.gesture));
@@ -205,7 +205,7 @@ fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<C
                 it.wins = true;
                 let gated = !it.note.is_empty();
                 let verdict = if gated { Verdict::Depends } else { Verdict::Fires };
-                (verdict, format!("{}/{} is the first that fits", it.mode, it.mapping_id))
+                (verdict, format!("{}/{} is the first rule that matches", it.mode, it.mapping_id))
             }
             (Some(it), Some(ms)) => {
                 it.wins = true;
@@ -214,8 +214,11 @@ fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<C
                     format!("{}/{} fires unless a longer gesture follows within {ms} ms", it.mode, it.mapping_id),
                 )
             }
-            (None, Some(ms)) => (Verdict::Waits, format!("only a longer gesture is mapped; decided within {ms} ms")),
-            (None, None) => (Verdict::NoMatch, "no rule for this part of the gesture".into()),
+            (None, Some(ms)) => (
+                Verdict::Waits,
+                format!("only longer gestures are mapped to this control; the gesture is decided within {ms} ms"),
+            ),
+            (None, None) => (Verdict::NoMatch, "no rule matches this part of the gesture".into()),
         }
     };
     let tainted = asked.taint != Taint::Clean
@@ -223,12 +226,12 @@ fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<C
             it.wins && ["Keystroke", "Text", "MouseClick", "Launch", "Shell", "CallTool", "Plugin"].contains(&it.action)
         });
     if tainted {
-        let reason = format!("the rule fits and its action needs a hand, but: {}", asked.taint.reason());
+        let reason = format!("the rule matches, but its action needs a person's input: {}", asked.taint.reason());
         return Explanation { verdict: Verdict::Tainted, candidates, waits_ms, device, reason };
     }
     let refused = candidates.iter().filter(|it| it.wins).filter_map(|it| rule_of(config, it)).find_map(|rule| {
         let start = not_allowed(&rule.action, &config.tools.commands)?;
-        Some(format!("the rule fits, but {start} fits no row of [[tools.shell.commands]] and is refused"))
+        Some(format!("the rule matches, but {start} is refused: no row of [[tools.shell.commands]] allows it"))
     });
     if let Some(reason) = refused {
         return Explanation { verdict: Verdict::Refused, candidates, waits_ms, device, reason };
@@ -262,7 +265,10 @@ fn not_allowed(action: &Action, templates: &[Template]) -> Option<String> {
 /// The longest time until a press on this key is decided.
 fn wait(config: &Config, candidates: &[Candidate]) -> Option<u32> {
     let advanced = &config.advanced;
-    #[expect(clippy::wildcard_enum_match_arm, reason = "a new kind of trigger waits for nothing unless it says so")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a new kind of trigger has no waiting time unless it is listed here"
+    )]
     let times =
         candidates.iter().filter(|it| it.failed.is_empty()).filter_map(|it| match &rule_of(config, it)?.trigger.kind {
             TriggerKind::LongPress { duration_ms, .. } => Some(duration_ms.unwrap_or(advanced.hold_threshold_ms)),
@@ -275,11 +281,11 @@ fn wait(config: &Config, candidates: &[Candidate]) -> Option<u32> {
     times.max()
 }
 
-/// The rule's view of the event, or nothing when the rule is for another control.
+/// Compares a rule with the event. Returns `None` if the rule is for another control.
 fn candidate(mapping: &Mapping, mode: &str, event: &Body, asked: &Asked<'_>) -> Option<Candidate> {
     let Some(rule) = &mapping.rule else {
-        // A row with an error cannot be compared. It is listed when its type and number name this
-        // control.
+        // A row with an error cannot be compared. It is listed if its type and number are those of
+        // this control.
         let kind = mapping.written.trigger.get("type").and_then(Value::as_str)?;
         let gesture = TriggerKind::NAMES.iter().find(|it| **it == kind)?;
         return same_control_as_written(&mapping.written.trigger, event).then(|| Candidate {
@@ -291,8 +297,8 @@ fn candidate(mapping: &Mapping, mode: &str, event: &Body, asked: &Asked<'_>) -> 
             wins: false,
             failed: vec![Mismatch {
                 field: "row",
-                wanted: "a row without faults".into(),
-                got: "disabled by an error; see config check".into(),
+                wanted: "a row without errors".into(),
+                got: "disabled by an error; run `conductor config check`".into(),
             }],
             note: String::new(),
         });
@@ -332,14 +338,15 @@ fn same_control_as_written(trigger: &Value, event: &Body) -> bool {
     }
 }
 
-/// Mismatch of a rule for a press with a release, or the other way round.
+/// The mismatch between a press and a rule for releases, or between a release and a rule for
+/// presses.
 fn wrong_part(wanted: On, got: On) -> Option<Mismatch> {
     let name = |on: On| if on == On::Press { "press" } else { "release" }.to_owned();
     let differs = wanted != On::Both && wanted != got;
     differs.then(|| Mismatch { field: "on", wanted: name(wanted), got: name(got) })
 }
 
-/// The mismatches and a note; nothing when the trigger is for another control.
+/// The mismatches and a note. `None` if the trigger is for another control.
 fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static str)> {
     let mut failed = Vec::new();
     if let (Some(wanted), Some(got)) = (trigger.channel, event.channel())
@@ -352,7 +359,7 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
             failed.push(Mismatch { field, wanted: format!("{}-{}", window.min, window.max), got: got.to_string() });
         }
     };
-    const STREAM: &str = "by its edge, hysteresis and throttle";
+    const STREAM: &str = "depends on its edge, hysteresis and throttle";
     let stream = |gate: &Gate| {
         if gate.edge == Some(crate::mapping::Edge::Level) && gate.throttle_ms.is_none() { "" } else { STREAM }
     };
@@ -394,7 +401,7 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
             note = stream(gate);
         }
         (TriggerKind::EncoderTurn { cc, .. }, Body::Cc { controller, .. }) if cc == controller => {
-            note = "by its direction, steps and acceleration";
+            note = "depends on its direction, steps and acceleration";
         }
         (TriggerKind::Aftertouch { gate }, Body::ChannelPressure { pressure, .. }) => {
             window("pressure", gate.window.unwrap_or(Window::SEVEN_BIT), u16::from(*pressure));
@@ -416,7 +423,7 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
                 failed.push(Mismatch { field: "program", wanted: want.to_string(), got: got.to_string() });
             }
             if bank_msb.is_some() || bank_lsb.is_some() {
-                note = "by the bank selected before";
+                note = "depends on the bank selected before";
             }
         }
         (TriggerKind::GamepadAnalogStick { axis: want, .. }, Body::Axis { axis, .. }) if want == axis => {
@@ -449,7 +456,7 @@ fn control(event: &Body) -> String {
         Body::Program { program, .. } => format!("program {program}"),
         Body::ChannelPressure { .. } => "channel pressure".into(),
         Body::PitchBend { .. } => "pitch bend".into(),
-        Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => "system messages; they go to routes only".into(),
+        Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => "system messages, which only routes use".into(),
         Body::ButtonDown(button) | Body::ButtonUp(button) => format!("button {button}"),
         Body::Axis { axis, .. } => format!("axis {axis}"),
         Body::Trigger { side, .. } => format!("the {side} trigger"),

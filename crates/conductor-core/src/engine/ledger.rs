@@ -1,5 +1,5 @@
-//! The ledger of held things. Every note, key and pedal that goes down is entered here until its
-//! end has been sent, so that nothing sticks.
+//! The ledger of held notes, keys and pedals. Each stays in the ledger until its end (note-off, key
+//! up, pedal up) has been sent, so that no note hangs and no key stays down.
 
 use super::effect::{Effect, MappingRef, Stroke};
 use crate::action::Keystroke;
@@ -8,11 +8,12 @@ use crate::gesture::PressId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What ends an entry.
+/// The cause that ends an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     Press(PressId),
-    /// A trigger without a release: the entry ends with its mapping or device.
+    /// The trigger has no release, so the entry ends when its mapping is removed or its device is
+    /// lost.
     Mapping,
     /// A timer.
     Timer,
@@ -39,37 +40,40 @@ struct Entry {
     source: Option<DeviceSlot>,
     mapping: Option<MappingRef>,
     held: Held,
-    /// The taint of the event that started it; its end has the same taint.
+    /// The taint of the event that started the note or key. The message that ends it has at least
+    /// this taint.
     taint: Taint,
-    /// Its port was closed when it began: nothing sounds there, so nothing has to end.
+    /// The port was closed when the note started: nothing sounds there, so no end has to be sent.
     unheard: bool,
 }
 
-/// Why an entry ends.
+/// The reason why an entry ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// Its timer, or a release with this taint.
+    /// The entry's timer, or a release with this taint.
     Event(Taint),
-    /// A panic, a mute, a reload, a lost device or client: not a hand.
+    /// A panic, a mute, a reload, a lost device or a lost client, so not a person's input.
     Outside,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: Vec<Entry>,
-    /// Ends that wait for other presses of the same note: the note sounds until the last release.
+    /// Note-offs delayed because the same note is still held by another press: the note sounds
+    /// until the last release.
     waiting: Vec<(Held, Taint)>,
-    /// Ends for closed ports, sent first when the port opens.
+    /// Note-offs and pedal releases for closed ports. They are sent first when the port opens.
     owed: Vec<Held>,
     away: Vec<DeviceSlot>,
-    /// When each end was last sent. A port may be gone for a while before the loss is noticed; ends
-    /// sent in that time are sent again.
+    /// The time of the last note-off or pedal release for each note and pedal. A port may be
+    /// disconnected for a while before this is noticed. Messages sent in that time are lost, so
+    /// they are sent again.
     ended: BTreeMap<Sounding, Micros>,
     now: Micros,
     serial: u64,
 }
 
-/// How much a panic released.
+/// The numbers of notes and keys that a panic released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Released {
     pub notes: usize,
@@ -88,7 +92,7 @@ impl Ledger {
         self.serial += 1;
         let id = EntryId(self.serial);
         let unheard = port_of(&held).is_some_and(|port| self.away.contains(&port));
-        // The note begins again, so its last end no longer counts.
+        // The note starts again, so its previous end must not be repeated.
         if let Some(sounding) = sounding(&held) {
             self.ended.remove(&sounding);
         }
@@ -117,7 +121,7 @@ impl Ledger {
         self.end_where(|it| it.mapping.as_ref().is_some_and(|mapping| !keep(mapping)), Cause::Outside, out);
     }
 
-    /// The end of this note is sent by the caller. Returns how many note-offs are due, at least
+    /// Removes a note whose end the caller sends. Returns the number of note-offs to send, at least
     /// one.
     pub fn take_note(&mut self, port: DeviceSlot, channel: u8, note: u8) -> usize {
         let held = Held::Note { port, channel, note };
@@ -133,7 +137,7 @@ impl Ledger {
     }
 
     pub fn holds_sustain(&self, port: DeviceSlot, channel: u8) -> bool {
-        // A pedal that its closed port never heard is not down there.
+        // A pedal message that was sent to a closed port had no effect.
         self.entries.iter().any(|it| it.held == Held::Sustain { port, channel } && !it.unheard)
     }
 
@@ -146,12 +150,12 @@ impl Ledger {
         released
     }
 
-    /// Sets the time of ends that are sent from now on.
+    /// Sets the current time, which is stored in `ended` with each note-off and pedal release.
     pub fn set_now(&mut self, now: Micros) {
         self.now = self.now.max(now);
     }
 
-    /// The end of a note or pedal is sent by a mapping, a route or a client.
+    /// Records that a mapping, a route or a client sends the end of a note or pedal.
     pub fn note_end(&mut self, held: Held) {
         match port_of(&held) {
             Some(port) if self.away.contains(&port) => {
@@ -167,7 +171,7 @@ impl Ledger {
         }
     }
 
-    /// `unnoticed_us` is how long the port may have been gone already.
+    /// Marks the port as closed. It may have been disconnected for up to `unnoticed_us` already.
     pub fn port_lost(&mut self, port: DeviceSlot, unnoticed_us: u64) {
         if self.away.contains(&port) {
             return;
@@ -182,7 +186,8 @@ impl Ledger {
         });
     }
 
-    /// Sends the ends that are due on this port. Not caused by a hand.
+    /// Sends the note-offs and pedal releases that are due on this port. They are tainted, because
+    /// no person's input causes them at this time.
     pub fn port_back(&mut self, port: DeviceSlot, out: &mut Vec<Effect>) {
         self.away.retain(|it| *it != port);
         let (due, owed) = std::mem::take(&mut self.owed).into_iter().partition(|it| port_of(it) == Some(port));

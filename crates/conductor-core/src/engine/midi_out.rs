@@ -1,5 +1,5 @@
-//! MIDI on its way out. Every message of a mapping, route or binding leaves through
-//! [`Engine::send`]; notes and pedals are entered in the ledger, so that they end.
+//! MIDI output. Every message of a mapping, route or binding is sent with [`Engine::send`]. Notes
+//! and pedals are entered in the ledger, so that they end.
 
 use super::effect::Effect;
 use super::ledger::{Held, Owner};
@@ -48,8 +48,8 @@ impl Engine {
         self.send(port, message, context.trail, out);
     }
 
-    /// Forwards the event that fired the action to a port. False when it is not a MIDI message, or
-    /// one that is never forwarded.
+    /// Forwards the event that fired the action to a port. Returns `false` for events that are not
+    /// MIDI and for MIDI messages that are never forwarded.
     pub(super) fn forward(
         &mut self,
         firing: Firing<'_>,
@@ -69,8 +69,8 @@ impl Engine {
         true
     }
 
-    /// Sends a note-on and enters it in the ledger: it ends after its duration, at the key's
-    /// release, or with the mapping.
+    /// Sends a note-on and enters it in the ledger. The note ends after its duration, at the key's
+    /// release, or when its mapping is removed.
     fn note_on(
         &mut self,
         firing: Firing<'_>,
@@ -95,13 +95,14 @@ impl Engine {
                 let due = self.now.plus_ms(ms);
                 self.timers.set(due, Timer::NoteEnd(entry));
             }
-            // The key is up already, so no release will come.
+            // The key is already up, so no release event will follow.
             (None, Some(press)) if released || !press.held => self.ledger.end(entry, out),
             (None, Some(_) | None) => {}
         }
     }
 
-    /// Sends a sustain pedal. It is held until it is released, or until its device is lost.
+    /// Sends a sustain pedal message. The pedal stays down until it is released or its device is
+    /// lost.
     pub(super) fn pedal(
         &mut self,
         port: DeviceSlot,
@@ -121,8 +122,8 @@ impl Engine {
         }
     }
 
-    /// Sends a MIDI message; every message passes here. `trail` is the trail of the event that
-    /// caused it.
+    /// Sends a MIDI message; every MIDI message is sent here. `trail` is the trail of the event
+    /// that caused the message.
     pub(super) fn send(&mut self, port: DeviceSlot, message: Body, trail: Trail, out: &mut Vec<Effect>) {
         self.guard(port, &message);
         if let Body::Cc { channel, controller: 98..=101, .. } = message {

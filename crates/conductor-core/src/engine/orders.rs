@@ -1,5 +1,5 @@
 //! Everything that changes the engine apart from events and deadlines: the mode, a new
-//! configuration, devices and ports that come and go, panic, and messages sent by tools.
+//! configuration, connected and disconnected devices and ports, panic, and messages sent by tools.
 
 use super::continuous::State;
 use super::effect::{Effect, MappingRef};
@@ -56,8 +56,8 @@ impl Engine {
         self.ledger.end_mappings(unchanged, out);
         self.runs.cancel_all(&mut self.timers);
         self.timers.retain(|timer| match timer {
-            // Notes with a duration still end on time. The timer of an entry that has ended does
-            // nothing.
+            // Notes with a duration still end on time. If the note has already ended, its timer
+            // does nothing.
             Timer::NoteEnd(_) => true,
             Timer::Gesture(_) | Timer::Run { .. } | Timer::Flush(_) | Timer::StickRepeat { .. } => false,
         });
@@ -72,7 +72,8 @@ impl Engine {
         self.mode = mode;
     }
 
-    /// The device is gone: everything it holds ends, everything it has started is cancelled.
+    /// Called when a device is disconnected. Ends all notes and keys that it holds and cancels its
+    /// gestures and actions.
     pub fn device_lost(&mut self, device: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.let_go(device, out);
@@ -83,14 +84,14 @@ impl Engine {
         state.axes = [0.0; 4];
     }
 
-    /// The device is connected again.
+    /// Called when a device is connected again.
     pub fn device_back(&mut self, device: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.facts.connected.insert(device.0);
         self.bindings.iter_mut().for_each(State::rearm);
     }
 
-    /// Mutes or unmutes a device. Muting releases everything it holds.
+    /// Mutes or unmutes a device. Muting releases all notes and keys that the device holds.
     pub fn set_muted(&mut self, device: DeviceSlot, muted: bool, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         if muted {
@@ -109,23 +110,24 @@ impl Engine {
         self.timers.retain(|timer| !matches!(timer, Timer::StickRepeat { device: it, .. } if *it == device));
     }
 
-    /// The output port is gone.
+    /// Called when an output port is disconnected.
     pub fn output_lost(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
-        // A lost port is found by the next scan at the latest.
+        // The next scan notices a lost port, so the port may have been lost for up to this time.
         let unnoticed_us = (u64::from(self.tables.advanced.scan_interval_ms) * 2 + 1000) * 1000;
         self.ledger.port_lost(port, unnoticed_us);
     }
 
-    /// Sends the ends that were due while the port was closed.
+    /// Called when an output port is open again. Sends the note-offs and pedal releases that were
+    /// due while it was closed.
     pub fn output_back(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.ledger.port_back(port, out);
         self.selected.retain(|it| it.0 != port);
     }
 
-    /// Cancels every timer and running action and ends everything held. The owner then silences
-    /// every open output.
+    /// Cancels every timer and running action, and ends every held note and key. The owner then
+    /// silences every open output.
     pub fn panic(&mut self, now: Micros, out: &mut Vec<Effect>) -> PanicReport {
         self.advance(now, out);
         self.with_gestures(|gestures, cx| gestures.cancel_pending(cx));
@@ -140,14 +142,14 @@ impl Engine {
         PanicReport { notes_released: released.notes, keys_released: released.keys, actions_cancelled }
     }
 
-    /// Records a message of a tool: its notes end with its connection, and a copy that comes back
-    /// is recognised.
+    /// Records a message that a tool sent. The tool's notes end when its connection closes, and a
+    /// copy of the message that comes back is recognised.
     pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.sent_without_hand(message, now);
         self.hold(connection, port, message, Taint::Tool, now);
     }
 
-    /// Records the notes of a connection, so that they end with it.
+    /// Records the notes of a connection, so that they end when it closes.
     pub fn hold_for(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.hold(connection, port, message, Taint::Clean, now);
     }
@@ -163,21 +165,22 @@ impl Engine {
         }
     }
 
-    /// A connection ended: its notes end.
+    /// Called when a connection has closed. Ends its notes.
     pub fn tool_gone(&mut self, connection: u64, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.ledger.end_tool(connection, out);
     }
 
-    /// Records a message that no hand caused: wherever it comes back, it does not count as a hand.
+    /// Records a message that was not caused by a person's input. If it comes back on any port, it
+    /// is tainted.
     pub fn sent_without_hand(&mut self, message: &Body, now: Micros) {
         self.set_now(now);
         self.returns.note_sent(self.now, message);
     }
 
-    /// Records a light that was sent. An echo by the device does not count as a hand, nor does a
-    /// copy over a cable where a tool was the cause. A light that follows a hand is not recorded:
-    /// the hand may press the same pad again.
+    /// Records a light message that was sent, so that an echo by a device with `echo_guard` is
+    /// dropped. If a tool caused the light, copies that come back over a cable are tainted as well.
+    /// If a person caused the light, they are not: the person may press the same pad again.
     pub fn shown(&mut self, port: DeviceSlot, message: &Body, by: Taint, now: Micros) {
         self.set_now(now);
         self.guard(port, message);
@@ -186,15 +189,15 @@ impl Engine {
         }
     }
 
-    /// Counts and traces an event that is not an input.
+    /// Counts and traces an event that the engine must not process.
     pub fn passed_over(&mut self, event: &Event, reason: &'static str) {
         self.counters.events += 1;
         self.now = self.now.max(event.at);
         self.note_outcome(event, "", Outcome::NoMatch, reason);
     }
 
-    /// Takes a parameter value read from Live. If it was moved elsewhere, takeover starts again and
-    /// a relative knob continues from there.
+    /// Stores a parameter value read from Live. If the value was changed elsewhere, takeover starts
+    /// again and a relative knob continues from the new value.
     pub fn live_parameter_read(&mut self, path: &str, reading: Reading) {
         for (binding, state) in self.tables.bindings.iter().zip(&mut self.bindings) {
             let here = |it: &CompiledTarget| matches!(&*it.spec, Target::LiveParameter { path: own } if own == path);

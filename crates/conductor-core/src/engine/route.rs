@@ -1,4 +1,5 @@
-//! Routes carry events that no mapping took from device to device, filtered and transformed.
+//! Routes forward events from one device to another, filtered and transformed. Only events that no
+//! mapping has used, or that a mapping lets through, are routed.
 
 use super::effect::{Effect, Placeholders};
 use super::ledger::{Held, Owner};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 const ROUTE: &str = "Route";
 
 impl Engine {
-    /// `press` is the press of a note-on; its release ends the notes that the route sent.
+    /// `press` is the press of a note-on. Its release ends the notes that the route sent.
     pub(super) fn route(&mut self, event: &Event, press: Option<&PressInfo>, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let mode = press.map_or(self.mode, |it| it.mode);

@@ -1,11 +1,12 @@
-//! What controllers show of the engine: pressed mappings and the values of bindings.
+//! The engine state that controllers display: pressed mappings and the values of bindings.
 
 use super::Engine;
 use crate::event::Taint;
 use crate::gesture::{PressId, PressInfo};
 use crate::mapping::table::RowId;
 
-/// Mappings that fired since the last look. More than this cannot be distinguished on a controller.
+/// The most fired mappings that are stored between two calls of `take_fired`. A person cannot
+/// distinguish more of them on a controller.
 const FIRED_MAX: usize = 64;
 
 #[derive(Debug, Default)]
@@ -41,16 +42,17 @@ impl Engine {
         self.shown.held.iter().any(|it| &*self.tables.row(it.1.0).id == mapping)
     }
 
-    /// Gives each mapping that fired since the last call, once, with the taint of the event that
-    /// fired it.
+    /// Calls `tell` once for each mapping that fired since the last call, with the taint of the
+    /// event that fired it.
     pub fn take_fired(&mut self, mut tell: impl FnMut(&str, Taint)) {
         for (row, taint) in self.shown.fired.drain(..) {
             tell(&self.tables.row(row.0).id, taint);
         }
     }
 
-    /// The value of a continuous binding, 0..=1, and the taint of the event that moved it; absent
-    /// until it was moved. Of several bindings with one id, the one of the current mode counts.
+    /// The value of a continuous binding, 0..=1, and the taint of the event that last changed it.
+    /// `None` until the first change. If several bindings have this id, the binding of the current
+    /// mode is used.
     pub fn binding_value(&self, id: &str) -> Option<(f64, Taint)> {
         let named = || self.tables.bindings.iter().zip(&self.bindings).filter(|it| &*it.0.id == id);
         let active = named().find(|it| it.0.mode.is_none_or(|mode| mode == self.mode));

@@ -1,4 +1,4 @@
-//! Simulation: the same engine, virtual time, and outputs that are only recorded.
+//! Runs the engine with virtual time; outputs are recorded, not sent.
 
 use super::effect::Effect;
 use super::trace::{Trace, TraceRecord};
@@ -8,10 +8,10 @@ use crate::event::script::{Fault, Step, parse};
 use crate::event::{Event, Micros, Taint};
 use crate::mapping::table::Slots;
 
-/// Why a script cannot run.
+/// The reason why a script cannot run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimError {
-    /// Tokens that cannot be read.
+    /// Tokens that are not valid.
     Script(Vec<Fault>),
     /// A mode that does not exist.
     Mode(UnknownMode),
@@ -37,16 +37,16 @@ impl Simulation {
     }
 }
 
-/// The device that events come from until a script names one.
+/// The device of events until the script names a device.
 const UNNAMED: &str = "sim";
 
-/// Runs an event script against a configuration. After the script, time runs on until no deadline
+/// Runs an event script against a configuration. After the script, time advances until no deadline
 /// is left.
 pub fn simulate(config: &Config, script: &str, mode: Option<&str>) -> Result<Simulation, SimError> {
     simulate_with(config, script, mode, Facts::default())
 }
 
-/// As [`simulate`], with the facts that conditions read.
+/// Like [`simulate`], but with given facts for conditions.
 pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: Facts) -> Result<Simulation, SimError> {
     let steps = parse(script).map_err(SimError::Script)?;
     let mut slots = Slots::default();
@@ -83,7 +83,7 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
             }
         }
     }
-    // A repetition that lasts while a key is held may never end by itself.
+    // A `while_held` repetition may never end, so the time is limited.
     let horizon = Micros(now.0.saturating_add(24 * 3600 * 1_000_000));
     for _ in 0..MAX_DEADLINES {
         let Some(due) = stage.engine.next_deadline().filter(|it| *it <= horizon && !stage.is_full()) else { break };
@@ -94,15 +94,16 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
     Ok(Simulation { records, effects: stage.effects, slots, truncated })
 }
 
-/// Deadlines that run on after the end of a script.
+/// The most deadlines that run after the end of a script.
 const MAX_DEADLINES: usize = 10_000;
-/// Records and effects of one simulation. Nested repetitions could otherwise cause a billion.
+/// The most records and effects of one simulation. Nested repetitions could otherwise cause a
+/// billion.
 const MAX_RECORDS: u64 = 50_000;
 
 struct Stage {
     engine: Engine,
     effects: Vec<(Micros, Effect)>,
-    /// Effects before this index were checked for calls.
+    /// Effects before this index have been checked for calls.
     answered: usize,
 }
 

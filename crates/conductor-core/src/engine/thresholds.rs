@@ -1,4 +1,4 @@
-//! Values that become single firings: windows with edges, encoders, sticks.
+//! Decides when a changing value fires a rule: windows with edges, encoders, sticks.
 
 use crate::event::{DeviceSlot, Micros, Trail};
 use crate::mapping::{Edge, Encoder, EncoderMode, Gate, Turn, Window};
@@ -6,7 +6,7 @@ use crate::mapping::{Edge, Encoder, EncoderMode, Gate, Turn, Window};
 /// The default hysteresis of a gamepad trigger, in 0-127.
 pub const PULL_HYSTERESIS: f64 = 8.0;
 
-/// The memory of one rule for one control. Which fields matter depends on the kind of trigger.
+/// The memory of one rule for one control. Each kind of trigger uses only some of the fields.
 #[derive(Clone, Debug)]
 pub struct Memory {
     pub device: DeviceSlot,
@@ -17,9 +17,9 @@ pub struct Memory {
     pub ticks: Ticks,
     /// Detents counted towards the next firing.
     pub detents: i32,
-    /// The trail of the events that turned them.
+    /// The joined trail of the events that turned these detents.
     pub trail: Trail,
-    /// A stick is beyond its threshold on this side.
+    /// The side on which a stick is beyond its threshold.
     pub over: Option<Turn>,
 }
 
@@ -52,8 +52,8 @@ pub fn step(
     let inside = window.contains(value);
     let before = memory.last.or(seen);
     if memory.last.is_none() {
-        // A rule that was not active starts from the control's current value, so switching to its
-        // mode does not count as entering its window.
+        // A rule that was not active starts from the control's current value. A switch to the
+        // rule's mode is therefore not treated as an entry into the window.
         memory.armed = !before.is_some_and(|it| window.contains(it));
     }
     memory.last = Some(value);
@@ -72,7 +72,7 @@ pub fn step(
             }
             entered
         }
-        // Here `armed` means: not inside since the last firing.
+        // Here `armed` means that the value was not inside the window since the last firing.
         Edge::Falling => {
             let left = beyond && !memory.armed;
             if inside {
@@ -86,7 +86,7 @@ pub fn step(
     fires && unthrottled(gate.throttle_ms, memory, now)
 }
 
-/// At most one firing per window; the window begins with the firing.
+/// Whether the throttle allows a firing now: at most one per `throttle_ms`.
 fn unthrottled(throttle_ms: Option<u32>, memory: &mut Memory, now: Micros) -> bool {
     if let (Some(ms), Some(last)) = (throttle_ms, memory.last_fired)
         && now < last.plus_ms(ms)
@@ -105,8 +105,8 @@ pub struct Ticks {
     last: Option<(Micros, bool)>,
 }
 
-/// Signed detents of one encoder message. An NRPN increment or decrement comes in as controller 96
-/// or 97.
+/// Signed detents of one encoder message. An NRPN increment is controller 96, a decrement is
+/// controller 97.
 pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) -> i32 {
     let v = i32::from(value);
     match mode {
@@ -135,7 +135,8 @@ pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) 
         EncoderMode::Absolute => {
             let moved = match ticks.position {
                 None => 0,
-                // At the end of its range the knob still turns, but its value stays.
+                // At the end of its range the knob can still be turned, but its value does not
+                // change.
                 Some(127) if value == 127 => 1,
                 Some(0) if value == 0 => -1,
                 Some(before) => v - i32::from(before),
@@ -146,8 +147,8 @@ pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) 
     }
 }
 
-/// Multiplies fast turning: up to eightfold for ticks in one direction without a pause, not at all
-/// from 50 ms on.
+/// Multiplies the detents of fast turns: up to 8 times for ticks in one direction without a pause,
+/// and by 1 if the pause is 50 ms or longer.
 pub fn accelerate(encoder: &Encoder, ticks: &mut Ticks, detents: i32, now: Micros) -> i32 {
     if detents == 0 {
         return 0;
@@ -168,7 +169,8 @@ pub fn turned(detents: i32) -> Turn {
     if detents >= 0 { Turn::Clockwise } else { Turn::CounterClockwise }
 }
 
-/// Radial dead zone of a stick: zero inside, the remaining range is spread over 0..=1.
+/// Radial dead zone of a stick: the result is zero inside, and the remaining range is scaled to
+/// 0..=1.
 pub fn radial(deadzone: f64, x: f64, y: f64) -> (f64, f64) {
     let size = (x * x + y * y).sqrt();
     if size <= deadzone || size == 0.0 || deadzone >= 1.0 {

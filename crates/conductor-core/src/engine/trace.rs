@@ -1,5 +1,5 @@
-//! The trace: what happened and why, in a ring of records. Records are compact; names and texts are
-//! made when they are read.
+//! The trace: a ring of records of recent events, each with its outcome and reason. Records are
+//! compact; names and texts are created when a record is read.
 
 use crate::action::{Action, KeyName, Keystroke, MidiOut, Modifier, Volume};
 use crate::event::{Body, DeviceSlot, Micros, script, wire_names};
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// What became of an event.
+/// The outcome of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The action was performed.
@@ -24,9 +24,9 @@ pub enum Outcome {
     ConditionFalse,
     /// The device is muted.
     Muted,
-    /// The action needs a hand.
+    /// The action needs a person's input, but the event is tainted.
     Tainted,
-    /// A learn session holds actions back.
+    /// The action did not run because a learn session is active.
     Learning,
     /// Dropped by a rate limit.
     RateLimited,
@@ -63,9 +63,9 @@ pub struct Record {
     pub outcome: Outcome,
     /// The action.
     pub action: Option<Leaf>,
-    /// Microseconds from the event until its effects had left.
+    /// Microseconds from the event until its effects were sent.
     pub latency_us: Option<u64>,
-    /// Why, if the outcome needs a reason.
+    /// The reason for the outcome; may be empty.
     pub reason: &'static str,
 }
 
@@ -91,7 +91,7 @@ impl Trace {
         }
     }
 
-    /// Appends a record and gives it its number.
+    /// Assigns the next number to a record and appends it.
     pub fn push(&mut self, mut record: Record) {
         record.seq = self.next_seq;
         self.next_seq += 1;
@@ -111,12 +111,12 @@ impl Trace {
         self.next_seq
     }
 
-    /// The oldest record that is still stored; older ones are lost.
+    /// The number of the oldest stored record.
     pub fn first_seq(&self) -> u64 {
         self.next_seq - self.records.len() as u64
     }
 
-    /// Stores how long the records since `seq` took from their event to now.
+    /// Stores the latency, from the event to `now`, in each record since `seq`.
     pub fn stamp(&mut self, seq: u64, now: Micros) {
         for record in self.records.iter_mut().rev().take_while(|it| it.seq >= seq) {
             record.latency_us.get_or_insert(now.since(record.at));
@@ -145,9 +145,9 @@ pub struct TraceRecord {
     pub outcome: Outcome,
     /// Short text for the action.
     pub action: Option<String>,
-    /// Microseconds from the event until its effects had left.
+    /// Microseconds from the event until its effects were sent.
     pub latency_us: Option<u64>,
-    /// Why, if the outcome needs a reason.
+    /// The reason for the outcome; may be empty.
     pub reason: String,
 }
 
@@ -169,7 +169,7 @@ impl TraceRecord {
         }
     }
 
-    /// `600 save LongPress fired Keystroke cmd+s`
+    /// One line of text, for example `600 save LongPress fired Keystroke cmd+s`.
     pub fn line(&self) -> String {
         let mut line = format!("{}", self.at_us / 1000);
         if !self.at_us.is_multiple_of(1000) {
@@ -244,7 +244,7 @@ pub fn label(leaf: &Leaf, slots: &Slots) -> String {
     }
 }
 
-/// A keystroke as a configuration writes it, such as `cmd+s`.
+/// A keystroke in the notation of the configuration, such as `cmd+s`.
 pub fn keystroke(keys: &Keystroke) -> String {
     let mut words: Vec<String> = keys
         .modifiers
@@ -260,7 +260,7 @@ pub fn keystroke(keys: &Keystroke) -> String {
     words.join("+")
 }
 
-/// The name a configuration writes for this key.
+/// The name of a key in the configuration.
 pub fn key_name(key: KeyName) -> String {
     if let KeyName::Char(c) = key {
         c.to_string()

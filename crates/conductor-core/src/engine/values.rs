@@ -1,5 +1,5 @@
 //! Events of controls that are not keys: controllers, pressure, bend, programs, sticks, triggers,
-//! OSC. They fire rules through gates and drive continuous bindings.
+//! OSC. A `Gate` decides whether they fire a rule. They also set the values of continuous bindings.
 
 use super::continuous::{self, Passed, Sent};
 use super::effect::{Effect, Placeholders};
@@ -12,7 +12,7 @@ use crate::mapping::table::{BindingId, Kind, RowId};
 use crate::mapping::{EncoderMode, Gate, OscTest, Scalar, SourceKind, TriggerKind, Turn};
 use std::sync::Arc;
 
-/// Whether a rule or binding took the event, and whether it may still go on to the routes.
+/// Whether a rule or binding used the event, and whether routes may forward it as well.
 #[derive(Clone, Copy, Default)]
 struct Claim {
     taken: bool,
@@ -61,7 +61,7 @@ impl Engine {
             }
             Body::Trigger { side, value } => self.pull(event, *side, f64::from(*value), out),
             Body::Osc(message) => self.osc(event, message, out),
-            // Transport and SysEx go to routes only.
+            // Transport and SysEx messages are only routed.
             Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => return self.route(event, None, out),
             Body::NoteOn { .. } | Body::NoteOff { .. } | Body::ButtonDown(_) | Body::ButtonUp(_) => Claim::default(),
         };
@@ -144,7 +144,8 @@ impl Engine {
             {
                 (*gate, 0.0, value, seen)
             } else if let TriggerKind::GamepadTrigger { gate, .. } = kind {
-                // The threshold is a window even if the file has none.
+                // The threshold of a gamepad trigger acts as a window even if the file contains no
+                // window.
                 (Gate { window: Some(row.window), ..*gate }, PULL_HYSTERESIS, value, seen)
             } else if let TriggerKind::PitchBend { gate, center_deadzone } = kind {
                 let centred = |it: u16| if it.abs_diff(8192) <= *center_deadzone { 8192 } else { it };
@@ -242,7 +243,7 @@ impl Engine {
             if memory.detents.signum() == -detents.signum() {
                 memory.detents = 0;
             }
-            // Detents that count towards one firing caused it together, so their trails are joined.
+            // Several detents can cause one firing together, so their trails are joined.
             memory.trail = if memory.detents == 0 { event.trail() } else { memory.trail.and(event.trail()) };
             memory.detents += detents;
             let step = i32::from((*step).max(1));
@@ -334,7 +335,7 @@ impl Engine {
         claim
     }
 
-    /// A stick that is still over its threshold fires again.
+    /// Fires the rule again if the stick is still beyond its threshold.
     pub(super) fn stick_repeat(&mut self, device: DeviceSlot, row: RowId, trail: Trail, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let rule = tables.row(row.0);
@@ -426,7 +427,7 @@ impl Engine {
         let glue = &binding.spec.glue;
         let now = self.now;
         let state = &mut self.bindings[id.0 as usize];
-        // A value that still waits is sent together with this one.
+        // A pending value is replaced by this one, so the trails of both are joined.
         state.trail = if state.pending.is_some() { state.trail.and(trail) } else { trail };
         state.settle(now);
         let (value, relative) = if let SourceKind::Encoder { encoder, step, .. } = &binding.spec.source.kind {
@@ -505,7 +506,7 @@ impl Engine {
     }
 }
 
-/// A source's value in its own units.
+/// The value of a source in the units of the source.
 #[derive(Clone, Copy)]
 struct Raw {
     value: f64,
@@ -551,7 +552,8 @@ pub(super) fn arg_holds(test: &OscTest, arg: Option<&OscArg>) -> bool {
         (Scalar::Text(want), OscArg::Text(got)) => want == got,
         (Scalar::Bool(want), OscArg::Bool(got)) => want == got,
         (Scalar::Number(want), OscArg::Int(_) | OscArg::Float(_)) => {
-            // A float32 on the wire equals the decimal number it was written as.
+            // The wire format is float32, so compare with the float32 form of the configured
+            // number.
             value.is_some_and(|got| got == *want || got as f32 == *want as f32)
         }
         (Scalar::Text(_) | Scalar::Bool(_) | Scalar::Number(_), _) => false,

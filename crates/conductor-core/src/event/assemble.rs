@@ -1,8 +1,8 @@
-//! Combinations of controllers: 14-bit controllers, registered and non-registered parameters, and
-//! the selected bank.
+//! Combines controller messages: 14-bit controllers, registered and non-registered parameters (RPN,
+//! NRPN), and the selected bank.
 //!
-//! One [`Assembler`] per device. Every raw controller message stays an event of its own. Not here:
-//! mapping values, and counting increments as detents (`engine`).
+//! Each device has one [`Assembler`]. Every raw controller message also remains a separate event.
+//! Not here: mapping values, and counting increments as detents (`engine`).
 
 const DATA_MSB: u8 = 6;
 const DATA_LSB: u8 = 38;
@@ -13,10 +13,10 @@ const NRPN_MSB: u8 = 99;
 const RPN_LSB: u8 = 100;
 const RPN_MSB: u8 = 101;
 const RESET_ALL_CONTROLLERS: u8 = 121;
-/// Parameter 127/127 of either kind: nothing is selected.
+/// The number 127/127 of an RPN or NRPN: no parameter is selected.
 const NULL: u16 = 0x3FFF;
 
-/// Registered or non-registered.
+/// The kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParameterKind {
     /// A registered parameter.
@@ -28,16 +28,16 @@ pub enum ParameterKind {
 /// A parameter number that is selected on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameter {
-    /// Registered or not.
+    /// The kind.
     pub kind: ParameterKind,
-    /// 0-16382.
+    /// The number, 0-16382.
     pub number: u16,
 }
 
 /// A change of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// 0-16383. A parameter that only ever sent its coarse half has the fine half 0.
+    /// The new value, 0-16383. The fine half is 0 until the parameter has sent a fine half.
     Value(u16),
     /// One step up.
     Increment,
@@ -45,8 +45,8 @@ pub enum Change {
     Decrement,
 }
 
-/// The values that one controller message completed. Both may be present: controller 6 is a 14-bit
-/// controller and a data entry.
+/// The values that one controller message completed. Both fields may be present: controller 6 is a
+/// 14-bit controller and also the data entry of a parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assembled {
     /// Controller 0-31 and its value 0-16383.
@@ -73,18 +73,18 @@ pub struct Assembler {
 #[derive(Debug, Default)]
 struct Channel {
     coarse: [u8; 32],
-    /// One bit per controller 0-31.
+    /// The controllers 0-31 whose coarse half was received, one bit each.
     coarse_heard: u32,
     fine_heard: u32,
     bank: Bank,
     kind: Option<ParameterKind>,
     number_msb: Option<u8>,
     number_lsb: Option<u8>,
-    /// Coarse data entry since the parameter was selected. An older one belongs to another
-    /// parameter.
+    /// The last coarse data entry since the parameter was selected. An earlier data entry belongs
+    /// to another parameter.
     data_coarse: Option<u8>,
-    /// Parameters that have sent a fine half. Per parameter, because a device may send coarse and
-    /// fine parameters on one channel.
+    /// The parameters that have sent a fine half. Stored for each parameter, because a device may
+    /// send both coarse and fine parameters on one channel.
     fine_parameters: Option<Box<[FineBits; 2]>>,
 }
 
@@ -92,12 +92,12 @@ struct Channel {
 struct FineBits([u64; 256]);
 
 impl Assembler {
-    /// Nothing is known yet.
+    /// Creates an assembler without any values.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Forgets everything, for a device that was disconnected.
+    /// Discards all values, for a device that was disconnected.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
@@ -112,7 +112,7 @@ impl Assembler {
         self.channels.get(usize::from(channel)).and_then(Channel::selected)
     }
 
-    /// Takes a controller message and gives the values that it completes.
+    /// Processes a controller message and returns the values that it completes.
     pub fn feed(&mut self, channel: u8, controller: u8, value: u8) -> Assembled {
         let Some(channel) = self.channels.get_mut(usize::from(channel)) else { return Assembled::default() };
         let value = value & 0x7F;

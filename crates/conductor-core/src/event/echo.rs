@@ -1,23 +1,23 @@
-//! Remembers messages that were sent a moment ago, so that their echo is not taken for a hand.
+//! Stores recently sent messages, so that their echo is not treated as a person's input.
 //!
-//! A device may echo what it receives. A device with `echo_guard` loses one incoming copy of each
-//! message sent to it within 20 ms; and the approval pad does not count a press that repeats its
-//! own light.
+//! A device may echo the messages that it receives. For a device with `echo_guard`, one copy of
+//! each sent message is dropped if it arrives within 20 ms. For the approval pad, a press that
+//! equals the pad's own light message is ignored.
 //!
-//! A note-on without velocity and a note-off are the same message here, and release velocity does
-//! not count: PipeWire rewrites both. Not here: the motor-fader rule of feedback, and messages that
-//! come back over a cable (`event::returns`).
+//! A note-on with velocity 0 equals a note-off here, and release velocity is ignored, because
+//! PipeWire rewrites both. Not here: the motor-fader rule (`feedback`), and messages that come back
+//! over a cable (`event::returns`).
 
 use super::midi::{Short, short};
 use super::{Body, Micros};
 use std::collections::VecDeque;
 
-/// How long a light may be echoed.
+/// The longest time until the echo of a light message.
 pub const LIGHT_ECHO: Micros = Micros::from_ms(100);
-/// How long a guarded message may be echoed.
+/// The longest time until the echo of a message to a device with `echo_guard`.
 pub const GUARD: Micros = Micros::from_ms(20);
 
-/// The most messages that are remembered.
+/// The most messages that are stored.
 const MEMORY: usize = 4096;
 
 /// Messages recently sent to one device.
@@ -25,12 +25,12 @@ const MEMORY: usize = 4096;
 pub struct Echo {
     window: Micros,
     sent: VecDeque<(Micros, Key)>,
-    /// More was sent than is remembered: until this time every message counts as an echo, so that a
-    /// flood cannot get through.
+    /// Set when more messages were sent than can be stored. Until this time every message is
+    /// treated as an echo, so that a flood cannot bypass the check.
     blind_until: Option<Micros>,
 }
 
-/// The part of a message that an echo keeps.
+/// The parts of a message that are the same in its echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Short(Short),
@@ -43,7 +43,7 @@ enum Key {
 
 fn key(body: &Body) -> Option<Key> {
     if let Body::SysEx(data) = body {
-        // FNV-1a; a collision only taints a message that is clean.
+        // FNV-1a. A collision only has the effect that a clean message is treated as an echo.
         let sum = data
             .iter()
             .fold(0xCBF2_9CE4_8422_2325, |sum: u64, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
@@ -58,17 +58,17 @@ fn key(body: &Body) -> Option<Key> {
 }
 
 impl Echo {
-    /// For the light of the approval pad.
+    /// Creates an instance for the light of the approval pad.
     pub fn of_lights() -> Self {
         Echo { window: LIGHT_ECHO, sent: VecDeque::new(), blind_until: None }
     }
 
-    /// For the messages to one device with `echo_guard`.
+    /// Creates an instance for the messages to one device with `echo_guard`.
     pub fn of_device() -> Self {
         Echo { window: GUARD, sent: VecDeque::new(), blind_until: None }
     }
 
-    /// Remembers a sent message.
+    /// Stores a sent message.
     pub fn note_sent(&mut self, at: Micros, body: &Body) {
         let Some(key) = key(body) else { return };
         self.forget(at);
@@ -79,7 +79,8 @@ impl Echo {
         self.sent.push_back((at, key));
     }
 
-    /// Whether this message may be an echo. Every copy counts: it may come back on several inputs.
+    /// Whether this message may be an echo. The stored message is kept: its echo may arrive on
+    /// several inputs.
     pub fn is_echo(&mut self, at: Micros, body: &Body) -> bool {
         self.forget(at);
         if self.sent.is_empty() && self.blind_until.is_none() {
@@ -89,8 +90,8 @@ impl Echo {
         self.blind_until.is_some() || self.sent.iter().any(|(_, sent)| *sent == key)
     }
 
-    /// Removes one remembered copy of this message, if there is one: each sent message swallows one
-    /// echo, and a hand that repeats it is heard.
+    /// Removes one stored copy of this message, and returns whether there was one. Each sent
+    /// message suppresses one echo, so a person can still play the same message.
     pub fn swallow(&mut self, at: Micros, body: &Body) -> bool {
         self.forget(at);
         let Some(key) = key(body) else { return false };

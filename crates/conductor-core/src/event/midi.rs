@@ -1,20 +1,20 @@
-//! MIDI bytes to event bodies and back.
+//! Converts MIDI bytes to event bodies and back.
 //!
-//! The decoder is a state machine that does not allocate after it was made, so a device callback
-//! can run it. Not here: the source of the bytes, time stamps, and combinations of controllers
+//! The decoder is a state machine that allocates only when it is created, so a device callback can
+//! run it. Not here: the source of the bytes, time stamps, and combinations of controllers
 //! (`assemble`).
 
 use super::{Body, RealTime};
 use std::fmt;
 
-/// SysEx above this many bytes between F0 and F7 is dropped and counted.
+/// SysEx with more bytes than this between F0 and F7 is dropped and counted.
 pub const SYSEX_MAX: usize = 64 * 1024;
 
 /// A decoded message. SysEx is borrowed from the decoder's buffer, because a callback must not
 /// allocate.
 #[derive(Debug, PartialEq)]
 pub enum Heard<'a> {
-    /// Never `SysEx`, and never anything but MIDI.
+    /// A MIDI message other than SysEx.
     Message(Body),
     /// The bytes between F0 and F7.
     SysEx(&'a [u8]),
@@ -23,25 +23,26 @@ pub enum Heard<'a> {
 /// Counts of bytes that the decoder did not pass on, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swallowed {
-    /// FE, which devices send every 300 ms.
+    /// Active sensing (FE), which devices send every 300 ms.
     pub active_sensing: u64,
-    /// FF: a device must not be able to silence the studio.
+    /// System reset (FF). It is dropped because a device must not be able to silence the studio.
     pub reset: u64,
-    /// F4, F5, F9 and FD.
+    /// The undefined status bytes F4, F5, F9 and FD.
     pub undefined: u64,
     /// Data without a status, an F7 without an F0, or a message cut short by the next status.
     pub stray: u64,
     /// SysEx longer than the buffer.
     pub sysex_too_long: u64,
-    /// SysEx that another status byte ended instead of F7, so its end is missing.
+    /// SysEx without F7 at its end: another status byte followed.
     pub sysex_broken: u64,
 }
 
-/// One decoder per input port: running status and SysEx span packets.
+/// The decoder of one input port. Each port needs its own, because running status and SysEx
+/// continue across packets.
 pub struct Decoder {
-    /// The status in force; 0 for none. System messages clear it, real-time bytes do not.
+    /// The running status; 0 if there is none. System messages clear it, real-time bytes do not.
     status: u8,
-    /// First data byte of a message that takes two.
+    /// The first data byte of a message that has two.
     first: Option<u8>,
     sysex: SysEx,
     buffer: Box<[u8]>,
@@ -54,7 +55,7 @@ enum SysEx {
     Inside {
         len: usize,
     },
-    /// Too long; its bytes are skipped up to the end.
+    /// The SysEx is too long; its bytes are skipped up to its end.
     Skipping,
 }
 
@@ -74,7 +75,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// `buffer` holds one SysEx; its length is the limit.
+    /// Creates a decoder. `buffer` stores one SysEx; its length is the limit.
     pub fn new(buffer: Box<[u8]>) -> Self {
         Decoder { status: 0, first: None, sysex: SysEx::Outside, buffer, swallowed: Swallowed::default() }
     }
@@ -84,15 +85,16 @@ impl Decoder {
         self.swallowed
     }
 
-    /// Forgets an incomplete message, for a port that was closed and opened again. The counters
-    /// stay.
+    /// Discards an incomplete message, for a port that was closed and opened again. Keeps the
+    /// counters.
     pub fn reset(&mut self) {
         self.status = 0;
         self.first = None;
         self.sysex = SysEx::Outside;
     }
 
-    /// Takes bytes split at any place; an incomplete message waits for the next call.
+    /// Decodes bytes, which may be split at any place. The next call continues an incomplete
+    /// message.
     pub fn decode(&mut self, bytes: &[u8], mut heard: impl FnMut(Heard<'_>)) {
         for &byte in bytes {
             match byte {
@@ -188,7 +190,7 @@ impl Decoder {
         }
     }
 
-    /// A status byte ends an incomplete message and running status.
+    /// Called for a status byte. Discards an incomplete message and the running status.
     fn interrupt(&mut self) {
         if self.first.take().is_some() || matches!(self.status, 0xF1..=0xF3) {
             self.swallowed.stray += 1;
@@ -201,7 +203,7 @@ impl Decoder {
     }
 }
 
-/// A message of one to three bytes, without allocation.
+/// A message of one to three bytes, stored without allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Short {
     bytes: [u8; 3],
@@ -229,14 +231,14 @@ impl fmt::Debug for Short {
     }
 }
 
-/// Why a body has no bytes.
+/// The reason why a body has no MIDI bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoBytes {
     /// Gamepad and OSC events have no MIDI form.
     NotMidi,
-    /// SysEx has more than three bytes; [`encode`] writes it.
+    /// SysEx does not fit into [`Short`]; use [`encode`].
     SysEx,
-    /// A number above its range, or a note-on with velocity 0, which receivers take for a note-off.
+    /// A number above its range, or a note-on with velocity 0, which receivers treat as a note-off.
     OutOfRange(&'static str),
 }
 
@@ -252,7 +254,7 @@ impl fmt::Display for NoBytes {
 
 impl std::error::Error for NoBytes {}
 
-/// The bytes of any message but SysEx, without allocating. A number out of range is an error.
+/// The bytes of any message except SysEx, without allocation. A number out of range is an error.
 pub fn short(body: &Body) -> Result<Short, NoBytes> {
     let two = |status: u8, channel: u8, name, byte| {
         Ok(Short { bytes: [status | nibble(channel)?, seven(name, byte)?, 0], len: 2 })

@@ -1,4 +1,5 @@
-//! OSC 1.0 address patterns, compiled once and matched in time linear in the address.
+//! OSC 1.0 address patterns. They are compiled once; the time of a match is linear in the length of
+//! the address.
 //!
 //! `?` is one character, `*` any number, `[a-z]` and `[!a-z]` one of a set, `{a,b}` one of several
 //! words; none of them crosses a `/`. Not here: OSC packets (`conductor-hosts`), and argument tests
@@ -6,7 +7,8 @@
 
 use std::fmt;
 
-/// The most characters of a pattern, so that the set of live states has a fixed size on the stack.
+/// The most characters of a pattern. The limit gives the set of active positions a fixed size on
+/// the stack.
 pub const PATTERN_MAX: usize = 256;
 
 const WORDS: usize = PATTERN_MAX / 64 + 1;
@@ -18,7 +20,8 @@ type Set = [u64; WORDS];
 #[derive(Clone, PartialEq)]
 pub struct Pattern {
     text: String,
-    /// Plain characters before the first wildcard; most addresses differ here.
+    /// The number of plain characters before the first wildcard. They are compared first, because
+    /// most addresses differ here.
     prefix_len: usize,
     /// Empty for a pattern without wildcards, which is compared as text.
     places: Vec<Place>,
@@ -28,7 +31,8 @@ pub struct Pattern {
 #[derive(Clone, Debug, PartialEq)]
 struct Place {
     takes: Takes,
-    /// The positions that may take the next character. The position after the last one is the end.
+    /// The positions that may match the next character. The position after the last one is the end
+    /// of the pattern.
     follow: Set,
 }
 
@@ -51,10 +55,10 @@ impl Takes {
     }
 }
 
-/// Why a pattern is not valid.
+/// The reason why a pattern is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
-    /// 1-based, in characters.
+    /// The column in characters, from 1.
     pub column: usize,
     /// The fault.
     pub reason: Reason,
@@ -63,9 +67,9 @@ pub struct PatternError {
 /// The faults of patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It does not begin with `/`.
+    /// The pattern does not begin with `/`.
     NoSlash,
-    /// It has more than [`PATTERN_MAX`] characters.
+    /// The pattern has more than [`PATTERN_MAX`] characters.
     TooLong,
     /// `[` without `]`.
     OpenBracket,
@@ -98,9 +102,9 @@ impl fmt::Display for PatternError {
             Reason::LoneBrace => "'}' has no '{' before it",
             Reason::EmptySet => "'[]' matches nothing; name the characters inside",
             Reason::EmptyChoice => "'{}' matches nothing; name the words inside, separated by ','",
-            Reason::BackwardRange => "the range runs backwards; write the smaller character first",
-            Reason::WildcardInBraces => "inside '{}' stand plain words; '?', '*', '[' and '{' are not possible there",
-            Reason::SlashInside => "a wildcard does not cross '/'; close the bracket first",
+            Reason::BackwardRange => "the range is reversed; write the smaller character first",
+            Reason::WildcardInBraces => "only plain words are allowed inside '{}', not '?', '*', '[' or '{'",
+            Reason::SlashInside => "'/' is not allowed inside brackets or braces; close the bracket first",
         };
         write!(f, "column {}: {words}", self.column)
     }
@@ -133,12 +137,12 @@ impl Pattern {
         Ok(Pattern { text: text.into(), prefix_len, places, first })
     }
 
-    /// The pattern as it was written.
+    /// The text of the pattern.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether it matches one address only; exact addresses rank above patterns.
+    /// Whether the pattern has no wildcards. Exact addresses have precedence over patterns.
     pub fn is_exact(&self) -> bool {
         self.places.is_empty()
     }
@@ -157,7 +161,7 @@ impl Pattern {
             let mut next: Set = [0; WORDS];
             let mut any = false;
             for index in members(&live) {
-                // The end takes no character.
+                // The end position matches no character.
                 let Some(place) = self.places.get(index) else { continue };
                 if place.takes.accepts(c) {
                     any = true;
@@ -244,12 +248,12 @@ fn pieces(text: &str) -> Result<Vec<Piece>, PatternError> {
     Ok(out)
 }
 
-/// Lays out every character of the pattern as one position, with the positions that may follow.
-/// Each position takes one character, so a match reads every character of the address once.
+/// Converts every character of the pattern to one position with the positions that may follow it.
+/// Each position matches one character, so a match reads every character of the address once.
 fn positions(pieces: Vec<Piece>) -> (Vec<Place>, Set) {
     let mut places: Vec<Place> = Vec::new();
-    // The pieces are laid out from the end, so that the following positions are known: `after` is
-    // what may follow the current piece.
+    // The pieces are converted from the end, so that the following positions are known: `after` is
+    // the set of positions that may follow the current piece.
     let total: usize = pieces
         .iter()
         .map(|piece| match piece {
@@ -273,7 +277,7 @@ fn positions(pieces: Vec<Piece>) -> (Vec<Place>, Set) {
                 let mut follow = after;
                 add(&mut follow, next_index);
                 places.push(Place { takes: Takes::Any, follow });
-                // No character is a match too.
+                // A star may also match no character.
                 after = follow;
             }
             Piece::Choice(words) => {
@@ -394,7 +398,7 @@ mod tests {
         assert!(Pattern::compile(&long[..PATTERN_MAX]).unwrap().is_exact());
     }
 
-    /// A backtracking matcher would not finish here.
+    /// A backtracking matcher would not finish in reasonable time.
     #[test]
     fn hostile_patterns_end() {
         let stars = Pattern::compile(&format!("/{}b", "*a".repeat(127))).unwrap();
@@ -407,7 +411,7 @@ mod tests {
         assert!(!choices.is_match(&format!("/{}", "a".repeat(41))));
     }
 
-    /// A plain recursive matcher of the same pieces, to compare with.
+    /// A simple recursive matcher for the same pieces, used for comparison.
     fn slow(pieces: &[Piece], text: &[char]) -> bool {
         let Some((piece, rest)) = pieces.split_first() else { return text.is_empty() };
         match piece {

@@ -1,18 +1,19 @@
-//! Remembers messages sent without a hand, so that they do not count as a hand when a cable brings
-//! them back.
+//! Stores messages that were not caused by a person's input, so that copies that come back over a
+//! cable are tainted.
 //!
-//! A cable may delay a message, change its velocity, value or channel, or write a note-off as a
-//! note-on without velocity. It keeps the kind of the message and its number (note, controller,
-//! program; the address for OSC), so one time per kind and number is stored, in a table of fixed
-//! size. A flood overwrites times and never removes one. Two OSC addresses may share a cell, which
-//! only taints more.
+//! A message that comes back over a cable may be delayed. Its velocity, value or channel may
+//! change, and a note-off may become a note-on with velocity 0. The kind of the message and its
+//! number (note, controller, program; the address for OSC) do not change. A table of fixed size
+//! stores the last time for each kind and number. A flood of messages only overwrites times; it
+//! never removes an entry. Two OSC addresses may share a cell; then more messages are tainted than
+//! necessary.
 //!
-//! Not here: devices that transpose or convert messages, which look like any other input; and
-//! `echo_guard`, which swallows exact copies (`event::echo`).
+//! Not detected: copies from devices that transpose or convert messages. Not here: `echo_guard`,
+//! which drops exact copies (`event::echo`).
 
 use super::{Body, Micros};
 
-/// A cable may take a second; the rest is for queues in between.
+/// A cable may delay a message by a second; the rest allows for queues in between.
 pub const WINDOW: Micros = Micros::from_ms(1500);
 
 const NUMBERS: usize = 128;
@@ -22,13 +23,14 @@ const POLY: usize = 2 * NUMBERS;
 const CC: usize = 3 * NUMBERS;
 const PROGRAM: usize = 4 * NUMBERS;
 const SINGLE: usize = 5 * NUMBERS;
-/// Pressure, bend, SysEx, four transport messages and the common ones.
+/// The number of cells for messages without a number: pressure, bend, SysEx, four transport
+/// messages, and one for all system common messages.
 const SINGLES: usize = 8;
 const OSC: usize = SINGLE + SINGLES;
 const OSC_CELLS: usize = 1024;
 const CELLS: usize = OSC + OSC_CELLS;
 
-/// The times of messages sent without a hand.
+/// The times of messages that were not caused by a person's input.
 #[derive(Debug)]
 pub struct Returns {
     sent: Box<[Option<Micros>]>,
@@ -42,7 +44,7 @@ impl Default for Returns {
 }
 
 impl Returns {
-    /// Remembers a message that no hand caused.
+    /// Stores the time of a message that was not caused by a person's input.
     pub fn note_sent(&mut self, at: Micros, body: &Body) {
         if let Some(cell) = cell(body).and_then(|it| self.sent.get_mut(it)) {
             *cell = Some(at);
@@ -50,7 +52,7 @@ impl Returns {
         }
     }
 
-    /// Whether a message that arrived at `at` may be one of these.
+    /// Whether a message that arrived at `at` may be a copy of a stored message.
     pub fn is_return(&self, at: Micros, body: &Body) -> bool {
         let is_recent = |sent: &Micros| at.since(*sent) <= WINDOW.0;
         self.latest.as_ref().is_some_and(is_recent)
@@ -58,7 +60,7 @@ impl Returns {
     }
 }
 
-/// The cell of a message; none for events that no output can send.
+/// The index of a message's cell. `None` for events that no output can send.
 fn cell(body: &Body) -> Option<usize> {
     let number = |first: usize, number: u8| Some(first + usize::from(number & 127));
     match body {
@@ -73,7 +75,7 @@ fn cell(body: &Body) -> Option<usize> {
         Body::RealTime(message) => Some(SINGLE + 3 + message.index()),
         Body::Common { .. } => Some(SINGLE + 7),
         Body::Osc(message) => {
-            // FNV-1a.
+            // The hash is FNV-1a.
             let sum = message
                 .address
                 .bytes()

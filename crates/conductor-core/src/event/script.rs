@@ -13,7 +13,7 @@
 //! | `axis:left_x=0.8` `trig:right=0.9` | gamepad stick and trigger |
 //! | `osc:/a/b=1.0,2,on,true` | OSC message: float, integer, text, boolean; `'1'` is the text 1 |
 //! | `sysex:7e7f0601` `rt:start` `common:f20010` | the rest of MIDI, in hexadecimal or by name |
-//! | `dev:ALIAS` `mode:NAME` `t:600` | from here on this device; switch the mode; let 600 ms pass |
+//! | `dev:ALIAS` `mode:NAME` `t:600` | the device of the following events; switch the mode; let 600 ms pass |
 //!
 //! A character that would end a token or an argument is written as `%` and two hexadecimal digits
 //! per UTF-8 byte. Not here: running a script (`engine::sim`).
@@ -40,13 +40,13 @@ pub enum Step {
 /// A fault in one token and its place. Line and column are 1-based; columns count characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// The column in characters, from 1.
     pub column: usize,
     /// The token.
     pub token: String,
-    /// What is wrong.
+    /// The reason why the token is not valid.
     pub reason: String,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Reads a whole script, or lists every faulty token (at most [`FAULTS_MAX`]).
+/// Parses a whole script. On failure, returns the faulty tokens (at most [`FAULTS_MAX`]).
 pub fn parse(text: &str) -> Result<Vec<Step>, Vec<Fault>> {
     let mut steps = Vec::new();
     let mut faults = Vec::new();
@@ -82,7 +82,7 @@ pub fn parse(text: &str) -> Result<Vec<Step>, Vec<Fault>> {
     if faults.is_empty() { Ok(steps) } else { Err(faults) }
 }
 
-/// Reads exactly one token, for `explain`.
+/// Parses exactly one token, for `explain`.
 pub fn parse_token(text: &str) -> Result<Step, Fault> {
     let one = |reason: &str| Fault { line: 1, column: 1, token: clip(text), reason: reason.into() };
     let steps = parse(text).map_err(|mut faults| faults.swap_remove(0))?;
@@ -122,7 +122,7 @@ fn clip(token: &str) -> String {
     }
 }
 
-/// Byte offset in the token, and the fault.
+/// The byte offset in the token, and the reason.
 type Wrong = (usize, String);
 
 /// A part of a token with its offset.
@@ -280,7 +280,7 @@ fn note(press: bool, part: Part<'_>) -> Result<Body, Wrong> {
     let (number, velocity) = rest.cut('@');
     let note = number.seven("note")?;
     let velocity = velocity.map_or(Ok(if press { 100 } else { 0 }), |it| it.seven("velocity"))?;
-    // A note-on without velocity is a release in MIDI too.
+    // As in MIDI, a note-on with velocity 0 is a release.
     Ok(if press && velocity > 0 {
         Body::NoteOn { channel, note, velocity }
     } else {
@@ -294,7 +294,7 @@ fn common(part: Part<'_>) -> Result<Body, Wrong> {
         [status @ (0xF1 | 0xF3), data @ 0..=0x7F] => Ok(Body::Common { status, data: [data, 0] }),
         [0xF2, first @ 0..=0x7F, second @ 0..=0x7F] => Ok(Body::Common { status: 0xF2, data: [first, second] }),
         [0xF6] => Ok(Body::Common { status: 0xF6, data: [0, 0] }),
-        _ => Err(part.wrong("system common is f1 or f3 with one byte, f2 with two, or f6 alone")),
+        _ => Err(part.wrong("system common is f1 or f3 with one data byte, f2 with two, or f6 alone")),
     }
 }
 
@@ -342,7 +342,7 @@ fn osc_arg(part: Part<'_>) -> Result<OscArg, Wrong> {
     }
 }
 
-/// An argument that is not text.
+/// Parses an argument that is a boolean or a number; `None` for texts.
 fn unquoted(word: &str) -> Option<OscArg> {
     match word {
         "true" => return Some(OscArg::Bool(true)),
@@ -366,7 +366,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// The token of an event.
+/// Formats an event as a token.
 pub fn token(body: &Body) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.

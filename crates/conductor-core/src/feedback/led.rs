@@ -1,7 +1,7 @@
-//! The picture of an LED scheme: a pure function of the scheme, the time and recent hits, painted
-//! ten times a second.
+//! Calculates the colours of an LED scheme, ten times a second: a pure function of the scheme, the
+//! time and recent hits (pressed pads).
 //!
-//! Not here: when it is sent (`feedback`).
+//! Not here: sending (`feedback`).
 
 use crate::config::{Config, Device, Led, LedScheme, Rows};
 use crate::event::{DeviceSlot, Micros, Taint};
@@ -11,9 +11,9 @@ use crate::templates;
 use std::collections::BTreeSet;
 use std::f64::consts::TAU;
 
-/// Hits are remembered until the last of them has faded.
+/// Hits are stored for this time, until they have faded in every scheme.
 pub const MEMORY_MS: u32 = REACTIVE_MS + FADE_MS;
-/// The most hits that are remembered.
+/// The most hits that are stored.
 pub const MAX_HITS: usize = 256;
 const REACTIVE_MS: u32 = 1000;
 const FADE_MS: u32 = 200;
@@ -23,9 +23,9 @@ const WAVE_US: u64 = 2_000_000;
 const RAINBOW_US: u64 = 4_000_000;
 const SPIRAL_US: u64 = 2_000_000;
 const SPARKLE_US: u64 = 100_000;
-/// One pad in this many is lit at a time.
+/// One pad in this many is lit in each frame.
 const SPARKLE_OF: u64 = 8;
-/// The part of a spiral that is lit behind its head.
+/// The share of a spiral that is lit behind its head.
 const TAIL: f64 = 0.25;
 
 /// A pad with a light.
@@ -33,7 +33,7 @@ const TAIL: f64 = 0.25;
 pub struct Pad {
     /// The channel of its presses.
     pub channel: u8,
-    /// The channel of its light; some controllers encode the brightness there.
+    /// The channel of its light; some controllers encode the brightness in this channel.
     pub light_channel: u8,
     /// Its note.
     pub note: u8,
@@ -50,13 +50,13 @@ pub struct Hit {
     pub note: u8,
     /// The velocity.
     pub velocity: u8,
-    /// When it was pressed.
+    /// The time of the press.
     pub at: Micros,
     /// The taint of the press.
     pub by: Taint,
 }
 
-/// The pads of a device, row by row from the bottom left, and the colours it can show.
+/// The pads of a device, row by row from the bottom left, and the colours of the device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Surface {
     /// The device.
@@ -89,7 +89,7 @@ pub const WORDS: &[(&str, Rgb)] = &[
     ("pink", Rgb(255, 100, 180)),
 ];
 
-/// Colours a device can show, each with its velocities from dim to bright.
+/// The colours of a device, each with its velocities from dim to bright.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Palette {
     /// Each colour with its velocities.
@@ -97,21 +97,21 @@ pub struct Palette {
 }
 
 impl Default for Palette {
-    /// The palette of devices whose template has none.
+    /// The palette for devices without one in their template.
     fn default() -> Self {
         Palette::of(&[("red", &[5]), ("amber", &[9]), ("yellow", &[13]), ("green", &[21]), ("blue", &[45])])
     }
 }
 
 impl Palette {
-    /// Unknown names are left out.
+    /// Creates a palette; unknown colour names are left out.
     pub fn of(colors: &[(&str, &[u8])]) -> Self {
         let known = |word: &str| WORDS.iter().find(|it| it.0 == word).map(|it| it.1);
         Palette { colors: colors.iter().filter_map(|(word, levels)| Some((known(word)?, levels.to_vec()))).collect() }
     }
 
-    /// The velocity closest to this colour at this level. `brightness` dims, but only 0 switches
-    /// off.
+    /// The velocity closest to this colour at this level. `brightness` dims the light, but only 0
+    /// switches it off.
     fn velocity(&self, color: Rgb, level: f64, brightness: u8) -> u8 {
         if color == Rgb(0, 0, 0) || brightness == 0 {
             return 0;
@@ -144,7 +144,7 @@ fn saturation(color: Rgb) -> u8 {
     color.0.max(color.1).max(color.2) - color.0.min(color.1).min(color.2)
 }
 
-/// 0..6, red at 0.
+/// The hue, 0..6; red is 0.
 fn hue(Rgb(r, g, b): Rgb) -> f64 {
     let (max, span) = (r.max(g).max(b), f64::from(saturation(Rgb(r, g, b))));
     let (r, g, b) = (f64::from(r), f64::from(g), f64::from(b));
@@ -159,7 +159,8 @@ fn hue(Rgb(r, g, b): Rgb) -> f64 {
     }
 }
 
-/// A colour name or `#rrggbb`; anything else is blue, as the reader has warned.
+/// Parses a colour name or `#rrggbb`. Anything else is blue; the configuration reader has already
+/// warned about it.
 pub fn color(text: &str) -> Rgb {
     const UNKNOWN: Rgb = Rgb(0, 0, 255);
     if let Some(hex) = text.strip_prefix('#') {
@@ -172,8 +173,8 @@ pub fn color(text: &str) -> Rgb {
     WORDS.iter().find(|it| it.0 == text).map_or(UNKNOWN, |it| it.1)
 }
 
-/// Every MIDI device with an output and pads: those of its template, else the notes of triggers for
-/// it.
+/// Every MIDI device that has an output and pads. The pads are those of its template, else the
+/// notes of its triggers.
 pub fn surfaces(config: &Config, slots: &mut Slots) -> Vec<Surface> {
     let devices = config.devices.iter().filter(|it| it.enabled && it.direction.has_output());
     devices
@@ -223,7 +224,7 @@ fn notes(kind: &TriggerKind) -> Vec<u8> {
     }
 }
 
-/// Whether the picture changes without new events.
+/// Whether the colours change without new events.
 pub fn moves(scheme: LedScheme, hits: &[Hit]) -> bool {
     match scheme {
         LedScheme::Off | LedScheme::Static => false,
@@ -237,8 +238,8 @@ pub fn moves(scheme: LedScheme, hits: &[Hit]) -> bool {
     }
 }
 
-/// One frame: the value of every pad of a surface. `mode_color` is the colour of the mode, blue
-/// where it has none.
+/// One frame: the value of every pad of a surface. `mode_color` is the colour of the mode; the
+/// default is blue.
 pub fn frame(
     led: &Led,
     surface: &Surface,
@@ -269,7 +270,7 @@ struct Picture {
 }
 
 impl Picture {
-    /// 0..1 through a period.
+    /// The position in a period, 0..1.
     fn phase(&self, period_us: u64) -> f64 {
         (self.now.0 % period_us) as f64 / period_us as f64
     }
@@ -305,7 +306,7 @@ impl Picture {
         }
     }
 
-    /// The hardest recent hit raises the meter, which falls within a second.
+    /// The hardest recent hit raises the meter; the meter falls within a second.
     fn vumeter(&self, index: usize, hits: &[&Hit]) -> (Rgb, f64) {
         let height = hits
             .iter()
@@ -367,7 +368,8 @@ fn reactive(now: Micros, pad: Pad, hits: &[&Hit]) -> (Rgb, f64) {
     (color, level)
 }
 
-/// Pseudo-random: the same for the same frame and pad, without a visible pattern.
+/// A pseudo-random number without a visible pattern. The same frame and pad always return the same
+/// number.
 fn scatter(frame: u64, pad: u64) -> u64 {
     let mut mixed = (frame << 16 ^ pad).wrapping_add(0x9E37_79B9_7F4A_7C15);
     for shift in [30, 27, 31] {

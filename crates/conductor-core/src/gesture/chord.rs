@@ -1,12 +1,13 @@
-//! The chord stage of gestures: presses of one device wait in a window until they are a chord or
-//! cannot become one. Presses of keys that belong to no reachable chord never come here.
+//! The chord stage of gestures. Presses of one device and channel are collected in a window until
+//! they are a chord or cannot become one. Presses of keys that belong to no chord of the mode skip
+//! this stage.
 
 use super::{Deadline, GestureCx, GestureEvent, Gestures, Press, Stage, matching};
 use crate::event::{DeviceSlot, Micros, Trail};
 use crate::mapping::table::{Kind, ModeIndex, RowId, Tables};
 use crate::timer::{TimerKey, Timers};
 
-/// A chord has at most this many members, so a flood of notes cannot grow a window.
+/// The most members of a chord. The limit keeps a window small during a flood of notes.
 const MAX_MEMBERS: usize = 16;
 
 #[derive(Default)]
@@ -76,8 +77,7 @@ impl Gestures {
         self.settle_window(key.device, key.channel_index, cx);
     }
 
-    /// Fires when the pressed keys are a chord and no larger one is possible; otherwise waits for
-    /// the next deadline.
+    /// Closes the window if no larger chord is possible. Otherwise sets the next deadline.
     fn settle_window<T: From<Deadline>>(&mut self, device: DeviceSlot, channel_index: u8, cx: &mut GestureCx<'_, T>) {
         let window = &mut self.keys(device).windows[usize::from(channel_index)];
         if let Some(timer) = window.timer.take() {
@@ -109,9 +109,9 @@ impl Gestures {
         self.settle_window(device, channel_index, cx);
     }
 
-    /// Ends the window. The largest chord among the pressed keys fires; the other presses go on to
-    /// the tap stage in order. `last` is the press that left no candidate: it may complete a chord,
-    /// otherwise it opens its own window.
+    /// Closes the window. The largest chord among the pressed keys fires; the other presses enter
+    /// the tap stage in order. `last` is the press after which no larger chord is possible. It may
+    /// complete a chord; otherwise it opens a new window.
     pub(super) fn close_window<T: From<Deadline>>(
         &mut self,
         device: DeviceSlot,
@@ -174,7 +174,8 @@ impl Gestures {
         self.presses[index as usize].as_ref().map(|it| it.key.number)
     }
 
-    /// The largest chord whose keys were all pressed within its time; ties go by precedence.
+    /// The largest chord whose keys were all pressed within its time. If several have the same
+    /// size, precedence decides.
     fn largest_chord(&self, device: DeviceSlot, mode: ModeIndex, members: &[u32], tables: &Tables) -> Option<RowId> {
         let table = tables.device(mode, device);
         let presses: Vec<&Press> = members.iter().filter_map(|it| self.presses[*it as usize].as_ref()).collect();
@@ -184,7 +185,7 @@ impl Gestures {
                 let row = tables.row(entry.id);
                 let times =
                     || row.chord.iter().map(|key| presses.iter().find(|it| it.key.number == *key).map(|it| it.at));
-                // `None` sorts first: a missing key makes the minimum `None`.
+                // `None` sorts first, so the minimum is `None` if a key is missing.
                 let (Some(first), Some(last)) = (times().min().flatten(), times().max().flatten()) else { continue };
                 if last >= first.plus_ms(row.time_ms) {
                     continue;

@@ -1,7 +1,7 @@
 //! Suggestions for keys: chords, double taps, long presses, single presses and their velocities.
 //!
-//! The rules mirror those of `gesture`: a suggestion is a trigger that would fire on the same
-//! events if it were mapped alone.
+//! The rules are the same as in `gesture`: the same events would fire a suggested trigger if it
+//! were the only mapping.
 
 use super::Captured;
 use super::suggest::{Draft, Guess, Tier, only};
@@ -10,13 +10,13 @@ use crate::event::{Body, Button, DeviceSlot, Micros};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A press this long counts as held on purpose.
+/// A press of at least this time is treated as a long press.
 const LONG_FROM_MS: u64 = 500;
 const MAX_MS: u64 = 60_000;
-/// Three presses are split into soft and hard when they differ by more than this.
+/// Three or more presses are split into soft and hard if their velocities differ by more than this.
 const VELOCITY_SPREAD: u8 = 30;
 const VELOCITY_PRESSES: usize = 3;
-/// Added to the time of a chord, because it is never played twice alike.
+/// Added to the measured time of a chord, because the time is different each time it is played.
 const CHORD_ROOM_MS: u64 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,8 @@ impl Key {
     }
 }
 
-/// The keys that can form a chord: those of one device on one channel, or its buttons.
+/// The keys that can form a chord: the notes of one device and channel, or the buttons of one
+/// device.
 type Source = (DeviceSlot, Option<u8>);
 
 struct Press {
@@ -76,7 +77,8 @@ fn listen(events: &[Captured], chord_ms: u32) -> Heard {
     for event in events {
         let Some((source, key, velocity)) = key_of(event) else { continue };
         let Some(velocity) = velocity else {
-            // Any release ends the group: a chord that spans a release could never fire again.
+            // Any release ends the group, because the keys of a chord must all be down at the same
+            // time.
             heard.close(open.remove(&source));
             if let Some(press) = down.remove(&(source, key)).and_then(|at| heard.presses.get_mut(at)) {
                 press.up = Some(event.at);
@@ -102,7 +104,7 @@ fn listen(events: &[Captured], chord_ms: u32) -> Heard {
     heard
 }
 
-/// How many keys a chord may have.
+/// The most keys of a chord.
 fn largest(key: Key) -> usize {
     match key {
         Key::Note(_) => 16,
@@ -110,7 +112,7 @@ fn largest(key: Key) -> usize {
     }
 }
 
-/// The key of an event, with its velocity if it went down.
+/// The key of an event, with its velocity if the key was pressed.
 fn key_of(event: &Captured) -> Option<(Source, Key, Option<u8>)> {
     let device = event.device;
     if let Body::NoteOn { channel, note, velocity } = event.body {
@@ -137,14 +139,14 @@ impl Heard {
         self.chords.push(group);
     }
 
-    /// The channel of some keys of a device, if they used only one.
+    /// The channel of the given keys of a device, if they used only one.
     fn channel(&self, device: DeviceSlot, keys: &[Key]) -> Option<u8> {
         let presses = self.presses.iter().filter(|it| it.source.0 == device && keys.contains(&it.key));
         only(&presses.filter_map(|it| it.source.1).collect())
     }
 
     fn chords(&self, advanced: &Advanced, drafts: &mut Vec<Draft>) {
-        // The slowest playing of a chord counts, so that all of them would fire.
+        // Use the slowest time of each chord, so that every played chord would fire.
         let mut found: BTreeMap<(DeviceSlot, Vec<Key>), (Micros, u64)> = BTreeMap::new();
         for group in &self.chords {
             let presses: Vec<&Press> = group.iter().filter_map(|it| self.presses.get(*it)).collect();
@@ -162,7 +164,7 @@ impl Heard {
                 Some(Key::Button(_)) => ("GamepadButtonChord", "buttons"),
                 Some(Key::Note(_)) | None => ("NoteChord", "notes"),
             };
-            let reason = format!("{} keys went down within {} ms", keys.len(), spread_us / 1000);
+            let reason = format!("{} keys were pressed within {} ms", keys.len(), spread_us / 1000);
             let fields = vec![(field, json!(names)), ("timeout_ms", json!(timeout))];
             let guess = Guess::new(Tier::Gesture, kind, fields, 0.9, reason);
             drafts.push(Draft { guess, seen, device, channel: self.channel(device, &keys) });
@@ -180,7 +182,7 @@ impl Heard {
             }
         }
         for ((device, key), (seen, gap_us)) in found {
-            // Written in full, so that the mapping still works when the setting is changed.
+            // The timeout is included, so that the mapping still works if the default is changed.
             let fields = vec![key.field(), ("timeout_ms", json!(advanced.double_tap_timeout_ms))];
             let reason = format!("{} was pressed twice within {} ms", key.text(), gap_us / 1000);
             let guess = Guess::new(Tier::Gesture, "DoubleTap", fields, 0.85, reason);
@@ -232,8 +234,8 @@ impl Heard {
     }
 }
 
-/// Soft, medium and hard. The played range is cut in three and the outer thirds reach to the ends;
-/// a third without any press is left out.
+/// Suggests velocity ranges: soft, medium and hard. The played range is divided into three parts,
+/// and the outer parts are extended to 1 and 127. A part without any press is left out.
 fn velocity_thirds(
     device: DeviceSlot,
     channel: Option<u8>,
@@ -249,7 +251,7 @@ fn velocity_thirds(
         return;
     }
     let (soft_max, medium_max) = (low + span / 3, high - span / 3);
-    // The confidence falls from soft to hard only to keep that order.
+    // The confidence decreases from soft to hard only to keep this order.
     let thirds =
         [("soft", 1, soft_max, 0.52), ("medium", soft_max + 1, medium_max, 0.51), ("hard", medium_max + 1, 127, 0.5)];
     for (word, min, max, confidence) in thirds {

@@ -1,7 +1,7 @@
 //! Ranks suggestions: gestures of keys, the latest first; then single keys; then all other
 //! controls.
 //!
-//! Every suggestion is a valid trigger, and mapped alone it fires on the same events.
+//! Every suggestion is a valid trigger. If it were the only mapping, the same events would fire it.
 
 use super::{Captured, keys, values};
 use crate::config::Advanced;
@@ -16,18 +16,18 @@ const MAX_SUGGESTIONS: usize = 16;
 /// A suggested trigger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suggestion {
-    /// The trigger as a mapping writes it.
+    /// The trigger in the form of the configuration.
     pub trigger: Value,
-    /// 0..=1.
+    /// The confidence, 0..=1.
     pub confidence: f64,
-    /// Why it is suggested.
+    /// The reason for the suggestion.
     pub reason: String,
-    /// What the person could do to confirm it.
+    /// An instruction for the person, to confirm the suggestion.
     pub needs: Option<&'static str>,
 }
 
 impl Suggestion {
-    /// Confidence, reason and need, as the wire form.
+    /// The wire form of confidence, reason and `needs`.
     pub fn info(&self) -> Value {
         let mut info = json!({"confidence": self.confidence, "reason": self.reason});
         if let (Some(needs), Some(info)) = (self.needs, info.as_object_mut()) {
@@ -37,7 +37,8 @@ impl Suggestion {
     }
 }
 
-/// Coarse rank of a suggestion; within one rank the latest comes first, then the most confident.
+/// The coarse rank of a suggestion. Within one rank the latest comes first, then the one with the
+/// highest confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tier {
     Gesture,
@@ -47,7 +48,7 @@ pub(super) enum Tier {
     Pressure,
 }
 
-/// A trigger that would fire on the recorded events.
+/// A trigger that the recorded events would fire.
 pub(super) struct Guess {
     pub tier: Tier,
     pub kind: &'static str,
@@ -76,10 +77,10 @@ impl Guess {
 /// A guess with its device and time, before it is ranked.
 pub(super) struct Draft {
     pub guess: Guess,
-    /// When its control was last touched, or its gesture was complete.
+    /// The time at which the control was last used or the gesture was completed.
     pub seen: Micros,
     pub device: DeviceSlot,
-    /// Present if the control used one channel only.
+    /// The channel, if the control used only one.
     pub channel: Option<u8>,
 }
 
@@ -112,7 +113,7 @@ pub fn suggest(events: &[Captured], slots: &Slots, advanced: &Advanced) -> Vec<S
     suggestions
 }
 
-/// The one member of a set, if it has just one.
+/// The member of a set that has exactly one member.
 pub(super) fn only(channels: &BTreeSet<u8>) -> Option<u8> {
     channels.first().copied().filter(|_| channels.len() == 1)
 }

@@ -1,5 +1,5 @@
-//! Suggestions for controls that are not keys: which kind of knob, wheel, stick or surface sent
-//! these values.
+//! Suggestions for controls that are not keys. Derives the kind of knob, wheel, stick or surface
+//! from its values.
 
 use super::Captured;
 use super::suggest::{Draft, Guess, Tier, only};
@@ -10,9 +10,9 @@ use crate::event::{Axis, Body, DeviceSlot, Micros, OscArg, Side};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fewer messages do not show the kind of encoder.
+/// The fewest messages from which the kind of encoder can be derived.
 const ENCODER_MESSAGES: usize = 8;
-const OTHER_WAY: &str = "turn the other way";
+const OTHER_WAY: &str = "turn it in the other direction";
 const BEND_CENTRE: u16 = 8192;
 
 /// One control of one device.
@@ -29,7 +29,7 @@ enum Control {
 }
 
 impl Control {
-    /// The control without its channel, and that channel.
+    /// Splits a control into the control without its channel, and the channel.
     fn split(&self) -> (Control, Option<u8>) {
         match self {
             Control::Cc { channel, cc } => (Control::Cc { channel: 0, cc: *cc }, Some(*channel)),
@@ -74,7 +74,7 @@ pub(super) fn drafts(events: &[Captured], advanced: &Advanced) -> Vec<Draft> {
     drafts
 }
 
-/// Reads events as the engine does: sticks and triggers after their dead zones, programs with the
+/// Interprets events like the engine: sticks and triggers after their dead zones, programs with the
 /// selected bank.
 struct Hearing<'a> {
     advanced: &'a Advanced,
@@ -162,7 +162,7 @@ fn guesses(control: &Control, values: &[f64]) -> Vec<Guess> {
             let mut fields = vec![("program", json!(program))];
             fields.extend(bank.0.map(|it| ("bank_msb", json!(it))));
             fields.extend(bank.1.map(|it| ("bank_lsb", json!(it))));
-            vec![guess("ProgramChange", fields, 0.9, format!("program {program} was chosen"))]
+            vec![guess("ProgramChange", fields, 0.9, format!("program {program} was selected"))]
         }
         Control::Stick(axis) => stick(*axis, values),
         Control::Pull(side) => pull(*side, values),
@@ -190,18 +190,18 @@ fn controller(cc: u8, values: &[u8]) -> Vec<Guess> {
     let few = values.len() < ENCODER_MESSAGES && low != high;
     let fallback =
         plain(if guesses.is_empty() { 0.6 } else { 0.3 }, format!("CC {cc} sent values from {low} to {high}"));
-    guesses.push(if few { fallback.needs("move it further and both ways") } else { fallback });
+    guesses.push(if few { fallback.needs("move it further and in both directions") } else { fallback });
     guesses
 }
 
-/// Buttons send 127 and usually 0 after it. Eight or more messages still come from a button when
-/// they alternate strictly: an encoder sends runs.
+/// Whether the values come from a button. Buttons send 127 and usually 0 after it. Eight or more
+/// messages must alternate strictly, because encoders repeat values.
 fn is_button(values: &[u8]) -> bool {
     let only_ends = values.iter().all(|it| matches!(it, 0 | 127)) && values.contains(&127);
     only_ends && (values.len() < ENCODER_MESSAGES || values.windows(2).all(|pair| pair[0] != pair[1]))
 }
 
-/// The encoders that send such values, with the confidence in each.
+/// The encoder modes that can send these values, each with its confidence.
 fn encoder(values: &[u8]) -> Vec<(&'static str, f64, Option<&'static str>)> {
     if values.len() < ENCODER_MESSAGES {
         return Vec::new();
@@ -241,8 +241,8 @@ fn encoder(values: &[u8]) -> Vec<(&'static str, f64, Option<&'static str>)> {
     }
 }
 
-/// Small steps over a range above 16. A quick turn skips some values, so one step in four may be
-/// larger.
+/// Whether the values move in small steps over a range of more than 16. A quick turn skips some
+/// values, so one step in four may be larger.
 fn moves_smoothly(values: &[u8]) -> bool {
     let (Some(low), Some(high)) = (values.iter().min(), values.iter().max()) else { return false };
     let small = values.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 8).count();
@@ -259,22 +259,23 @@ fn bend(values: &[f64]) -> Vec<Guess> {
     let half = |way: f64| (way / 2.0) as u16;
     if half(up) > 0 {
         let from = BEND_CENTRE + half(up);
-        let reason = format!("the wheel went up to {}", centre + up);
+        let reason = format!("the wheel moved up to {}", centre + up);
         guesses.push(guess("PitchBend", vec![("value_min", json!(from))], if up >= down { 0.8 } else { 0.6 }, reason));
     }
     if half(down) > 0 {
         let to = BEND_CENTRE - half(down);
-        let reason = format!("the wheel went down to {}", centre - down);
+        let reason = format!("the wheel moved down to {}", centre - down);
         guesses.push(guess("PitchBend", vec![("value_max", json!(to))], if down > up { 0.8 } else { 0.6 }, reason));
     }
     if guesses.is_empty() {
-        let found = guess("PitchBend", Vec::new(), 0.3, "the wheel hardly left its centre");
+        let found = guess("PitchBend", Vec::new(), 0.3, "the wheel moved only slightly from its centre");
         guesses.push(found.needs("push the wheel further"));
     }
     guesses
 }
 
-/// Half of the strongest pressure: easy to reach again, and not by resting a finger.
+/// Suggests half of the strongest pressure as the threshold: it is easy to reach again, but not by
+/// a resting finger.
 fn pressure(kind: &'static str, mut fields: Vec<(&'static str, Value)>, values: &[f64]) -> Vec<Guess> {
     let strongest = values.iter().copied().fold(0.0, f64::max);
     fields.push(("pressure_min", json!((strongest / 2.0).ceil() as u8)));
@@ -286,7 +287,7 @@ fn pressure(kind: &'static str, mut fields: Vec<(&'static str, Value)>, values: 
 
 fn stick(axis: Axis, values: &[f64]) -> Vec<Guess> {
     const THRESHOLD: f64 = 0.5;
-    /// Less is a resting thumb, or the other axis trembling.
+    /// A smaller value can come from a resting thumb or from a movement of the other axis.
     const LEAST: f64 = 0.2;
     let mut guesses = Vec::new();
     for (direction, sign) in [("positive", 1.0), ("negative", -1.0)] {
@@ -295,10 +296,10 @@ fn stick(axis: Axis, values: &[f64]) -> Vec<Guess> {
             continue;
         }
         let fields = vec![("axis", json!(axis.name())), ("direction", json!(direction))];
-        let reason = format!("{axis} went to {:.2}", furthest * sign);
+        let reason = format!("{axis} moved to {:.2}", furthest * sign);
         let mut found = guess("GamepadAnalogStick", fields, 0.4 + furthest / 2.0, reason);
         if furthest < THRESHOLD {
-            // A hundredth below, so that rounding cannot put it out of reach.
+            // One hundredth lower, so that the value can be reached despite rounding.
             found.fields.push(("threshold", json!(((furthest * 100.0).floor() - 1.0) / 100.0)));
             found = found.needs("push the stick further");
         }
@@ -314,7 +315,7 @@ fn pull(side: Side, values: &[f64]) -> Vec<Guess> {
         return Vec::new();
     }
     let fields = vec![("trigger", json!(side.name()))];
-    let mut found = guess("GamepadTrigger", fields, 0.8, format!("the {side} trigger went to {furthest} of 127"));
+    let mut found = guess("GamepadTrigger", fields, 0.8, format!("the {side} trigger moved to {furthest} of 127"));
     if furthest < THRESHOLD {
         found.fields.push(("threshold", json!(furthest as u8)));
         found = found.needs("pull the trigger further");
@@ -325,7 +326,7 @@ fn pull(side: Side, values: &[f64]) -> Vec<Guess> {
 // OSC.
 
 fn osc(address: &str, values: &[f64]) -> Vec<Guess> {
-    // These are wildcards in a trigger; `?` matches each of them.
+    // These characters are wildcards in a trigger; `?` matches each of them.
     let pattern = address.replace(['?', '*', '[', ']', '{', '}'], "?");
     if !pattern.starts_with('/') || pattern.chars().count() > PATTERN_MAX {
         return Vec::new();
@@ -336,7 +337,7 @@ fn osc(address: &str, values: &[f64]) -> Vec<Guess> {
         fields.push(("args", json!([{"index": 0, "min": 0.5}])));
         format!("{address} sends 1 and 0, like a button")
     } else {
-        format!("{address} was heard")
+        format!("{address} was received")
     };
     vec![guess("Osc", fields, 0.8, reason)]
 }

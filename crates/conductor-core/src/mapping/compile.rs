@@ -1,5 +1,5 @@
 //! Compiles a configuration into the dense tables of [`table`](super::table). Runs when a
-//! configuration comes into force, never for an event.
+//! configuration takes effect, never for an event.
 //!
 //! [`trigger_shape`] describes each kind of trigger, [`source_cell`] each kind of source.
 
@@ -16,7 +16,7 @@ use crate::event::{DeviceSlot, OscMessage};
 use std::sync::Arc;
 
 impl Tables {
-    /// Compiles a configuration. Devices and ports that it names get a slot.
+    /// Compiles a configuration. Devices and ports in the configuration get a slot.
     pub fn compile(config: &Config, slots: &mut Slots) -> Tables {
         let mut compiler = Compiler::new(config, slots);
         for (at, mode) in config.modes.iter().enumerate() {
@@ -31,7 +31,7 @@ struct Compiler<'a> {
     config: &'a Config,
     slots: &'a mut Slots,
     rows: Vec<Row>,
-    /// The cells of each row.
+    /// The table cells of each row.
     cells: Vec<Vec<usize>>,
     bindings: Vec<Binding>,
     nodes: Vec<Node>,
@@ -142,8 +142,8 @@ impl<'a> Compiler<'a> {
             Action::Text { text } => Node::Leaf(Leaf::Text(text.as_str().into())),
             Action::MouseClick { button, at } => Node::Leaf(Leaf::Click { button: *button, at: *at }),
             Action::VolumeControl(volume) => Node::Leaf(Leaf::Volume(*volume)),
-            // An unknown mode is an error of the file, so no rule has one; doing nothing is the
-            // safe fallback.
+            // Rows with an unknown mode are disabled with an error, so this cannot happen. Doing
+            // nothing is a safe fallback.
             Action::ModeChange { mode } => match self.mode_named(mode) {
                 Some(mode) => Node::Leaf(Leaf::ModeChange(mode)),
                 None => Node::Sequence(Vec::new()),
@@ -316,8 +316,8 @@ impl DeviceTable {
         table
     }
 
-    /// Puts the windows of one channel side by side; where they overlap, the rule that comes first
-    /// in `group` takes the velocity.
+    /// Splits the velocities of one channel into spans with one rule each. Where windows overlap,
+    /// the rule that is first in `group` applies.
     fn lay_out(&mut self, group: &[(usize, Rank, Entry)], channel: usize) -> ChannelSpans {
         let mut owners = [NO_RULE; 128];
         for (_, _, entry) in group {
@@ -331,7 +331,7 @@ impl DeviceTable {
         }
         let start = self.spans.len();
         let mut high = 0u8;
-        // Velocity 0 is a release and never looked up.
+        // Velocity 0 is a release, which is never looked up here.
         for run in owners[1..].chunk_by(|a, b| a == b) {
             high += run.len() as u8;
             self.spans.push(Span { high, owner: run[0] });
@@ -368,19 +368,19 @@ fn channel_mask(channel: Option<u8>) -> u16 {
 
 const ANY: Window = Window { min: 0, max: u16::MAX };
 
-/// Everything the tables need to know of a trigger.
+/// The properties of a trigger that the tables need.
 struct TriggerShape {
-    /// Its cells: one, two for a trigger on press and release, one per member of a chord.
+    /// The table cells of the trigger: one cell, two for a trigger on press and release, one per
+    /// member of a chord.
     cells: Vec<usize>,
     window: Window,
-    /// The number of constrained dimensions apart from the channel, for the third rule of
-    /// precedence.
+    /// The number of constrained dimensions except the channel, for [`Rank::slack`].
     constraints: u8,
-    /// The gesture's own time: a long press's duration, a double tap's or chord's timeout.
+    /// The duration of a long press, or the timeout of a double tap or chord.
     time_ms: u32,
     /// The keys of a chord; empty otherwise.
     chord: Vec<u8>,
-    /// Whether the rule has a memory of its control.
+    /// Whether the rule needs earlier values of its control.
     has_state: bool,
     pattern: Option<Pattern>,
 }
@@ -414,7 +414,7 @@ impl TriggerShape {
         TriggerShape { cells, chord: keys, time_ms, ..TriggerShape::cell(Kind::Chord, 0u8) }
     }
 
-    /// A window counts as a constraint if it is narrower than the full range.
+    /// Sets the window. It is a constraint if it is narrower than the full range.
     fn windowed(self, window: Window, full: Window) -> Self {
         TriggerShape { window, constraints: u8::from(window.min > full.min || window.max < full.max), ..self }
     }
@@ -488,7 +488,8 @@ fn trigger_shape(kind: &TriggerKind, advanced: &Advanced) -> TriggerShape {
     }
 }
 
-/// The cell of a source, and the numbers it takes there: one parameter for NRPN and RPN, else all.
+/// The table cell of a source, and the parameter numbers that it matches: one number for NRPN and
+/// RPN, all for other sources.
 fn source_cell(kind: &SourceKind) -> (usize, Window) {
     let any = |kind: Kind, number: usize| (kind as usize + number, ANY);
     let one = |kind: Kind, parameter: u16| (kind as usize, Window { min: parameter, max: parameter });
@@ -510,7 +511,8 @@ fn source_cell(kind: &SourceKind) -> (usize, Window) {
     }
 }
 
-/// The parameter of an encoder that counts NRPN steps; other encoders send their own controller.
+/// The parameter of an encoder that sends NRPN increments. `None` for encoders that send controller
+/// values.
 fn nrpn_parameter(encoder: &Encoder) -> Option<u16> {
     if let EncoderMode::NrpnIncDec { parameter } = encoder.mode { Some(parameter) } else { None }
 }

@@ -1,9 +1,10 @@
-//! The compiled configuration and its lookup. A lookup is an index, a channel mask and a window;
-//! its cost does not grow with the number of mappings. It clones no action and touches no string.
+//! The compiled configuration and its lookup. A lookup needs an index, a channel mask and a window;
+//! its cost does not depend on the number of mappings. It does not clone actions or compare
+//! strings.
 //!
 //! There is one [`DeviceTable`] for every mode and every device that a rule names, and one for all
-//! other devices. Each of its cells lists the rules that can match one control, of the mode and
-//! global, in order of precedence. Not here: compiling (`compile`).
+//! other devices. Each cell of a table lists the rules that can match one control, in order of
+//! precedence: the rules of the mode and the global rules. Not here: compiling (`compile`).
 
 use crate::action::{Action, Keystroke, MidiOut, MouseButton, Transform, Volume};
 use crate::config::{Advanced, ContinuousRow, Filter, Mapping};
@@ -13,8 +14,7 @@ use crate::mapping::{Continuous, Target, Trigger, Window};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Names of devices and ports, numbered once: a slot means the same device for the life of the
-/// daemon.
+/// Numbers for the names of devices and ports. A number never changes while the daemon runs.
 #[derive(Clone, Debug, Default)]
 pub struct Slots {
     names: Vec<Arc<str>>,
@@ -23,7 +23,7 @@ pub struct Slots {
 impl Slots {
     /// The number of a device alias or port name, assigned on first use.
     ///
-    /// There are 65,536 numbers; beyond them every further name shares the last one.
+    /// There are 65,536 numbers. If all are used, every further name gets the last number.
     pub fn slot(&mut self, name: &str) -> DeviceSlot {
         if let Some(slot) = self.find(name) {
             return slot;
@@ -34,7 +34,7 @@ impl Slots {
         DeviceSlot((self.names.len() - 1) as u16)
     }
 
-    /// The number of a name that has one.
+    /// The number of a name. `None` if no number was assigned.
     pub fn find(&self, name: &str) -> Option<DeviceSlot> {
         self.names.iter().position(|it| &**it == name).map(|at| DeviceSlot(at as u16))
     }
@@ -44,7 +44,7 @@ impl Slots {
         self.names.get(usize::from(slot.0)).map_or("?", |it| it)
     }
 
-    /// How many names have a number.
+    /// The count of names with a number.
     pub fn len(&self) -> usize {
         self.names.len()
     }
@@ -71,51 +71,52 @@ pub struct BindingId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModeIndex(pub u16);
 
-/// An enabled mapping with its defaults filled in.
+/// An enabled mapping, with defaults for missing values.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Absent for a global mapping.
     pub mode: Option<ModeIndex>,
-    /// Its index among the mappings of its mode in the file.
+    /// The index among the mappings of its mode in the file.
     pub index: u32,
     /// The id of the mapping.
     pub id: Arc<str>,
-    /// The trigger as it was written.
+    /// The trigger from the file.
     pub trigger: Trigger,
-    /// The device; absent for any.
+    /// The device; absent for any device.
     pub device: Option<DeviceSlot>,
     /// The mask of channels.
     pub channels: u16,
-    /// The values that count.
+    /// The values that the rule matches.
     pub window: Window,
-    /// The gesture's own time: a long press's duration, a double tap's or chord's timeout.
+    /// The duration of a long press, or the timeout of a double tap or chord.
     pub time_ms: u32,
-    /// Whether the event also goes to the routes.
+    /// Whether routes may also forward the event.
     pub let_through: bool,
     /// The action.
     pub action: ActionId,
     /// Upper velocity and action of each zone, ascending.
     pub zones: Vec<(u8, ActionId)>,
-    /// The keys of a chord, as numbers of the tables; empty otherwise.
+    /// The key numbers of a chord; empty for other triggers.
     pub chord: Vec<u8>,
-    /// Index of its memory; absent for key gestures.
+    /// Index of the rule's memory in the engine; absent for gestures of keys.
     pub state: Option<u32>,
-    /// Compiled only for OSC triggers.
+    /// The address pattern of an OSC trigger.
     pub pattern: Option<Pattern>,
-    /// Its precedence.
+    /// The precedence of the mapping.
     pub rank: Rank,
-    /// The row of the file, to find out whether a reload changed it.
+    /// The row of the file; a reload compares it with the new row.
     pub written: Arc<Mapping>,
 }
 
 impl Row {
-    /// The action for a press of this velocity: that of its zone, else the mapping's own.
+    /// The action for a press with this velocity: the action of its zone, else the action of the
+    /// mapping.
     pub fn action_for(&self, velocity: u8) -> ActionId {
         self.zones.iter().find(|(max, _)| velocity <= *max).map_or(self.action, |(_, action)| *action)
     }
 }
 
-/// Precedence of a rule among those on one control; the smallest wins.
+/// The precedence of a rule among the rules for one control. The smallest rank applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     /// Rules of the mode come before global rules.
@@ -124,7 +125,7 @@ pub struct Rank {
     pub any_device: bool,
     /// 255 minus the number of constrained dimensions, so that more constrained rules sort first.
     pub slack: u8,
-    /// Narrow windows come before wide ones.
+    /// The width of the window. Narrow windows come before wide windows.
     pub width: u16,
     /// The order in the file.
     pub order: u32,
@@ -137,28 +138,28 @@ pub struct Binding {
     pub mode: Option<ModeIndex>,
     /// The id of the binding.
     pub id: Arc<str>,
-    /// The binding as it was written.
+    /// The binding from the file.
     pub spec: Continuous,
-    /// The device; absent for any.
+    /// The device; absent for any device.
     pub device: Option<DeviceSlot>,
     /// The mask of channels.
     pub channels: u16,
     /// The targets.
     pub targets: Vec<CompiledTarget>,
-    /// Compiled only for OSC sources.
+    /// The address pattern of an OSC source.
     pub pattern: Option<Pattern>,
-    /// Its precedence.
+    /// The precedence of the binding.
     pub rank: Rank,
     /// The row of the file.
     pub written: Arc<ContinuousRow>,
 }
 
-/// A target with its port resolved. Live and patch targets keep their names.
+/// A target with its port resolved. Live and patch targets have no port.
 #[derive(Clone, Debug)]
 pub struct CompiledTarget {
-    /// The target as it was written.
+    /// The target from the file.
     pub spec: Arc<Target>,
-    /// For MIDI targets.
+    /// The port of a MIDI target.
     pub port: Option<DeviceSlot>,
 }
 
@@ -173,7 +174,7 @@ pub enum Node {
     Leaf(Leaf),
 }
 
-/// An action without parts.
+/// An action that contains no other actions.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "as in `Action`")]
 pub enum Leaf {
@@ -190,7 +191,7 @@ pub enum Leaf {
         channel: u8,
         message: MidiOut,
     },
-    /// Without `port` the message goes back to the event's own device.
+    /// Without `port` the message is sent to the device of the event.
     Forward {
         port: Option<DeviceSlot>,
         transform: Arc<Transform>,
@@ -200,7 +201,7 @@ pub enum Leaf {
         port: u16,
         message: Arc<OscMessage>,
     },
-    /// Shell, Launch, CallTool and Plugin, which take the pipeline.
+    /// Shell, Launch, CallTool and Plugin, which are executed through the pipeline.
     Call(Arc<Action>),
 }
 
@@ -228,7 +229,7 @@ pub struct CompiledRoute {
     pub from: DeviceSlot,
     /// The target device.
     pub to: DeviceSlot,
-    /// Which events pass.
+    /// The filter for events to forward.
     pub filter: Filter,
     /// Changes to the events.
     pub transform: Arc<Transform>,
@@ -243,7 +244,7 @@ pub struct CompiledRoute {
 pub struct DeviceFacts {
     /// Whether the file enables the device.
     pub enabled: bool,
-    /// The mask of channels it listens on.
+    /// The mask of channels whose events are used.
     pub channels: u16,
     /// Whether network events may press keys and call tools.
     pub allow_sensitive_actions: bool,
@@ -260,7 +261,7 @@ impl Default for DeviceFacts {
 /// The mask of all channels.
 pub const ALL_CHANNELS: u16 = u16::MAX;
 
-/// Notes 0-127, then the gamepad buttons.
+/// The number of keys: notes 0-127, then the gamepad buttons.
 pub const KEYS: usize = 128 + 19;
 
 const CC: usize = 5 * KEYS;
@@ -268,10 +269,10 @@ const SINGLE: usize = CC + 3 * 128;
 const SOURCE: usize = SINGLE + 11;
 const SOURCE_SINGLE: usize = SOURCE + 128 + 32 + 128;
 
-/// The kinds of cells. The value of each is where its cells begin.
+/// The kinds of cells. The value of a kind is the index of its first cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names are sufficient")]
 pub enum Kind {
     Press = 0,
     Release = KEYS,
@@ -323,7 +324,7 @@ pub(super) const CROWDED: usize = 8;
 pub(super) struct Cell {
     pub(super) start: u32,
     pub(super) len: u16,
-    /// `start` is an index into `crowded`, not into `entries`.
+    /// If true, `start` is an index into `crowded`, not into `entries`.
     pub(super) split: bool,
 }
 
@@ -351,26 +352,25 @@ impl Entry {
 pub struct DeviceTable {
     pub(super) cells: Box<[Cell]>,
     pub(super) entries: Vec<Entry>,
-    /// A crowded press cell has one entry per channel here, so that its rule is found in one more
-    /// step.
+    /// The press cells with more than `CROWDED` rules, split by channel.
     pub(super) crowded: Vec<[ChannelSpans; 16]>,
-    /// Runs of spans for channels that have more than two.
+    /// The spans of channels that have more than two.
     pub(super) spans: Vec<Span>,
 }
 
-/// No rule takes these velocities.
+/// The `owner` of velocities that no rule matches.
 pub(super) const NO_RULE: u32 = u32::MAX;
 
 /// The velocities 1-127 of one key on one channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ChannelSpans {
-    /// One rule up to and including the velocity, another above it.
+    /// The rule up to and including this velocity, and the rule above it.
     Two(u8, u32, u32),
-    /// A run of `spans`.
+    /// Start and length of a slice of `spans`.
     Many(u32, u8),
 }
 
-/// Velocities above the previous span, up to and including `high`, belong to one rule.
+/// A span of velocities with one rule: above the previous span, up to and including `high`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) high: u8,
@@ -388,7 +388,7 @@ impl DeviceTable {
         }
     }
 
-    /// The rule that wins for this channel (as a mask) and value.
+    /// The first rule in order of precedence that matches this channel (as a mask) and value.
     #[inline]
     pub fn first(&self, kind: Kind, number: usize, channels: u16, value: u16) -> Option<u32> {
         let cell = self.cells.get(kind as usize + number)?;
@@ -423,7 +423,7 @@ fn range(start: u32, len: u16) -> Range<usize> {
 pub struct Tables {
     /// The names of the modes, in file order.
     pub mode_names: Vec<Arc<str>>,
-    /// The mode at the start.
+    /// The mode when the daemon starts.
     pub default_mode: ModeIndex,
     /// The mappings.
     pub rows: Vec<Row>,
@@ -455,7 +455,7 @@ impl Tables {
         &self.tables[usize::from(mode.0) * self.tables_per_mode + usize::from(row)]
     }
 
-    /// A mapping by its index.
+    /// The mapping with this index.
     #[inline]
     pub fn row(&self, id: u32) -> &Row {
         &self.rows[id as usize]
@@ -466,7 +466,7 @@ impl Tables {
         self.devices.get(usize::from(device.0)).copied().unwrap_or_default()
     }
 
-    /// The mode of this name.
+    /// The mode with this name.
     pub fn mode_named(&self, name: &str) -> Option<ModeIndex> {
         self.mode_names.iter().position(|it| &**it == name).map(|at| ModeIndex(at as u16))
     }

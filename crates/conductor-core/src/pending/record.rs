@@ -1,4 +1,4 @@
-//! One plan, question, edit or standing grant, in the exact form it has on disk.
+//! One plan, approval request, edit or standing grant, in the exact form of its file.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,17 +17,17 @@ use crate::timestamp::Timestamp;
 const MAX_SUMMARY: usize = 200;
 const MAX_FACT: usize = 16_384;
 
-/// What a record is about.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A call that waits for a yes, or has one.
+    /// A call that needs or has an approval.
     Call,
     /// A change of the configuration.
     Plan,
-    /// A file write that was done and can be undone.
+    /// A completed file write that can be undone.
     Edit,
-    /// The grant of an applied mapping.
+    /// The standing grant of an applied mapping: its calls are approved without a limit of uses.
     Standing,
 }
 
@@ -43,27 +43,27 @@ impl fmt::Display for Kind {
 }
 
 named_enum! {
-    /// Where a record is in its life.
+    /// The state of a record.
     pub enum State {
         /// A person has not answered yet.
         Pending = "pending",
-        /// A person said yes; uses are left.
+        /// A person approved, and uses are left.
         Allowed = "allowed",
-        /// Every use was taken.
+        /// No uses are left, or the plan was applied.
         Used = "used",
-        /// A person said no.
+        /// A person denied the request.
         Denied = "denied",
-        /// The time to answer or to use the yes is over.
+        /// The request or the approval has expired.
         Expired = "expired",
-        /// The state it was made for has changed.
+        /// The state that the record depends on has changed.
         Stale = "stale",
-        /// The change was rolled back.
+        /// The change was undone.
         Undone = "undone",
     }
 }
 
 impl State {
-    /// Whether nothing can change it any more, except an undo.
+    /// Whether the state is final, except for an undo.
     pub const fn has_ended(self) -> bool {
         match self {
             Self::Pending | Self::Allowed => false,
@@ -72,7 +72,7 @@ impl State {
     }
 }
 
-/// A line that the approver sees, rendered by us.
+/// One line of details for the approver, written by Conductor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
     /// Short name.
@@ -92,14 +92,14 @@ pub struct Decided {
     pub at: Timestamp,
 }
 
-/// Eight digits that a person can say aloud: base 32 without I, L, O and U.
+/// A short id of eight characters that a person can read aloud: base 32 without I, L, O and U.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Short([u8; 9]);
 
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 impl Short {
-    /// From the low 40 bits.
+    /// Creates a short id from the low 40 bits.
     pub fn from_bits(bits: u64) -> Self {
         let mut text = *b"0000-0000";
         for (place, at) in [8, 7, 6, 5, 3, 2, 1, 0].into_iter().enumerate() {
@@ -118,8 +118,7 @@ impl fmt::Display for Short {
 impl FromStr for Short {
     type Err = BadRecord;
 
-    /// Reads a typed code: any case, with or without the dash, and O, I and L for the digits they
-    /// look like.
+    /// Parses a short id. Case and the dash do not matter; O is read as 0, and I and L as 1.
     fn from_str(text: &str) -> Result<Self, BadRecord> {
         let digits = text.bytes().filter(|byte| *byte != b'-').map(|byte| match byte.to_ascii_uppercase() {
             b'O' => b'0',
@@ -144,15 +143,15 @@ serde_as_text!(Short);
 
 /// Why a record cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum BadRecord {
-    #[error("a short id has eight digits, such as 7F3K-Q2WD")]
+    #[error("a short id has eight characters, such as 7F3K-Q2WD")]
     Short,
     #[error("is not a record: {0}")]
     Json(String),
     #[error("{0} is longer than {1} characters")]
     TooLong(&'static str, usize),
-    #[error("uses_left is over {MAX_USES}")]
+    #[error("uses_left exceeds {MAX_USES}")]
     Uses,
 }
 
@@ -160,22 +159,22 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// Requires the member: an absent one must not read as null.
+/// Requires that the member is present; it may be null.
 fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     Option::deserialize(deserializer)
 }
 
-/// A plan, question, edit or standing grant.
+/// A plan, approval request, edit or standing grant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// UUIDv4.
     pub id: Uuid,
-    /// The id in eight digits for people.
+    /// The short id for people.
     pub short: Short,
-    /// What it is about.
+    /// The kind of the record.
     pub kind: Kind,
-    /// Where it is in its life.
+    /// The state of the record.
     pub state: State,
     /// The caller.
     pub principal: Principal,
@@ -197,38 +196,39 @@ pub struct Record {
     /// Diff of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff_preview: Option<String>,
-    /// Digest of the state before.
+    /// Digest of the state before the change.
     #[serde(deserialize_with = "nullable")]
     pub base_state_hash: Option<Digest>,
-    /// Digest of the state after.
+    /// Digest of the state after the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_state_hash: Option<Digest>,
     /// Warnings for the approver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warnings: Option<Vec<String>>,
-    /// Version of the policy it was made under.
+    /// Version of the policy when the record was made.
     pub policy_version: Digest,
-    /// Weakest channel whose yes counts.
+    /// Weakest channel that may approve.
     pub channel_floor: Floor,
-    /// Calls that the yes still allows.
+    /// Number of calls that are still approved; absent for standing grants.
     #[serde(deserialize_with = "nullable")]
     pub uses_left: Option<u32>,
-    /// Whether the yes covers other arguments.
+    /// Whether calls with other arguments are approved too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub any_args: bool,
-    /// Time of the question.
+    /// Time of the request.
     pub created_at: Timestamp,
-    /// End of the question or the yes; absent for standing grants.
+    /// End of the request or of the approval; absent for standing grants.
     #[serde(deserialize_with = "nullable")]
     pub expires_at: Option<Timestamp>,
-    /// The answer.
+    /// The answer of the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decided>,
 }
 
 impl Record {
-    /// What every kind has; the rest is as for an open question with one use.
-    #[expect(clippy::too_many_arguments, reason = "the members without a default, named at each call by their types")]
+    /// A record with the members that every kind has. The other members are those of an open
+    /// request for one call.
+    #[expect(clippy::too_many_arguments, reason = "these members have no default")]
     pub(super) fn new(
         id: Uuid,
         principal: Principal,
@@ -266,7 +266,7 @@ impl Record {
         }
     }
 
-    /// The bytes of its file.
+    /// The bytes of the record's file.
     pub fn to_json(&self) -> Vec<u8> {
         let mut record = self.clone();
         for fact in &mut record.facts {
@@ -274,8 +274,7 @@ impl Record {
                 fact.text = fact.text.chars().take(MAX_FACT).collect();
             }
         }
-        // A record holds nothing that could fail to serialise: no map with keys that are no
-        // strings.
+        // A record contains nothing that serde_json cannot serialise.
         serde_json::to_vec(&record).unwrap_or_default()
     }
 
@@ -294,7 +293,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Open, and its time is up.
+    /// Whether the record is open but its time has passed.
     pub fn is_over(&self, now: Timestamp) -> bool {
         !self.state.has_ended() && self.expires_at.is_some_and(|at| now >= at)
     }
@@ -304,13 +303,14 @@ impl Record {
         decided.into_iter().chain(self.expires_at).max().unwrap_or(self.created_at)
     }
 
-    /// When the time that `expires_at` ends began: with the question, or with the yes.
+    /// The start of the time that ends at `expires_at`: the time of the request, or of the
+    /// approval.
     pub(super) fn begun_at(&self) -> Timestamp {
         self.decided.as_ref().map_or(self.created_at, |decided| decided.at)
     }
 
-    /// What differs from the time of the yes or the plan; the pin first, since it has a code of its
-    /// own.
+    /// The part of the state that changed after the approval or the plan. The pin is checked first,
+    /// because it has its own error code.
     pub(super) fn changed(&self, present: &Present) -> Option<Changed> {
         if self.pin != present.pin {
             Some(Changed::Pin)
@@ -323,7 +323,7 @@ impl Record {
         }
     }
 
-    /// The shape a plan has for a model.
+    /// The JSON form of a plan in the results of tools.
     pub fn config_plan(&self) -> Option<Value> {
         match self.kind {
             Kind::Plan => {}

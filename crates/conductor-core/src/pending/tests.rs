@@ -1,5 +1,5 @@
-//! Questions and plans from several principals, with a changing world, against a plain list of what
-//! was allowed.
+//! Tests random requests and plans of several principals while the state changes, and compares the
+//! store with a simple list of the approvals.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -180,7 +180,7 @@ fn what_changed_since_the_yes_makes_it_stale() {
         desk.yes(id, 1);
         let moved = Ask { present: now, ..ask.clone() };
         assert_eq!(desk.ask(&moved, 2), Asked::Stale { id, what });
-        assert!(matches!(desk.ask(&ask, 3), Asked::Created { .. }), "also when it moved back");
+        assert!(matches!(desk.ask(&ask, 3), Asked::Created { .. }), "even if the state is the old one again");
     }
 }
 
@@ -293,7 +293,7 @@ fn standing_grants() {
     }
     assert!(
         matches!(desk.ask(&Ask { tainted: true, ..press("x") }, 1), Asked::Created { .. }),
-        "the network presses no pad"
+        "events from the network press no pad"
     );
     assert!(matches!(desk.ask(&press("other template"), 1), Asked::Created { .. }));
     let plugin = Ask { from_plugin: true, ..upgraded };
@@ -404,7 +404,7 @@ fn short_ids_are_unique_and_forgiving() {
     assert_eq!(record, Asked::Created { id: Uuid::from_u128(99) });
     assert_eq!(desk.pending.find("0000-0001"), Ok(one));
     assert_eq!(desk.pending.find("OOOOOOOI"), Ok(one));
-    assert_eq!(desk.pending.find("00000002"), Ok(Uuid::from_u128(99)), "a taken one is stepped over");
+    assert_eq!(desk.pending.find("00000002"), Ok(Uuid::from_u128(99)), "a short id that is in use is skipped");
     assert_eq!(desk.pending.find(&one.to_string()), Ok(one));
     for text in ["", "0000-0009", "0000-00011", "U000-0000", "../x"] {
         assert_eq!(desk.pending.find(text), Err(Refused::NotFound), "{text}");
@@ -471,7 +471,8 @@ proptest! {
                 Op::ChangeState => world.2 += 1,
                 Op::CleanUp => { desk.pending.clean_up(at(now)); }
                 Op::RollBack => {
-                    // A use that could not be written was not taken, so the call did not run.
+                    // If the use could not be written, it was not consumed, so the call did not
+                    // run.
                     let before: Vec<Record> = desk.pending.iter().cloned().collect();
                     let ask = question("0", "0");
                     let _ = desk.ask(&ask, now);

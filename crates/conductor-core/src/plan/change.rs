@@ -1,7 +1,7 @@
 //! The changes of a plan, and reading them from the arguments of a tool.
 //!
-//! Rows are kept as they were sent, so that `keys = ["cmd", "c"]` is written as an array; reading
-//! proves that they mean something.
+//! Rows are checked but stored as they were sent, so that `keys = ["cmd", "c"]` is written as an
+//! array.
 
 use crate::config::reader::{Fields, Reader};
 use crate::config::tree::Node;
@@ -59,7 +59,7 @@ pub enum Change {
     },
 }
 
-/// An index is the position of the row when the plan is made; the plan itself uses ids.
+/// The row that a change is for. An index is resolved to an id when the plan is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowRef {
     /// The id.
@@ -82,7 +82,8 @@ variant_names!(Change {
 });
 
 impl Change {
-    /// `at` is the JSON pointer of `value` within the tool's arguments; empty for the whole.
+    /// Reads a change. `at` is the JSON pointer of `value` within the tool's arguments; empty if
+    /// `value` is all arguments.
     pub fn read(value: &Value, at: &str) -> Result<Change, Vec<Diagnostic>> {
         input::read(value, at, read)
     }
@@ -152,7 +153,8 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Change
             let alias = f.need(r, "alias", Reader::alias);
             Change::ApplyTemplate { template: template?, alias: alias? }
         }
-        // `tag` gives only names of `Change::NAMES`; a test reads each of them.
+        // Never reached: `tag` returns only names in `Change::NAMES`, and a test covers each of
+        // them.
         _ => return None,
     })
 }
@@ -167,7 +169,7 @@ fn row<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<(String, RowRef)> {
     let index = f.opt(r, "index", index).map(RowRef::Index);
     if f.has("id") == f.has("index") {
         let place = f.place.clone();
-        r.shape_help(&place, "say which row: either by `id` or by `index`".to_owned(), None);
+        r.shape_help(&place, "name the row either by `id` or by `index`".to_owned(), None);
     }
     mode.zip(id.or(index))
 }

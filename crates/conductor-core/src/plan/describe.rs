@@ -1,4 +1,4 @@
-//! Triggers and actions in a few words, as plans, traces and lists show them: `Note 36`, `Keystroke
+//! Short descriptions of triggers and actions for plans, traces and lists: `Note 36`, `Keystroke
 //! cmd+c`.
 
 use crate::action::{Action, KeyName, MidiOut, Modifier, MouseButton, Volume};
@@ -8,7 +8,7 @@ fn joined<T>(items: &[T], show: impl Fn(&T) -> String) -> String {
     items.iter().map(show).collect::<Vec<_>>().join("+")
 }
 
-/// A trigger in a few words.
+/// A short description of a trigger.
 pub fn trigger(trigger: &Trigger) -> String {
     let name = trigger.kind.name();
     let key = |key: &Key| match key {
@@ -34,7 +34,7 @@ pub fn trigger(trigger: &Trigger) -> String {
     format!("{name} {control}").trim_end().to_owned() + &device
 }
 
-/// An action in a few words.
+/// A short description of an action.
 pub fn action(action: &Action) -> String {
     let name = action.name();
     let detail = match action {

@@ -1,15 +1,16 @@
-//! A difference of two texts as lines, for a person to read and for [`apply`] to prove.
+//! The difference of two texts as lines, for people. [`apply`] can apply it, which proves that it
+//! is complete.
 //!
-//! A text is its lines joined by `\n`; a text that ends in a newline therefore ends in an empty
-//! line, and a missing one shows. Lines start with `+ `, `- ` or two blanks. There are no
-//! positions: three lines of context find the place. Where they would not, each hunk is preceded by
-//! a line of two blanks and `@@ -line,count +line,count @@`.
+//! A text is split at `\n`, so a final newline is shown as an empty last line. Lines of the
+//! difference start with `+ `, `- ` or two blanks. Three lines of context identify the place of a
+//! hunk. If they are ambiguous, each hunk starts with a line of two blanks and `@@ -line,count
+//! +line,count @@`.
 
 use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices, group_diff_ops};
 
 const CONTEXT: usize = 3;
 
-/// Empty when the texts are equal.
+/// The difference of two texts; empty if they are equal.
 pub fn preview(old: &str, new: &str) -> String {
     if old == new {
         return String::new();
@@ -42,7 +43,7 @@ fn print(hunks: &[Vec<DiffOp>], old: &[&str], new: &[&str], positions: bool) -> 
     out.join("\n")
 }
 
-/// Applies a difference to `old`; `None` when it does not fit.
+/// Applies a difference to `old`. `None` if the difference is not one of this text.
 pub fn apply(old: &str, diff: &str) -> Option<String> {
     if diff.is_empty() {
         return Some(old.to_owned());
@@ -62,7 +63,7 @@ fn sign(line: &str) -> Option<(ChangeTag, &str)> {
     signs.iter().find_map(|(sign, kind)| line.strip_prefix(sign).map(|rest| (*kind, rest)))
 }
 
-/// Old line (from 0), old count, new count.
+/// The first old line (from 0), the number of old lines, and the number of new lines.
 fn position(line: &str) -> Option<(usize, usize, usize)> {
     let inner = line.strip_prefix("@@ -")?.strip_suffix(" @@")?;
     let (old, new) = inner.split_once(" +")?;
@@ -101,7 +102,7 @@ fn by_context<'t>(old: &[&'t str], lines: &[(ChangeTag, &'t str)]) -> Option<Vec
     let mut cursor = 0;
     let mut at = 0;
     while at < lines.len() {
-        // The next hunk matches all its lines except the added ones.
+        // Find the place where all lines of the next hunk, except the added lines, match.
         let hunk = hunk_length(old, cursor, at, lines);
         let part = lines.get(at..at + hunk)?;
         let wanted: Vec<&str> =
@@ -117,8 +118,8 @@ fn by_context<'t>(old: &[&'t str], lines: &[(ChangeTag, &'t str)]) -> Option<Vec
     Some(out)
 }
 
-/// Hunks follow each other without a separator. Between two changes are at most twice [`CONTEXT`]
-/// equal lines; exactly that many may be the end of one hunk and the beginning of the next.
+/// The number of lines in the next hunk. There is no separator between hunks. Exactly twice
+/// [`CONTEXT`] equal lines between two changes may be inside one hunk, or may separate two hunks.
 fn hunk_length(old: &[&str], cursor: usize, at: usize, lines: &[(ChangeTag, &str)]) -> usize {
     let rest = lines.get(at..).unwrap_or_default();
     let mut end = 0;

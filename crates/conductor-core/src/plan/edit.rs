@@ -1,6 +1,7 @@
-//! Applies changes to a text one by one and checks the meaning of the result after each.
+//! Applies changes to a text one by one, and checks after each change that the values of the text
+//! are as expected.
 //!
-//! Not here: whether the result as a whole is sound; the caller compares faults before and after.
+//! Not here: whether the result has new faults; the caller compares the faults before and after.
 
 use super::layout::{Layout, NewRow, Splice, Step, child, path, splice};
 use super::{Change, ChangeRow, PlanError, RowRef, Subject, Template, describe, write};
@@ -8,7 +9,7 @@ use crate::config::{self, Config, Diagnostic, GLOBAL, Loaded, Rows, Surroundings
 use serde_json::{Map, Value, json};
 
 pub(crate) struct Editor<'a> {
-    /// A byte order mark, kept aside while the text is edited.
+    /// The byte order mark, or empty. It is not part of `text`.
     mark: &'static str,
     text: String,
     /// The parsed `text`.
@@ -16,11 +17,11 @@ pub(crate) struct Editor<'a> {
     surroundings: &'a Surroundings<'a>,
 }
 
-/// One reading of a text.
+/// A text that has been read.
 pub(crate) struct View {
     pub config: Config,
     pub diagnostics: Vec<Diagnostic>,
-    /// The file as plain values, for finding places and checking edits.
+    /// The file as JSON values, to find places and to check edits.
     pub tree: Value,
 }
 
@@ -48,8 +49,8 @@ impl View {
         PlanError::NotFound { subject: Subject::Mode, name: mode.to_owned(), known: self.mode_names() }
     }
 
-    /// The index of a mode in the file, which may hold unreadable modes that the configuration
-    /// leaves out.
+    /// The index of a mode in the file. The file may also contain invalid modes, which the
+    /// configuration leaves out.
     pub fn mode_index(&self, mode: &str) -> Option<usize> {
         self.tree.get("modes")?.as_array()?.iter().position(|it| it.get("name").and_then(Value::as_str) == Some(mode))
     }
@@ -88,7 +89,7 @@ impl<'a> Editor<'a> {
         Ok(Editor { mark, text: body.to_owned(), view: read(body, surroundings)?, surroundings })
     }
 
-    /// The text with its byte order mark, and its diagnostics.
+    /// The edited text with its byte order mark, and its view.
     pub fn into_result(self) -> (String, View) {
         (format!("{}{}", self.mark, self.text), self.view)
     }
@@ -97,14 +98,15 @@ impl<'a> Editor<'a> {
         &self.view
     }
 
-    /// Splices the text, then checks that its values changed exactly as `expect` changes them.
+    /// Changes the text, then checks that its values are exactly those that `expect` produces.
     fn edit(
         &mut self,
         splices: impl FnOnce(&Layout<'_>) -> Option<Vec<Splice>>,
         expect: impl FnOnce(&mut Value) -> Option<()>,
     ) -> Result<(), PlanError> {
         let unfit = || PlanError::Refused {
-            message: "the file is laid out in a way this change cannot be written into; edit it by hand".to_owned(),
+            message: "this change cannot be written into the file with its present layout; edit the file by hand"
+                .to_owned(),
         };
         let layout = Layout::new(&self.text).ok_or_else(unfit)?;
         let edited = splice(&self.text, splices(&layout).ok_or_else(unfit)?);
@@ -180,7 +182,7 @@ impl<'a> Editor<'a> {
         )
     }
 
-    /// Sets keys of `[plugins.<name>]`; a plugin without a row gets one at the end of the file.
+    /// Sets keys of `[plugins.<name>]`. If the plugin has no row, adds one at the end of the file.
     pub fn set_plugin(&mut self, name: &str, members: &Map<String, Value>) -> Result<(), PlanError> {
         let row = path(&["plugins", name]);
         if self.view.tree.pointer(&format!("/plugins/{name}")).is_some() {
@@ -236,8 +238,8 @@ impl<'a> Editor<'a> {
         Ok(ChangeRow { change_type: change.name(), ..row })
     }
 
-    /// The place of a mode's rows. A file without modes has one called `Default`; the first new row
-    /// writes it out.
+    /// The place of a mode's rows. A file without modes implies a mode `Default`; it is written to
+    /// the file before its first row.
     fn rows_of(&mut self, mode: &str) -> Result<Place, PlanError> {
         let view = self.view();
         if let Some(place) = view.place(mode) {
@@ -273,7 +275,7 @@ impl<'a> Editor<'a> {
         Ok(ChangeRow::of_row(format!("Add {}", in_words(mapping)), mode, index, id))
     }
 
-    /// The row's place, index and id.
+    /// The place of the list, the index in it, and the row.
     fn find_mapping(&mut self, mode: &str, row: &RowRef) -> Result<(Place, usize, config::Mapping), PlanError> {
         let view = self.view();
         let Some(rows) = view.rows(mode).map(|it| &it.mappings) else {
@@ -295,7 +297,8 @@ impl<'a> Editor<'a> {
     ) -> Result<ChangeRow, PlanError> {
         let (place, index, held) = self.find_mapping(mode, row)?;
         let at = child(&place.owner, place.mappings, Some(index));
-        // Written first, while it still follows from the old trigger: the row keeps its name.
+        // Write the id first. It is generated from the trigger, so it would change with a new
+        // trigger.
         if !held.id_is_written {
             self.set_key(&at, "id", &Value::String(held.id.clone()))?;
         }
@@ -354,7 +357,8 @@ impl<'a> Editor<'a> {
         if view.mode_names().iter().any(|it| it == mode) {
             return Err(PlanError::Taken { subject: Subject::Mode, name: mode.to_owned() });
         }
-        // A file without modes means `Default`; a second mode must not make it disappear.
+        // A file without modes implies the mode `Default`. Write it to the file, or it would
+        // disappear when another mode is added.
         if view.config.modes.iter().all(|it| view.mode_index(&it.name).is_none()) {
             self.spell_out_the_default_mode()?;
         }
@@ -376,7 +380,9 @@ impl<'a> Editor<'a> {
             return Err(view.no_mode(mode));
         }
         let Some(index) = view.mode_index(mode).filter(|_| view.config.modes.len() > 1) else {
-            return Err(PlanError::Refused { message: format!("\"{mode}\" is the only mode, and there must be one") });
+            return Err(PlanError::Refused {
+                message: format!("\"{mode}\" is the only mode, and the file must have a mode"),
+            });
         };
         let count = view.rows(mode).map_or(0, |it| it.mappings.len() + it.continuous.len());
         self.remove(&[], "modes", index)?;
@@ -439,7 +445,8 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// A new row with its id written: its own if it is free, else a generated one.
+/// A new row with an id: its own id, or a generated id if it has none. Fails if its own id is
+/// already in use.
 fn named(
     row: &Value,
     mut taken: impl Iterator<Item = String>,
@@ -456,8 +463,9 @@ fn named(
     Ok((id, row))
 }
 
-/// Numbers by value: a whole number too large for TOML is written as a float. A list of sections
-/// that lost its last one is absent, and means the same as an empty one.
+/// Compares two trees. Numbers are compared by value, because a whole number that is too large for
+/// TOML is written as a float. An absent list is equal to an empty list, because a list of sections
+/// disappears with its last section.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -488,7 +496,7 @@ fn step_into<'v>(tree: &'v mut Value, steps: &[Step]) -> Option<&'v mut Value> {
     })
 }
 
-/// `Note 36 -> Keystroke cmd+c`, as far as the parts can be read.
+/// Describes a mapping, such as `Note 36 -> Keystroke cmd+c`. An invalid part is shown as its type.
 fn in_words(mapping: &Value) -> String {
     let trigger = config::input::trigger(mapping.get("trigger").unwrap_or(&Value::Null), "");
     let action = config::input::action(mapping.get("action").unwrap_or(&Value::Null), "");

@@ -1,8 +1,8 @@
-//! The places of items in the text of a TOML document, and the smallest splices that add, remove
-//! and replace them.
+//! Finds the places of items in the text of a TOML document, and computes the smallest replacements
+//! that add, remove or change them.
 //!
-//! Printing a whole document would reformat untouched lines; splicing at places leaves every other
-//! byte alone. Not here: the meaning of a row.
+//! Writing the whole document would reformat other lines. Replacing single ranges keeps all other
+//! bytes. Not here: the meaning of a row.
 
 use super::write;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ pub(crate) enum Step {
     Index(usize),
 }
 
-/// `modes[2].mappings` and the like.
+/// A path such as `modes[2].mappings`. Parts that are numbers become indexes.
 pub(crate) fn path(parts: &[&str]) -> Vec<Step> {
     let step = |part: &&str| part.parse().map_or_else(|_| Step::Key((*part).to_owned()), Step::Index);
     parts.iter().map(step).collect()
@@ -28,19 +28,19 @@ pub(crate) fn child(parent: &[Step], key: &str, index: Option<usize>) -> Vec<Ste
     out
 }
 
-/// A header with its statements. Lines between the last statement and the next header belong to the
-/// next header.
+/// A header with its key-value lines. The lines between the last of them and the next header belong
+/// to the next header.
 struct Section {
     path: Vec<Step>,
     /// Start of the header's line.
     start: usize,
-    /// Behind the line of the last statement.
+    /// End of the line of the last key-value pair.
     end: usize,
-    /// Behind the header's own line.
+    /// End of the header's line.
     body: usize,
 }
 
-/// A value in a list or a pair in an inline table.
+/// The range of a value in a list, or of a key-value pair.
 type Piece = Range<usize>;
 
 enum Held<'d> {
@@ -55,7 +55,7 @@ enum List<'d> {
     Inline(&'d toml_edit::Array),
 }
 
-/// One replacement; several are applied from the end, so that places stay true.
+/// One replacement. All places refer to the original text.
 pub(crate) struct Splice {
     pub at: Range<usize>,
     pub with: String,
@@ -77,7 +77,7 @@ pub(crate) fn splice(text: &str, mut splices: Vec<Splice>) -> String {
 pub(crate) struct Layout<'t> {
     text: &'t str,
     document: Document<&'t str>,
-    /// In the order of the text. The first is the root, which has no header.
+    /// All sections in the order of the text. The first is the root, which has no header.
     sections: Vec<Section>,
     newline: &'static str,
 }
@@ -103,7 +103,7 @@ impl<'t> Layout<'t> {
         self.text.get(..at).and_then(|it| it.rfind('\n')).map_or(0, |newline| newline + 1)
     }
 
-    /// Behind the newline, or the end of the text.
+    /// The place after the newline of this line, or the end of the text.
     fn line_end(&self, at: usize) -> usize {
         self.text.get(at..).and_then(|it| it.find('\n')).map_or(self.text.len(), |newline| at + newline + 1)
     }
@@ -138,7 +138,8 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// Tables made by dotted keys or only implied by deeper headers have no section of their own.
+    /// Adds the section of a table. A table without a header, from dotted keys or from deeper
+    /// headers, has no section.
     fn section(&self, table: &Table, at: &[Step], out: &mut Vec<Section>) {
         if table.is_dotted() || table.is_implicit() {
             return;
@@ -155,7 +156,7 @@ impl<'t> Layout<'t> {
         ends.max()
     }
 
-    /// Key to value of each statement of this table, dotted ones included, in the order of the
+    /// The range of each key-value pair of this table, including dotted keys, in the order of the
     /// text.
     fn statements(&self, table: &Table) -> Vec<Piece> {
         let mut out = Vec::new();
@@ -164,7 +165,8 @@ impl<'t> Layout<'t> {
             match item {
                 Item::Value(it) => {
                     if let (Some(key), Some(value)) = (key.span(), it.span()) {
-                        // A dotted key begins earlier on the same line; statements own their lines.
+                        // Start at the line's first character: the key may be the last part of a
+                        // dotted key.
                         let start = self.line_start(key.start);
                         out.push(start + self.indent(start).len()..value.end);
                     }
@@ -236,7 +238,7 @@ impl<'t> Layout<'t> {
         self.sections.iter().enumerate().filter(move |(_, it)| !at.is_empty() && it.path.starts_with(at))
     }
 
-    /// Start of the comments directly above a header, without a blank line between.
+    /// Start of the comments above a header, up to the first blank line.
     fn remarks_start(&self, index: usize) -> usize {
         let Some(section) = self.sections.get(index) else { return 0 };
         let floor = self.sections.get(index.wrapping_sub(1)).map_or(0, |it| it.end);
@@ -251,8 +253,8 @@ impl<'t> Layout<'t> {
         start
     }
 
-    /// The text of a row with the comments directly above it, when it is written as sections; the
-    /// value, when it is in a list.
+    /// The text of a row. A row that is written as sections includes the comments directly above
+    /// it.
     pub fn source(&self, owner: &[Step], key: &str, index: usize) -> Option<Source> {
         match self.list(owner, key) {
             List::Absent => None,
@@ -284,7 +286,8 @@ impl<'t> Layout<'t> {
         }
     }
 
-    /// Also removes one blank line, so that the distance between the neighbours stays the same.
+    /// Removes a section, its comments and one blank line, so that the space between the remaining
+    /// sections stays the same.
     fn remove_section(&self, index: usize) -> Splice {
         let mut start = self.remarks_start(index);
         let mut end = self.sections.get(index).map_or(start, |it| it.end);
@@ -298,7 +301,7 @@ impl<'t> Layout<'t> {
         Splice { at: start..end, with: String::new() }
     }
 
-    /// The comma behind a piece, if one follows before the list ends.
+    /// The place of the comma after a list element, if there is a comma.
     fn comma_after(&self, end: usize) -> Option<usize> {
         let mut rest = self.text.get(end..)?.char_indices();
         while let Some((at, character)) = rest.next() {
@@ -316,7 +319,7 @@ impl<'t> Layout<'t> {
         self.text.get(self.line_start(at)..at).is_some_and(|it| it.trim().is_empty())
     }
 
-    /// Only blanks and a remark follow on the line.
+    /// Whether only blanks and a comment follow on the line.
     fn is_last_on_its_line(&self, at: usize) -> bool {
         let rest = self.text.get(at..self.line_end(at)).unwrap_or_default().trim();
         (rest.is_empty() || rest.starts_with('#')) && self.line_end(at) < self.text.len()
@@ -343,11 +346,11 @@ impl<'t> Layout<'t> {
         Some(Splice { at: start..piece.end, with: String::new() })
     }
 
-    /// Puts a piece into a list. `open` is the place of its bracket.
+    /// Inserts an element into a list or inline table. `open` is the place of the opening bracket.
     fn insert_piece(&self, open: usize, pieces: &[Piece], index: usize, with: &str) -> Vec<Splice> {
         let put = |at: usize, with: String| Splice { at: at..at, with };
         let Some(last) = pieces.last() else {
-            // Behind any remark inside the empty brackets, directly before the one that closes.
+            // Insert directly before the closing bracket, after any comment.
             let close = self.closing(open);
             return vec![put(close, with.to_owned())];
         };
@@ -372,7 +375,7 @@ impl<'t> Layout<'t> {
         out
     }
 
-    /// The bracket that closes an empty list.
+    /// The place of the closing bracket of an empty list.
     fn closing(&self, open: usize) -> usize {
         let mut rest = self.text.get(open + 1..).unwrap_or_default().char_indices();
         while let Some((at, character)) = rest.next() {
@@ -385,8 +388,7 @@ impl<'t> Layout<'t> {
         self.text.len()
     }
 
-    /// Adds a row to the list `key` of `owner`, before the row at `position` or behind the last
-    /// one.
+    /// Adds a row to the list `key` of `owner`, before the row at `position` or after the last row.
     pub fn insert_element(
         &self,
         owner: &[Step],
@@ -419,8 +421,8 @@ impl<'t> Layout<'t> {
                     Some(self.insert_piece(table.span()?.start, &self.pairs(table), usize::MAX, &padded(table, &value)))
                 }
                 Held::Table(_) => {
-                    // A list of the root goes to the end of the file, one of a mode directly behind
-                    // the mode's own lines.
+                    // A new list of the root starts at the end of the file; a new list of a mode
+                    // starts after the keys of the mode.
                     let own = self.sections.iter().find(|it| !owner.is_empty() && it.path == owner);
                     let at = own.map_or(self.text.len(), |it| it.end);
                     let block = new.as_sections(owner, key, ("", ""), self.newline)?;
@@ -473,7 +475,7 @@ impl<'t> Layout<'t> {
         out
     }
 
-    /// Start of the whole dotted key, given the start of one of its parts.
+    /// The start of a dotted key, given the start of one of its parts.
     fn key_start(&self, part: usize) -> usize {
         let before = self.text.get(..part).unwrap_or_default();
         let key = before.rfind(['{', ',', '\n']).map_or(0, |it| it + 1);
@@ -481,7 +483,8 @@ impl<'t> Layout<'t> {
         key + gap.len() - gap.trim_start().len()
     }
 
-    /// Sets one key of a row in any layout. `first`: a new key goes to the top of the row.
+    /// Sets one key of a row in any layout. If `first` is true, a new key is added as the first
+    /// key.
     pub fn set_key(&self, row: &[Step], key: &str, value: &Value, first: bool) -> Option<Vec<Splice>> {
         let pair = write::pair(key, value);
         match self.held(row) {
@@ -510,7 +513,7 @@ impl<'t> Layout<'t> {
                 let indent = if own.end > own.body { self.indent(own.body) } else { self.indent(own.start) };
                 let line = format!("{indent}{pair}{}", self.newline);
                 let at = if first { own.body } else { own.end };
-                // The last line of a file may lack its newline.
+                // The last line of a file may have no newline.
                 let glue = if at > 0 && self.text.as_bytes().get(at - 1) != Some(&b'\n') { self.newline } else { "" };
                 let added = Splice { at: at..at, with: format!("{glue}{line}") };
                 match table.get(key) {
@@ -524,7 +527,7 @@ impl<'t> Layout<'t> {
                         Some(out)
                     }
                     Some(Item::Table(_) | Item::ArrayOfTables(_)) => {
-                        // The comments above stay: their row is still there.
+                        // Keep the comments above, because their row still exists.
                         let gone = child(row, key, None);
                         let mut out: Vec<Splice> = self
                             .sections_under(&gone)
@@ -569,19 +572,19 @@ impl<'t> Layout<'t> {
     }
 }
 
-/// A pair for the inside of a table, with the blanks an empty one lacks.
+/// A pair for an inline table; with blanks around it if the table is empty.
 fn padded(table: &InlineTable, pair: &str) -> String {
     if table.is_empty() { format!(" {pair} ") } else { pair.to_owned() }
 }
 
-/// A row as it was in a text.
+/// The old text of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Source {
     Sections(String),
     Value(String),
 }
 
-/// A row to write: as keys, or as the text it had before.
+/// A row to insert: its keys, or its old text.
 pub(crate) enum NewRow<'a> {
     Keys(&'a Map<String, Value>),
     Text(Source),

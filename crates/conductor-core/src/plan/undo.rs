@@ -1,8 +1,9 @@
-//! Rolls an applied plan back. If the file is still what the plan made of it, the old bytes return.
-//! Otherwise each item the plan touched is put back by its name, onto the file as it is now; an
-//! item that has changed since is not touched.
+//! Undoes an applied plan. If the file has not changed since, the old bytes are restored. Otherwise
+//! each item that the plan changed is restored by name in the present file. The undo fails if such
+//! an item has changed since.
 //!
-//! The touched items follow from the bytes before and after the plan, so nothing else is stored.
+//! The changed items are found by comparing the bytes before and after the plan, so nothing else is
+//! stored.
 
 use super::edit::{Editor, View, read, step_to};
 use super::layout::{Layout, NewRow, Step, child};
@@ -58,7 +59,7 @@ impl Item {
     }
 }
 
-/// What undoing does to an item.
+/// The effect of an undo on an item.
 #[derive(Clone, Copy)]
 enum Done {
     Deleted,
@@ -74,8 +75,8 @@ struct Found {
     value: Value,
 }
 
-/// `before` and `after` are the bytes an applied plan replaced and wrote; `present` is the file
-/// now.
+/// Undoes a plan. `before` and `after` are the bytes before and after the plan; `present` is the
+/// file now.
 pub fn undo(before: &[u8], after: &[u8], present: &[u8], surroundings: &Surroundings<'_>) -> Result<Draft, PlanError> {
     let (old, new, now) = (text_of(before)?, text_of(after)?, text_of(present)?);
     let (old_view, new_view) = (read(old, surroundings)?, read(new, surroundings)?);
@@ -83,7 +84,8 @@ pub fn undo(before: &[u8], after: &[u8], present: &[u8], surroundings: &Surround
     let touched = touched(&old_items, &new_items);
     if present == after {
         let rows = touched.iter().map(|item| change_row(item, &old_items, &new_items)).collect();
-        // The old bytes were in force before, so faults in them do not prevent the undo.
+        // Compare the old file with itself: its faults existed before the plan, so they do not
+        // prevent the undo.
         return finish(now, &Known::of(&old_view), old, &old_view, rows);
     }
     let mut editor = Editor::new(now, surroundings)?;
@@ -99,14 +101,14 @@ pub fn undo(before: &[u8], after: &[u8], present: &[u8], surroundings: &Surround
 
 fn change_row(item: &Item, old: &Catalog<'_>, new: &Catalog<'_>) -> ChangeRow {
     let (done, verb) = match (old.find(item), new.find(item)) {
-        (None, _) => (Done::Deleted, "Take back"),
-        (Some(_), None) => (Done::Created, "Bring back"),
+        (None, _) => (Done::Deleted, "Remove"),
+        (Some(_), None) => (Done::Created, "Restore deleted"),
         (Some(_), Some(_)) => (Done::Updated, "Restore"),
     };
     ChangeRow { change_type: item.change_type(done), ..item.row(format!("{verb} {}", item.named())) }
 }
 
-/// The place of each item of a file, by name. The rows of a mode are items of their own.
+/// The place of each item of a file, by name. Each row of a mode is an item.
 struct Catalog<'v> {
     view: &'v View,
     places: BTreeMap<Item, (Vec<Step>, &'static str, usize)>,
@@ -145,7 +147,8 @@ impl<'v> Catalog<'v> {
     }
 }
 
-/// The rows of a mode that came or went with the plan belong to the mode.
+/// The items that a plan changed. If the plan added or removed a whole mode, the rows of that mode
+/// are not listed.
 fn touched(old: &Catalog<'_>, new: &Catalog<'_>) -> Vec<Item> {
     let mut all: Vec<&Item> = old.places.keys().collect();
     all.extend(new.places.keys().filter(|it| !old.places.contains_key(*it)));
@@ -166,7 +169,7 @@ fn touched(old: &Catalog<'_>, new: &Catalog<'_>) -> Vec<Item> {
     all.into_iter().cloned().collect()
 }
 
-/// A mode is compared without its rows.
+/// The value of an item, without the rows if it is a mode.
 fn own_keys(item: &Item, value: &Value) -> Value {
     let mut value = value.clone();
     if let (Item::Mode(_), Some(map)) = (item, value.as_object_mut()) {
@@ -175,7 +178,8 @@ fn own_keys(item: &Item, value: &Value) -> Value {
     value
 }
 
-/// Removals first; then restored items, modes before their rows and rows in their old order.
+/// Sorts the items: first removals, then restored modes and devices, then restored rows in their
+/// old order.
 fn in_order<'i>(touched: &'i [Item], old: &Catalog<'_>) -> Vec<&'i Item> {
     let (mut back, gone): (Vec<&Item>, Vec<&Item>) = touched.iter().partition(|item| old.places.contains_key(*item));
     back.sort_by_key(|item| {
@@ -198,14 +202,14 @@ fn put_back(
     let stale = || PlanError::Stale { item: item.named() };
     let now = Catalog::new(editor.view()).find(item);
     match (old.find(item), new.find(item), now) {
-        // Created by the plan: goes, if it is unchanged.
+        // The plan created the item: remove it if it is unchanged.
         (None, Some(made), Some(now)) => {
             if now.value != made.value {
                 return Err(stale());
             }
             editor.remove(&now.owner, now.list, now.index)
         }
-        // Deleted by the plan: comes back behind the neighbour it had, if its name is free.
+        // The plan deleted the item: restore it after its old neighbour.
         (Some(was), None, None) => bring_back(editor, item, old_text, old.view, &was).map_err(|_| stale()),
         (Some(was), Some(made), Some(now)) => {
             if now.value != made.value {
@@ -244,7 +248,7 @@ fn bring_back(editor: &mut Editor<'_>, item: &Item, old_text: &str, old: &View, 
     let position = neighbours(item, old, was).iter().find_map(|it| now.find(it)).map_or(0, |it| it.index + 1);
     let body = old_text.strip_prefix('\u{feff}').unwrap_or(old_text);
     let source = Layout::new(body).and_then(|it| it.source(&was.owner, was.list, was.index));
-    // The old text keeps its comments; if the layout has changed since, write only the keys.
+    // Prefer the old text, which has the comments. If it cannot be inserted, write only the keys.
     let as_text = source.map(NewRow::Text);
     if let Some(text) = as_text
         && editor.insert_new(&owner, was.list, Some(position), &text, &was.value).is_ok()
@@ -255,7 +259,7 @@ fn bring_back(editor: &mut Editor<'_>, item: &Item, old_text: &str, old: &View, 
     editor.insert(&owner, was.list, Some(position), &keys)
 }
 
-/// The items before this one in its list, the nearest first.
+/// The items before this item in its list; the nearest is first.
 fn neighbours(item: &Item, old: &View, was: &Found) -> Vec<Item> {
     let named = |list: &str, key: &str, make: fn(String) -> Item| {
         let rows = old.tree.get(list).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

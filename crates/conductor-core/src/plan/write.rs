@@ -1,13 +1,11 @@
-//! JSON values as TOML on one line. The file's own style lives in its lines; a new row is plain and
-//! on few lines.
+//! Writes JSON values as TOML: each value on one line, in a plain style.
 //!
-//! Not here: where the text goes.
+//! Not here: the place of the text in the file.
 
 use serde_json::{Map, Value};
 
-/// Always one line: a line break inside a text is written as an escape, so the newline style of the
-/// file cannot change what the text means. `null` has no TOML form; readers of changes refuse it
-/// before it comes here.
+/// A value on one line. A line break inside a text is written as an escape, so the newline style of
+/// the file cannot change the text. `null` has no TOML form; it is refused when a change is read.
 pub(crate) fn value(it: &Value) -> String {
     match it {
         Value::Null => "\"\"".to_owned(),
@@ -56,7 +54,7 @@ fn text(it: &str) -> String {
     out
 }
 
-/// The lines of a row: its keys in the order they were sent, the id first.
+/// The lines of a row: the id first, then the other keys in their given order.
 pub(crate) fn lines(row: &Map<String, Value>) -> Vec<String> {
     let first = row.iter().filter(|(name, _)| *name == "id");
     let rest = row.iter().filter(|(name, _)| *name != "id");

@@ -1,26 +1,27 @@
-//! Limits of the pipeline, the token bucket behind rates, and the delays of a retry.
+//! Limits of the pipeline, the token buckets of rate limits, and the delays between retries.
 //!
-//! The bucket is our own and pure, in whole numbers: it runs on the same monotonic milliseconds as
-//! the breaker and is tested over random schedules without a clock adapter. Not here: concurrency
-//! slots, which are semaphores of the pipeline.
+//! The token bucket uses whole numbers and the same monotonic milliseconds as the breaker. Time is
+//! a parameter, so tests can use random schedules without a clock. Not here: concurrency slots,
+//! which are semaphores of the pipeline.
 
 use std::collections::HashMap;
 
 use crate::principal::Principal;
 
-/// A refill rate and the most that can be saved up.
+/// The refill rate and the size of a token bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Sustained rate.
+    /// Calls per minute in the long run.
     pub per_minute: u32,
-    /// Calls at once after a pause.
+    /// Maximum number of calls at once after a pause.
     pub burst: u32,
 }
 
-/// `[limits]`, and further fixed limits.
+/// `[limits]`, and limits that cannot be configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Running calls of all connections, without those that wait for a person.
+    /// Maximum number of running calls of all connections. Calls that wait for a person are not
+    /// counted.
     pub in_flight: usize,
     /// Largest result in bytes.
     pub result_bytes: usize,
@@ -28,16 +29,16 @@ pub struct Limits {
     pub read: Rate,
     /// Rate of other calls.
     pub effect: Rate,
-    /// Open questions and plans of one principal.
+    /// Maximum number of open approval requests and plans of one principal.
     pub pending_per_principal: usize,
-    /// Open questions and plans of all.
+    /// Maximum number of open approval requests and plans of all principals.
     pub pending_all: usize,
-    /// New questions per minute.
+    /// Maximum number of new approval requests of one principal per minute.
     pub asks_per_minute: u32,
     /// Largest arguments in bytes.
     pub argument_bytes: usize,
-    /// `RATE_LIMITED` answers in a row after which the door stops reading from the connection for a
-    /// second.
+    /// Number of consecutive `RATE_LIMITED` replies after which the listener stops reading from the
+    /// connection for one second.
     pub refusals_before_pause: u32,
 }
 
@@ -60,9 +61,9 @@ impl Default for Limits {
 /// `[retry]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// Attempts, the first included.
+    /// Number of attempts, including the first.
     pub attempts: u32,
-    /// Pause after the first failure; doubles each time.
+    /// Pause after the first failure. Each further pause is twice as long.
     pub base_ms: u64,
     /// Longest pause.
     pub cap_ms: u64,
@@ -75,8 +76,8 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Delay after failed attempt `n`, counted from 1. `jitter` is uniform over `0..=u32::MAX` and
-    /// stretches to one `base_ms`.
+    /// Delay after failed attempt `n`, counted from 1. `jitter` is a random number; it lengthens
+    /// the delay by at most `base_ms`.
     pub fn delay_ms(&self, n: u32, jitter: u32) -> u64 {
         let doubled = self.base_ms.saturating_mul(1_u64.checked_shl(n.saturating_sub(1)).unwrap_or(u64::MAX));
         let spread = (u128::from(self.base_ms) * u128::from(jitter)) >> 32;
@@ -84,11 +85,11 @@ impl Retry {
     }
 }
 
-/// One token bucket. It counts in `1 / per_minute` of a millisecond of a minute, so no rate loses a
-/// fraction to rounding.
+/// One token bucket. A token is 60 000 units, and `per_minute` units are added per millisecond, so
+/// there are no rounding errors.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {
-    /// Tokens times 60 000.
+    /// Number of tokens times 60 000.
     level: u64,
     at_ms: u64,
 }
@@ -96,7 +97,7 @@ pub struct Bucket {
 const TOKEN: u64 = 60_000;
 
 impl Bucket {
-    /// A bucket with its whole burst.
+    /// A full bucket.
     pub fn full(rate: Rate, now_ms: u64) -> Self {
         Self { level: u64::from(rate.burst) * TOKEN, at_ms: now_ms }
     }
@@ -108,8 +109,8 @@ impl Bucket {
         self.at_ms = self.at_ms.max(now_ms);
     }
 
-    /// Takes one token, or says after how many milliseconds there will be one. A refused call takes
-    /// nothing.
+    /// Takes one token, or returns the number of milliseconds until the next token. A refused call
+    /// takes no token.
     pub fn take(&mut self, rate: Rate, now_ms: u64) -> Result<(), u64> {
         self.refill(rate, now_ms);
         if let Some(left) = self.level.checked_sub(TOKEN) {
@@ -126,18 +127,18 @@ impl Bucket {
     }
 }
 
-/// Which of a principal's buckets a call takes from.
+/// The kind of call; a principal has one bucket per kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Read-only calls.
     Read,
     /// Calls with an effect.
     Effect,
-    /// New questions.
+    /// New approval requests.
     Ask,
 }
 
-/// All buckets. A full bucket is dropped, so only active principals have one.
+/// All buckets. Full buckets are removed, so only active principals have buckets.
 #[derive(Debug, Default)]
 pub struct Rates {
     buckets: HashMap<(Principal, Class), Bucket>,
@@ -145,7 +146,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Takes one use, or says how many milliseconds to wait.
+    /// Takes one token, or returns the number of milliseconds to wait.
     pub fn take(&mut self, limits: &Limits, principal: &Principal, class: Class, now_ms: u64) -> Result<(), u64> {
         if self.buckets.len() >= self.sweep_at.max(64) {
             self.buckets.retain(|(_, class), bucket| !bucket.is_full(limits.rate(*class), now_ms));
@@ -209,8 +210,8 @@ mod tests {
     }
 
     proptest! {
-        /// Over any span no more than the burst and the refill of that span passes, and waiting for
-        /// the returned time is enough.
+        /// In any period, at most the burst plus the refill of that period is allowed. A call after
+        /// the returned waiting time is allowed.
         #[test]
         fn never_more_than_promised(steps in prop::collection::vec(0..500_u64, 1..200), per_minute in 1..10_000_u32, burst in 1..50_u32) {
             let rate = Rate { per_minute, burst };
@@ -220,7 +221,7 @@ mod tests {
                 match bucket.take(rate, now) {
                     Ok(()) => passed += 1,
                     Err(wait) => {
-                        prop_assert!(bucket.take(rate, now + wait - 1).is_err(), "not told to wait longer than needed");
+                        prop_assert!(bucket.take(rate, now + wait - 1).is_err(), "the returned wait is not too long");
                         now += wait;
                         prop_assert!(bucket.take(rate, now).is_ok());
                         passed += 1;

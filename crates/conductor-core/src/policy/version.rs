@@ -1,14 +1,14 @@
-//! The version of a policy: a hash that approvals are bound to.
+//! The version of a policy: a hash. An approval is valid only for one version.
 //!
-//! Computed from the parsed policy, not from its text, so that comments and the order of keys do
-//! not change it.
+//! The hash is computed from the parsed policy, not from its text, so that comments and the order
+//! of keys do not change it.
 
 use super::{ApprovalSettings, PadSettings, Pattern, Policy, Rule, TierDefaults, policy_version};
 use crate::digest::Digest;
 use serde_json::{Value, json};
 
 impl Policy {
-    /// Everything the policy says. Two policies that differ differ here.
+    /// The whole policy as JSON. Different policies have different JSON.
     pub fn to_json(&self) -> Value {
         let Policy { default, rules, approval } = self;
         let TierDefaults { read_only, stateful, config_change, hardware_io } = default;
@@ -34,10 +34,11 @@ impl Policy {
         })
     }
 
-    /// With the `tools` and `plugins` sections, which an approval depends on as much.
+    /// The version of the policy together with the `tools` and `plugins` sections, because
+    /// approvals depend on those too.
     pub fn version(&self, tools: &Value, plugins: &Value) -> Digest {
-        // Only a number beyond 2^53 in a rule could fail, and reading the file refuses those. A
-        // policy made otherwise gets a version of its own kind, under which no earlier yes counts.
+        // This can fail only for a number above 2^53 in a rule, which the file reader refuses. A
+        // policy with such a number gets another version, so that earlier approvals are stale.
         policy_version(&self.to_json(), tools, plugins).unwrap_or_else(|fault| Digest::of(fault.to_string().as_bytes()))
     }
 }

@@ -1,6 +1,7 @@
-//! Malformed files. Each one of the corpus says in its last lines (`#~ line:column severity part of
-//! the message`) the diagnostic that must be reported and its place; more are made by damaging a
-//! sound file. No file may panic, and a fault may disable nothing but its own item.
+//! Tests with malformed configuration files. The last lines of each file in the corpus name the
+//! expected diagnostics (`#~ line:column severity part of the message`). More files are generated
+//! by changes to a valid file. No file may cause a panic, and an error may disable only its own
+//! item.
 
 use crate::generate::Dice;
 use conductor_core::config::{self, Config, Diagnostic, Loaded, Severity};
@@ -21,7 +22,7 @@ fn corpus() -> Vec<(String, String)> {
     files
 }
 
-/// Line, column, severity and a part of the message.
+/// The expected diagnostics of a file: line, column, severity and a part of the message.
 fn expected(text: &str) -> Vec<(u32, u32, Severity, &str)> {
     let marks = text.lines().filter_map(|line| line.strip_prefix("#~ "));
     marks
@@ -40,7 +41,7 @@ fn expected(text: &str) -> Vec<(u32, u32, Severity, &str)> {
         .collect()
 }
 
-/// What the drawing points at: the text under the first caret, up to the end of its line.
+/// The text above the first caret of a rendered diagnostic, up to the end of the line.
 fn under_the_caret(fault: &Diagnostic, text: &str) -> String {
     let drawn = fault.render(text, "config.toml");
     let lines: Vec<&str> = drawn.lines().collect();
@@ -74,7 +75,7 @@ fn every_file_of_the_corpus_tells_what_its_marks_say() {
     }
 }
 
-/// A row is disabled exactly when an error was reported inside it.
+/// A row is disabled if and only if an error was reported inside it.
 fn assert_exactly_the_faulty_rows_rest(name: &str, loaded: &Loaded) {
     let Some(config) = &loaded.config else { return };
     let faulty = |path: &str| {
@@ -99,7 +100,7 @@ fn assert_exactly_the_faulty_rows_rest(name: &str, loaded: &Loaded) {
     }
 }
 
-/// The negative control: the comparison above notices a mark that is one column off.
+/// Negative control: the comparison above fails if an expected column is wrong by one.
 #[test]
 fn a_wrong_mark_is_noticed() {
     let (_, text) = corpus().into_iter().find(|(name, _)| name == "cc-128").unwrap();
@@ -112,7 +113,7 @@ fn a_wrong_mark_is_noticed() {
     );
 }
 
-/// A leaf of a document: its path, the place of its last key, and the place of its value.
+/// A leaf of a document: its path, and the ranges of its last key and of its value.
 struct Leaf {
     path: String,
     key: Option<Range<usize>>,
@@ -160,7 +161,7 @@ fn spliced(text: &str, at: &Range<usize>, with: &str) -> String {
     format!("{}{with}{}", &text[..at.start], &text[at.end..])
 }
 
-/// The item of the file that a path is in: the part that a fault there disables.
+/// The item that contains a path. An error at this path disables the item.
 fn item_of(path: &str) -> &str {
     let rows = ["mappings[", "continuous["];
     if let Some(at) = rows.iter().find_map(|it| path.find(it)) {
@@ -173,7 +174,7 @@ fn item_of(path: &str) -> &str {
     path
 }
 
-/// Everything of the configuration but one item, in a form that can be compared.
+/// The configuration without one item, as text for comparison.
 fn without(config: &Config, item: &str) -> String {
     let mut rest = config.clone();
     let indexes: Vec<usize> = item.split(['[', ']']).filter_map(|it| it.parse().ok()).collect();
@@ -196,7 +197,7 @@ fn without(config: &Config, item: &str) -> String {
     } else if let Some(key) = item.strip_prefix("advanced_settings.") {
         return format!("{rest:?}").split(", ").filter(|it| !it.contains(key)).collect::<Vec<_>>().join(", ");
     } else {
-        // One key of a small section: compare everything outside the section.
+        // The item is a key of a small section: compare everything outside these sections.
         rest.watch = Default::default();
         rest.performance = Default::default();
         rest.led = Default::default();
@@ -214,17 +215,18 @@ fn without(config: &Config, item: &str) -> String {
     format!("{rest:?}")
 }
 
-/// Names that others refer to: a fault there has consequences elsewhere, and rightly so.
+/// Whether other items refer to the value at this path. An error here correctly affects other items
+/// too.
 fn is_a_name(path: &str) -> bool {
     path.ends_with(".alias")
         || path.ends_with(".name") && path.starts_with("modes[")
         || path.ends_with("].id")
-        // The row that allows what a mapping launches.
+        // A row that allows the program of a mapping.
         || path.starts_with("tools.shell.commands[")
         || path == "schema"
 }
 
-/// Whole items and lists of items: replacing them is not a fault of one item.
+/// Whether the path is a whole item or a list of items. Replacing it affects more than one item.
 fn holds_items(path: &str) -> bool {
     !path.contains(['.', '[']) && path != "default_mode"
 }
@@ -234,7 +236,7 @@ fn a_wrong_value_anywhere_is_told_at_its_place_and_disables_its_item_alone() {
     let base = config::load(STUDIO).config.unwrap();
     let mut count = 0;
     for leaf in leaves(STUDIO).iter().filter(|it| !is_a_name(&it.path) && !holds_items(&it.path)) {
-        // A date is right nowhere.
+        // No key accepts a date.
         let text = spliced(STUDIO, &leaf.value, "1979-05-27");
         let loaded = config::load(&text);
         let found: Vec<String> = loaded.diagnostics.iter().map(|it| it.render(&text, &leaf.path)).collect();
@@ -254,7 +256,7 @@ fn a_wrong_value_anywhere_is_told_at_its_place_and_disables_its_item_alone() {
 fn a_misspelt_key_anywhere_is_told_at_its_place_with_what_was_meant() {
     let base = config::load(STUDIO).config.unwrap();
     let mut count = 0;
-    // The tables of these hold names as keys, `arguments` what its tool wants, and `args` pointers.
+    // These tables accept arbitrary keys: names, arguments of a tool, or pointers.
     let free = ["mode_colors.", "rules.", "arguments.", "args.", "circuit.tools."];
     for leaf in leaves(STUDIO).iter().filter(|it| !is_a_name(&it.path) && !free.iter().any(|key| it.path.contains(key)))
     {
@@ -264,7 +266,8 @@ fn a_misspelt_key_anywhere_is_told_at_its_place_with_what_was_meant() {
         let loaded = config::load(&text);
         let found: Vec<String> = loaded.diagnostics.iter().map(|it| it.render(&text, &leaf.path)).collect();
         if name == "type" {
-            // Without its type nothing in the table can be judged; the table is pointed at.
+            // Without `type` the table cannot be checked, so the diagnostic is reported for the
+            // whole table.
             assert!(found.iter().any(|it| it.contains("`type` is missing")), "{}", found.join("\n"));
         } else {
             let fault = loaded
@@ -335,8 +338,7 @@ fn every_field_of_the_file_changes_the_configuration() {
     let found: Vec<String> = loaded.errors().map(|it| it.render(text, "every-field.toml")).collect();
     assert_eq!(found, Vec::<String>::new());
     let base = loaded.config.unwrap();
-    // Each line that sets something carries, in its remark, another value that is also right: `key
-    // = 1 #| 2`.
+    // Each line with a setting contains another valid value in its comment: `key = 1 #| 2`.
     let mut varied = 0;
     for line in text.lines().filter(|line| line.contains(" #| ")) {
         let (setting, other) = line.split_once(" #| ").unwrap();

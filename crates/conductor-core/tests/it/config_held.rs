@@ -1,4 +1,4 @@
-//! Which changes of a file come into force by themselves.
+//! Tests which changes of a file take effect without a person's approval.
 
 use conductor_core::config::held::{Accepted, is_cut, load_accepted, load_held};
 use conductor_core::config::{Config, Surroundings};
@@ -44,7 +44,7 @@ fn accepted(text: &str) -> Accepted {
     judged.accepted
 }
 
-/// The parts that wait after this change, and the configuration in force.
+/// The parts that are held after this change, and the configuration in force.
 fn change(from: &str, to: &str) -> (Vec<String>, Config) {
     assert!(HERE.contains(from), "{from}");
     against(&accepted(HERE), &HERE.replacen(from, to, 1))
@@ -102,7 +102,7 @@ fn everything_else_waits_and_what_was_in_force_stays() {
     widens("[limits.effect]", "[plugins.evil]\nenabled = true\n[limits.effect]", "[plugins]");
     widens("[limits.effect]", "[secrets]\nkey = \"file\"\n[limits.effect]", "[secrets]");
     widens("[limits.effect]", "[config]\nwatch = false\n[limits.effect]", "[config]");
-    // A change that narrows does not carry another one in.
+    // A restricting change does not put another change of the same section in force.
     widens("per_minute = 100", "per_minute = 1\nburst = 100000", "[limits]");
 }
 
@@ -133,7 +133,7 @@ fn a_device_keeps_its_trust_and_a_trusted_device_its_port() {
     assert_eq!(held, ["devices.keys"], "the device of the approval pad cannot go");
     assert_eq!(config.devices.len(), 3);
     assert!(config.policy.is_some());
-    // Another controller may be added, without trust.
+    // A controller may be added if it is not trusted.
     let more = format!(
         "{HERE}[[devices]]\nalias = \"new\"\ntrusted = true\nmatchers = [{{ type = \"NameContains\", pattern = \"X\" }}]\n"
     );
@@ -176,13 +176,13 @@ fn a_row_that_runs_something_waits_by_itself() {
         assert!(config.modes[0].rows.mappings[0].rule.is_some(), "the accepted row runs");
         let fault = judged.loaded.diagnostics.iter().find(|it| it.path.starts_with("global")).unwrap();
         assert!(fault.help.as_ref().unwrap().contains("conductor config accept"));
-        // Not in force, so a restart does not bring it in either.
+        // The row is not accepted, so it is also held after a restart.
         assert_eq!(against(&judged.accepted, &text).0, ["mapping */new"]);
     }
     let zones = r#"trigger = { type = "VelocityRange", note = 9, min = 1, max = 127, zones = [{ max = 60, action = { type = "Shell", command = "ls" } }] }"#;
     let text = with_row(r#"{ type = "Delay", ms = 1 }"#).replace("trigger = { type = \"Note\", note = 9 }", zones);
     assert_eq!(against(&base, &text).0, ["mapping */new"], "a zone of the trigger has an action too");
-    // The same row under another trigger or in another mode is another row.
+    // A row with another trigger, mode or id is a new row.
     for (from, to) in
         [("note = 1 }", "note = 2 }"), ("name = \"Default\"", "name = \"Live\""), ("id = \"ls\"", "id = \"la\"")]
     {

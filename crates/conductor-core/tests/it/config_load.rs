@@ -1,5 +1,5 @@
-//! Reading `config.toml`: values, defaults, faults with their places, and the items that a fault
-//! disables.
+//! Tests reading `config.toml`: values, defaults, errors with their places, and the items that an
+//! error disables.
 
 use conductor_core::action::{Action, Condition, KeyName, Keystroke, MidiOut, Modifier, Velocity};
 use conductor_core::config::{
@@ -23,7 +23,7 @@ fn only_fault(loaded: &Loaded) -> &Diagnostic {
     &loaded.diagnostics[0]
 }
 
-/// One mapping in mode `Default`, given its trigger and action.
+/// A configuration with one mapping in mode `Default`.
 fn row(trigger: &str, action: &str) -> String {
     format!("[[modes]]\nname = \"Default\"\n[[modes.mappings]]\ntrigger = {trigger}\naction = {action}\n")
 }
@@ -93,7 +93,8 @@ fn both_spellings_of_a_keystroke_are_one_value() {
 #[test]
 fn a_command_is_split_by_posix_quoting_and_never_expanded() {
     let argv = |command: &str| {
-        // A warning says that nothing allows it; the words stay the same.
+        // Loading reports a warning because no row allows the command, but the words are still
+        // parsed.
         let loaded = config::load(&row(
             "{ type = \"Note\", note = 36 }",
             &format!("{{ type = \"Shell\", command = {command} }}"),
@@ -411,7 +412,7 @@ fn caps_on_actions() {
     assert!(config::load(&row("{ type = \"Note\", note = 1 }", &nested(8))).valid());
     assert!(!config::load(&row("{ type = \"Note\", note = 1 }", &nested(9))).valid());
 
-    // One sequence of `outer` sequences with `inner` delays each has 1 + outer * (1 + inner) parts.
+    // A sequence of `outer` sequences with `inner` delays each has 1 + outer * (1 + inner) parts.
     let wide = |outer: usize, inner: usize| {
         let delays = vec![r#"{ type = "Delay", ms = 1 }"#; inner].join(", ");
         let sequences = vec![format!("{{ type = \"Sequence\", actions = [{delays}] }}"); outer].join(", ");
@@ -430,7 +431,8 @@ fn waits_and_coverage() {
         "{STUDIO}\n[[modes.mappings]]\ntrigger = {{ type = \"Note\", note = 51 }}\naction = {{ type = \"Delay\", ms = 1 }}\n\
          [[modes.mappings]]\ntrigger = {{ type = \"DoubleTap\", note = 51 }}\naction = {{ type = \"Delay\", ms = 1 }}\n"
     );
-    // Appended after [[feedback]], `modes` still means the last one.
+    // The rows are appended after [[feedback]], but [[modes.mappings]] still belongs to the last
+    // mode.
     let config = sound(&with_press);
     let found: Vec<String> = timing_report::waits(&config).iter().map(ToString::to_string).collect();
     assert_eq!(found, ["Mix: note 51 waits up to 300 ms because of DoubleTap"]);

@@ -1,4 +1,4 @@
-//! Plans: written text, preview, refusals and rollback.
+//! Tests plans: the written text, preview, refusals and rollback.
 
 use crate::generate::{Dice, Maker};
 use conductor_core::config::{self, Config, Surroundings};
@@ -276,7 +276,7 @@ fn undo_restores_bytes_or_puts_items_back_by_name() {
     );
 }
 
-/// A file with the same meaning in many layouts.
+/// Generates files with the same content in many TOML layouts.
 struct Layouts {
     dice: Dice,
     newline: &'static str,
@@ -400,7 +400,7 @@ impl Layouts {
         }
         if self.dice.chance(20) {
             let first = self.rows_inline("mappings", 1..3);
-            // Line breaks inside an inline table are young TOML; both readers take them.
+            // Line breaks inside an inline table are new in TOML; both parsers accept them.
             out.push_str(&format!("modes = [{{ name = \"A\", {first} }}, {{ name = \"B\" }}]\n"));
         } else {
             for (mode, ids) in [("A", 1..4), ("B", 11..12), ("C", 20..20)] {
@@ -441,7 +441,7 @@ impl Layouts {
 fn some_change(dice: &mut Dice, maker: &mut Maker<'_>, schema: &Value, round: usize) -> Option<Change> {
     let mode = *dice.pick(&["A", "B", "C", "*"]);
     let mut mapping = maker.value(schema, "Mapping", 2);
-    // Names of other things are not what is tested here; ids must not meet those of the file.
+    // References to devices and modes are not tested here. Ids must differ from those in the file.
     if mapping.to_string().contains("\"device\"") || mapping.to_string().contains("\"mode\"") {
         mapping =
             json!({"trigger": {"type": "CC", "cc": dice.below(128)}, "action": {"type": "Text", "text": "a\n\"b\" ♪"}});
@@ -475,8 +475,8 @@ fn some_change(dice: &mut Dice, maker: &mut Maker<'_>, schema: &Value, round: us
     Change::read(&value, "").ok()
 }
 
-/// Written rows, descriptions and names, in every layout. Made ids count too: they follow from what
-/// is written.
+/// The content of a file, independent of its layout. Generated ids are included, because they
+/// depend only on the content.
 fn meaning(text: &str) -> Config {
     loaded(text)
 }
@@ -534,7 +534,7 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
             };
             assert!(!odd, "seed {seed}: newline style");
         }
-        // Only lines of touched rows may go; a remark goes only with a deleted row.
+        // Comments may be lost only if a row is deleted.
         let deletes = changes.iter().any(|it| it.name().starts_with("Delete"));
         let remarks = |text: &str| {
             text.lines().filter(|it| it.trim_start().starts_with('#') && !it.contains("no remark")).count()
@@ -576,7 +576,7 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
             Err(error) => panic!("seed {seed}: {error}\n{base}\n--- plan\n{}", made.diff_preview),
         }
 
-        // Change a row that the plan wrote: the rollback must refuse.
+        // Change a row that the plan wrote. The rollback must then be refused.
         let ours =
             made.changes.iter().find(|it| it.change_type.ends_with("Mapping") && it.change_type != "DeleteMapping");
         if let Some((mode, id)) = ours.and_then(|it| Some((it.mode.clone()?, it.mapping_id.clone()?))) {

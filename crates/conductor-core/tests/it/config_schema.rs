@@ -1,5 +1,4 @@
-//! The published schemas and the reader are two descriptions of one thing. These tests walk from
-//! each to the other.
+//! Tests that the published JSON Schemas and the configuration reader accept the same values.
 
 use crate::generate::{Dice, Maker, pointers};
 use conductor_core::action::Action;
@@ -14,7 +13,7 @@ fn document() -> Map<String, Value> {
     whole["$defs"].as_object().unwrap().clone()
 }
 
-/// What the reader makes of a value, printed so that two readings can be compared, or its faults.
+/// The result of reading a value, as text for comparison, or its errors.
 type Reading = Result<String, Vec<Diagnostic>>;
 
 type Read = fn(&Value) -> Reading;
@@ -30,7 +29,8 @@ fn readers() -> [(&'static str, Read); 6] {
     ]
 }
 
-/// The schema and the reader must agree on this value, up to the rules a schema cannot say.
+/// Checks that the schema and the reader agree on this value, except for rules that a schema cannot
+/// express.
 fn agree(name: &str, validator: &jsonschema::Validator, value: &Value, reading: &Reading) {
     let accepted = validator.is_valid(value);
     match reading {
@@ -72,7 +72,7 @@ fn whatever_the_schema_makes_the_reader_reads_and_the_other_way_round() {
     }
 }
 
-/// The negative control of the test above: a schema with one bound moved must be caught.
+/// Negative control of the test above: a schema with one changed bound must be detected.
 #[test]
 #[should_panic(expected = "though the schema refuses it")]
 fn a_schema_that_says_less_is_noticed() {
@@ -108,7 +108,7 @@ fn every_type_of_the_schema_is_a_type_of_ours() {
     assert_eq!(tags(&defs["Change"], "change_type"), ours(Change::NAMES));
 }
 
-/// Other values to put in a place, of the same kind.
+/// Other values of the same type.
 fn alternatives(value: &Value, key: &str, enums: &[Vec<String>]) -> Vec<Value> {
     match value {
         Value::Bool(it) => vec![json!(!it)],
@@ -127,7 +127,7 @@ fn alternatives(value: &Value, key: &str, enums: &[Vec<String>]) -> Vec<Value> {
     }
 }
 
-/// Every list of words in the schema.
+/// Collects every `enum` list in the schema.
 fn collect_enums(schema: &Value, out: &mut Vec<Vec<String>>) {
     match schema {
         Value::Object(map) => {
@@ -140,7 +140,7 @@ fn collect_enums(schema: &Value, out: &mut Vec<Vec<String>>) {
     }
 }
 
-/// Properties where two spellings may mean the same.
+/// Properties in which two different values may have the same meaning.
 const ALIASES: &[&str] = &["keys", "modifiers", "direction", "command"];
 
 /// Every `TAG.property` of a tagged definition.
@@ -165,7 +165,7 @@ fn properties(defs: &Map<String, Value>, name: &str, key: &str) -> BTreeSet<Stri
     out
 }
 
-/// The tag of the object that holds this place, and the property in it.
+/// The tag of the object that contains this place, and the property, as `TAG.property`.
 fn owner(value: &Value, pointer: &str) -> Option<String> {
     let mut parts: Vec<&str> = pointer.split('/').collect();
     let mut property = None;
@@ -201,7 +201,7 @@ fn every_field_of_the_schema_changes_what_is_read() {
             pointers(&value, String::new(), &mut places);
             for place in &places {
                 let key = place.rsplit('/').find(|it| it.parse::<usize>().is_err()).unwrap_or_default();
-                // The keys of the row itself are compared over whole files, where they live.
+                // These keys of a row are tested with whole files instead.
                 if key == "type" || ["/id", "/description", "/enabled"].contains(&place.as_str()) {
                     continue;
                 }
@@ -226,8 +226,8 @@ fn every_field_of_the_schema_changes_what_is_read() {
             "Matcher" => properties(&defs, "Matcher", "type"),
             _ => &properties(&defs, "Source", "type") | &properties(&defs, "Target", "type"),
         };
-        // Trees are varied inside, and another message type wants other fields: neither has a leaf
-        // of its own.
+        // These properties are not leaves, or need other fields when they change, so they are not
+        // varied here.
         let nested = |it: &String| {
             [
                 "actions",

@@ -1,13 +1,14 @@
-//! The file a first run writes: it must change nothing, and every example in it must work.
+//! Tests the file that the first start writes: it must equal the defaults, and every example in it
+//! must work.
 
 use conductor_core::config::{self, Config, TUTORIAL};
 
-/// An example is a run of lines that begin with `#` and no blank.
+/// Whether a line belongs to an example: it begins with `#` without a blank after it.
 fn is_example(line: &str) -> bool {
     line.strip_prefix('#').is_some_and(|rest| !rest.is_empty() && !rest.starts_with(' '))
 }
 
-/// Ranges of lines, each one example.
+/// The line ranges of the examples.
 fn examples(lines: &[&str]) -> Vec<std::ops::Range<usize>> {
     let mut out: Vec<std::ops::Range<usize>> = Vec::new();
     for (index, _) in lines.iter().enumerate().filter(|(_, line)| is_example(line)) {

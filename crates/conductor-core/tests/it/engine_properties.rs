@@ -1,4 +1,5 @@
-//! What must hold for every sequence of events, switches, reloads and losses.
+//! Properties that must be true for every sequence of events, mode switches, reloads and lost
+//! devices.
 
 use conductor_core::config::{Config, load};
 use conductor_core::engine::trace::Record;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const STUDIO: &str = include_str!("../engine_properties/studio.toml");
-/// The same studio after an edit: some mappings gone, some changed.
+/// The same configuration after an edit: some mappings are removed, some are changed.
 const EDITED: &str = include_str!("../engine_properties/edited.toml");
 
 fn config(text: &str) -> Config {
@@ -80,7 +81,7 @@ fn op() -> impl Strategy<Value = Op> {
 const DEVICES: [&str; 3] = ["pads", "keys", "pad1"];
 const PORTS: [&str; 2] = ["daw", "synth"];
 
-/// The world outside: what a synth and a desktop would have heard.
+/// Simulates the synthesizers and the desktop that receive the effects.
 #[derive(Default)]
 struct World {
     sounding: BTreeMap<(u16, u8, u8), i64>,
@@ -89,16 +90,16 @@ struct World {
     pedals: BTreeMap<(u16, u8), bool>,
     keys_down: i64,
     calls: Vec<conductor_core::engine::CallTicket>,
-    /// Ports that are away swallow what is sent to them.
+    /// Disconnected ports. Messages to them are lost.
     away: Vec<u16>,
 }
 
 impl World {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "what makes no sound cannot stick")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "effects without sound cannot leave a note on")]
     fn hear(&mut self, effects: &mut Vec<Effect>) {
         for effect in effects.drain(..) {
             match effect {
-                // A port that is away hears nothing.
+                // A disconnected port receives nothing.
                 Effect::Midi { port, .. } if self.away.contains(&port.0) => {}
                 Effect::Midi { port, message: Body::NoteOn { channel, note, velocity }, .. } => {
                     assert!((1..=127).contains(&velocity));
@@ -250,7 +251,8 @@ proptest! {
         prop_assert!(stage.engine.is_quiet());
     }
 
-    /// When all keys come up and time runs out, nothing sounds: no stop is needed.
+    /// When all keys are released and all durations have passed, no note sounds, even without a
+    /// stop.
     #[test]
     fn releasing_every_key_silences_everything(presses in proptest::collection::vec((0u8..3, 36u8..42, 0u32..400), 1..40)) {
         let mut stage = Stage::new();
@@ -268,7 +270,7 @@ proptest! {
         prop_assert!(stage.world.sounding.values().all(|it| *it == 0), "{:?}", stage.world.sounding);
     }
 
-    /// Looking in between changes nothing: time stamps decide, not when somebody polled.
+    /// Additional calls of `advance` do not change the result: only time stamps matter.
     #[test]
     fn splitting_time_anywhere_gives_the_same_trace(
         steps in proptest::collection::vec((0u8..2, body(), 0u32..600, 0.0f64..1.0), 1..40),
@@ -289,12 +291,12 @@ proptest! {
         prop_assert_eq!(trace(false), trace(true));
     }
 
-    /// A press ends as one thing only: pressed, held, doubled or part of a chord.
+    /// A press becomes at most one gesture: a press, a long press, a double tap or part of a chord.
     #[test]
     fn at_most_one_meaning_per_press(gaps in proptest::collection::vec((0u32..700, 0u32..400, 36u8..40), 1..20)) {
         let mut stage = Stage::new();
         for (at, (hold, pause, note)) in gaps.iter().enumerate() {
-            // The velocity tells the presses apart.
+            // The velocity identifies the press.
             stage.play(&Op::Event(0, Body::NoteOn { channel: 0, note: *note, velocity: 80 + at as u8 }));
             stage.play(&Op::Pass(*hold));
             stage.play(&Op::Event(0, Body::NoteOff { channel: 0, note: *note, velocity: 0 }));
@@ -306,7 +308,7 @@ proptest! {
         for record in stage.engine.trace().records() {
             let weight = match (record.outcome, record.gesture) {
                 (Outcome::Fired | Outcome::QueueFull, "Note" | "LongPress") | (Outcome::NoMatch, "Press") => 1,
-                // Where nothing is mapped to the press itself.
+                // Note 38 has a rule for the release only.
                 (Outcome::Fired | Outcome::QueueFull, "Release") if is_note(record, 38) => 1,
                 (Outcome::Fired | Outcome::QueueFull, "DoubleTap" | "NoteChord") => 2,
                 (_, _) => continue,

@@ -1,4 +1,4 @@
-//! Explain names every rule that concerns a control and says why each did or did not fire.
+//! Tests `explain`: it lists every rule for a control, and for each rule whether it fires and why.
 
 use conductor_core::config::{Config, load};
 use conductor_core::engine::explain::{Asked, explain};
@@ -63,7 +63,7 @@ fn plain(token: &str) -> String {
 fn the_winner_and_why_the_others_lost() {
     assert_eq!(
         plain("on:36@50"),
-        "fires: Default/soft is the first that fits\n\
+        "fires: Default/soft is the first rule that matches\n\
          => 1. Default/soft Note -> Text\n\
          \x20  2. Default/loud Note -> Text; channel wanted 3, got 0; velocity wanted 61-127, got 50\n\
          \x20  3. Mix/mix Note -> Text; mode wanted Mix, got Default\n\
@@ -73,14 +73,18 @@ fn the_winner_and_why_the_others_lost() {
 
 #[test]
 fn nothing_fits_and_nothing_is_there() {
-    assert!(plain("on:36@100").starts_with("no_match: 4 rules look at this control, none of them fits\n"));
+    assert!(plain("on:36@100").starts_with("no_match: 4 rules use this control, but their conditions do not match\n"));
     assert_eq!(plain("on:99"), "no_match: nothing is mapped to note 99\n");
 }
 
 #[test]
 fn waits_gates_mutes_and_taints_are_named() {
     assert!(plain("on:40").starts_with("waits: Default/tap fires unless a longer gesture follows within 2000 ms\n"));
-    assert!(plain("cc:7=100").starts_with("depends: Default/knob is the first that fits\n"), "{}", plain("cc:7=100"));
+    assert!(
+        plain("cc:7=100").starts_with("depends: Default/knob is the first rule that matches\n"),
+        "{}",
+        plain("cc:7=100")
+    );
     let pads = Asked { mode: "Default", device: Some("pads"), ..Asked::default() };
     assert!(says("on:36@50", Asked { muted: true, ..pads.clone() }).starts_with("muted: pads is muted"));
     assert!(says("on:36@50", Asked { absent: true, ..pads.clone() }).starts_with("absent: pads is not connected"));

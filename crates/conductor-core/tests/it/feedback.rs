@@ -1,4 +1,4 @@
-//! What a controller is told to show, in virtual time.
+//! Tests the messages to lights and faders, in virtual time.
 
 use conductor_core::config::{Config, load};
 use conductor_core::engine::Engine;
@@ -127,7 +127,7 @@ impl Stage {
         self.step();
     }
 
-    /// What was sent since this was asked last.
+    /// The messages that were sent since the last call.
     fn told(&mut self) -> String {
         let lines: Vec<String> =
             self.sent.drain(..).map(|(_, it)| format!("{} {}", self.slots.name(it.port), token(&it.message))).collect();
@@ -251,7 +251,8 @@ fn a_motor_is_not_a_hand_and_a_hand_after_it_is() {
     assert!(stage.feedback.hear(&event));
     let other = stage.event("faders", Body::Cc { channel: 1, controller: 7, value: 9 });
     assert!(stage.feedback.hear(&other), "another control");
-    // A lit button on a controller number is no fader: its release counts, however soon.
+    // A lit button with a controller number is not a fader: its release is an input, even directly
+    // after a light message.
     stage.tell(Fact::PendingApprovals(1));
     stage.pass(0);
     let release = stage.event("pads", Body::Cc { channel: 0, controller: 53, value: 0 });
@@ -270,7 +271,7 @@ fn a_fader_that_answers_everything_we_send_makes_no_loop() {
         let sent: Vec<Light> = stage.sent.drain(..).map(|it| it.1).collect();
         stage.pass(round % 50);
         for light in sent.iter().filter(|it| matches!(it.message, Body::Cc { .. })) {
-            // The motor stops a little off, as motors do.
+            // The motor does not stop exactly at the requested position, like a real motor.
             let Body::Cc { channel, controller, value } = light.message.clone() else { continue };
             let answer = stage.event("faders", Body::Cc { channel, controller, value: value ^ 1 });
             if light.port == answer.device && stage.feedback.hear(&answer) {
@@ -327,7 +328,7 @@ fn a_light_whose_row_is_taken_away_goes_out_and_a_fader_stays() {
 
 // Schemes.
 
-/// Sixteen pads in a square, with a scheme.
+/// A configuration with sixteen pads in a square and an LED scheme.
 fn lit(scheme: &str, more: &str) -> String {
     let mut text = format!("[led]\nscheme = \"{scheme}\"\n{more}\n");
     text += "[[devices]]\nalias = \"pads\"\nmatchers = [{ type = \"NameContains\", pattern = \"pads\" }]\n";
@@ -457,7 +458,7 @@ proptest! {
     fn never_too_much_never_twice_and_always_the_last(ops in proptest::collection::vec(op(), 1..200)) {
         let studio = &*PARSED;
         let mut stage = Stage::of(studio);
-        // What each control of the studio should show in the end; absent while nobody knows.
+        // The value that each control should show at the end; absent while the state is unknown.
         let mut want: BTreeMap<(&str, String), u8> = BTreeMap::new();
         let mut pressed = false;
         let mut refreshes: Vec<Micros> = Vec::new();
@@ -508,7 +509,7 @@ proptest! {
                 Op::Input(value) => {
                     let event = stage.event("faders", Body::Cc { channel: 0, controller: 7, value });
                     if stage.feedback.hear(&event) {
-                        // A hand moved it: it is told again afterwards.
+                        // A person moved the fader, so its value is sent again afterwards.
                         refreshes.push(stage.now);
                     }
                 }

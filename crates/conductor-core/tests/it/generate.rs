@@ -1,10 +1,10 @@
-//! Values made from a JSON Schema, and small damage done to them. Everything follows from one
-//! number, so a failure can be repeated.
+//! Generates values from a JSON Schema, and makes small changes to them. Everything is derived from
+//! one seed, so a failure can be reproduced.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// A splitmix generator: good enough to wander, and the same on every machine.
+/// A splitmix generator. It returns the same numbers on every machine.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -42,7 +42,8 @@ pub struct Maker<'a> {
     pub dice: Dice,
 }
 
-/// Texts that mean something under this key, so that most values pass the rules beyond the schema.
+/// Texts that are valid for this key, so that most values also pass the rules that a schema cannot
+/// express.
 fn likely(key: &str) -> &'static [&'static str] {
     match key {
         "keys" => &["c", "cmd", "shift", "return", "esc", "f5", "x", " "],
@@ -55,7 +56,7 @@ fn likely(key: &str) -> &'static [&'static str] {
 }
 
 impl Maker<'_> {
-    /// `key` is the property the value is for.
+    /// Generates a value. `key` is the name of its property.
     pub fn value(&mut self, schema: &Value, key: &str, depth: usize) -> Value {
         if let Some(target) = schema.get("$ref").and_then(Value::as_str)
             && schema.as_object().is_some_and(|it| it.len() == 1)
@@ -160,7 +161,7 @@ impl Maker<'_> {
         Value::Object(out)
     }
 
-    /// Keeps to rules that blind choice would hardly ever meet.
+    /// Changes the object so that it follows rules that random values rarely satisfy.
     fn mend(&mut self, object: &mut Map<String, Value>) {
         let small = json!(self.dice.below(128));
         let text = |object: &Map<String, Value>, key: &str| {
@@ -193,7 +194,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Gathers what one branch of a tagged object allows and needs.
+    /// Collects the allowed, required and excluded properties of one branch of a tagged object.
     fn flatten(
         &mut self,
         schema: &Value,
@@ -216,7 +217,8 @@ impl Maker<'_> {
             self.flatten(&choice, depth, properties, required, excluded);
         }
         let Some(choices) = schema.get("oneOf").and_then(Value::as_array) else { return };
-        // Trees end: below a few levels only branches without trees inside are taken.
+        // Limit the depth of trees: below a few levels, only branches without nested trees are
+        // selected.
         let flat = |it: &&Value| {
             depth < 6 || !it.to_string().contains("$defs/Action") && !it.to_string().contains("$defs/Condition")
         };
@@ -232,7 +234,7 @@ impl Maker<'_> {
         self.flatten(&choice, depth, properties, required, excluded);
     }
 
-    /// Changes one place of a value in a way that often, not always, makes it wrong.
+    /// Changes one place of a value. The result is often invalid, but not always.
     pub fn damage(&mut self, value: &mut Value) {
         let mut places = Vec::new();
         pointers(value, String::new(), &mut places);
@@ -299,7 +301,7 @@ impl Maker<'_> {
     }
 }
 
-/// Every place of a value, the value itself included.
+/// The JSON pointers of all places in a value, including the value itself.
 pub fn pointers(value: &Value, at: String, out: &mut Vec<String>) {
     match value {
         Value::Object(map) => {

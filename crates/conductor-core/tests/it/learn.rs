@@ -1,4 +1,4 @@
-//! Learn, from the events of a hand to triggers that fire on them again.
+//! Tests learn sessions: the recorded events must fire the suggested triggers again.
 
 use conductor_core::action::Action;
 use conductor_core::config::{Advanced, Config, Mapping, Rule, Written, input};
@@ -31,7 +31,7 @@ fn capture(events: &[(u64, u16, Body)]) -> Vec<Captured> {
     learn.stop(Micros::from_ms(299_999)).events
 }
 
-/// Maps a trigger alone and plays the events again; how often it fired.
+/// Replays the events with this trigger as the only mapping. Returns how often it fired.
 fn fires(trigger: &Value, events: &[Captured]) -> usize {
     let read = input::trigger(trigger, "").unwrap_or_else(|faults| panic!("{trigger} does not validate: {faults:?}"));
     let mut config = Config::default();
@@ -58,7 +58,7 @@ fn fires(trigger: &Value, events: &[Captured]) -> usize {
     out.iter().filter(|it| matches!(it, Effect::Text(_))).count()
 }
 
-/// A script of the simulator, on device 0.
+/// The events of a simulator script, on device 0.
 fn played(script: &str) -> Vec<Captured> {
     let mut at = 0;
     let mut events = Vec::new();
@@ -85,7 +85,7 @@ fn triggers(script: &str) -> Vec<Value> {
     suggested(script).into_iter().map(|it| it.trigger).collect()
 }
 
-/// The type and encoder mode of each suggestion, with its confidence.
+/// For each suggestion: its encoder mode or type, its confidence, and whether it has `needs`.
 fn encoders(values: &[u8]) -> Vec<(String, f64, bool)> {
     let script: Vec<String> = values.iter().map(|it| format!("cc:16={it} t:10")).collect();
     let all = suggested(&script.join(" ")).into_iter();
@@ -214,7 +214,7 @@ fn the_checker_sees_a_trigger_that_does_not_fire() {
     assert_eq!(fires(&json!({"type": "Note", "note": 36, "device": "elsewhere"}), &events), 0);
 }
 
-/// A few events with the time before each, in microseconds.
+/// Generates a few events, each with the time before it in microseconds.
 fn phrase() -> impl Strategy<Value = Vec<(u64, Body)>> {
     let gap = || prop_oneof![Just(0u64), 0u64..20_000, 0u64..200_000, 0u64..900_000];
     let channel = || prop_oneof![6 => Just(0u8), 1 => 0u8..16];
@@ -290,8 +290,8 @@ proptest! {
 
     #[test]
     fn every_suggestion_validates_and_fires_on_replay(
-        // At times longer than a session keeps, so that what is left may begin in the middle of a
-        // gesture.
+        // Some inputs have more events than a session stores, so that the stored events may begin
+        // in the middle of a gesture.
         phrases in (0u8..8).prop_flat_map(|it| {
             proptest::collection::vec((0u16..2, phrase()), if it == 0 { 60..90 } else { 1..12 })
         }),
@@ -313,7 +313,7 @@ proptest! {
             prop_assert!((0.0..=1.0).contains(&suggestion.confidence));
             prop_assert!(fires(&suggestion.trigger, &events) > 0, "{} does not fire", suggestion.trigger);
         }
-        // Presses and controls always give something to choose from.
+        // Presses and controllers always lead to at least one suggestion.
         let pressed = events.iter().any(|it| matches!(it.body, Body::NoteOn { .. } | Body::Cc { .. } | Body::Program { .. }));
         prop_assert!(!pressed || !suggestions.is_empty());
     }

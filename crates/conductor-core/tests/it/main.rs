@@ -1,4 +1,4 @@
-//! The crate from outside: one binary, one module per concern.
+//! Integration tests of the crate: one binary, one module per topic.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 

@@ -1,5 +1,4 @@
-//! Simulations in virtual time: what a hand does, as a script; what the product does then, as its
-//! trace.
+//! Simulations in virtual time. A script contains the input; the trace contains the result.
 
 mod actions;
 mod gestures;
@@ -10,7 +9,7 @@ use conductor_core::config::{Config, load};
 use conductor_core::engine::sim::Simulation;
 use conductor_core::engine::{Effect, Outcome, simulate};
 
-/// Devices that the tests' rules may name.
+/// The devices that the rules of the tests may use.
 pub const DEVICES: &str = r#"
 [[devices]]
 alias = "pads"
@@ -36,7 +35,7 @@ direction = "Output"
 virtual_port = "Synth"
 "#;
 
-/// A configuration of one mode; each row is `id = trigger -> action`, with the inside of the two
+/// A configuration with one mode. Each line is `id: trigger -> action`, with the content of the two
 /// inline tables.
 pub fn rows(rows: &str) -> String {
     let mut text = String::from("[[modes]]\nname = \"Default\"\n");
@@ -61,7 +60,7 @@ pub fn run(text: &str, script: &str) -> Simulation {
     simulate(&config(text), script, None).unwrap_or_else(|fault| panic!("{fault:?}"))
 }
 
-/// What fired: `time id gesture`, one per line. Waiting is left out.
+/// The fired rules, one per line as `time id gesture`. Deferred presses are left out.
 pub fn fired(text: &str, script: &str) -> String {
     let lines = run(text, script).records;
     let lines = lines.iter().filter(|it| it.outcome == Outcome::Fired);
@@ -71,7 +70,7 @@ pub fn fired(text: &str, script: &str) -> String {
         .join("\n")
 }
 
-/// Every MIDI message that left: `time port message`.
+/// Every MIDI message that was sent, one per line as `time port message`.
 pub fn sent(text: &str, script: &str) -> String {
     let simulation = run(text, script);
     let lines = simulation.effects.iter().filter_map(|(at, effect)| match effect {
@@ -92,5 +91,5 @@ pub fn sent(text: &str, script: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A mapping that is only there to fire.
+/// An action for mappings whose action does not matter.
 pub const HIT: &str = r#""Text", text = "x""#;

@@ -1,5 +1,5 @@
-//! Whatever an event without a hand has a part in is tainted: gestures of several events, timers,
-//! releases, and what ends by itself.
+//! Tests that all results of a tainted event are tainted: gestures of several events, timers,
+//! releases, and notes that end automatically.
 
 use conductor_core::config::load;
 use conductor_core::engine::{Effect, Engine};
@@ -92,7 +92,7 @@ impl Stage {
         self.out.iter().filter(|it| matches!(it, Effect::Text(_))).count()
     }
 
-    /// Taints of everything that was sent, each once.
+    /// The taints of all sent messages, without consecutive duplicates.
     fn sent(&mut self) -> Vec<Taint> {
         let taint = |it: Effect| match it {
             Effect::Midi { taint, .. } | Effect::Osc { taint, .. } => Some(taint),
@@ -109,8 +109,8 @@ impl Stage {
     }
 }
 
-/// Every gesture of two events, once by hand alone and once for each event that comes from
-/// elsewhere.
+/// Tests every gesture of two events: with clean events only, and with one tainted event in each
+/// position.
 #[test]
 fn one_tainted_event_of_several_taints_what_they_do_together() {
     type Play = fn(&mut Stage, Taint, Taint);
@@ -147,7 +147,7 @@ fn one_tainted_event_of_several_taints_what_they_do_together() {
     }
 }
 
-/// A detent of a tool is forgotten with the firing it had a part in.
+/// A detent that a tool caused taints only the firing that includes it, not the next one.
 #[test]
 fn a_hand_that_turns_on_is_heard_again() {
     let mut stage = Stage::new();
@@ -208,7 +208,7 @@ fn what_ends_without_a_hand_is_not_a_hand() {
     }
 }
 
-/// A cable that brings a message back makes no hand of it, whoever was the cause.
+/// A message that comes back over a cable is not treated as a person's input.
 #[test]
 fn what_comes_back_within_a_second_is_tainted() {
     let note = Body::NoteOn { channel: 0, note: 53, velocity: 90 };
@@ -221,8 +221,8 @@ fn what_comes_back_within_a_second_is_tainted() {
     }
 }
 
-/// A port may be gone before that is noticed: what ended there meanwhile is sent again when it is
-/// back, and nothing older.
+/// A port may be disconnected before this is noticed. Note-offs that were sent in that time are
+/// sent again when the port is back; older note-offs are not.
 #[test]
 fn an_end_that_went_to_a_lost_port_is_sent_again() {
     for (unnoticed_ms, offs) in [(1000, 1), (60_000, 0)] {
@@ -231,7 +231,7 @@ fn an_end_that_went_to_a_lost_port_is_sent_again() {
         stage.out.clear();
         let synth = stage.synth;
         stage.engine.output_lost(synth, stage.now, &mut stage.out);
-        // Pressed while the port is away: nothing sounds, so nothing must end.
+        // A key is pressed while the port is disconnected: no note sounds, so no note-off is sent.
         stage.on(Taint::Clean, 56).off(Taint::Clean, 56).pass(3000);
         stage.out.clear();
         stage.engine.output_back(synth, stage.now, &mut stage.out);

@@ -1,6 +1,6 @@
-//! The second copy: the same bytes in files of the same names in another directory. It holds only
-//! records that the log has synced, so it can be behind but never ahead. A copy that is longer or
-//! differs is evidence and is not touched.
+//! The second copy: the same bytes in files with the same names in another directory. It contains
+//! only records that the log has synced, so it can be behind but never ahead. A copy that is longer
+//! or differs is evidence and is not changed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const ENDING: u64 = 4096;
 pub(super) struct Copy {
     dir: PathBuf,
     required: bool,
-    /// The segment being copied, and how much of it is there.
+    /// The segment being copied, and the number of bytes copied.
     at: Option<(u32, u64, Arc<dyn LogFile>)>,
     retry_at_ms: Option<u64>,
 }
@@ -40,7 +40,7 @@ impl Copy {
         self.retry_at_ms
     }
 
-    /// Brings the copy up to `len` bytes of segment `active`, and syncs it.
+    /// Extends the copy to `len` bytes of segment `active`, and syncs it.
     pub fn catch_up(
         &mut self,
         files: &dyn Files,
@@ -50,7 +50,7 @@ impl Copy {
         now_ms: u64,
     ) -> io::Result<()> {
         if !self.required && self.retry_at_ms.is_some_and(|at| now_ms < at) {
-            return Err(io::Error::other("waiting before the next try"));
+            return Err(io::Error::other("waiting before the next attempt"));
         }
         let done = self.try_catch_up(files, layout, active, len);
         if done.is_err() {
@@ -91,7 +91,7 @@ impl Copy {
         Ok(())
     }
 
-    /// The last segment the copy has, or the first the log has.
+    /// The last segment of the copy, or the first segment of the log.
     fn find_start(&self, files: &dyn Files, layout: &Layout) -> io::Result<(u32, u64, Arc<dyn LogFile>)> {
         files.make_dir(&self.dir)?;
         let copied = super::layout::segments_in(files, &self.dir)?;

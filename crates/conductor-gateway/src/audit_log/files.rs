@@ -1,45 +1,45 @@
-//! The few file operations the audit log and the pending store need, behind a trait so that tests
-//! can make any one of them fail.
+//! The file operations that the audit log and the pending store need. They are in a trait, so that
+//! tests can make each of them fail.
 //!
-//! Not here: any meaning of the bytes.
+//! Not here: the meaning of the bytes.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file that only grows or is truncated.
+/// A file that is only appended to or truncated.
 pub trait LogFile: Send + Sync + std::fmt::Debug {
-    /// One write at the end of the file. Fewer bytes than given may be taken, as by the system
-    /// call.
+    /// Writes once at the end of the file. Like the system call, it may write fewer bytes than
+    /// given.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
-    /// Returns when the content, and the length it needs, are on the disk.
+    /// Returns when the content and the file length are on the disk.
     fn sync(&self) -> io::Result<()>;
     fn truncate(&self, len: u64) -> io::Result<()>;
     fn size(&self) -> io::Result<u64>;
 }
 
 pub trait Files: Send + Sync + std::fmt::Debug {
-    /// Readable by the owner alone; an existing one is left as it is.
+    /// Creates a folder that only its owner can read. An existing folder is not changed.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
     fn names(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// At most `max` bytes from `offset` on; fewer only at the end of the file.
+    /// Reads at most `max` bytes from `offset` on; fewer only at the end of the file.
     fn read_at(&self, path: &Path, offset: u64, max: usize) -> io::Result<Vec<u8>>;
-    /// A new file, readable by the owner alone; fails when there is one.
+    /// Creates a file that only its owner can read. Fails if the file exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
     fn open(&self, path: &Path) -> io::Result<Arc<dyn LogFile>>;
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
     fn link(&self, target: &str, at: &Path) -> io::Result<()>;
     fn read_link(&self, at: &Path) -> io::Result<String>;
-    /// Makes created, renamed and removed names of a directory last.
+    /// Makes created, renamed and removed names of a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
-/// Larger than any file read whole here (keys, checkpoints, pending records).
+/// As a read limit: reads the whole file (keys, checkpoints, pending records).
 pub const WHOLE: usize = usize::MAX;
 
-/// The real files.
+/// Files on the disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;
 
@@ -55,7 +55,7 @@ impl Files for Disk {
     fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(dir)? {
-            // Our own names are UTF-8; skip all others.
+            // Names of Conductor's own files are UTF-8; skip all others.
             names.extend(entry?.file_name().into_string());
         }
         names.sort();
@@ -66,7 +66,7 @@ impl Files for Disk {
         let mut file = fs::File::open(path)?;
         let left = file.metadata()?.len().saturating_sub(offset).min(u64::try_from(max).unwrap_or(u64::MAX));
         file.seek(SeekFrom::Start(offset))?;
-        // One more byte, so that reading to the end does not grow the buffer.
+        // Reserve one more byte, so that reading to the end does not reallocate.
         let mut bytes = Vec::with_capacity(usize::try_from(left).unwrap_or(0).saturating_add(1));
         file.take(u64::try_from(max).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -147,12 +147,12 @@ pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     if taken == bytes.len() {
         Ok(())
     } else {
-        Err(io::Error::new(io::ErrorKind::WriteZero, format!("{taken} of {} bytes were taken", bytes.len())))
+        Err(io::Error::new(io::ErrorKind::WriteZero, format!("{taken} of {} bytes were written", bytes.len())))
     }
 }
 
-/// Replaces a small file so that a crash leaves the old or the new one, never a part. The directory
-/// has one owner.
+/// Replaces a small file atomically: after a crash, the old or the new file is complete. The
+/// directory must have only one writer.
 pub fn replace(files: &dyn Files, dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let (temporary, target) = (dir.join(format!(".{name}.new")), dir.join(name));
     // A crash may have left the temporary file.

@@ -1,4 +1,4 @@
-//! The signing key, its public half and the salt of input hashes. They are created once.
+//! Loads the signing key, its public key and the salt of input hashes. Each is created once.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use conductor_hosts::system::Ids;
 pub struct Keys {
     pub signing: SigningKey,
     pub salt: [u8; 32],
-    /// The signing key was just created and is not on the disk yet.
+    /// The signing key is new and not on the disk yet.
     pub unsaved: bool,
 }
 
@@ -29,16 +29,16 @@ pub enum KeyError {
     #[error("{0} is damaged: expected {1}")]
     Damaged(&'static str, &'static str),
     #[error(
-        "secrets/audit.key is gone, but checkpoints were signed with it; put it back, or accept the loss with `conductor audit accept-rollback`"
+        "secrets/audit.key is missing, but checkpoints were signed with it; restore it, or accept the loss with `conductor audit accept-rollback`"
     )]
     Gone,
-    #[error("state/audit.pub is not the public half of secrets/audit.key; one of them was replaced")]
+    #[error("state/audit.pub is not the public key of secrets/audit.key; one of them was replaced")]
     Mismatch,
 }
 
-/// Reads the keys. `fresh` allows new ones although the public key exists: a person accepted the
-/// loss. [`save`] stores a new signing key after the first segment, so that a home with a key and
-/// without a log has lost its log.
+/// Reads the keys. `fresh` allows new keys although the public key exists, because a person
+/// accepted the loss. [`save`] stores a new signing key only after the first segment exists. So a
+/// home with a key but without a log has lost its log.
 pub fn load(files: &dyn Files, layout: &Layout, ids: &dyn Ids, fresh: bool) -> Result<Keys, KeyError> {
     let salt = match read32(files, &layout.salt(), "state/audit.salt")? {
         Some(salt) => salt,
@@ -69,13 +69,13 @@ pub fn save(files: &dyn Files, layout: &Layout, signing: &SigningKey) -> io::Res
     replace(files, &layout.state, "audit.pub", format!("{text}\n").as_bytes())
 }
 
-/// Whether either half of a signing key is there.
+/// Whether the signing key or its public key exists.
 pub fn exist(files: &dyn Files, layout: &Layout) -> bool {
     let there = |path: &std::path::Path| files.read_at(path, 0, 1).is_ok();
     there(&layout.signing_key()) || there(&layout.public_key())
 }
 
-/// The public key, for verifying without access to the secret one.
+/// The public key, for verification without access to the signing key.
 pub fn public_key(files: &dyn Files, layout: &Layout) -> Result<Option<VerifyingKey>, KeyError> {
     const NAME: &str = "state/audit.pub";
     let text = or_empty(files.read_at(&layout.public_key(), 0, WHOLE)).map_err(|error| KeyError::Io(NAME, error))?;
@@ -103,7 +103,7 @@ fn read32(files: &dyn Files, path: &std::path::Path, name: &'static str) -> Resu
     match files.read_at(path, 0, 33) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(KeyError::Io(name, error)),
-        // A damaged salt is an error: with a new one, older input hashes would match no arguments.
+        // A damaged salt is an error: with a new salt, older input hashes would match no arguments.
         Ok(bytes) => bytes.try_into().map(Some).map_err(|_| KeyError::Damaged(name, "32 bytes")),
     }
 }

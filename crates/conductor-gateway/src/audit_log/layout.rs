@@ -53,7 +53,7 @@ impl Layout {
         segments_in(files, &self.audit)
     }
 
-    /// The segment the link names, if it names one.
+    /// The segment that the link points to, if there is one.
     pub fn linked(&self, files: &dyn Files) -> Option<u32> {
         let target = files.read_link(&self.link()).ok()?;
         segment_number(target.strip_prefix("audit/")?)
@@ -71,7 +71,7 @@ pub fn segment_number(name: &str) -> Option<u32> {
     (segment_name(number) == name).then_some(number)
 }
 
-/// An absent directory has no segments.
+/// Numbers of the segments in `dir`, ascending. A missing directory has no segments.
 pub fn segments_in(files: &dyn Files, dir: &Path) -> io::Result<Vec<u32>> {
     let names = match files.names(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,6 +1,6 @@
-//! Reads the lines of a log over all its files, and finds the newest ones that match a filter.
+//! Reads the lines of a log from all its files, and finds the newest records that match a filter.
 //!
-//! Not here: verifying a line (`walk`), and showing one.
+//! Not here: verifying lines (`walk`), and displaying them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -36,8 +36,8 @@ impl Lines {
         Self { paths, offset: 0, piece: Vec::new(), at: 0 }
     }
 
-    /// The next whole line, without its newline. A last line without a newline is skipped: it is
-    /// being written, or torn.
+    /// The next complete line, without its newline. A last line without a newline is skipped: it is
+    /// being written, or is torn.
     pub fn next_line(&mut self, files: &dyn Files) -> io::Result<Option<Vec<u8>>> {
         loop {
             let rest = self.piece.get(self.at..).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Lines {
     }
 }
 
-/// Which records are wanted.
+/// Selects records.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// A tool, or a prefix that ends in `*`.

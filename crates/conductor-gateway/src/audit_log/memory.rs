@@ -1,6 +1,7 @@
-//! The places that remember the last checkpoint: `state/` and the second copy.
+//! Stores the last checkpoint in `state/` and in the second copy, as a memory of the log outside
+//! its own files.
 //!
-//! Not here: the keychain (in the daemon), and what a memory proves
+//! Not here: the keychain (in the daemon), and the conclusions from a memory
 //! (`conductor_core::audit::memory`).
 
 use std::io;
@@ -13,7 +14,7 @@ use super::files::{Files, WHOLE, replace};
 use super::layout::Layout;
 use super::walk::or_empty;
 
-/// In `state/` and in the folder of the second copy.
+/// Name of the file in `state/` and in the folder of the second copy.
 const NAME: &str = "audit.last";
 
 fn read(files: &dyn Files, dir: &Path, place: Place) -> io::Result<Option<Remembered>> {
@@ -21,20 +22,20 @@ fn read(files: &dyn Files, dir: &Path, place: Place) -> io::Result<Option<Rememb
     Ok(Remembered::new(place, &String::from_utf8_lossy(&bytes)))
 }
 
-/// Reads the memories in files. A copy that cannot be read, such as an unmounted disk, has none.
+/// Reads the memories in files. A copy that cannot be read, such as on an unmounted disk, is
+/// skipped.
 pub fn recall(files: &dyn Files, layout: &Layout, copy_to: Option<&Path>) -> io::Result<Vec<Remembered>> {
     let state = read(files, &layout.state, Place::State)?;
     let copy = copy_to.and_then(|dir| read(files, dir, Place::Copy).ok().flatten());
     Ok(state.into_iter().chain(copy).collect())
 }
 
-/// Stores a checkpoint that is on the disk. A memory is replaced only by a later one of the same
-/// log, so that a disk that comes back with another memory keeps it.
+/// Stores a checkpoint that is on the disk. A memory is replaced only by a later memory of the same
+/// log. So a reconnected disk with a different memory keeps it as evidence.
 fn advance(files: &dyn Files, dir: &Path, place: Place, head: Head, line: &str) -> io::Result<()> {
     match read(files, dir, place)? {
         Some(known) if !known.is_before(head.log_id, head.seq) => {
-            let why =
-                format!("{place} remembers a later checkpoint or another log; look with `conductor audit verify`");
+            let why = format!("{place} has a later checkpoint or belongs to another log; run `conductor audit verify`");
             Err(io::Error::new(io::ErrorKind::InvalidData, why))
         }
         Some(_) | None => replace(files, dir, NAME, line.as_bytes()),
@@ -49,7 +50,7 @@ pub fn advance_copy(files: &dyn Files, dir: &Path, head: Head, line: &str) -> io
     advance(files, dir, Place::Copy, head, line)
 }
 
-/// Replaces all memories, because a person accepted that the log continues from here.
+/// Replaces all memories, because a person accepted that the log continues at this checkpoint.
 pub fn overwrite(files: &dyn Files, layout: &Layout, copy_to: Option<&Path>, line: &str) -> io::Result<()> {
     replace(files, &layout.state, NAME, line.as_bytes())?;
     match copy_to {

@@ -1,5 +1,4 @@
-//! Opens a log: recovers it after a crash, and refuses one that was tampered with without touching
-//! it.
+//! Opens a log: recovers it after a crash. A log that was tampered with is refused and not changed.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -35,7 +34,7 @@ pub enum OpenError {
     Io(String, #[source] io::Error),
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Nothing is appended and no tool is served until a person runs `audit verify`, then
+    /// Nothing is appended and no tool can be called until a person runs `audit verify`, then
     /// `audit accept-rollback`.
     #[error("the audit log is {}", .0.faults.first().map_or_else(|| .0.verdict.to_string(), ToString::to_string))]
     Refused(Box<Report>),
@@ -48,9 +47,9 @@ pub enum OpenError {
 pub struct Opened {
     /// The log did not exist before.
     pub fresh: bool,
-    /// Bytes of a torn tail that were moved aside.
+    /// Bytes of a torn tail that were moved to another file.
     pub torn_bytes: Option<u64>,
-    /// Effects that were started and never answered: `(call, tool)`.
+    /// Effects that were started and have no outcome: `(call, tool)`.
     pub unanswered: Vec<(String, String)>,
     /// The log is open but cannot be written yet.
     pub down: Option<Arc<str>>,
@@ -153,7 +152,7 @@ pub(super) fn open(
         stopping: false,
     };
     // Sign the existing records before adding any, so that many recovery records cannot make the
-    // checkpoints lag. Then sign the added ones, so that a log that is emptied later is noticed.
+    // checkpoints lag. Then sign the added records, so that emptying the log later is detected.
     syncer.stopping = true;
     syncer.step();
     {
@@ -186,7 +185,7 @@ struct Start {
     active: Option<Active>,
     last_number: u32,
     anchored: Option<Seq>,
-    /// The end of the segment before the last, when it has no checkpoint: a crash came between
+    /// The end of the second-last segment if it has no checkpoint, because of a crash between
     /// rotation and checkpoint.
     border: Option<Head>,
     unanswered: Vec<(String, OpenIntent)>,
@@ -201,13 +200,14 @@ impl Start {
         let bytes = walk::checkpoints(files, layout).map_err(at(&path))?;
         let whole = whole_lines(&bytes);
         if whole < bytes.len() {
-            // A crash truncated the last checkpoint; the next one must begin on a line of its own.
+            // A crash truncated the last checkpoint. Remove it, because the next checkpoint must
+            // start on a new line.
             let file = files.open(&path).map_err(at(&path))?;
             file.truncate(whole as u64).and_then(|()| file.sync()).map_err(at(&path))?;
         }
         let segments = layout.segments(files).map_err(at(&layout.audit))?;
         let (begin, first) = begin_walk(files, layout, &segments)?;
-        // One record earlier, to see a checkpoint at the border.
+        // Start one record earlier, to include a checkpoint at the border.
         let from = first.map_or(0, |(seq, _)| seq.saturating_sub(1));
         let anchors = Anchors::read_from(&bytes, &keys.signing.verifying_key(), from);
         let latest = anchors.latest();
@@ -245,7 +245,7 @@ impl Start {
         let mut report = verifier.finish();
         let link_is_ahead = walk::add_missing_segment(&mut report, linked, last);
         if !link_is_ahead && last.is_none() && report.faults.is_empty() {
-            // The key was made together with a log, or another place remembers one.
+            // The key was created together with a log, or another place stores a checkpoint of one.
             report.add(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
         }
         walk::add_memory_faults(&mut report, &remembered, expected, &bytes);
@@ -269,7 +269,7 @@ impl Start {
         Ok(Self {
             chain,
             log_id: report.log_id,
-            // A segment without its first line is started again under the same number.
+            // A segment without a complete first line is created again with the same number.
             active: kept.then_some(Active { number: last_number, file, len: good_len, durable_len: good_len }),
             last_number: if kept { last_number } else { last_number - 1 },
             anchored: latest.map(|checkpoint| checkpoint.seq),
@@ -280,11 +280,12 @@ impl Start {
         })
     }
 
-    /// Moves a torn tail to a file of its own and truncates the segment. Repeating it after a crash
+    /// Moves a torn tail to a separate file and truncates the segment. Repeating this after a crash
     /// is harmless.
     fn set_tail_aside(&mut self, files: &dyn Files, layout: &Layout) -> Result<(), OpenError> {
         let Some((number, good_len)) = self.torn_tail else {
-            // The last daemon may not have synced its records; later ones must not outlive them.
+            // The last daemon may not have synced its records. Sync them now: later records must
+            // not be durable before them.
             if let Some(active) = &self.active {
                 active.file.sync().map_err(at(&layout.segment(active.number)))?;
             }
@@ -324,8 +325,8 @@ fn first_line(files: &dyn Files, layout: &Layout, number: u32) -> Result<(Vec<u8
     Ok((first.to_vec(), first.len() < bytes.len()))
 }
 
-/// The last segment with a whole first line, and the position that this line gives. A crash can
-/// leave at most one later segment whose first line is torn.
+/// The last segment with a complete first line, and the position that this line contains. A crash
+/// can leave at most one later segment whose first line is torn.
 fn begin_walk(files: &dyn Files, layout: &Layout, segments: &[u32]) -> Result<(u32, Option<Place>), OpenError> {
     for number in segments.iter().rev().copied() {
         let (first, whole) = first_line(files, layout, number)?;
@@ -351,11 +352,11 @@ fn border_before(files: &dyn Files, layout: &Layout, number: u32) -> Result<Opti
     Ok(head.map(|((seq, hash), log_id)| Head { log_id, seq, hash }))
 }
 
-/// Effects that were started since the last start of a daemon and not answered.
+/// Effects that were started since the last start of a daemon and have no outcome.
 #[derive(Default)]
 struct Intents {
     open: HashMap<String, OpenIntent>,
-    /// Answers whose intent is in an earlier segment.
+    /// Calls with an outcome whose intent is in an earlier segment.
     answered: Vec<String>,
     started: bool,
 }
@@ -389,7 +390,7 @@ impl Intents {
         }
     }
 
-    /// Reads earlier segments, newest first, until one holds the last start of a daemon.
+    /// Reads earlier segments, newest first, until a segment contains the last start of a daemon.
     fn look_back(&mut self, files: &dyn Files, layout: &Layout, segments: &[u32], begin: u32) -> Result<(), OpenError> {
         for number in segments.iter().rev().copied().filter(|number| *number < begin) {
             if self.started {
@@ -426,9 +427,10 @@ impl Intents {
     }
 }
 
-/// Continues a damaged log that a person has accepted, in a new segment. Its second line names the
-/// damage and the person; it is signed immediately and remembered in every place that can be
-/// reached. No existing record changes. Returns the head of the log and the line of its checkpoint.
+/// Continues a damaged log that a person has accepted, in a new segment. The segment's second line
+/// names the damage and the person. It is signed immediately, and its checkpoint is stored in every
+/// place that can be reached. No existing record changes. Returns the head of the log and the line
+/// of the checkpoint.
 pub fn accept(
     (home, copy_to): (&Path, Option<&Path>),
     files: &dyn Files,
@@ -453,7 +455,8 @@ pub fn accept(
     let memories = remembered.iter().filter_map(|it| it.checkpoint(&keys.signing.verifying_key())).filter(own);
     let latest = memories.chain(latest).max_by_key(|checkpoint| checkpoint.seq);
     let anchor = latest.map(|checkpoint| (checkpoint.seq, checkpoint.hash));
-    // The greater sequence number, so that none is used twice; of equal ones the signed one.
+    // Continue after the greater sequence number, so that no number is used twice. If both are
+    // equal, use the signed one.
     let after = match (readable, anchor) {
         (Some(line), Some(anchor)) if line.0 > anchor.0 => Some(line),
         (_, Some(anchor)) => Some(anchor),

@@ -1,9 +1,9 @@
-//! The end of the log: the segment being written, the chain, and the callers that wait for a sync.
-//! One value under one lock.
+//! The end of the log: the segment being written, the hash chain, and the callers that wait for a
+//! sync. One lock protects all of it.
 //!
-//! Appending is a short, synchronous step: encode, hash, one `write`. Nothing here waits for the
-//! disk except [`Segments::repair`], which runs while every call is refused anyway. Not here: when
-//! to sync, checkpoints, the link and the copy (`syncer`).
+//! Appending is a short, synchronous step: encode, hash, one `write`. Only [`Segments::repair`]
+//! waits for the disk; it runs while every call is refused. Not here: when to sync, checkpoints,
+//! the link and the copy (`syncer`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,9 +20,9 @@ use super::layout::Layout;
 use super::{Settings, UnavailableError};
 use conductor_hosts::system::{Clock, Ids};
 
-/// Outcomes of finished calls that are kept in memory while the log cannot be written.
+/// Maximum number of outcomes that are kept in memory while the log cannot be written.
 const MAX_UNWRITTEN: usize = 256;
-/// Of these, calls that were refused and did nothing. The rest is for calls that ran.
+/// How many of them may be refusals, which had no effect. The others are for calls that ran.
 const MAX_UNWRITTEN_REFUSALS: usize = 128;
 const RETRY_MS: u64 = 1000;
 
@@ -34,9 +34,9 @@ fn did_nothing(entry: &Entry) -> bool {
 pub(super) struct Active {
     pub number: u32,
     pub file: Arc<dyn LogFile>,
-    /// Length of the good lines.
+    /// Length of the valid lines.
     pub len: u64,
-    /// Length that a sync has covered.
+    /// Length that has been synced.
     pub durable_len: u64,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Active {
 pub(super) struct Waiter {
     pub seq: Seq,
     pub wake: oneshot::Sender<Result<Seq, UnavailableError>>,
-    /// An outcome whose line is lost must be written again: the effect has happened.
+    /// An outcome that must be written again if its line is lost, because the effect has happened.
     pub outcome: Option<(Stamp, Entry)>,
 }
 
@@ -52,11 +52,11 @@ pub(super) struct Waiter {
 pub(super) struct Down {
     pub reason: UnavailableError,
     pub since_ms: u64,
-    /// Absent when only a person can recover the log.
+    /// `None` if only a person can recover the log.
     pub retry_at_ms: Option<u64>,
-    /// The content of the segment on disk is unknown, so it takes no more records.
+    /// The content of the segment on the disk is unknown, so no more records are written to it.
     pub sync_failed: bool,
-    /// The bytes of a failed write may still follow the good lines.
+    /// The bytes of a failed write may still follow the valid lines.
     pub truncate_needed: bool,
 }
 
@@ -84,19 +84,19 @@ pub(super) struct Segments {
     pub active: Option<Active>,
     /// The highest segment that exists or existed.
     pub last_number: u32,
-    /// Segments that were rotated and not synced since.
+    /// Rotated segments that have not been synced since the rotation.
     pub rotated: Vec<Arc<dyn LogFile>>,
     pub directory_dirty: bool,
     pub durable: Option<Head>,
     pub dirty_since_ms: Option<u64>,
     pub waiters: VecDeque<Waiter>,
-    /// Ends of segments that must get a checkpoint of their own.
+    /// Ends of segments; each must get a checkpoint.
     pub borders: VecDeque<Head>,
     pub anchored: Option<Seq>,
     pub down: Option<Down>,
     pub unwritten: VecDeque<(Stamp, Entry)>,
     pub unwritten_lost: u64,
-    /// Outcomes in a segment whose sync failed, until it is read back.
+    /// Outcomes in a segment whose sync failed, kept until the segment is read back.
     pub unconfirmed: Vec<(Seq, Stamp, Entry)>,
     pub records: u64,
     pub buffer: Vec<u8>,
@@ -112,13 +112,13 @@ impl Segments {
         self.chain.next_seq().saturating_sub(self.anchored.map_or(0, |seq| seq + 1))
     }
 
-    /// Whether further records would make the checkpoints look removed. A log that was never signed
-    /// takes only its first line.
+    /// Whether the verifier would treat further records as a sign of removed checkpoints. An
+    /// unsigned log accepts only its first line.
     pub fn is_lagging(&self) -> bool {
         self.unanchored() >= if self.anchored.is_some() { super::MAX_UNANCHORED } else { MAX_UNSIGNED }
     }
 
-    /// Whether a record can be appended, or refused, without waiting for a checkpoint.
+    /// Whether a record can be appended (or is refused at once) without waiting for a checkpoint.
     pub fn has_room(&self) -> bool {
         !self.is_lagging() || self.down.is_some()
     }
@@ -127,7 +127,7 @@ impl Segments {
         super::stamp(&*self.clock, &*self.ids)
     }
 
-    /// Writes one record to the kernel. On failure nothing of it stays, and the log is down.
+    /// Writes one record to the kernel. On failure the record is removed again and the log is down.
     pub fn append(&mut self, stamp: &Stamp, entry: &Entry) -> Result<Seq, UnavailableError> {
         if let Some(down) = &self.down {
             return Err(down.reason.clone());
@@ -159,7 +159,7 @@ impl Segments {
         let lasting = self.is_refused();
         let sync_failed = sync_failed || self.down.as_ref().is_some_and(|down| down.sync_failed);
         if sync_failed {
-            // Without a failed sync the bytes are in the kernel, and the next sync wakes the
+            // If no sync has failed, the bytes are in the kernel, and the next sync wakes the
             // callers.
             self.fail_waiters(&reason);
         }
@@ -172,7 +172,7 @@ impl Segments {
         self.down.as_ref().is_some_and(|down| down.retry_at_ms.is_none())
     }
 
-    /// Takes the log down until a person has looked.
+    /// Refuses all records until a person has checked the log.
     pub fn refuse(&mut self, reason: &str) {
         self.mark_down(reason, false, false);
         if let Some(down) = &mut self.down {
@@ -188,15 +188,16 @@ impl Segments {
         }
     }
 
-    /// Ends the log with its syncer: nothing is written any more, and all waiting callers wake.
+    /// Closes the log when its syncer ends: nothing more is written, and all waiting callers are
+    /// woken.
     pub fn close(&mut self, reason: &str) {
         let reason = self.mark_down(reason, false, false);
         self.fail_waiters(&reason);
         self.active = None;
     }
 
-    /// Keeps the outcome of a finished call until the log can be written again. Returns whether
-    /// there was room.
+    /// Keeps the outcome of a finished call until the log can be written again. Returns false if
+    /// the limit is reached.
     pub fn keep_for_retry(&mut self, stamp: Stamp, entry: Entry) -> bool {
         let most = if did_nothing(&entry) { MAX_UNWRITTEN_REFUSALS } else { MAX_UNWRITTEN };
         let room = self.unwritten.len() < most;
@@ -234,7 +235,7 @@ impl Segments {
         })
     }
 
-    /// Notes a successful sync and returns the waiters that it covers.
+    /// Records a successful sync and returns the waiters that it covers.
     pub fn synced(&mut self, job: &SyncJob) -> Vec<Waiter> {
         self.rotated.drain(..job.rotated.min(self.rotated.len()));
         self.directory_dirty = self.directory_dirty && !job.directory;
@@ -254,7 +255,7 @@ impl Segments {
         self.waiters.drain(..synced).collect()
     }
 
-    /// Starts the next segment; the old one keeps its records and waits for its last sync.
+    /// Starts the next segment. The old segment keeps its records and still needs its last sync.
     pub fn rotate(&mut self) -> io::Result<()> {
         let border = self.head();
         let from = self.active.as_ref().map(|active| active.number);
@@ -289,7 +290,8 @@ impl Segments {
         let number = self.last_number + 1;
         let path = self.layout.segment(number);
         let file = match self.files.create(&path) {
-            // An earlier attempt failed after creating it. It holds no record that was accepted.
+            // An earlier attempt failed after creating the file. The file contains no accepted
+            // record.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let file = self.files.open(&path)?;
                 file.truncate(0)?;
@@ -305,7 +307,7 @@ impl Segments {
             chain.append(stamp, entry, &mut bytes);
         }
         if let Err(error) = append_whole(&*file, &bytes) {
-            // Half a first line must not stay: the next start would report a torn segment.
+            // Remove a partial first line: the next start would report a torn segment.
             let _ = file.truncate(0);
             let _ = self.files.remove(&path);
             return Err(error);
@@ -313,8 +315,8 @@ impl Segments {
         Ok((Active { number, file, len: bytes.len() as u64, durable_len: 0 }, chain))
     }
 
-    /// Tries to write again, starting with the unwritten outcomes, and syncs. Leaves the log down
-    /// on any failure.
+    /// Tries to write again, starting with the unwritten outcomes, and syncs. On any failure the
+    /// log stays down.
     pub fn repair(&mut self) -> io::Result<()> {
         if self.is_refused() {
             return Err(io::Error::other("the audit log is refused"));
@@ -372,8 +374,8 @@ impl Segments {
                 return Err(error);
             }
             active.durable_len = active.len;
-            // The old file was read back. Another sync of it would prove nothing: the kernel
-            // reports a failure only once.
+            // The old file was read back. Another sync would prove nothing: the kernel reports a
+            // failure only once.
             self.active = None;
             self.adopt(active, chain, border);
             self.directory_dirty = false;
@@ -387,7 +389,7 @@ impl Segments {
         Ok(())
     }
 
-    /// After a failed sync: keeps the lines that can be read and truncates the rest.
+    /// Called after a failed sync: keeps the lines that can be read and truncates the rest.
     fn read_back(&mut self) -> io::Result<()> {
         let Some(active) = &mut self.active else {
             return Ok(());
@@ -396,7 +398,7 @@ impl Segments {
         let bytes = self.files.read_at(&path, active.durable_len, super::files::WHOLE)?;
         let mut chain = match self.durable {
             Some(head) if active.durable_len > 0 => Chain::after(head.seq, head.hash),
-            // Nothing of this segment was synced yet, so its first line is accepted as it is.
+            // Nothing in this segment was synced yet, so its first line is accepted unchecked.
             Some(_) | None => Chain::start(),
         };
         let from_start = active.durable_len == 0;
@@ -418,7 +420,7 @@ impl Segments {
             active.file.truncate(good)?;
             active.len = good;
             if good == 0 {
-                // Not even the first line is whole: reuse the number.
+                // The first line is not complete: reuse the segment number.
                 self.last_number = self.last_number.saturating_sub(1);
                 self.chain = self.durable.map_or(Chain::start(), |head| Chain::after(head.seq, head.hash));
                 self.active = None;

@@ -21,7 +21,7 @@ use super::layout::{Layout, segment_name};
 use super::segments::Waiter;
 use super::{keys, memory};
 
-/// Reads and refusals are on the disk this long after they were written.
+/// Time after which reads and refusals are synced to the disk.
 const SOON_MS: u64 = 100;
 const RETRY_MS: u64 = 1000;
 const DAY_MS: u64 = 86_400_000;
@@ -31,7 +31,8 @@ pub(super) struct Syncer {
     pub layout: Layout,
     pub files: Arc<dyn Files>,
     pub signing: SigningKey,
-    /// A new key is saved when the log has records, before it signs the first checkpoint.
+    /// A new key is not saved yet. It is saved when the log has records, before the first
+    /// checkpoint is signed.
     pub unsaved_key: bool,
     pub checkpoints: Option<Arc<dyn LogFile>>,
     pub checkpoints_len: u64,
@@ -51,8 +52,8 @@ impl std::fmt::Debug for Syncer {
 }
 
 impl Syncer {
-    /// Does the work that is due. Returns the milliseconds until the next work, or `None` when only
-    /// a new record can cause any.
+    /// Does the work that is due. Returns the milliseconds until the next work, or `None` if
+    /// nothing is due until a new record arrives.
     pub fn step(&mut self) -> Option<u64> {
         let now = self.shared.clock.now_ms();
         self.recover(now);
@@ -91,7 +92,8 @@ impl Syncer {
         if !due {
             return;
         }
-        // Retry the cause first: recovery writes a record, and one per second would add to the lag.
+        // First retry the checkpoints: recovery writes a record, and one record per second would
+        // add to the lag.
         if lagging {
             self.checkpoint(now);
         }
@@ -133,7 +135,7 @@ impl Syncer {
             && now >= self.rotate_retry_ms
             && segments.rotate().is_err()
         {
-            // The old segment still takes records, beyond its size limit.
+            // The old segment still accepts records, beyond its size limit.
             self.rotate_retry_ms = now + RETRY_MS;
         }
     }
@@ -163,8 +165,8 @@ impl Syncer {
         let synced = match done {
             Ok(()) => segments.synced(&job),
             Err(error) => {
-                segments.mark_down(&format!("the disk did not take the audit log: {error}"), true, false);
-                // Calls are waiting, and the next segment may be on good blocks.
+                segments.mark_down(&format!("the audit log could not be synced to the disk: {error}"), true, false);
+                // Repair now: calls are waiting, and the next segment may be on good blocks.
                 let _ = segments.repair();
                 drop(segments);
                 self.shared.room.notify_waiters();
@@ -176,7 +178,7 @@ impl Syncer {
             self.copy_then_wake(now, synced);
         } else {
             wake(synced);
-            // A failure shows in the state of the log, and the next sync retries.
+            // A failure is visible in the state of the log, and the next sync retries.
             let _ = self.copy(now);
         }
     }
@@ -213,7 +215,7 @@ impl Syncer {
         }
     }
 
-    /// Points `audit.log` at the segment being written, after its name is on the disk.
+    /// Points `audit.log` at the segment being written, after the segment's name is on the disk.
     fn relink(&mut self) {
         let number = {
             let segments = self.shared.segments();
@@ -249,8 +251,8 @@ impl Syncer {
             let many = segments.unanchored() >= segments.settings.checkpoint_records;
             let late = now >= self.checkpointed_ms + segments.settings.checkpoint_ms;
             let first = segments.anchored.is_none();
-            // Also while the log is down, so that the outcomes written afterwards do not add to a
-            // long lag.
+            // Write checkpoints even while the log is down, so that the outcomes written afterwards
+            // do not add to a long lag.
             if ahead
                 && (many || late || first || self.stopping || segments.down.is_some())
                 && due.back() != Some(&durable)
@@ -297,8 +299,8 @@ impl Syncer {
         }
     }
 
-    /// Stores the checkpoint elsewhere too, so that a log restored to an earlier state together
-    /// with its checkpoints is noticed. A place that fails is retried with the next checkpoint.
+    /// Stores the checkpoint in other places, so that restoring the log and its checkpoints to an
+    /// earlier state is detected. A place that fails is retried with the next checkpoint.
     fn remember(&self, head: Head, line: &str) {
         let _ = memory::advance_state(&*self.files, &self.layout, head, line);
         let Some(copy) = &self.copy else { return };
@@ -308,7 +310,7 @@ impl Syncer {
         }
     }
 
-    /// Returns the line of the last one.
+    /// Returns the line of the last checkpoint.
     fn write_checkpoints(&mut self, heads: &VecDeque<Head>) -> io::Result<String> {
         if self.unsaved_key {
             keys::save(&*self.files, &self.layout, &self.signing)?;
@@ -334,7 +336,8 @@ impl Syncer {
         };
         let written = append_whole(&*file, lines.as_bytes()).and_then(|()| file.sync());
         if written.is_err() {
-            // Half a line and the next one would form a bad checkpoint.
+            // Remove a partial line: together with the next line it would form an invalid
+            // checkpoint.
             let _ = file.truncate(self.checkpoints_len);
             self.checkpoints = None;
         } else {
@@ -359,7 +362,7 @@ impl Syncer {
             return;
         }
         self.retention_checked = Some(now);
-        // Best effort: the next check is in an hour.
+        // A failure is ignored: the next check is in an hour.
         let _ = self.try_retain(now, u64::from(days) * DAY_MS, active);
     }
 
@@ -420,7 +423,7 @@ fn copy_fault(error: &io::Error) -> String {
 
 fn wake(synced: Vec<Waiter>) {
     for Waiter { seq, wake, .. } in synced {
-        // A caller that was cancelled no longer waits; its record stays.
+        // A cancelled caller no longer waits; its record stays in the log.
         let _ = wake.send(Ok(seq));
     }
 }

@@ -1,5 +1,5 @@
-//! The log without its thread: each test calls the syncer's step itself, so time and every failure
-//! are exact.
+//! The log without its thread: each test calls the syncer's step itself, so that time and failures
+//! are deterministic.
 
 pub mod memory;
 
@@ -28,7 +28,7 @@ fn home() -> &'static std::path::Path {
     std::path::Path::new("home")
 }
 
-/// A daemon's log on files in memory.
+/// A daemon's log with files in memory.
 struct TestLog {
     files: Memory,
     time: Arc<ManualClock>,
@@ -138,7 +138,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
 }
 
 impl Running {
-    /// A record that does not wait for the disk.
+    /// Writes a record that does not wait for the disk.
     fn soon(&mut self, entry: Entry) -> Answer {
         let shared = Arc::clone(&self.syncer.shared);
         let mut future = pin!(shared.append(entry, Durability::Soon));
@@ -146,7 +146,7 @@ impl Running {
             if let Some(answer) = poll(future.as_mut()) {
                 return answer;
             }
-            // It waits for a checkpoint.
+            // The record waits for a checkpoint.
             self.syncer.step();
         }
     }
@@ -301,7 +301,7 @@ fn retention_removes_what_is_old_and_verify_says_where_it_begins() {
     let report = log.verify();
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
     assert_eq!(report.begins_at.map(|(segment, _)| segment), Some(before), "all but the one being written");
-    // Removed by hand, one more is missed.
+    // If a further segment is deleted without a record, it is reported as missing.
     let desk2 = TestLog::new();
     let mut running = desk2.started();
     for n in 0..40 {
@@ -372,7 +372,8 @@ fn a_begun_effect_is_reported_once() {
     let call = Uuid::from_u128(2).to_string();
     assert_eq!(reopened.opened.unanswered, [(call.clone(), "filesystem.delete".to_owned())]);
     assert_eq!(log.count("/detail/call", &call), 1);
-    // A crash before the start event does not report it again, nor does any later start.
+    // After a crash before the start event, the call is not reported again, and neither is it at
+    // later starts.
     let mut again = log.started();
     assert_eq!(again.opened.unanswered, []);
     again.start_event();
@@ -503,7 +504,7 @@ fn while_syncs_fail_nothing_runs() {
 #[test]
 fn a_log_that_cannot_be_written_at_start_opens_down() {
     let log = TestLog::new();
-    // The salt is made first, in six operations.
+    // The salt is created first, in six operations.
     log.files.trouble_in(7, Trouble::FromNow);
     let mut running = log.started();
     assert!(running.opened.down.is_some());
@@ -534,7 +535,7 @@ fn the_copy_has_the_same_bytes_and_its_failure_shows() {
         );
     }
     assert_eq!(running.health().copy_fault, None);
-    // One that is longer than the log is evidence: it is left alone, and the log goes on.
+    // A copy that is longer than the log is evidence: it is not changed, and the log continues.
     let last = layout::segment_name(log.verify().segments);
     let copy = std::path::Path::new("second").join(last);
     let more = [log.files.bytes(&copy), b"more".to_vec()].concat();
@@ -604,7 +605,7 @@ fn after_a_stop_nobody_waits_in_vain() {
     assert_eq!((report.verdict, report.unanchored), (Verdict::Intact, 0));
 }
 
-/// Runs a fixed piece of work with trouble at every single operation in turn.
+/// Runs the same work several times, each time with a failure at another operation.
 #[test]
 fn trouble_at_every_operation() {
     let work = |running: &mut Running, done: &mut Vec<Seq>| {
@@ -624,7 +625,7 @@ fn trouble_at_every_operation() {
     };
     assert!(operations > 20, "{operations}");
     for trouble in [Trouble::Once, Trouble::FromNow, Trouble::Short, Trouble::Syncs] {
-        // A single failure is tried at every place; what lasts, at every third.
+        // A single failure is tested at every operation, a lasting failure at every third.
         let step = if trouble == Trouble::Once { 1 } else { 3 };
         for at in (1..=operations).step_by(step) {
             let mut log = TestLog::new();
@@ -638,7 +639,7 @@ fn trouble_at_every_operation() {
                 done.iter().all(|seq| seqs.contains(seq))
             };
             log.files.heal();
-            // The daemon may go on in the same process, or be killed and started again.
+            // The daemon continues in the same process, or is killed and started again.
             if at % 2 == 0 {
                 log.time.advance(Duration::from_millis(1000));
                 running.syncer.step();
@@ -680,8 +681,8 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Any order of work, rotations, restarts, kills and power cuts leaves a log that is whole
-    /// after the next start, and no record that was promised to be on the disk is ever gone.
+    /// After any sequence of work, rotations, restarts, kills and power cuts, the log is valid at
+    /// the next start. No record that was reported as synced is lost.
     #[test]
     fn no_false_alarm_and_no_lost_promise(ops in prop::collection::vec(op(), 1..50), seed in any::<u64>()) {
         let mut log = TestLog::new();
@@ -745,7 +746,7 @@ proptest! {
 type Copied = (Vec<(std::path::PathBuf, Vec<u8>)>, Vec<u8>, Vec<u8>);
 
 impl TestLog {
-    /// Segments, checkpoints and memory, as a copy of the home has them.
+    /// Segments, checkpoints and stored last checkpoint, as in a copy of the home.
     fn copied(&self) -> Copied {
         let layout = Layout::of(home());
         let numbers = layout.segments(&self.files).expect("readable");
@@ -788,7 +789,7 @@ fn a_log_that_is_gone_is_not_a_new_log() {
     let layout = Layout::of(home());
     let files = [layout.segment(1), layout.checkpoints(), layout.link()];
     let memories = [layout.state.join("audit.last"), layout.public_key(), layout.signing_key()];
-    // All three, each two and each one of them survive.
+    // Keep every combination of the three except none.
     for survivors in 1..8_usize {
         let log = TestLog::new();
         work(&log, 0);
@@ -830,7 +831,7 @@ fn a_log_put_back_with_its_checkpoints_is_found_by_what_remembers_more() {
         );
         assert!(log.started().synced(ended(300)).is_ok());
     }
-    // Everything together is not found, and the help says so.
+    // A rollback of everything together is not detected, and the help mentions that.
     let log = TestLog::new();
     work(&log, 0);
     let old = log.copied();
@@ -855,7 +856,7 @@ fn a_shortened_or_missing_checkpoint_file_is_found() {
         log.accept();
         assert_eq!((log.refused(), log.verdict()), (None, Verdict::Intact), "{:?}", log.verify().faults);
     }
-    // The whole of state/, without the memory that is in it.
+    // The whole of `state/` is rolled back, except the stored last checkpoint in it.
     let log = TestLog::new();
     work(&log, 0);
     for path in [layout.checkpoints(), layout.public_key(), layout.salt(), layout.state.join("audit.last")] {
@@ -874,7 +875,8 @@ fn a_memory_that_was_removed_is_found_once_the_log_says_that_there_is_one() {
         running.synced(start).expect("written");
         running.stop();
         log.files.delete(&last);
-        // A log of an earlier version says nothing of the kind, and gets its memory now.
+        // A log of an earlier version names no place for the last checkpoint; the place is created
+        // now.
         let wanted = says.then_some(Verdict::Missing);
         assert_eq!((log.verdict() != Verdict::Intact, log.refused()), (says, wanted));
         if says {
@@ -897,7 +899,8 @@ fn a_crash_anywhere_in_the_first_start_is_no_alarm() {
     for at in 1..=operations {
         for cut in [false, true] {
             let log = TestLog::new();
-            // From this operation on nothing reaches the disk, as if the daemon had been killed.
+            // From this operation on nothing is written to the disk, as if the daemon had been
+            // killed.
             log.files.trouble_in(at, Trouble::FromNow);
             drop(log.open());
             log.files.heal();
@@ -937,7 +940,7 @@ fn a_second_copy_that_returns_with_a_later_memory_keeps_it() {
     let old = log.copied();
     work(&log, 100);
     let later = log.files.bytes(&memory);
-    // Not mounted while the log is put back and written.
+    // The disk is not mounted while the log is rolled back and written.
     log.files.delete(&memory);
     log.put_back(&old, true);
     let mut running = log.started();
@@ -960,11 +963,11 @@ fn a_call_that_does_not_wait_is_written_once_and_first() {
         let stamp = segments.stamp();
         segments.holds_outcome(facts.call) || segments.keep_for_retry(stamp, Entry::Outcome(facts, outcome))
     };
-    // The log is up: the syncer writes it with its next step.
+    // The log is up: the syncer writes the outcome in its next step.
     assert!(keep(&running, 1) && keep(&running, 1));
     running.syncer.step();
     assert_eq!(log.count("/call", &Uuid::from_u128(1).to_string()), 1);
-    // The log is down, and refused calls do not take the room of those that ran.
+    // The log is down. Refused calls must not use the places that are reserved for calls that ran.
     log.files.trouble_in(1, Trouble::FromNow);
     for n in 1000..1400 {
         let Entry::Outcome(facts, outcome) = ended(n) else { unreachable!() };

@@ -1,4 +1,5 @@
-//! Feeds a verifier from files, in pieces, so that memory use does not depend on the log's length.
+//! Reads the files of a log in pieces for a verifier, so that memory use does not depend on the
+//! log's length.
 
 use std::io;
 use std::path::Path;
@@ -36,7 +37,7 @@ pub fn feed(
     pieces(files, &layout.segment(number), 0, &mut |piece| verifier.feed(piece, seen))
 }
 
-/// The checkpoint file; an absent one is empty.
+/// The content of the checkpoint file; empty if the file is missing.
 pub fn checkpoints(files: &dyn Files, layout: &Layout) -> io::Result<Vec<u8>> {
     or_empty(files.read_at(&layout.checkpoints(), 0, WHOLE))
 }
@@ -48,8 +49,8 @@ pub fn or_empty(read: io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Verifies a whole log; without a key only its chain. `head` and `remembered` must be read before
-/// this call, from the running daemon and from the places that remember the last checkpoint.
+/// Verifies a whole log; without a key only its chain. Read `head` from the running daemon and
+/// `remembered` from the places that store the last checkpoint before this call.
 pub fn verify(
     files: &dyn Files,
     layout: &Layout,
@@ -58,7 +59,7 @@ pub fn verify(
     remembered: &[Remembered],
     seen: &mut dyn FnMut(&Seen<'_>),
 ) -> io::Result<Report> {
-    // A daemon may be writing: in this order, a later read can only see a later state.
+    // A daemon may be writing. In this order, each later read returns the same or a later state.
     let linked = layout.linked(files);
     let signed = checkpoints(files, layout)?;
     let anchors = key.map_or_else(Anchors::default, |key| Anchors::read(&signed, key)).with_head(head);
@@ -75,7 +76,7 @@ pub fn verify(
     let mut report = verifier.finish();
     let link_is_ahead = add_missing_segment(&mut report, linked, segments.last().copied());
     if !link_is_ahead && segments.is_empty() && unanchored {
-        // A key that signed nothing yet was still made together with a log.
+        // Even a key without signatures was created together with a log.
         report.verdict = Verdict::Missing;
         report.faults.push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
     }
@@ -83,8 +84,8 @@ pub fn verify(
     Ok(report)
 }
 
-/// Reports the segment that the link names when it is later than the last one: the link survives a
-/// deleted segment. Returns whether it was.
+/// Reports a missing segment if the link points to a later segment than the last: the link remains
+/// when a segment is deleted. Returns whether a segment is missing.
 pub fn add_missing_segment(report: &mut Report, linked: Option<u32>, last: Option<u32>) -> bool {
     let Some(linked) = linked.filter(|linked| last.is_none_or(|last| *linked > last)) else { return false };
     let fault = Fault::new(Verdict::Missing, next_seq(report), format!("segment {linked}"), "no such file");
@@ -93,8 +94,8 @@ pub fn add_missing_segment(report: &mut Report, linked: Option<u32>, last: Optio
     true
 }
 
-/// Reports differences between the log and what other places remember of it. `expected` says that
-/// the log names such a place.
+/// Reports differences between the log and the checkpoints stored in other places. `expected` means
+/// that the log names such a place.
 pub fn add_memory_faults(report: &mut Report, remembered: &[Remembered], expected: bool, signed: &[u8]) {
     let lost = expected.then(|| forgotten(remembered, next_seq(report))).flatten();
     let faults: Vec<Fault> = remembered.iter().filter_map(|it| it.fault(signed, report.end())).collect();

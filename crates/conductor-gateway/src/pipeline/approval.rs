@@ -32,7 +32,7 @@ use crate::studio::Studio;
 use crate::studio::events::{Event, Listener};
 use crate::tools::catalog::{AskFacts, Source, Target, Tool};
 
-/// Longest target of a call, in characters. It is never truncated, and must fit on a screen
+/// Longest target of a call, in characters. A target is never truncated, and must fit on a screen
 /// together with the question.
 const LONGEST_TARGET: usize = 1200;
 /// Longest summary in lists, in characters.
@@ -46,7 +46,7 @@ pub struct ApprovalQueue {
     attended: Arc<AtomicUsize>,
 }
 
-/// Held by a local channel while a person can answer there.
+/// A local user interface keeps this value while a person can answer there.
 pub struct ApproverPresent(Arc<AtomicUsize>);
 
 impl Drop for ApproverPresent {
@@ -82,7 +82,7 @@ impl ApprovalQueue {
         self.attended.load(Ordering::Acquire) > 0
     }
 
-    /// Changes the store on a thread that may wait for the disk.
+    /// Changes the store on a thread that may block on disk I/O.
     async fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&mut Pending) -> T + Send + 'static,
@@ -91,8 +91,8 @@ impl ApprovalQueue {
         tokio::task::spawn_blocking(move || store.change(change)).await.map_err(io::Error::other)?
     }
 
-    /// As [`ApprovalQueue::change`], for a question whose record shortens its facts. The full facts
-    /// are on the disk before the record.
+    /// Like [`ApprovalQueue::change`], for a question whose record contains shortened facts. The
+    /// full facts are written to the disk before the record.
     async fn ask(
         &self,
         id: Uuid,
@@ -137,7 +137,7 @@ impl ApprovalQueue {
         self.store.read(|pending| pending.get(id).cloned())
     }
 
-    /// Stores a person's yes. The channel has checked that it is a person.
+    /// Stores a person's approval. The caller has checked that the answer is from a person.
     pub async fn allow(&self, studio: &Studio, id: Uuid, yes: Yes) -> Result<(), ApprovalError> {
         let now = studio.timestamp();
         let (by, channel) = (yes.by.clone(), yes.channel);
@@ -154,8 +154,8 @@ impl ApprovalQueue {
         Ok(())
     }
 
-    /// Expires old questions and plans. Each request does so too; the daemon's timer calls this for
-    /// UIs that only display them.
+    /// Expires old questions and plans. Each request also expires them; the daemon's timer calls
+    /// this for UIs that only display them.
     pub async fn expire(&self, studio: &Studio) -> io::Result<()> {
         let now = studio.timestamp();
         for id in self.change(move |pending| pending.expire(now)).await? {
@@ -177,7 +177,7 @@ impl ApprovalQueue {
 /// The approval under which a call runs.
 #[derive(Debug, Clone)]
 pub enum Consent {
-    /// Policy allows it, or the handler only makes a plan.
+    /// Policy allows the call, or the handler only creates a plan.
     NotNeeded,
     Given(Given),
 }
@@ -208,7 +208,8 @@ impl Given {
         &self.present
     }
 
-    /// The state that a person saw and approved. A grant was given without seeing it.
+    /// The state that a person saw and approved. `None` for a grant, which is given before the
+    /// state is known.
     pub fn seen_state(&self) -> Option<Digest> {
         match self.reference.channel {
             AnsweredBy::Person(_) => self.present.state,
@@ -221,7 +222,7 @@ impl Given {
     }
 }
 
-/// Hash of what a call would change: its resolved target and the present content.
+/// Hash of the state that a call would change: its resolved target and the present content.
 pub async fn state_of(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Target) -> Option<Digest> {
     let content = match (target.state, &tool.state_hash) {
         (None, Some(state_hash)) => state_hash(Arc::clone(studio), call.arguments.clone()).await,
@@ -267,8 +268,8 @@ fn can_be_shown(tool: &Tool, target: &Target) -> Result<(), ToolError> {
     Err(ToolError::new(
         Code::BadInput,
         format!(
-            "{}: a person must see all of what the call acts on, and its {label} has {} characters; a question shows \
-             {LONGEST_TARGET} in all",
+            "{}: a person must see the whole target of the call, and its {label} has {} characters; a question shows \
+             at most {LONGEST_TARGET} characters",
             tool.name,
             text.chars().count()
         ),
@@ -284,12 +285,12 @@ struct Question<'a> {
     call: &'a Call,
     ask: Ask,
     more: serde_json::Map<String, Value>,
-    /// The full facts, for `approvals show --full`; none when nothing was shortened.
+    /// The full facts, for `approvals show --full`; `None` if nothing was shortened.
     full: Option<Vec<u8>>,
 }
 
 impl<'a> Question<'a> {
-    /// The approval of this call; waits for it at most once.
+    /// Returns the approval of this call. Waits for a person at most once.
     async fn answered(self, slot: &mut Option<Slot>) -> Result<Consent, Stop> {
         if let Some(answered) = &self.call.answered {
             self.take_client_answer(answered).await?;
@@ -400,7 +401,7 @@ impl<'a> Question<'a> {
         Ok(asked)
     }
 
-    /// Takes the answer that a modern client sends with the repeated call. An answer that is no
+    /// Uses the answer that an MCP 2026 client sends with the repeated call. An answer that is no
     /// longer valid is refused without a reason.
     async fn take_client_answer(&self, answered: &Answered) -> Result<(), Stop> {
         let record = Uuid::parse_str(&answered.approval).ok().and_then(|id| self.queue().get(id)).filter(|record| {
@@ -428,8 +429,9 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Asks the client if policy lets it answer; otherwise waits while a local approver is present.
-    /// Returns when the store should be asked again, and refuses at once when there is no approver.
+    /// Asks the client if policy accepts its answer; otherwise waits while a local approver is
+    /// present. Returns when the store should be queried again. Fails at once if there is no
+    /// approver.
     async fn wait(&self, id: Uuid, slot: &mut Option<Slot>) -> Result<(), Stop> {
         let client = self.call.ask.as_ref().filter(|_| self.ask.floor == Floor::Client);
         if let Some(client) = client
@@ -447,7 +449,7 @@ impl<'a> Question<'a> {
         // This changes only memory, so it needs no other thread.
         if !store.change(|pending| pending.begin_wait(id)).unwrap_or(false) {
             return match self.queue().get(id).map(|record| record.state) {
-                // Decided just now: ask the store again.
+                // The question was just decided: query the store again.
                 Some(State::Allowed | State::Denied) => Ok(()),
                 Some(State::Pending | State::Used | State::Expired | State::Stale | State::Undone) | None => {
                     Err(self.required(id).into())
@@ -496,7 +498,7 @@ impl<'a> Question<'a> {
                 event = events.recv() => match event {
                     Ok(Event::ApprovalDecided(decided)) if decided == id => return Ok(()),
                     Ok(_) => {}
-                    // Some events were lost: look at the record itself.
+                    // Some events were lost, so read the record itself.
                     Err(RecvError::Lagged(_)) => {
                         if self.queue().get(id).is_none_or(|record| record.state != State::Pending) {
                             return Ok(());
@@ -533,7 +535,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Target, tool, effect, reversibility, id and expiry, for the client's own dialog.
+    /// The text of the client's own dialog: target, tool, effect, reversibility, id and expiry.
     fn message(&self, id: Uuid) -> String {
         let (short, until) = match self.queue().get(id) {
             Some(record) => (record.short.to_string(), record.expires_at.map(|at| at.to_string()).unwrap_or_default()),
@@ -564,7 +566,7 @@ impl<'a> Question<'a> {
         let expires_at = record.as_ref().and_then(|it| it.expires_at).unwrap_or(Timestamp::from_millis(0));
         let mut error = ToolError::new(Code::ApprovalRequired, format!("{} needs a person's yes ({short})", self.tool.name))
             .hint(format!(
-                "Ask the person to run `conductor approvals list --watch` in a terminal of their own and to answer {short} there, then \
+                "Ask the person to run `conductor approvals list --watch` in a separate terminal and to answer {short} there, then \
                  repeat the identical call; it runs once. Changed arguments are a new question."
             ))
             .subject(self.subject())
@@ -587,9 +589,9 @@ impl<'a> Question<'a> {
 
     fn stale(&self, what: Changed) -> ToolError {
         let (code, text) = match what {
-            Changed::Pin => (Code::PinMismatch, "the tool changed since the yes"),
-            Changed::Policy => (Code::PlanStale, "the policy changed since the yes"),
-            Changed::State => (Code::PlanStale, "what the call would change is not what was approved"),
+            Changed::Pin => (Code::PinMismatch, "the tool changed since the approval"),
+            Changed::Policy => (Code::PlanStale, "the policy changed since the approval"),
+            Changed::State => (Code::PlanStale, "the target changed since it was approved"),
         };
         ToolError::new(code, format!("{}: {text}", self.tool.name)).subject(self.subject())
     }
@@ -619,19 +621,19 @@ impl Drop for Waiting {
     }
 }
 
-/// The MCP door turns this into a protocol error; see `doors/mcp/ask`.
+/// The MCP door converts this error to a protocol error; see `doors/mcp/ask`.
 fn bad_state() -> ToolError {
-    ToolError::new(Code::PlanExpired, "this answer does not count any more").more("request_state", Value::Bool(false))
+    ToolError::new(Code::PlanExpired, "this answer is no longer valid").more("request_state", Value::Bool(false))
 }
 
-/// The tool's own facts, which may wait for the disk.
+/// Reads the tool's own facts. May block on disk I/O, so it runs on a blocking thread.
 async fn own_facts(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Target) -> AskFacts {
     let Some(facts) = tool.facts.clone() else { return target.facts.clone() };
     let (studio, arguments) = (Arc::clone(studio), call.arguments.clone());
     tokio::task::spawn_blocking(move || facts(&studio, &arguments)).await.unwrap_or_default()
 }
 
-/// Whether calls of this tool can be undone, if that holds for all of them.
+/// Whether calls of this tool can be undone. `None` if that depends on the call.
 fn undo(tool: &Tool) -> Option<&'static str> {
     if tool.undoable {
         Some("Can be undone")

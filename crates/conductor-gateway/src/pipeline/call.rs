@@ -1,6 +1,6 @@
 //! A call and its reply.
 //!
-//! Not here: how a call arrived (`doors`) and the steps it takes (`pipeline`).
+//! Not here: how a call arrived (`doors`) and its steps (`pipeline`).
 
 use std::sync::Arc;
 
@@ -37,10 +37,11 @@ pub enum LogLevel {
     Error,
 }
 
-/// Reports to the client that waits for this call.
+/// Sends progress and log messages to the client that waits for this call.
 pub trait Progress: Send + Sync {
     fn report(&self, done: f64, total: Option<f64>, text: &str);
-    /// About this call only: a retry, a wait, a probe. Never arguments, never secrets.
+    /// Logs an event of this call, such as a retry, a wait or a probe. `text` must not contain
+    /// arguments or secrets.
     fn log(&self, level: LogLevel, text: &str);
 }
 
@@ -62,8 +63,8 @@ pub trait AskClient: Send + Sync {
     fn ask(&self, message: String) -> BoxFuture<'static, ClientAnswer>;
 }
 
-/// A client's answer to a question that was sent as a result. The door has verified the seal; the
-/// store decides whether it is still valid.
+/// A client's answer to a question that was sent as a result. The door has verified the seal of the
+/// answer; the approval store decides whether the answer is still valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     pub approval: String,
@@ -73,7 +74,7 @@ pub struct Answered {
 pub struct Call {
     pub principal: Principal,
     pub conn: ConnId,
-    /// In either spelling.
+    /// The dotted or the safe form of the tool's name.
     pub tool: String,
     pub arguments: Value,
     pub via: Via,
@@ -148,7 +149,7 @@ impl Content {
 pub struct Output {
     pub value: Value,
     pub content: Vec<Content>,
-    /// The value as compact JSON. The pipeline renders it once; every door sends it.
+    /// The value as compact JSON. The pipeline renders it once; every door sends this text.
     text: String,
     /// False for a plugin that returned finished blocks without a value.
     structured: bool,
@@ -167,7 +168,7 @@ impl Output {
         Self { content, structured: false, ..Self::new(Value::Null) }
     }
 
-    /// As the tool's own error result.
+    /// Marks this output as the tool's own error result.
     #[must_use]
     pub fn as_error(self, is_error: bool) -> Self {
         Self { is_error, ..self }
@@ -224,17 +225,17 @@ impl From<Value> for Output {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     Done(Result<Output, ToolError>),
-    /// Nothing is sent.
+    /// No reply is sent.
     Cancelled,
-    /// The question is sent to the client as a result (2026 era); the approval stays pending.
+    /// The question is sent to the client as a result (MCP 2026); the approval stays pending.
     Ask {
         approval: String,
         message: String,
     },
 }
 
-/// The reply that a door sends. It is built only from a [`Recorded`], so that every answer is in
-/// the audit log.
+/// The reply that a door sends. It is built only from a [`Recorded`], so that every reply is in the
+/// audit log.
 pub struct Reply {
     outcome: Outcome,
     tool: Option<Arc<crate::tools::catalog::Tool>>,

@@ -16,12 +16,12 @@ use crate::studio::Studio;
 use crate::tools::catalog::{Catalog, Target, Tool};
 use conductor_hosts::system::Clock;
 
-/// Targets of one tool that have a breaker of their own. Callers name targets, so the number must
-/// be bounded.
+/// Maximum number of targets of one tool with a separate breaker. It is bounded because callers
+/// choose the targets.
 const MOST_TARGETS: usize = 64;
-/// The breaker of all targets beyond these.
+/// Name of the breaker that all further targets share.
 const OTHERS: &str = "others";
-/// Characters of a target's name that are kept.
+/// A target's name is stored up to this many characters.
 const LONGEST_NAME: usize = 200;
 
 struct Entry {
@@ -37,17 +37,18 @@ impl Entry {
     }
 }
 
-/// The breakers of one tool. Calls without a target have the empty name.
+/// The breakers of one tool. Calls without a target use the breaker with the empty name.
 #[derive(Default)]
 struct Circuit {
     targets: BTreeMap<String, Entry>,
-    // Totals of the tool: a target and its counts may be dropped.
+    // Totals of the tool. They are separate because the entry of a target may be dropped with its
+    // counts.
     failures_total: u64,
     trips_total: u64,
 }
 
 impl Circuit {
-    /// The breaker for this target. When there are too many, a new one replaces a passing one.
+    /// The breaker for this target. At the limit, a new breaker replaces one in state `Passing`.
     fn entry(&mut self, target: &str, settings: Settings) -> (String, &mut Entry) {
         let mut name = target;
         if !self.targets.contains_key(name) && self.targets.len() >= MOST_TARGETS {
@@ -79,14 +80,14 @@ pub struct Circuits {
     clock: Arc<dyn Clock>,
 }
 
-/// One tool: the worst state of its targets, and the sums.
+/// Report about one tool: the worst state of its targets, and the sums of their counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CircuitStatus {
     pub tool: String,
     pub state: State,
     pub failures_total: u64,
     pub trips_total: u64,
-    /// Of the calls without a target.
+    /// The last failure of the calls without a target.
     pub cause: Option<(Code, String)>,
     pub targets: Vec<TargetStatus>,
 }
@@ -148,7 +149,7 @@ impl Circuits {
         self.tools.lock().values_mut().flat_map(|it| it.targets.values_mut()).for_each(Entry::reset);
     }
 
-    /// New settings from a reloaded file.
+    /// Applies the settings of a reloaded file.
     pub fn reconfigure(&self, settings: impl Fn(&str) -> Settings) {
         for (tool, circuit) in self.tools.lock().iter_mut() {
             circuit.targets.values_mut().for_each(|it| it.breaker.reconfigure(settings(tool)));
@@ -195,8 +196,8 @@ fn worst(states: impl Iterator<Item = State>) -> State {
     states.max_by_key(rank).unwrap_or(State::Passing)
 }
 
-/// A breaker's permit for one call. When a panic or cancel drops it, it settles as cancelled: a
-/// lost probe would keep the circuit open forever.
+/// A breaker's permit for one call. A permit that is dropped by a panic or a cancel is settled as
+/// cancelled: a lost probe would keep the circuit open forever.
 pub struct PermitGuard {
     tools: Tools,
     clock: Arc<dyn Clock>,
@@ -219,7 +220,7 @@ impl PermitGuard {
     pub fn settle(&mut self, failed: Option<&ToolError>) -> Change {
         let end = match failed {
             Some(error) if error.code.counts_for_breaker() => End::Failed,
-            // An error that does not count shows at least that the tool answered.
+            // An error that does not count as a failure shows that the tool responds.
             Some(_) | None => End::Good,
         };
         self.end(end, failed.filter(|error| error.code.counts_for_breaker()))
@@ -251,7 +252,7 @@ fn name(target: &Target) -> String {
     text::escape(&text::middle(target.key.as_deref().unwrap_or_default(), LONGEST_NAME)).into_owned()
 }
 
-/// Step 7: before a person is asked, so that no approval is wasted.
+/// Step 7: checks the breaker before a person is asked, so that no approval is wasted.
 pub fn peek(studio: &Studio, tool: &Tool, target: &Target) -> Result<(), super::Stop> {
     if tool.always {
         return Ok(());
@@ -260,7 +261,7 @@ pub fn peek(studio: &Studio, tool: &Tool, target: &Target) -> Result<(), super::
     studio.circuits.peek(&tool.name, &name).map_err(|refused| refusal(tool, &name, refused).into())
 }
 
-/// The permit of one call.
+/// Requests the permit for one call.
 pub fn admit(studio: &Studio, tool: &Tool, target: &Target) -> Result<PermitGuard, super::Stop> {
     let name = name(target);
     let settings = studio.settings().circuit(&tool.name);

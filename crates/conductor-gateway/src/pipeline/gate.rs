@@ -1,5 +1,5 @@
-//! The last check before a handler runs, the durable intent, and the only place that makes a
-//! [`Clearance`].
+//! Checks a call again before its handler runs, writes the durable intent, and creates the
+//! [`Clearance`]. No other module can create one.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{Stop, is_effectful};
 use crate::studio::Studio;
 use crate::tools::catalog::{Target, Tool};
 
-/// Permission to run a handler once. Its fields are private and only this file makes one, so every
+/// Permission to run a handler once. Its fields are private and only this file creates it, so every
 /// handler that runs has passed the gate.
 pub struct Clearance {
     tool: Arc<Tool>,
@@ -40,7 +40,7 @@ impl Clearance {
         &self.tool
     }
 
-    /// Pairs intent and outcome in the audit log.
+    /// Id of the call. Its intent and its outcome in the audit log have the same id.
     pub fn call(&self) -> Uuid {
         self.call
     }
@@ -57,7 +57,7 @@ impl Clearance {
         &self.via
     }
 
-    /// When the work is stopped, on the studio's monotonic clock.
+    /// The time at which the work is stopped, on the studio's monotonic clock.
     pub fn deadline(&self) -> Micros {
         self.deadline
     }
@@ -68,12 +68,12 @@ impl Clearance {
         &self.cancel
     }
 
-    /// Position of the durable intent; absent for ReadOnly tools, which write none.
+    /// Position of the durable intent in the log; absent for ReadOnly tools, which have no intent.
     pub fn intent(&self) -> Option<u64> {
         self.intent
     }
 
-    /// Counted from 1.
+    /// Number of the attempt, from 1.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -87,13 +87,13 @@ impl Clearance {
         self.hand
     }
 
-    /// The state that a person saw and approved for this call; none when no person was asked.
+    /// The state that a person saw and approved for this call; `None` when no person was asked.
     pub fn seen_state(&self) -> Option<Digest> {
         self.seen_state
     }
 
-    /// Whether a recognised person made the call. `cli:` alone proves nothing: any process can run
-    /// the command.
+    /// Whether a recognised person made the call. A `cli:` principal alone proves nothing: any
+    /// process can run the command.
     pub fn by_person(&self) -> bool {
         self.hand || self.principal.is_person()
     }
@@ -158,8 +158,8 @@ impl Gate {
     }
 }
 
-/// Step 9: checks that nothing has changed since a person was asked, then takes the permit of the
-/// circuit breaker.
+/// Step 9: checks that nothing has changed since a person was asked, then requests the permit of
+/// the circuit breaker.
 pub async fn recheck(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,
@@ -179,8 +179,8 @@ pub async fn recheck(
     circuit::admit(studio, tool, target).map(Some)
 }
 
-/// The approval is for this definition, this policy and this state. The store compared them when it
-/// returned the approval, but the call may have waited since.
+/// Checks that the tool definition, the policy and the state are still those of the approval. The
+/// store compared them when it returned the approval, but the call may have waited since then.
 async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &Given) -> Result<(), Stop> {
     let stale = |code, text: &str| {
         ToolError::new(code, format!("{}: {text}", tool.name)).subject(Subject::Tool(tool.name.to_string()))
@@ -197,13 +197,13 @@ async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &
     // Resolve the target again: a link may point elsewhere by now.
     let target = super::resolve_target(studio, tool, call).await;
     if approval::state_of(studio, tool, call, &target).await != given.present().state {
-        return Err(stale(Code::PlanStale, "what the call would change is not what was approved").into());
+        return Err(stale(Code::PlanStale, "the target changed since it was approved").into());
     }
     Ok(())
 }
 
-/// Step 10: for every tier but ReadOnly the intent is on the disk before the gate opens. While the
-/// log is down, only the tool that is never refused runs.
+/// Step 10: writes the intent to the disk before the gate opens, for every tier except ReadOnly.
+/// While the log is down, only `conductor_panic` runs.
 pub async fn open(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,

@@ -110,9 +110,9 @@ async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &mut C
     }
 }
 
-/// Failures that a retry may cure. A timeout of an effectful tool is not one: the work may have
-/// been done. An offline host is not one either: it does not come back during a call, and the
-/// caller can act at once.
+/// Whether a retry may succeed. A timeout of an effectful tool is not retried, because the work may
+/// have been done. An offline host is not retried either: it does not reconnect during a call, and
+/// the caller can act at once.
 fn is_transient(tool: &Tool, error: &ToolError) -> bool {
     error.code == Code::Internal || (error.code == Code::Timeout && tool.tier == Tier::ReadOnly)
 }
@@ -121,8 +121,8 @@ async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &CallRecor
     let tool = gate.tool();
     let clearance = gate.clearance(call, record);
     let (run, inner, arguments) = (Arc::clone(&tool.run), Arc::clone(studio), call.arguments.clone());
-    // In the call's own task: a switch of threads would cost more than most reads. A panic stops
-    // here, and returning drops the work, which kills it.
+    // Run in the call's own task: a thread switch would cost more than most reads. A panic is
+    // caught here. Returning drops the future, which stops the work.
     let task = AssertUnwindSafe(async move { run(inner, clearance, arguments).await }).catch_unwind();
     tokio::pin!(task);
     let deadline = studio.sleeper.until(gate.deadline());
@@ -145,15 +145,15 @@ async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &CallRecor
     }
 }
 
-// The text of the panic may hold arguments or secrets. The panic hook logs it; the caller never
-// gets it.
+// The panic message may contain arguments or secrets. The panic hook logs it; the caller never
+// receives it.
 fn crashed(tool: &Tool) -> ToolError {
     ToolError::new(Code::Internal, format!("{} failed inside Conductor", tool.name))
         .subject(Subject::Tool(tool.name.to_string()))
 }
 
-/// Every error of an effectful tool says whether it had an effect. Unless the handler says so, only
-/// a crash or a timeout leaves that unknown.
+/// Adds the `effect` to an error of an effectful tool, unless the handler has set it: unknown after
+/// a crash or a timeout, otherwise none.
 pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
     if !is_effectful(tool) || error.effect.is_some() {
         return error;
@@ -162,12 +162,12 @@ pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
     error.effect(if unknown { Effect::Unknown } else { Effect::None })
 }
 
-/// Renders the result and limits its size. Every door sends the rendered text.
+/// Renders the result and limits its size. Every door sends this rendered text.
 fn finish(studio: &Studio, tool: &Tool, mut output: Output, record: &mut CallRecord) -> Result<Output, Stop> {
     if cfg!(debug_assertions) && output.is_structured() && !tool.output_validator.fits(&output.value) {
         let first =
             tool.output_validator.violations(&output.value).into_iter().next().map(|it| it.message).unwrap_or_default();
-        let text = format!("{}: the result does not fit its own output schema: {first}", tool.name);
+        let text = format!("{}: the result does not match the tool's output schema: {first}", tool.name);
         return Err(with_done(tool, ToolError::new(Code::Internal, text)).into());
     }
     let most = tool.max_result_bytes.min(studio.settings().limits.result_bytes);
@@ -183,12 +183,11 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, record: &mut CallRec
                 output = Output::new(json!({ "text": cut(output.text(), most), "truncated": true }));
                 bytes = output.render();
             }
-            // Built-in tools truncate their own lists. Half a JSON text would be worse than an
-            // error.
+            // Built-in tools truncate their own lists. Truncated JSON would be worse than an error.
             Source::Builtin => {
                 let text = format!("the result of {} is {bytes} bytes, at most {most} are sent", tool.name);
-                let error =
-                    ToolError::new(Code::Unsupported, text).hint("Ask for less: a smaller range, a filter or a limit.");
+                let error = ToolError::new(Code::Unsupported, text)
+                    .hint("Request less: use a smaller range, a filter or a limit.");
                 return Err(with_done(tool, error).into());
             }
         }

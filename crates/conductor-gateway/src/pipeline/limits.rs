@@ -1,6 +1,6 @@
 //! Limits on calls: the rate of each principal, then the daemon's concurrency slots.
 //!
-//! Not here: the calls of one connection, which its door counts.
+//! Not here: the limit of each connection, which `doors` counts.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Traffic {
     running: Arc<AtomicUsize>,
 }
 
-/// One of the daemon's concurrency slots; dropping it releases it.
+/// One of the daemon's concurrency slots. Dropping this value releases the slot.
 #[derive(Debug)]
 pub struct Slot(Arc<AtomicUsize>);
 
@@ -45,15 +45,15 @@ impl Traffic {
         taken.ok().map(|_| Slot(Arc::clone(&self.running)))
     }
 
-    /// For a call that released its slot while it waited for a person. Ignores the limit, because a
-    /// refusal would waste the approval.
+    /// Takes a slot for a call that released its slot while it waited for a person. Ignores the
+    /// limit, because a refusal would waste the approval.
     pub fn slot_after_wait(&self) -> Slot {
         self.running.fetch_add(1, Ordering::AcqRel);
         Slot(Arc::clone(&self.running))
     }
 }
 
-/// Step 6.
+/// Step 6: checks the limits.
 pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, super::Stop> {
     if tool.always {
         return Ok(None);
@@ -73,7 +73,7 @@ pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, 
         .by(RefusedBy::Limit)
     })?;
     if call.crowded {
-        let text = "this connection already runs as many calls as it may";
+        let text = "this connection has reached its limit of running calls";
         return Err(ToolError::new(Code::Busy, text).retry_after_ms(100).by(RefusedBy::Limit).into());
     }
     match studio.traffic.try_slot(settings.limits.in_flight) {

@@ -21,8 +21,8 @@ use crate::studio::Studio;
 use crate::studio::events::Event;
 use crate::tools::catalog::Tool;
 
-/// The state of a record that was given to the log. A read is written immediately: a future would
-/// cost more than the write.
+/// The state of a record that was passed to the log. Records of reads are written immediately,
+/// because a future would cost more than the write.
 pub enum Written {
     Now(Result<(), String>),
     Later(BoxFuture<'static, Result<(), String>>),
@@ -37,26 +37,27 @@ impl Written {
     }
 }
 
-/// An audit log, as the pipeline uses it.
+/// The operations of an audit log that the pipeline needs.
 pub trait AuditSink: Send + Sync {
     /// Fails with the reason when nothing can be written.
     fn up(&self) -> Result<(), String>;
-    /// For metrics; none without a real log.
+    /// For metrics; `None` without a real log.
     fn health(&self) -> Option<Health> {
         None
     }
     /// Hashes with the salt of this log.
     fn hash_input(&self, arguments: &Value) -> InputHash;
-    /// Durable when it returns.
+    /// Records an intent. The record is on the disk when the future completes.
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
-    /// With `durable`, done when the record is on the disk; else when the kernel has it.
+    /// Records an outcome. With `durable`, completes when the record is on the disk; otherwise when
+    /// the kernel has received the record.
     fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> Written;
-    /// Keeps the outcome of a call that runs even while the log is down. Returns whether it will be
-    /// written later.
+    /// Keeps the outcome of a call that runs even while the log is down. Returns whether the
+    /// outcome will be written later.
     fn keep(&self, _facts: CallFacts, _outcome: OutcomeFacts) -> bool {
         false
     }
-    /// Records an event outside calls; `detail` holds no argument, no result and no secret.
+    /// Records an event outside calls; `detail` must not contain arguments, results or secrets.
     fn event(
         &self,
         principal: Option<Principal>,
@@ -121,7 +122,7 @@ pub struct CallRecord {
     pub id: Uuid,
     pub tool: Option<Arc<Tool>>,
     input_hash: InputHash,
-    /// Whether records hold the arguments themselves.
+    /// Whether records contain the arguments themselves.
     full_detail: bool,
     /// Canonical bytes of the arguments, if they have a canonical form.
     pub arguments: Option<Vec<u8>>,
@@ -188,8 +189,8 @@ impl CallRecord {
     }
 }
 
-/// Arguments as a record holds them. Long ones are left out: the hash of the whole is recorded
-/// anyway.
+/// The arguments in the form of a record. Long arguments are left out; their hash is always
+/// recorded.
 fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
     const MOST_BYTES: usize = 4096;
     let bytes = arguments.to_string().len();
@@ -202,8 +203,8 @@ fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
     }
 }
 
-/// A call whose outcome is in the audit log, or whose reply says that it could not be written. Only
-/// [`record`] makes one.
+/// A call whose outcome is in the audit log, or whose reply reports that the outcome could not be
+/// written. Only [`record`] creates it.
 pub struct Recorded {
     outcome: Outcome,
     tool: Option<Arc<Tool>>,
@@ -216,8 +217,8 @@ impl Recorded {
     }
 }
 
-/// Records the outcome and returns what may be answered. Effects are on the disk before the reply;
-/// reads and refusals are with the kernel.
+/// Records the outcome and returns the permitted reply. Before the reply, records of effects are on
+/// the disk, and records of reads and refusals have been passed to the kernel.
 pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRecord, outcome: Outcome) -> Recorded {
     record.pass(Step::Outcome);
     let outcome = match outcome {
@@ -231,7 +232,7 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRe
         })),
         other @ (Outcome::Done(Ok(_)) | Outcome::Cancelled | Outcome::Ask { .. }) => other,
     };
-    // Every reply passes here, so none holds a secret.
+    // All replies are scrubbed here, so no reply contains a secret.
     let outcome = clean(&studio.scrubber, outcome);
     let (result, code, effect) = match &outcome {
         Outcome::Done(Ok(_)) => (AuditResult::Ok, None, None),
@@ -263,7 +264,7 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRe
     });
     let outcome = match written {
         Ok(()) => outcome,
-        // Panic is never refused: its record waits in memory.
+        // `conductor_panic` is never refused: its record is kept in memory and written later.
         Err(_) if always => pending(outcome, studio.audit.keep(record.facts(call), facts)),
         Err(reason) => {
             let error = unavailable(reason);
@@ -293,7 +294,7 @@ pub(super) async fn promptly<T>(
     tokio::select! {
         biased;
         written = written => written,
-        () = late => Err("the audit log takes too long".to_owned()),
+        () = late => Err("the audit log did not respond in time".to_owned()),
     }
 }
 

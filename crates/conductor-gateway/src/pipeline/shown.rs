@@ -1,23 +1,23 @@
 //! Shortens long values for a question: head and tail, with length and hash.
 //!
 //! Not here: the target of a call, which is never shortened (`approval`), and how a terminal shows
-//! it (`cli/question`).
+//! a question (`cli/question`).
 
 use conductor_core::digest::Digest;
 use conductor_core::text::{escape, middle};
 use serde_json::Value;
 
-/// Lines of one fact, such as a difference: the first and the last of them.
+/// Lines at the start and at the end of a long fact, such as a difference, that are shown.
 const HEAD_LINES: usize = 24;
 const TAIL_LINES: usize = 12;
-/// Characters of one line or value.
+/// Maximum length of a shown line or value, in characters.
 const LONGEST_LINE: usize = 240;
 /// Arguments up to this many bytes are shown as they are.
 const SHORT_ARGUMENTS: usize = 400;
-/// Members of the arguments that are shown.
+/// Maximum number of shown members of the arguments.
 const MOST_MEMBERS: usize = 16;
 
-/// The lines of a text; a long one loses its middle.
+/// The lines of a text. The middle of a long text is left out.
 pub fn lines(text: &str) -> String {
     let all: Vec<&str> = text.split('\n').collect();
     let one = |line: &&str| middle(&escape(line), LONGEST_LINE).into_owned();
@@ -30,7 +30,7 @@ pub fn lines(text: &str) -> String {
     head.iter().map(one).chain([note]).chain(tail.iter().map(one)).collect::<Vec<_>>().join("\n")
 }
 
-/// The arguments on one line, or a line per member when they are long, the short ones first.
+/// The arguments on one line. Long arguments get one line per member, short members first.
 pub fn arguments(canonical: &str) -> String {
     if canonical.len() <= SHORT_ARGUMENTS {
         return escape(canonical).into_owned();

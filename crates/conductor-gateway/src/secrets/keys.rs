@@ -66,15 +66,15 @@ pub struct Place<'a> {
     pub salt: Vec<u8>,
 }
 
-/// All holders, as a trait, so that tests can have a keychain that hangs.
+/// Access to all holders. A trait, so that tests can simulate a keychain that hangs.
 pub trait KeyHolders: Send + Sync {
-    /// Whether this holder can store a key. Leaves nothing behind.
+    /// Whether this holder can store a key. Stores nothing permanently.
     fn probe(&self, rung: KeyRung) -> Result<(), String>;
     fn load(&self, rung: KeyRung, place: &Place<'_>) -> Result<Vec<Key>, String>;
-    /// Adds a key to those that are stored.
+    /// Adds a key to the stored keys.
     fn add(&self, rung: KeyRung, place: &Place<'_>, key: &Key) -> Result<(), String>;
     fn forget(&self, rung: KeyRung, place: &Place<'_>, id: &str) -> Result<(), String>;
-    /// Takes the passphrase that a person typed when the daemon started.
+    /// Receives the passphrase that a person typed when the daemon started.
     fn take_passphrase(&self, passphrase: SecretString);
     /// Stores a name in the keychain. A failure is ignored, because the name is only a second
     /// proof.
@@ -106,11 +106,11 @@ pub const fn holder_phrase(rung: KeyRung) -> &'static str {
 /// Why there is no key yet.
 pub const fn absent_phrase(rung: KeyRung) -> &'static str {
     match rung {
-        KeyRung::Keychain => "the OS keychain holds no key yet; the first `conductor secrets set` makes one",
+        KeyRung::Keychain => "the OS keychain has no key yet; the first `conductor secrets set` creates one",
         KeyRung::Credential => "the service manager supplied no credential named conductor-key",
         KeyRung::Passphrase => "no passphrase was given at start",
         KeyRung::File => {
-            "there is no key file; `conductor secrets set NAME --allow-key-file` makes one (obfuscation only: who can read your files can read your secrets)"
+            "there is no key file; `conductor secrets set NAME --allow-key-file` creates one (obfuscation only: who can read your files can read your secrets)"
         }
     }
 }
@@ -123,7 +123,7 @@ pub struct SystemKeys {
     passphrase: Mutex<Option<SecretString>>,
 }
 
-/// A keychain may wait for a person in a dialog of its own.
+/// How long to wait for a keychain, which may show a dialog to a person.
 const KEYCHAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const SERVICE: &str = "conductor";
 const MASTER: &str = "master";
@@ -184,7 +184,7 @@ impl SystemKeys {
 
     fn change(&self, rung: KeyRung, place: &Place<'_>, change: impl FnOnce(&mut Vec<Key>)) -> Result<(), String> {
         match rung {
-            // We store nothing there.
+            // Conductor does not store keys with these holders.
             KeyRung::Credential | KeyRung::Passphrase => return Ok(()),
             KeyRung::Keychain | KeyRung::File => {}
         }
@@ -214,7 +214,7 @@ impl SystemKeys {
     }
 }
 
-/// RFC 9106: 64 MiB, three passes, one lane.
+/// Argon2 with the parameters of RFC 9106: 64 MiB, three passes, one lane.
 fn derive(phrase: &SecretString, salt: &[u8]) -> Result<Key, String> {
     let failed = |fault: argon2::Error| format!("the passphrase cannot be used: {fault}");
     let params = Params::new(64 * 1024, 3, 1, Some(32)).map_err(failed)?;
@@ -245,15 +245,15 @@ fn save_file(folder: &Path, keys: &[Key]) -> io::Result<()> {
     atomic_file::replace(&folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
 }
 
-/// A text in the OS keychain that is not secret. It is there because restoring a folder does not
-/// restore the keychain.
+/// A text in the OS keychain that is not secret. It is stored there because restoring a folder does
+/// not restore the keychain.
 #[derive(Debug, Clone)]
 pub struct KeychainNote {
     user: String,
 }
 
 impl KeychainNote {
-    /// One per home: two homes of one person share a keychain.
+    /// A separate text for each home: two homes of one person share a keychain.
     pub fn of_home(name: &str, home: &Path) -> Self {
         let home = std::fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
         let digest = Sha256::digest(home.as_os_str().as_encoded_bytes());
@@ -261,7 +261,7 @@ impl KeychainNote {
         Self { user: format!("{name}-{id}") }
     }
 
-    /// Empty when there is none yet.
+    /// Returns the text, or an empty string if none is stored yet.
     pub fn read(&self) -> Result<String, String> {
         let user = self.user.clone();
         within(move || keychain::read(&user).map(|it| it.to_string()))
@@ -273,8 +273,8 @@ impl KeychainNote {
     }
 }
 
-/// Runs keychain work with a timeout. A thread that never returns is abandoned: it cannot be ended,
-/// and it holds nothing of ours.
+/// Runs keychain work with a timeout. A thread that never returns is abandoned: it cannot be
+/// stopped, and it owns none of our resources.
 fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("keychain".into()).spawn(move || drop(sender.send(work())));
@@ -284,8 +284,8 @@ fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + '
         .unwrap_or_else(|_| Err("the OS keychain did not answer within 2 s; it may be waiting for a person".to_owned()))
 }
 
-/// The Secret Service on Linux, tested against a real one, and the login keychain on macOS, which
-/// only the compiler has checked.
+/// The Secret Service on Linux, tested against a real service, and the login keychain on macOS,
+/// which is compiled but not tested.
 mod keychain {
     use super::SERVICE;
     #[cfg(target_os = "macos")]
@@ -309,7 +309,7 @@ mod keychain {
     #[expect(clippy::wildcard_enum_match_arm, reason = "a foreign error that may gain variants")]
     fn describe(fault: &Error) -> String {
         match fault {
-            Error::NoStorageAccess(_) => "the OS keychain is locked, or refuses to keep anything".to_owned(),
+            Error::NoStorageAccess(_) => "the OS keychain is locked, or refuses to store anything".to_owned(),
             Error::PlatformFailure(why) => format!("no OS keychain answers{ASKED_OVER}: {why}"),
             other => format!("the OS keychain cannot be used: {other}"),
         }
@@ -324,7 +324,7 @@ mod keychain {
         if read == "probe" {
             Ok(())
         } else {
-            Err("the OS keychain gave back something else than was stored".to_owned())
+            Err("the OS keychain returned a different value than was stored".to_owned())
         }
     }
 

@@ -1,8 +1,8 @@
 //! Replaces known secrets by `[secret:NAME]` in everything that is written, sent, shown or logged.
 //!
-//! It finds values as plain bytes, JSON-escaped, percent-encoded and in base64 (also inside a
-//! longer base64 text). Values shorter than eight bytes are ignored, because they would match
-//! everywhere. Not here: the sinks; each one calls the scrubber itself.
+//! The scrubber finds values as plain bytes, JSON-escaped, percent-encoded and in base64 (also
+//! inside a longer base64 text). Values shorter than eight bytes are ignored, because they would
+//! match everywhere. Not here: the places that write, send or log; each of them calls the scrubber.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use arc_swap::ArcSwapOption;
@@ -20,7 +20,7 @@ const SHORTEST: usize = 8;
 
 #[derive(Default)]
 pub struct Scrubber {
-    /// Absent until there is a secret, so that a home without secrets has no cost.
+    /// `None` until there is a secret, so that scrubbing costs nothing in a home without secrets.
     patterns: ArcSwapOption<Patterns>,
     /// Values and their names.
     known: Mutex<Vec<(Zeroizing<String>, String)>>,
@@ -37,7 +37,7 @@ impl Scrubber {
         Arc::default()
     }
 
-    /// Adds values to search for. A value stays known when its secret gets another one.
+    /// Adds values to search for. When a secret gets a new value, the old value is still replaced.
     pub fn learn<'a>(&self, values: impl IntoIterator<Item = (impl AsRef<str>, &'a str)>) {
         let mut known = self.known.lock();
         for (name, value) in values {
@@ -56,13 +56,13 @@ impl Scrubber {
         }
         let labels = forms.iter().map(|(_, label)| label.clone()).collect();
         let find = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(forms.iter().map(|(it, _)| it));
-        // This fails only for absurdly large patterns; then the old ones stay.
+        // Compiling fails only for extremely large patterns. The old patterns stay in use then.
         if let Ok(find) = find {
             self.patterns.store((!forms.is_empty()).then(|| Arc::new(Patterns { find, labels })));
         }
     }
 
-    /// Whether there is anything to look for.
+    /// Whether no secret is known.
     pub fn is_idle(&self) -> bool {
         self.patterns.load().is_none()
     }
@@ -80,8 +80,8 @@ impl Scrubber {
         }
     }
 
-    /// A message about an unknown name. In a home with secrets it does not repeat the name: a label
-    /// in its place would confirm a guess.
+    /// A message about an unknown name. In a home with secrets, the message does not repeat the
+    /// name: a replaced name would confirm that the caller guessed a secret.
     pub fn unknown(&self, what: &str, name: &str) -> String {
         if self.is_idle() { format!("{what}: {name}") } else { what.to_owned() }
     }
@@ -147,7 +147,7 @@ impl Scrubber {
         }
     }
 
-    /// Every text of an error.
+    /// Scrubs every text of an error.
     pub fn error(&self, error: &mut ToolError) {
         if self.is_idle() {
             return;
@@ -157,7 +157,7 @@ impl Scrubber {
     }
 }
 
-/// All spellings of a value that may be sent.
+/// All encoded forms of a value that may be sent.
 fn forms_of(value: &str) -> Vec<Vec<u8>> {
     let mut forms = vec![value.as_bytes().to_vec()];
     let json = Value::String(value.to_owned()).to_string();
@@ -174,8 +174,7 @@ fn forms_of(value: &str) -> Vec<Vec<u8>> {
         }
         forms.push(percent);
     }
-    // Base64 encodes groups of three bytes, so a value has three spellings, depending on its
-    // offset.
+    // Base64 encodes groups of three bytes, so a value has three forms, depending on its offset.
     for ahead in 0..3_usize {
         let mut bytes = vec![0; ahead];
         bytes.extend_from_slice(value.as_bytes());
@@ -189,7 +188,7 @@ fn forms_of(value: &str) -> Vec<Vec<u8>> {
 }
 
 /// Scrubs panic messages, which may contain a secret. The default hook would write them to stderr
-/// as they are.
+/// unchanged.
 pub fn on_panic(scrubber: &Arc<Scrubber>) {
     use std::io::Write as _;
     let scrubber = Arc::clone(scrubber);
@@ -239,7 +238,7 @@ mod tests {
         let text = value.to_string();
         assert!(!text.contains("ary/+w") && !text.contains(&STANDARD.encode(CANARY)), "{text}");
         assert_eq!(text.matches("[secret:key]").count(), 12, "{text}");
-        // Negative control: without a scrubber all of it is there.
+        // Negative control: without a known secret nothing is replaced.
         let idle = Scrubber::default();
         assert!(idle.is_idle() && spellings.iter().all(|it| idle.text(it) == it.as_str()));
     }
@@ -271,7 +270,7 @@ mod tests {
         let mut value = json!([1234567890, "abc", 12]);
         scrubber.value(&mut value);
         assert_eq!(value, json!(["[secret:pin]", "abc", 12]));
-        // A secret that was replaced may still be in somebody's hands.
+        // A replaced secret may still be in use elsewhere, so both values are scrubbed.
         scrubber.learn([("pin", "0987654321")]);
         assert_eq!(scrubber.text("1234567890 0987654321"), "[secret:pin] [secret:pin]");
     }

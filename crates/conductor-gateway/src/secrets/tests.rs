@@ -2,7 +2,7 @@ use super::*;
 use conductor_hosts::system::RandomIds;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A keychain in memory that can be taken away.
+/// A keychain in memory that can become unavailable.
 #[derive(Default)]
 struct Shelf {
     keys: Mutex<Vec<Key>>,
@@ -86,7 +86,7 @@ fn a_secret_is_sealed_on_disk_and_comes_back_after_a_restart() {
     }
 }
 
-/// Two ciphertexts exchanged, a host added, a version turned back: each is found. A vault without
+/// Two swapped ciphertexts, an added host and an older version are all detected. A vault without
 /// associated data would open all three.
 #[test]
 fn sealed_values_cannot_change_places_nor_gain_a_host() {
@@ -117,7 +117,8 @@ fn sealed_values_cannot_change_places_nor_gain_a_host() {
     assert!(dear.is_err());
     let (_, dear) = tampered(&|vault| vault["secrets"]["dear"]["version"] = serde_json::json!(7));
     assert!(dear.is_err());
-    // Negative control: sealed by the key alone, a value opens under any name and for any host.
+    // Negative control: a value that is sealed with the key alone opens under any name and for any
+    // host.
     {
         use aes_gcm::aead::{Aead, KeyInit};
         let cipher = aes_gcm::Aes256Gcm::new(&[7; 32].into());
@@ -150,7 +151,7 @@ fn a_holder_that_is_gone_locks_and_nothing_takes_its_place() {
     assert_eq!((status.open, status.sentence.as_str(), status.count), (false, "locked: the OS keychain is locked", 1));
     assert_eq!(secrets.list().unwrap()[0].name, "api", "names are told");
     assert!(!home.path().join("secrets/key").exists());
-    // It comes back by itself.
+    // When the keychain is available again, the vault opens by itself.
     shelf.gone.store(false, Ordering::SeqCst);
     assert_eq!(got(&secrets, "api").unwrap(), VALUE);
     assert_eq!(secrets.status().sentence, "key held by the OS keychain");
@@ -162,7 +163,7 @@ fn another_key_opens_nothing() {
     on_shelf(home.path(), &Arc::new(Shelf::default())).set("api", VALUE, vec![], false).unwrap();
     let other = on_shelf(home.path(), &Arc::new(Shelf::default()));
     let told = got(&other, "api").unwrap_err();
-    assert!(told.contains("not the one these secrets were sealed with"), "{told}");
+    assert!(told.contains("is not the key of these secrets"), "{told}");
 }
 
 #[test]

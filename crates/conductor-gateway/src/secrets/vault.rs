@@ -40,7 +40,7 @@ struct Sealed {
 pub enum VaultError {
     #[error("secrets/vault.json cannot be read: {0}")]
     Io(#[from] io::Error),
-    #[error("secrets/vault.json is not what was written: {0}")]
+    #[error("secrets/vault.json is damaged: {0}")]
     Form(#[from] serde_json::Error),
     #[error("a value could not be sealed")]
     Seal,
@@ -80,7 +80,7 @@ impl Vault {
         self.salt = STANDARD.encode(salt);
     }
 
-    /// The key that all values are sealed with; none for an empty vault.
+    /// The key that all values are sealed with; `None` for an empty vault.
     pub fn key_id(&self) -> Option<&str> {
         self.secrets.values().next().map(|it| it.key_id.as_str())
     }

@@ -1,9 +1,10 @@
 //! Events of the studio on one channel: changes that clients watch, approval requests, calls,
 //! circuit breakers, plugins and checkpoints of the audit log.
 //!
-//! Senders do not know the listeners. Each listener names the events it wants. A listener that
-//! falls behind loses the oldest events, gets their number, and must treat everything it watches as
-//! changed. Events hold ids, names, results and times, never an argument or an output.
+//! Senders are independent of listeners. Each listener selects the events that it receives. A slow
+//! listener loses the oldest events, receives the number of lost events, and must treat everything
+//! it watches as changed. Events contain ids, names, results and times, never an argument or an
+//! output.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,10 +19,10 @@ use uuid::Uuid;
 
 use crate::audit_log::head_value;
 
-/// Events that may wait for a slow listener.
+/// Maximum number of events queued for a slow listener.
 const BACKLOG: usize = 1024;
 
-/// A list of the catalog, or a resource, that is no longer what a client read.
+/// A catalog list or a resource that has changed since clients read it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Change {
     Tools,
@@ -34,7 +35,7 @@ pub enum Change {
 pub enum Event {
     Changed(Change),
     ApprovalAsked(Arc<Record>),
-    /// Allowed, denied, expired or stale.
+    /// The approval was allowed or denied, has expired, or is stale.
     ApprovalDecided(Uuid),
     CallStarted {
         call: Uuid,
@@ -70,7 +71,8 @@ impl Event {
         matches!(self, Self::ApprovalAsked(_) | Self::ApprovalDecided(_))
     }
 
-    /// Name and data for an observer; none for changes, which only clients that watch need.
+    /// Event name and data for an observer. `None` for [`Event::Changed`], which is only for
+    /// clients that watch lists or resources.
     pub fn observed(&self) -> Option<(&'static str, Value)> {
         Some(match self {
             Self::Changed(_) => return None,
@@ -114,7 +116,7 @@ impl Default for Events {
 
 impl Events {
     pub fn send(&self, event: Event) {
-        // Without listeners the event is dropped.
+        // `send` fails when there are no listeners. The event is dropped then.
         let _ = self.channel.send(event);
     }
 
@@ -126,20 +128,20 @@ impl Events {
         self.changed(Change::Uri(uri.into()));
     }
 
-    /// Sends an event that only observers want. It is built and wakes listeners only while there is
-    /// an observer: most calls have none.
+    /// Sends an event for observers only. The event is built only while there is an observer: most
+    /// calls have none.
     pub fn observe_with(&self, event: impl FnOnce() -> Event) {
         if self.observers.load(Ordering::Acquire) > 0 {
             self.send(event());
         }
     }
 
-    /// The events from now on that `wants` accepts.
+    /// Receives all later events that `wants` accepts.
     pub fn listen(&self, wants: fn(&Event) -> bool) -> Listener {
         Listener { receiver: self.channel.subscribe(), wants, observing: None }
     }
 
-    /// The events from now on that an observer can see.
+    /// Receives all later events that an observer may see.
     pub fn observe(&self) -> Listener {
         self.observers.fetch_add(1, Ordering::AcqRel);
         let observing = Some(Observing(Arc::clone(&self.observers)));
@@ -163,7 +165,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The next wanted event. `Lagged` counts lost events of every kind.
+    /// The next wanted event. `Lagged` counts all lost events, including unwanted ones.
     pub async fn recv(&mut self) -> Result<Event, RecvError> {
         loop {
             let event = self.receiver.recv().await?;

@@ -1,6 +1,7 @@
 //! Metrics in the text format of Prometheus.
 //!
-//! `tool` is a name of the catalog or `_unknown`, so that no caller can create new series.
+//! The label `tool` is a tool name of the catalog or `_unknown`, so that no caller can create new
+//! series.
 
 use super::Studio;
 use crate::histogram::Histogram;
@@ -53,11 +54,11 @@ pub fn exposition(studio: &Studio) -> String {
         };
         page.line("conductor_circuit_state", &[("tool", &it.tool)], state);
     }
-    page.head("conductor_circuit_failures_total", "counter", "Failures that counted for a breaker");
+    page.head("conductor_circuit_failures_total", "counter", "Failures that a circuit breaker counted");
     for it in &circuits {
         page.line("conductor_circuit_failures_total", &[("tool", &it.tool)], it.failures_total);
     }
-    page.head("conductor_circuit_trips_total", "counter", "How often a breaker tripped");
+    page.head("conductor_circuit_trips_total", "counter", "How often a circuit breaker tripped");
     for it in &circuits {
         page.line("conductor_circuit_trips_total", &[("tool", &it.tool)], it.trips_total);
     }
@@ -66,30 +67,30 @@ pub fn exposition(studio: &Studio) -> String {
     for ((tool, result), count) in &counted.calls {
         page.line("conductor_tool_calls_total", &[("tool", tool), ("result", result)], *count);
     }
-    page.head("conductor_tool_duration_ms", "histogram", "Whole calls, waiting for a person included");
+    page.head("conductor_tool_duration_ms", "histogram", "Duration of calls, including the wait for a person");
     for (tool, durations) in &counted.durations {
         page.histogram("conductor_tool_duration_ms", Some(("tool", tool)), durations);
     }
-    page.head("conductor_approvals_total", "counter", "Answers of people");
+    page.head("conductor_approvals_total", "counter", "Answers to approval requests");
     for ((decision, channel), count) in &counted.decisions {
         page.line("conductor_approvals_total", &[("decision", decision), ("channel", channel)], *count);
     }
-    page.head("conductor_plugin_restarts_total", "counter", "Plugins that were started again");
+    page.head("conductor_plugin_restarts_total", "counter", "Restarts of plugins");
     for (plugin, count) in &counted.plugin_restarts {
         page.line("conductor_plugin_restarts_total", &[("plugin", plugin)], *count);
     }
     drop(counted);
     let pending = studio.approvals.waiting();
-    page.head("conductor_approvals_pending", "gauge", "Questions that wait for a person");
+    page.head("conductor_approvals_pending", "gauge", "Approval requests that wait for a person");
     page.line("conductor_approvals_pending", &[], pending as u64);
-    page.head("conductor_audit_up", "gauge", "1 when a record can be written");
+    page.head("conductor_audit_up", "gauge", "1 if records can be written");
     page.line("conductor_audit_up", &[], u64::from(studio.audit.up().is_ok()));
     if let Some(health) = studio.audit.health() {
         page.head("conductor_audit_records_total", "counter", "Records written since the start");
         page.line("conductor_audit_records_total", &[], health.records);
-        page.head("conductor_audit_unanchored", "gauge", "Records behind the last checkpoint");
+        page.head("conductor_audit_unanchored", "gauge", "Records after the last checkpoint");
         page.line("conductor_audit_unanchored", &[], health.unanchored);
-        page.head("conductor_audit_sync_ms", "histogram", "Syncs of the log");
+        page.head("conductor_audit_sync_ms", "histogram", "Duration of syncs of the audit log");
         page.histogram("conductor_audit_sync_ms", None, &health.syncs);
     }
     page.0

@@ -1,8 +1,9 @@
-//! The catalog of tools, resources and prompts. Tools are found by both spellings of their name.
+//! The catalog of tools, resources and prompts. A tool is found by the dotted and by the safe form
+//! of its name.
 //!
-//! A catalog never changes: when a plugin is loaded or unloaded, the studio swaps in a new one, so
-//! that a call keeps the definition it was resolved to. Not here: permissions (`pipeline`), the
-//! rules that clients need (`lint`), and MCP types (`doors/mcp`).
+//! A catalog never changes: when a plugin is loaded or unloaded, the studio replaces the catalog
+//! with a new one. Running calls keep their tool definitions. Not here: permissions (`pipeline`),
+//! the rules that clients need (`lint`), and MCP types (`doors/mcp`).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -26,46 +27,46 @@ use crate::studio::Studio;
 pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 pub const DEFAULT_RESULT_BYTES: usize = 1_048_576;
 
-/// Runs a tool. It takes a [`Clearance`], so that it cannot be called without one.
+/// Runs a tool. It needs a [`Clearance`], so that it cannot be called without one.
 pub type Handler =
     Arc<dyn Fn(Arc<Studio>, Clearance, Value) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
-/// One line for the approver, written by us.
+/// One line for the approver. It is written by the tool's author, not by the caller.
 pub type Summary = Arc<dyn Fn(&Value) -> String + Send + Sync>;
-/// Hash of what the call would change; none when there is nothing to compare.
+/// Hash of the state that the call would change; `None` when there is nothing to compare.
 pub type StateHash = Arc<dyn Fn(Arc<Studio>, Value) -> BoxFuture<'static, Option<Digest>> + Send + Sync>;
 /// The tool's own decision by its arguments.
 pub type Decide = Arc<dyn Fn(&Studio, &Value) -> ByArgs + Send + Sync>;
 /// Facts for the approver in addition to the target and the arguments, and the tool's own members
-/// of `APPROVAL_REQUIRED`. It may wait for the disk.
+/// of `APPROVAL_REQUIRED`. May block on disk I/O.
 pub type Facts = Arc<dyn Fn(&Studio, &Value) -> AskFacts + Send + Sync>;
 
-/// Resolves what a call acts on. Called before policy, and again after a person has approved.
+/// Resolves the target of a call. Called before policy, and again after a person has approved.
 pub type ResolveTarget = Arc<dyn Fn(&Arc<Studio>, &Call) -> BoxFuture<'static, Target> + Send + Sync>;
 
-/// Finds faults of the arguments that a schema cannot describe well.
+/// Finds faults of the arguments that a schema cannot express.
 pub type Check = Arc<dyn Fn(&Value) -> Vec<Violation> + Send + Sync>;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AskFacts {
     pub facts: Vec<(String, String)>,
-    /// Such as `risk_assessment`; shown to the caller too.
+    /// Further members of the error, such as `risk_assessment`.
     pub more: serde_json::Map<String, Value>,
 }
 
-/// What a call acts on, however its arguments spell it. Policy matches it, a question shows it, and
-/// each target has its own circuit breaker.
+/// The target of a call, independent of how the arguments name it. Policy matches the target, a
+/// question shows it, and each target has its own circuit breaker.
 #[derive(Debug, Clone, Default)]
 pub struct Target {
     /// Label and text. A question starts with them and never truncates them.
     pub shown: Vec<(&'static str, String)>,
-    /// Members that replace the arguments' own in rules, the most exact form first; see
+    /// Members that replace those of the arguments in rules, the most exact form first; see
     /// `conductor_core::policy::Rule::args`.
     pub forms: Vec<Value>,
     /// The port, host, database, Set or plugin whose failures the circuit breaker counts.
     pub key: Option<String>,
     /// Decides before [`Definition::decide`], for tools that must resolve the target first.
     pub by_args: Option<ByArgs>,
-    /// Hash of what the call would change. Replaces [`Definition::state_hash`].
+    /// Hash of the state that the call would change. Replaces [`Definition::state_hash`].
     pub state: Option<Digest>,
     /// Facts for the approver, for tools without [`Definition::facts`].
     pub facts: AskFacts,
@@ -74,7 +75,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// For a tool that needs a target only for its circuit breaker.
+    /// A target that is used only for the circuit breaker.
     pub fn keyed(key: impl Into<String>) -> Self {
         Self { key: Some(key.into()), ..Self::default() }
     }
@@ -90,7 +91,7 @@ pub enum Source {
     Plugin { name: String, code: Digest },
 }
 
-/// A tool as its author writes it.
+/// A tool as defined by its author.
 #[derive(Clone)]
 pub struct Definition {
     pub name: Cow<'static, str>,
@@ -105,7 +106,8 @@ pub struct Definition {
     pub timeout_ms: u64,
     pub grant_ms: Option<u64>,
     pub max_result_bytes: usize,
-    /// The host it needs. When the host comes online, its tools' circuit breakers are reset.
+    /// The host that the tool needs. When the host comes online, the circuit breakers of its tools
+    /// are reset.
     pub host: Option<Cow<'static, str>>,
     pub source: Source,
     pub input_schema: Schema,
@@ -125,7 +127,7 @@ pub struct Definition {
     pub decide: Option<Decide>,
     pub facts: Option<Facts>,
     pub target: Option<ResolveTarget>,
-    /// The old state is kept, so that a call can be undone. A question says so.
+    /// The old state is kept, so that a call can be undone. The question mentions this.
     pub undoable: bool,
     /// Checks the arguments before any other code of the tool runs.
     pub check: Option<Check>,
@@ -208,7 +210,7 @@ impl Definition {
         self
     }
 
-    /// Sets a target that is resolved without waiting.
+    /// Sets a function that resolves the target synchronously.
     #[must_use]
     pub fn target(mut self, target: impl Fn(&Studio, &Call) -> Target + Send + Sync + 'static) -> Self {
         self.target = Some(Arc::new(move |studio, call| Box::pin(std::future::ready(target(studio, call)))));
@@ -231,8 +233,8 @@ pub struct Annotations {
 }
 
 impl Annotations {
-    /// All four are always set, because the protocol's defaults are destructive and open-world.
-    /// They enforce nothing.
+    /// Sets all four annotations, because the protocol's defaults are destructive and open-world.
+    /// Annotations enforce nothing.
     fn of(definition: &Definition) -> Self {
         let (destructive, idempotent, open_world) = match definition.tier {
             Tier::ReadOnly => (false, true, false),
@@ -284,9 +286,9 @@ impl std::fmt::Debug for Tool {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
-    #[error("{0:?} is not a tool name, which has 1-64 characters of A-Z a-z 0-9 _ . -")]
+    #[error("{0:?} is not a valid tool name: use 1-64 characters of A-Z a-z 0-9 _ . -")]
     BadName(String),
-    #[error("{name} and {other} are the same name once every dot is an underscore")]
+    #[error("{name} and {other} have the same name when each dot is replaced by an underscore")]
     SameName { name: String, other: String },
     #[error("{name}: input schema: {fault}")]
     Input { name: String, fault: SchemaError },
@@ -306,8 +308,8 @@ impl Tool {
         if !fits {
             return Err(CatalogError::BadName(name.chars().take(128).collect()));
         }
-        // A debug build compiles every schema now, so that tests find faulty ones; a release build
-        // waits for the first call.
+        // A debug build compiles every schema now, so that tests find invalid schemas. A release
+        // build compiles a schema at the first call.
         let trusted = definition.source == Source::Builtin && !cfg!(debug_assertions);
         let compile = |schema: &Schema| if trusted { Ok(Validator::later(schema)) } else { Validator::compile(schema) };
         let validator =
@@ -351,7 +353,7 @@ impl Tool {
         })
     }
 
-    /// The definition as its author wrote it. Clients see [`Tool::output_schema`].
+    /// The definition as written by its author. Clients receive [`Tool::output_schema`].
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
@@ -375,7 +377,7 @@ impl Tool {
 
 #[derive(Default)]
 pub struct Catalog {
-    /// By dotted name: lists are in this order.
+    /// Tools by dotted name. Lists have this order.
     tools: BTreeMap<String, Arc<Tool>>,
     by_safe: HashMap<String, Arc<Tool>>,
     resources: BTreeMap<String, Arc<Resource>>,
@@ -391,7 +393,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Refuses a tool whose safe name is taken, so that one spelling never means two tools.
+    /// Refuses a tool whose safe name is in use, so that one name never means two tools.
     pub fn add(&mut self, tool: Tool) -> Result<(), CatalogError> {
         if let Some(taken) = self.by_safe.get(tool.safe_name()) {
             return Err(CatalogError::SameName { name: tool.name.to_string(), other: taken.name.to_string() });
@@ -429,7 +431,7 @@ impl Catalog {
         self.prompts.remove(name).is_some()
     }
 
-    /// A new catalog that shares every entry of this one, for editing.
+    /// A new catalog that shares every entry of this catalog, for editing.
     pub fn copy(&self) -> Self {
         Self {
             tools: self.tools.clone(),
@@ -451,12 +453,12 @@ impl Catalog {
         ]
     }
 
-    /// Finds a tool by either spelling.
+    /// Finds a tool by the dotted or the safe form of its name.
     pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
         self.by_safe.get(safe_form(name).as_ref())
     }
 
-    /// As [`Catalog::get`]; also accepts the name of a plugin that has one tool.
+    /// Like [`Catalog::get`]; also accepts the name of a plugin that has exactly one tool.
     pub fn named(&self, name: &str) -> Option<&Arc<Tool>> {
         self.get(name).or_else(|| {
             let mut own = self.tools.values().filter(|tool| match &tool.source {
@@ -487,7 +489,7 @@ impl Catalog {
         self.prompts.get(name)
     }
 
-    /// Up to three listed names that are similar to a mistyped one, the closest first.
+    /// Up to three listed names that are similar to a mistyped name, the closest first.
     pub fn nearest(&self, name: &str, toolset: &Toolset) -> Vec<String> {
         let asked: String = safe_form(name).to_lowercase().chars().take(64).collect();
         let mut close: Vec<(usize, &str)> = self
@@ -495,8 +497,8 @@ impl Catalog {
             .filter_map(|tool| {
                 let known = tool.safe_name().to_lowercase();
                 let far = strsim::levenshtein(&asked, &known);
-                // A third of the name may be wrong. A name that contains the asked one is near at
-                // any length.
+                // A third of the name may be wrong. A name that contains the requested text is
+                // similar at any length.
                 let contained = asked.len() >= 4 && tool.safe_name().contains(&asked);
                 (far <= (known.len() / 3).max(2) || contained).then_some((far, tool.name.as_ref()))
             })

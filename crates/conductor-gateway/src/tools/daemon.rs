@@ -1,8 +1,8 @@
-//! The `conductor_*` tools, which control the daemon. One file per tool; this one holds the shared
-//! parts.
+//! The `conductor_*` tools, which control the daemon. One file per tool; this file contains the
+//! shared parts.
 //!
-//! None of them applies, approves, confirms or unlocks anything: a change of the configuration is a
-//! plan that a person applies.
+//! No listed tool applies, approves, confirms or unlocks anything: a change of the configuration is
+//! a plan that a person applies.
 
 mod conductor_create_device_identity;
 mod conductor_create_mapping;
@@ -96,7 +96,7 @@ pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
     ]
 }
 
-/// A tool that asks the owner of the studio.
+/// A tool that sends requests to the owner of the studio.
 fn owner_tool<F, R>(name: &'static str, tier: Tier, owner: &OwnerHandle, run: F) -> Definition
 where
     F: Fn(OwnerHandle, Arc<Studio>, Clearance, Value) -> R + Send + Sync + 'static,
@@ -130,12 +130,12 @@ async fn unlocked(owner: &OwnerHandle, clearance: &Clearance, what: &str) -> Res
 
 /// The error of a call that the performance lock refuses.
 pub fn locked(what: &str) -> ToolError {
-    ToolError::new(Code::Denied, format!("the performance lock is on: {what}"))
-        .by(RefusedBy::Policy)
-        .hint("Reads and plans still work. A person switches the lock off with `conductor performance off` when the show is over.")
+    ToolError::new(Code::Denied, format!("the performance lock is on: {what}")).by(RefusedBy::Policy).hint(
+        "Reads and plans still work. A person switches the lock off with `conductor performance off` after the show.",
+    )
 }
 
-/// The output of a call, by alias and by port name, whichever the caller wrote.
+/// The output port of a call, by alias and by port name, independent of which one the caller used.
 fn output_target(owner: &OwnerHandle, asks: bool) -> ResolveTarget {
     let owner = owner.clone();
     Arc::new(move |_, call: &Call| {
@@ -173,7 +173,7 @@ fn plan_id(arguments: &Value) -> Result<Uuid, ToolError> {
     text.parse().map_err(|_| ToolError::new(Code::BadInput, format!("{text:?} is not a plan id")))
 }
 
-/// A change of the row that the arguments name.
+/// A change of the row that is named by the arguments.
 fn row_of(change_type: &str, arguments: &Value) -> Value {
     let mut change = json!({ "change_type": change_type });
     for key in ["mode", "id", "index"] {
@@ -189,8 +189,8 @@ fn row_of(change_type: &str, arguments: &Value) -> Value {
 fn row_input(more: Value) -> Value {
     let mut properties = json!({
         "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name, or * for global" },
-        "index?": { "type": "integer", "minimum": 0, "description": "Counted from 0, as in conductor_get_mappings" },
-        "id?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "As in conductor_get_mappings; stays when rows move" },
+        "index?": { "type": "integer", "minimum": 0, "description": "Index from conductor_get_mappings, from 0" },
+        "id?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Id from conductor_get_mappings; does not change when rows move" },
     });
     if let (Value::Object(all), Value::Object(more)) = (&mut properties, more) {
         all.extend(more);

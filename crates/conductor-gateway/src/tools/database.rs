@@ -1,5 +1,5 @@
 //! `database.*`: the studio's own SQLite file, and databases that a person configured. One file per
-//! tool; this one holds the shared parts.
+//! tool; this file contains the shared parts.
 
 mod execute;
 mod query;
@@ -43,7 +43,7 @@ impl DatabaseAccess {
     }
 }
 
-/// Adds the target (the database, and the kinds and tables of the statement) and the statement
+/// Adds the target (the database, and the kinds and tables of the statement). Adds the statement
 /// without its comments as a fact.
 fn with_target(mut definition: Definition, access: &DatabaseAccess) -> Definition {
     let (aiming, showing) = (Arc::clone(&access.databases), Arc::clone(&access.databases));
@@ -60,8 +60,8 @@ fn with_target(mut definition: Definition, access: &DatabaseAccess) -> Definitio
         let mut shown = vec![("database", format!("{name} ({place})"))];
         if let Some(statement) = statement(&aiming, &call.arguments) {
             let or = |list: &[String], none: &str| if list.is_empty() { none.to_owned() } else { list.join(", ") };
-            shown.push(("statement", or(&statement.kinds, "of no known kind")));
-            shown.push(("tables", or(&statement.tables, "none is named")));
+            shown.push(("statement", or(&statement.kinds, "unknown kind")));
+            shown.push(("tables", or(&statement.tables, "none")));
         }
         let names = std::iter::once(name.to_owned()).chain(aiming.names_at(&place));
         let forms = names.map(|it| json!({ "database": it })).collect();
@@ -86,7 +86,7 @@ fn bounds(studio: &Studio, clearance: &Clearance) -> Bounds {
 }
 
 fn database_schema() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": 64, "description": "As config.toml names it; the studio's own when left out" })
+    json!({ "type": "string", "minLength": 1, "maxLength": 64, "description": "Name in config.toml; default: the studio's own database" })
 }
 
 fn sql_schema() -> Value {
@@ -96,5 +96,5 @@ fn sql_schema() -> Value {
 fn params_schema() -> Value {
     let one =
         json!({ "anyOf": [{ "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }] });
-    json!({ "type": "array", "items": one, "maxItems": 999, "description": "Bound to ?1, ?2 (SQLite) or $1, $2 (PostgreSQL)" })
+    json!({ "type": "array", "items": one, "maxItems": 999, "description": "Values for ?1, ?2 (SQLite) or $1, $2 (PostgreSQL)" })
 }

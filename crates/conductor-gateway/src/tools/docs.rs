@@ -8,9 +8,9 @@ use std::fmt::Write;
 /// The whole page. A test compares it with the file in the repository.
 pub fn page(catalog: &Catalog) -> String {
     let mut page = String::from(
-        "# Tools\n\nGenerated from the catalog; do not edit. Every call passes the same pipeline: validated, allowed or asked, limited, \
-         recorded. ReadOnly and Stateful tools run without asking, ConfigChange tools answer with a plan that a person applies, HardwareIO \
-         tools ask a person unless it says otherwise.\n",
+        "# Tools\n\nGenerated from the catalog; do not edit. Every call passes the same pipeline: it is validated, checked against \
+         the policy and the limits, and recorded. ReadOnly and Stateful tools run without approval. ConfigChange tools return a plan that a \
+         person applies. HardwareIO tools need a person's approval, unless their entry says otherwise.\n",
     );
     let mut toolset = "";
     for tool in catalog.list(&Toolset::All).filter(|it| !it.hidden) {
@@ -25,8 +25,8 @@ pub fn page(catalog: &Catalog) -> String {
 
 fn section(page: &mut String, tool: &Tool) {
     let asks = match tool.requires_approval {
-        Some(true) => ", asks every time",
-        Some(false) => ", does not ask",
+        Some(true) => ", needs approval each time",
+        Some(false) => ", needs no approval",
         None => "",
     };
     let _ =

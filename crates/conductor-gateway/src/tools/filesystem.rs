@@ -1,7 +1,7 @@
-//! `filesystem.*`: files in folders that a person granted. One file per tool; this one holds the
-//! shared parts.
+//! `filesystem.*`: files in folders that a person granted. One file per tool; this file contains
+//! the shared parts.
 //!
-//! Reading needs no approval. A person is asked about writing and deleting, and can undo both. Not
+//! Reading needs no approval. A person must approve writing and deleting, and can undo both. Not
 //! here: keeping paths inside the folders (`hosts/files`).
 
 mod change;
@@ -50,7 +50,7 @@ pub fn definitions(files: &Arc<Files>) -> Vec<Definition> {
     ]
 }
 
-/// A tool that works on the granted folders, on a thread that may wait for the disk.
+/// A tool that works on the granted folders, on a thread that may block on disk I/O.
 fn over<T, F>(name: &'static str, tier: Tier, files: &Arc<Files>, run: F) -> Definition
 where
     T: for<'de> Deserialize<'de> + Send + 'static,
@@ -80,7 +80,7 @@ where
     definition
 }
 
-/// A change of a file: a person is asked, sees the difference, and can undo it.
+/// A change of a file: a person sees the difference, approves the change, and can undo it.
 fn undoable(mut definition: Definition, files: &Arc<Files>) -> Definition {
     let (looked, compared) = (Arc::clone(files), Arc::clone(files));
     definition.requires_approval = Some(true);
@@ -91,7 +91,7 @@ fn undoable(mut definition: Definition, files: &Arc<Files>) -> Definition {
     definition
 }
 
-/// The file or folder of a call, as seen from every granted folder that contains it. A folder also
+/// The file or folder of a call, relative to every granted folder that contains it. A folder also
 /// matches the granted folders inside it, because a search descends into them.
 fn target(files: &Files, arguments: &Value) -> Target {
     let word = |key: &str| arguments.get(key).and_then(Value::as_str);
@@ -142,7 +142,7 @@ struct Asked<T> {
 
 async fn blocking(work: impl FnOnce() -> Result<Output, ToolError> + Send + 'static) -> Result<Output, ToolError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(ToolError::new(Code::Internal, "the work was stopped before its end")))
+    done.unwrap_or_else(|_| Err(ToolError::new(Code::Internal, "the work was stopped before it finished")))
 }
 
 /// The path arguments of a tool.
@@ -161,10 +161,10 @@ impl At {
         serde_json::from_value(arguments.clone()).ok()
     }
 
-    /// For lists of questions. The question itself starts with the resolved path.
+    /// The path in lists of questions. The question itself starts with the resolved path.
     fn shown(arguments: &Value) -> String {
         let word = |key: &str| arguments.get(key).and_then(Value::as_str);
-        // Components drop `.` and double slashes.
+        // `components` drops `.` and double slashes.
         let path: PathBuf =
             Path::new(word("path").unwrap_or_default()).components().filter(|it| *it != Component::CurDir).collect();
         match word("root") {
@@ -174,7 +174,7 @@ impl At {
     }
 }
 
-/// Hash of the present content, or of its absence.
+/// Hash of the present content; a missing file has a hash too.
 async fn state(files: Arc<Files>, arguments: Value) -> Option<Digest> {
     let look = move || At::of(&arguments)?.place(&files).ok()?.state();
     tokio::task::spawn_blocking(look).await.ok().flatten()
@@ -186,7 +186,7 @@ fn expected(given: Option<&str>, found: Option<Digest>, path: &str) -> Result<()
     if given == found {
         return Ok(());
     }
-    Err(ToolError::new(Code::StaleReference, format!("{path} is not what was expected: its hash is {found}"))
+    Err(ToolError::new(Code::StaleReference, format!("{path} has changed: its hash is {found}"))
         .hint("Nothing was changed. Read the file again, and use the hash it has now; \"absent\" means that nothing is there.")
         .subject(Subject::Other(path.to_owned())))
 }
@@ -231,7 +231,7 @@ fn at_schema(more: Value) -> Value {
 }
 
 fn root_schema() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": 64, "description": "Name of a granted folder; the first when left out" })
+    json!({ "type": "string", "minLength": 1, "maxLength": 64, "description": "Name of a granted folder; default: the first" })
 }
 
 fn encoding_schema() -> Value {
@@ -244,6 +244,6 @@ fn hash_schema() -> Value {
 
 fn undo_schema() -> Value {
     let mut schema = text();
-    schema["description"] = json!("A person takes the change back with `conductor plans undo`");
+    schema["description"] = json!("A person undoes the change with `conductor plans undo`");
     schema
 }

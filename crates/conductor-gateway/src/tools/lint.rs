@@ -14,8 +14,8 @@ const MAX_SUBSCHEMAS: usize = 512;
 const MAX_PLUGIN_SUBSCHEMAS: usize = 256;
 const MAX_DESCRIPTION: usize = 1024;
 
-/// Methods of the protocol, in any era. Both dialects share one socket, so a tool with such a name
-/// could not be called.
+/// Methods of all protocol versions. Tool calls and MCP requests share one socket, so a tool with
+/// such a name could not be called.
 pub const MCP_METHODS: [&str; 25] = [
     "initialize",
     "ping",
@@ -64,17 +64,17 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// How the author of a plugin can fix it.
+    /// How the author of a plugin can fix the fault.
     pub const fn advice(self) -> &'static str {
         match self {
             Rule::InputIsClosedObject => "must be an object with additionalProperties: false",
-            Rule::InputRootHasNoCombinator => "must not stand at the root of an input schema",
+            Rule::InputRootHasNoCombinator => "must not be at the root of an input schema",
             Rule::OutputRootIsObject => "must be an object",
-            Rule::OutputTakesToolError => "must leave room for an error",
+            Rule::OutputTakesToolError => "must allow an error object",
             Rule::NoBareBoolean => "must be an object, not true or false",
             Rule::NoRemoteRef => "may only refer to places in the same schema, as #/...",
-            Rule::NoEmptySchema => "must say something: an empty schema is refused by some clients",
-            Rule::NoTypeArray => "must have one type, not a list of them",
+            Rule::NoEmptySchema => "must not be empty: some clients refuse an empty schema",
+            Rule::NoTypeArray => "must have one type, not a list of types",
             Rule::NameShape => "must be 1-64 characters of A-Z a-z 0-9 _ . -",
             Rule::NameIsNotAMethod => "is the name of a protocol method",
             Rule::DescriptionLength => "are too few or too many for a description (1 to 1024)",
@@ -234,7 +234,7 @@ impl Walk<'_> {
                     }
                 });
             }
-            // These keywords take `false` to close a schema.
+            // These keywords accept `false`, which closes a schema.
             ("additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" | "items", Value::Bool(_)) => {}
             (
                 "items"

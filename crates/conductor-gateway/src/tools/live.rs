@@ -1,7 +1,7 @@
 //! The `live_*` tools: they read and edit Live Sets, as files or in a running Live. One file per
-//! tool; this one holds the shared parts.
+//! tool; this file contains the shared parts.
 //!
-//! A tool parses its arguments, finds its Set, calls the host once, and shapes the answer. Not
+//! A tool parses its arguments, finds its Set, calls the host once, and builds the result. Not
 //! here: the hosts (`hosts/live`), and the effect of an edit on a document (`conductor-set`).
 
 mod errors;
@@ -112,7 +112,7 @@ pub fn definitions(live: &Arc<Live>) -> Vec<Definition> {
     all
 }
 
-/// The Set of a call. A deletion shows it in its question.
+/// The Set of a call. The question about a deletion shows the Set.
 fn set_target(live: &Arc<Live>, deletes: bool) -> ResolveTarget {
     let live = Arc::clone(live);
     Arc::new(move |_, call| {
@@ -158,7 +158,7 @@ impl Ask {
         Ask { studio, live, key: SessionKey::of(clearance.principal(), clearance.conn().0), arguments }
     }
 
-    /// Removes an optional argument and parses it. The remaining arguments are those of the edit.
+    /// Removes an optional argument and parses it. The arguments that remain belong to the edit.
     fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, ToolError> {
         let Some(value) = self.arguments.remove(name) else { return Ok(None) };
         serde_json::from_value(value).map(Some).map_err(|fault| {
@@ -187,7 +187,7 @@ impl Ask {
     }
 }
 
-/// Sends a change of each touched resource, under both of its URIs.
+/// Sends a change event for each changed resource, under both of its URIs.
 fn notify_watchers(studio: &Studio, set: &LiveSet, changed: &[PathId], shifted: bool) {
     let tracks = set.host.known_ids().tracks;
     for resource in Resource::touched_by(changed, tracks, shifted) {
@@ -200,7 +200,7 @@ fn notify_watchers(studio: &Studio, set: &LiveSet, changed: &[PathId], shifted: 
 
 /// Notifies subscribers of changes that a person makes in a running Live.
 pub fn connect(studio: &Arc<Studio>, live: &Live) {
-    // The studio holds the tools, which hold the Sets: a strong reference would be a cycle.
+    // A strong reference would form a cycle: studio, tools, Sets, studio.
     let studio = Arc::downgrade(studio);
     live.on_change(move |set, changed, shifted| {
         if let Some(studio) = studio.upgrade() {
@@ -209,7 +209,7 @@ pub fn connect(studio: &Arc<Studio>, live: &Live) {
     });
 }
 
-/// Turns `60.0` into the integer 60, as a JSON Schema does.
+/// Converts `60.0` to the integer 60: JSON Schema accepts both as an integer.
 fn whole_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) => match number.as_f64() {
@@ -231,7 +231,7 @@ fn to_object(value: &impl Serialize) -> Result<Map<String, Value>, ToolError> {
     }
 }
 
-/// A tool that only reads. Any read tells the session about shifted ids.
+/// A tool that only reads. After any read, the session has seen shifted ids.
 fn reading<F, R>(live: &Arc<Live>, name: &'static str, run: F) -> Definition
 where
     F: Fn(Ask, Arc<LiveSet>) -> R + Clone + Send + Sync + 'static,
@@ -255,7 +255,7 @@ where
             if tier == Tier::ReadOnly {
                 set.host.refresh().await.map_err(refused)?;
             }
-            // Read before the work: a shift during it counts as unseen.
+            // Read this before the work, so that a shift during the work counts as unseen.
             let structure = set.host.state().structure;
             let done = run(ask, Arc::clone(&set)).await?;
             live.saw(&key, &set, structure);
@@ -308,13 +308,13 @@ fn editing(live: &Arc<Live>, name: &'static str, edit: &'static str) -> Definiti
     definition
 }
 
-/// A deletion. In a running Live a person is asked, because it is heard at once.
+/// A deletion. In a running Live a person must approve it, because it is audible at once.
 fn deleting(live: &Arc<Live>, name: &'static str, edit: &'static str, id: &'static str) -> Definition {
     let mut definition = editing(live, name, edit);
     definition.destructive = Some(true);
     let (decides, shows, checks) = (Arc::clone(live), Arc::clone(live), Arc::clone(live));
     definition.decide = Some(Arc::new(move |_, arguments| {
-        // No person is asked about a call that its host would refuse.
+        // Do not ask a person about a call that the host would refuse.
         let preview = arguments.get("dryRun") == Some(&Value::Bool(true));
         let clip = arguments.get("clipId").and_then(Value::as_str).and_then(|it| it.parse().ok());
         let arranged = matches!(clip, Some(PathId::OnTrack(_, TrackPart::Clip(_))));
@@ -327,8 +327,9 @@ fn deleting(live: &Arc<Live>, name: &'static str, edit: &'static str, id: &'stat
         let (live, run) = (Arc::clone(&checks), Arc::clone(&run));
         Box::pin(async move {
             if !live.may_be_running(named_set(&arguments)) {
-                // The call itself may attach a running Live, which the decision could not see. Name
-                // the Set from here on, so that no other call of the session can replace it.
+                // The call itself may attach a running Live, which did not exist when policy
+                // decided. Use the Set's id from here on, so that no other call of the session can
+                // replace it.
                 let key = SessionKey::of(clearance.principal(), clearance.conn().0);
                 let set = live.set(&key, named_set(&arguments)).await.map_err(refused)?;
                 if is_running(&set.id) {
@@ -351,8 +352,8 @@ fn named_set(arguments: &Value) -> Option<&str> {
     arguments.get("setId").and_then(Value::as_str)
 }
 
-/// Facts for the approver of a deletion in a running Live. They include the name, because an id is
-/// only a position.
+/// Facts for the approver of a deletion in a running Live. They include the name of the deleted
+/// item, because an id is only a position.
 fn facts_of_deletion(live: &Live, arguments: &Value, id: &str) -> AskFacts {
     let named = named_set(arguments);
     let running: Vec<Arc<LiveSet>> =
@@ -373,7 +374,7 @@ fn summarize(name: &str, arguments: &Value) -> String {
 }
 
 /// Hash of the Set's state. A call without a setId uses the Set of its session, which is not known
-/// here, so then the hash covers every open Set.
+/// here. The hash then covers every open Set.
 fn state_hash(live: &Arc<Live>) -> super::catalog::StateHash {
     let live = Arc::clone(live);
     Arc::new(move |_studio, arguments| {
@@ -389,7 +390,7 @@ fn state_hash(live: &Arc<Live>) -> super::catalog::StateHash {
 }
 
 fn parse_edit(arguments: &Map<String, Value>, edit: &str) -> Result<LiveEdit, ToolError> {
-    // Ids first: the error of a malformed id explains the grammar.
+    // Check ids first: the error of a malformed id explains the grammar.
     for key in ["trackId", "clipId", "slotId", "paramId"] {
         if let Some(text) = arguments.get(key).and_then(Value::as_str) {
             text.parse::<PathId>().map_err(|error| refused(LiveHostError::Set(error)))?;
@@ -418,15 +419,13 @@ fn note_reading(ask: &Ask, set: &LiveSet, edit: &LiveEdit, applied: &mut Applied
             sessions.wrote_notes(&ask.key, &set.id, clip, count);
         }
         (window.is_none() && removed > read).then(|| {
-            format!(
-                "{removed} notes were removed and only {read} of this clip were read before; live_undo brings them back"
-            )
+            format!("{removed} notes were removed, but only {read} notes of this clip were read before; live_undo restores them")
         })
     });
     applied.warnings.extend(warning);
 }
 
-/// Adds members that the document itself does not know.
+/// Adds members that the document itself does not have.
 fn add_identity(value: &mut Map<String, Value>, set: &LiveSet) {
     let state = set.host.state();
     value.insert("setId".into(), Value::from(set.id.clone()));

@@ -1,14 +1,14 @@
-//! The two spellings of tool names, and the toolsets of connections.
+//! The two forms of tool names (dotted and safe), and the toolsets of connections.
 //!
-//! Not here: permissions. A toolset only saves context; policy decides.
+//! Not here: permissions. A toolset only saves context; policy decides about calls.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::catalog::{Source, Tool};
 
-/// The spelling of names in lists; calls accept both. Several clients reject a list with a dot in a
-/// name, while documentation and the command line use the dotted form.
+/// The form of names in lists; calls accept both. Several clients reject a list that has a dot in a
+/// name. Documentation and the command line use the dotted form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NameForm {
     #[default]
@@ -47,7 +47,7 @@ pub fn safe_form(name: &str) -> Cow<'_, str> {
 /// All toolsets, including empty ones.
 pub const TOOLSETS: [&str; 8] = ["daemon", "live", "patch", "filesystem", "shell", "database", "web", "plugins"];
 
-/// The tools, resources and prompts that one server process shows.
+/// The tools, resources and prompts that one MCP server lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Toolset {
     All,

@@ -1,10 +1,10 @@
-//! The patch tools: they read and edit Max and Pure Data patches. One file per tool; this one holds
-//! the shared parts.
+//! The patch tools: they read and edit Max and Pure Data patches. One file per tool; this file
+//! contains the shared parts.
 //!
-//! On host `document` opening, editing and drawing run nothing that a patch names. On hosts `pd`
-//! and `max` the patch runs: a call that adds or changes a box that reaches beyond the patch, or
-//! anything that can send into one, needs a person's yes. Not here: what an edit does
-//! (`conductor-patch`), files, hosts and what may run in them (`hosts/patch`).
+//! On host `document`, nothing in a patch is run. On hosts `pd` and `max` the patch runs. There, a
+//! call needs a person's approval if it adds or changes a box that reaches beyond the patch, or
+//! anything that can send to such a box. Not here: the effect of an edit (`conductor-patch`),
+//! files, hosts and what may run in them (`hosts/patch`).
 
 mod add_max_object;
 mod align_objects;
@@ -130,7 +130,8 @@ pub fn definitions(patches: &Arc<Patches>) -> Vec<Definition> {
     all.iter().map(|definition| definition(patches)).collect()
 }
 
-/// The patch whose circuit breaker counts the call; for a call that opens one, its host.
+/// The patch whose circuit breaker counts the call. A call that opens a patch is counted for its
+/// host.
 fn patch_target(call: &Call) -> Target {
     let arguments = Arguments(&call.arguments);
     let patch = arguments.text("patch_id").and_then(|it| it.split('/').next());
@@ -155,12 +156,12 @@ impl Asked {
         self.arguments().text("patch_id").unwrap_or_default()
     }
 
-    /// Answers with the members that `read` gives, and the id and revision of the patch.
+    /// Returns the members from `read`, and the id and revision of the patch.
     fn look(&self, read: impl FnOnce(&Scene<'_>) -> Result<Value, ToolError>) -> Result<Output, ToolError> {
         self.patches.look(self.patch_id(), |scene| Ok(Output::new(answer::of(scene, read(scene)?))))
     }
 
-    /// Makes one edit and answers with the members that `report` makes of its outcome.
+    /// Makes one edit and returns the members that `report` builds from its outcome.
     fn edit(
         &self,
         op: impl FnOnce(Arguments<'_>) -> Result<Op, ToolError>,
@@ -182,7 +183,7 @@ impl Asked {
         Ok(answer::edited(Edited { patch_id, revision, warnings, made }))
     }
 
-    /// The change this call asks for. The undo history shows the label or the tool, and the
+    /// The change that this call requests. The undo history shows the label or the tool, and the
     /// principal.
     fn ask(&self) -> Ask<'_> {
         let what = self.arguments().text("label").unwrap_or(self.tool);
@@ -202,8 +203,8 @@ fn read(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
     tool(name, Tier::ReadOnly, patches, work)
 }
 
-/// A tool that changes a patch. An approval is valid for the document as it was when the person was
-/// asked.
+/// A tool that changes a patch. An approval is valid only for the state of the document at the time
+/// of the question.
 fn change(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
     let mut definition = tool(name, Tier::Stateful, patches, work);
     let patches = Arc::clone(patches);
@@ -214,9 +215,9 @@ fn change(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition 
     definition
 }
 
-/// A change of a patch that may run, which needs a person's yes when it reaches beyond the patch.
-/// The yes is for the boxes that would then reach out: other changes of the patch do not use it up,
-/// and no rule or grant replaces it.
+/// A change of a patch that may run. It needs a person's approval if it reaches beyond the patch.
+/// The approval is for the boxes that would then reach beyond the patch. Other changes of the patch
+/// do not invalidate it, and no rule or grant replaces it.
 fn gated(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
     let whose = Arc::clone(patches);
     let mut definition = change(name, patches, work).target(move |_, call| {
@@ -234,7 +235,7 @@ fn gated(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
 }
 
 /// The question that a person must answer before this call, if there is one. Runs the code of the
-/// call itself, which stops before it changes anything.
+/// call, which stops before it changes anything.
 fn rehearse(name: &'static str, patches: &Arc<Patches>, work: Work, value: &Value) -> Option<Question> {
     let arguments = Arguments(value);
     let patch_id = arguments.word("patch_id");
@@ -257,7 +258,7 @@ fn rehearse(name: &'static str, patches: &Arc<Patches>, work: Work, value: &Valu
     rehearsal.question()
 }
 
-/// Runs a look that may wait for a file or a busy program, without blocking the other calls of this
+/// Runs a read that may wait for a file or a busy program, without blocking other calls on this
 /// thread.
 fn look<T>(slow: bool, look: impl FnOnce() -> T) -> T {
     let many = tokio::runtime::Handle::try_current()
@@ -274,7 +275,7 @@ fn facts(question: Question) -> AskFacts {
     };
     let mut facts = vec![
         ("patch".to_owned(), patch),
-        ("runs in".to_owned(), format!("{program}; what these boxes do happens on this machine")),
+        ("runs in".to_owned(), format!("{program}; these boxes act on this machine")),
         ("limits".to_owned(), confinement),
         ("reaches".to_owned(), boxes),
     ];
@@ -333,7 +334,7 @@ fn single(fault: ToolError) -> ToolError {
     if listed { ToolError { subject: None, ..fault } } else { fault }
 }
 
-/// The edit was applied, with an outcome of another kind.
+/// The error if an edit was applied but has an outcome of an unexpected kind.
 fn unexpected_outcome() -> ToolError {
     ToolError::new(Code::Internal, "the edit was made, but its outcome cannot be reported").effect(Effect::Done)
 }

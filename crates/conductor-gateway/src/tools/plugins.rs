@@ -1,7 +1,7 @@
-//! Tools of plugins: declarations of a file become entries of the catalog, and a call becomes a
+//! Tools of plugins: converts the declarations of a plugin file to catalog entries, and a call to a
 //! message to the plugin's process.
 //!
-//! A plugin's tools take the pipeline like all others. Not here: the process (`hosts::plugin`), and
+//! A plugin's tools pass the pipeline like all others. Not here: the process (`hosts::plugin`), and
 //! which plugins are enabled (`gateway::plugins` of the daemon).
 
 pub mod reach;
@@ -54,7 +54,7 @@ fn check(manifest: &Manifest) -> Result<(), Vec<String>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// The tools of an enabled plugin. Without a runner every call of them is refused.
+/// The tools of an enabled plugin. Without a runner, every call is refused.
 pub fn tools(manifest: &Manifest, row: &Plugin, runner: Option<&Arc<Runner>>) -> Result<Vec<Tool>, CatalogError> {
     let tool = |text: &ToolText| {
         let (runner, name) = (runner.cloned(), text.name.clone());
@@ -62,7 +62,10 @@ pub fn tools(manifest: &Manifest, row: &Plugin, runner: Option<&Arc<Runner>>) ->
             let (runner, name) = (runner.clone(), name.clone());
             Box::pin(async move {
                 let Some(runner) = runner else {
-                    return Err(ToolError::new(Code::PinMismatch, format!("{name} is not what a person enabled")));
+                    return Err(ToolError::new(
+                        Code::PinMismatch,
+                        format!("{name}: the plugin's code is not the code that a person enabled"),
+                    ));
                 };
                 match runner.call(&name, &arguments).await {
                     Ok(value) => result(&name, value),
@@ -103,7 +106,7 @@ fn define(
     definition.target(move |_, _| target.clone()).summary(move |_| shown.clone())
 }
 
-/// Turns a handler's value (a `CallToolResult`, a text, or any other value) into a result.
+/// Converts a handler's value (a `CallToolResult`, a text, or any other value) to a result.
 fn result(tool: &str, value: Value) -> Result<Output, ToolError> {
     match value {
         Value::String(text) => Ok(Output::blocks(vec![Content::Text(text)])),
@@ -117,7 +120,7 @@ fn result(tool: &str, value: Value) -> Result<Output, ToolError> {
             if is_error {
                 replace_reserved_code(&mut structured);
             }
-            // The pipeline sends the value as text, so drop a text block that repeats it.
+            // The pipeline sends the value as text, so drop a text block that repeats the value.
             let written = structured.to_string();
             let same = |it: &Content| {
                 matches!(it, Content::Text(text) if *text == written
@@ -151,7 +154,7 @@ fn block(tool: &str, block: &Value) -> Result<Content, ToolError> {
         Some(_) | None => None,
     };
     found.ok_or_else(|| {
-        let message = format!("{tool} gave a content block that is neither text, image, audio nor resource");
+        let message = format!("{tool} returned a content block that is neither text, image, audio nor resource");
         ToolError::new(Code::Internal, message).subject(Subject::Tool(tool.to_owned()))
     })
 }
@@ -166,8 +169,8 @@ fn replace_reserved_code(structured: &mut Value) {
     }
 }
 
-/// The code of a plugin, if it describes the plugin's own work; else `Internal`. Codes about
-/// approval, limits and pins belong to the pipeline.
+/// The plugin's error code if it describes the plugin's own work; otherwise `Internal`. Codes about
+/// approval, limits and pins are reserved for the pipeline.
 fn claimed(code: Option<&str>) -> Code {
     let code = code.and_then(|it| it.parse().ok()).unwrap_or(Code::Internal);
     let own_work = matches!(
@@ -192,14 +195,14 @@ fn failure(tool: &str, fault: PluginError) -> ToolError {
         PluginError::Over(Over::Time, _) => ToolError::new(Code::Timeout, text)
             .hint("Read the state before repeating. A person can raise cpu_ms of this plugin."),
         PluginError::Over(Over::Memory, _) => ToolError::new(Code::Internal, text)
-            .hint("Ask for less at once. A person can raise heap_mb of this plugin."),
+            .hint("Request less in one call. A person can raise heap_mb of this plugin."),
         PluginError::Died(_) => ToolError::new(Code::Internal, text)
-            .hint("The next call starts its process again. Read the state before repeating."),
+            .hint("The next call restarts the plugin's process. Read the state before repeating."),
         PluginError::NotLoaded(_) | PluginError::NotStarted(_) => {
-            ToolError::new(Code::HostOffline, text).hint("A person should look with `conductor plugins list`.")
+            ToolError::new(Code::HostOffline, text).hint("A person should run `conductor plugins list`.")
         }
         PluginError::Busy(_) => ToolError::new(Code::Busy, text)
-            .hint(format!("Wait until its calls are done; {QUEUE} may wait."))
+            .hint(format!("Wait until calls of this plugin have ended; at most {QUEUE} calls can wait."))
             .retry_after_ms(1000),
         PluginError::Changed(_) => ToolError::new(Code::PinMismatch, text),
     };

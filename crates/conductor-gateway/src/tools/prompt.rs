@@ -1,4 +1,4 @@
-//! Prompts: text built from arguments. They call nothing.
+//! Prompts: text built from arguments. Prompts call no tools.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Argument {
     pub description: &'static str,
     pub required: bool,
     pub complete: Option<Completer>,
-    /// The read tool whose permission completion needs.
+    /// Completion is allowed only if the caller may call this read tool.
     pub source: Option<&'static str>,
 }
 
@@ -55,7 +55,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt of one text.
+    /// A prompt with one text.
     pub fn new(
         toolset: &'static str,
         name: &'static str,

@@ -1,7 +1,7 @@
 //! Resources: fixed URIs and templates. Each mirrors one read tool.
 //!
-//! Not here: reading. A read becomes a call of the mirrored tool, so that policy, limits and audit
-//! apply to it.
+//! Not here: reading. A read is a call of the mirrored tool, so that policy, limits and audit apply
+//! to it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ use crate::studio::Studio;
 
 /// Values by name: the variables of a template, or the arguments of a prompt.
 pub type Variables = BTreeMap<String, String>;
-/// From the variables of a template to the arguments of the mirrored tool.
+/// Converts the variables of a template to the arguments of the mirrored tool.
 pub type ToArguments = Arc<dyn Fn(&Variables) -> Value + Send + Sync>;
-/// Completes from cached state, without any work.
+/// Returns completions from cached state, without any I/O.
 pub type Completer = Arc<dyn Fn(&Studio, &str) -> Vec<String> + Send + Sync>;
 
 #[derive(Clone)]
@@ -32,13 +32,13 @@ pub struct Resource {
     pub complete: BTreeMap<&'static str, Completer>,
 }
 
-/// The value of a variable; empty when it is absent.
+/// The value of a variable; empty if it is absent.
 pub fn variable(given: &Variables, name: &str) -> String {
     given.get(name).cloned().unwrap_or_default()
 }
 
 impl Resource {
-    /// The answer of a read tool without arguments, under a fixed URI.
+    /// A resource with a fixed URI that returns the answer of a read tool without arguments.
     pub fn json(
         (toolset, tool): (&'static str, &'static str),
         uri: &'static str,

@@ -10,20 +10,21 @@ pub use conductor_core::text::cut;
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
 
-/// Faults in one error; a model fixes the first few and calls again.
+/// Maximum number of faults in one error: a model fixes the first few and calls again.
 const MAX_VIOLATIONS: usize = 8;
-/// Bytes of a value that a fault shows.
+/// A fault shows a value up to this many bytes.
 const SHOWN_BYTES: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    #[error("{pointer}: $ref {target:?} leaves the document; only references that begin with #/ are followed")]
+    #[error("{pointer}: $ref {target:?} points outside the document; only references that begin with #/ are allowed")]
     RemoteRef { pointer: String, target: String },
     #[error("the schema does not compile: {0}")]
     DoesNotCompile(String),
 }
 
-/// A schema as JSON text. A tree takes ten times the memory, and most schemas are never read.
+/// A schema as JSON text. A parsed tree needs ten times the memory, and most schemas are never
+/// read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema(Arc<str>);
 
@@ -62,7 +63,7 @@ impl std::fmt::Display for Schema {
 #[derive(Debug)]
 pub struct Validator {
     schema: Schema,
-    /// Inner `None`: the schema does not compile, so no value is valid.
+    /// `Some(None)` means that the schema does not compile, so no value is valid.
     compiled: OnceLock<Option<jsonschema::Validator>>,
 }
 
@@ -72,8 +73,8 @@ impl Validator {
         Ok(Self { schema: schema.clone(), compiled: OnceLock::from(Some(compiled)) })
     }
 
-    /// Compiles at the first use, for built-in schemas: compiling all of them would slow down every
-    /// start, and the tests compile them anyway.
+    /// Compiles at the first use. For built-in schemas: compiling all of them would slow down every
+    /// start, and the tests compile them.
     pub fn later(schema: &Schema) -> Self {
         Self { schema: schema.clone(), compiled: OnceLock::new() }
     }
@@ -101,7 +102,7 @@ impl Validator {
                 let shown = cut(&fault.instance().to_string(), SHOWN_BYTES);
                 Violation {
                     path: fault.instance_path().to_string(),
-                    // The message of the crate contains the whole value, which may be a megabyte.
+                    // The crate's message contains the whole value, which may be a megabyte long.
                     message: cut(&fault.masked_with(shown).to_string(), 512),
                 }
             })
@@ -145,7 +146,7 @@ fn find_remote_ref(schema: &Value, pointer: &mut String) -> Option<(String, Stri
     }
 }
 
-/// Keywords at the root for which several model APIs refuse a whole session.
+/// Keywords that make several model APIs refuse a whole session if they are at the root.
 pub const ROOT_COMBINATORS: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else"];
 
 /// The copy of an input schema for clients. Removed constraints are in the tool's description, and
@@ -229,11 +230,11 @@ mod tests {
             let fault = Validator::compile(&json!({ "type": "string", "pattern": pattern }).into());
             assert!(matches!(fault, Err(SchemaError::DoesNotCompile(_))), "{pattern}");
         }
-        // The classic bomb is only slow on a backtracking engine; here it compiles and answers.
+        // This pattern is slow only with a backtracking engine; here it compiles and returns
+        // quickly.
         let bomb = Validator::compile(&json!({ "type": "string", "pattern": "^(a+)+$" }).into()).expect("linear");
         assert!(!bomb.fits(&json!(format!("{}!", "a".repeat(50_000)))));
-        // Negative control: an engine that tries one way after the other doubles its steps with
-        // each letter.
+        // Negative control: with a backtracking engine, each letter doubles the number of steps.
         let steps = |letters: usize| {
             let (mut steps, text) = (0, format!("{}!", "a".repeat(letters)));
             assert!(!backtrack(text.as_bytes(), &mut steps));
@@ -242,15 +243,16 @@ mod tests {
         assert_eq!((steps(20) / steps(10), steps(22) > 4_000_000), (1024, true));
     }
 
-    /// `^(a+)+$` by trying: after each run of the letter either the end, or another run.
+    /// Matches `^(a+)+$` by backtracking: after each run of the letter, tries the end or another
+    /// run.
     fn backtrack(text: &[u8], steps: &mut u64) -> bool {
         *steps += 1;
         let run = text.iter().take_while(|it| **it == b'a').count();
         (1..=run).rev().any(|taken| taken == text.len() || backtrack(&text[taken..], steps))
     }
 
-    /// The reference is refused before anything is opened: a pipe would hold whoever opens it until
-    /// somebody writes.
+    /// The reference is refused before any file is opened: opening a pipe would block until another
+    /// process writes.
     #[test]
     fn a_reference_to_a_file_opens_no_file() {
         struct Reads;
@@ -268,8 +270,8 @@ mod tests {
         assert!(made.success());
         let held = json!({ "$ref": format!("file://{}", pipe.display()) });
         assert!(matches!(Validator::compile(&held.into()), Err(SchemaError::RemoteRef { .. })));
-        // Negative control: a compiler that fetches what it is pointed at reads the file and judges
-        // by it.
+        // Negative control: a compiler that resolves references reads the file and validates with
+        // it.
         let file = folder.path().join("rule.json");
         std::fs::write(&file, "{\"type\":\"integer\"}").unwrap();
         let schema = json!({ "$ref": format!("file://{}", file.display()) });

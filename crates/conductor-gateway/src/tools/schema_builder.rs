@@ -1,7 +1,7 @@
-//! JSON Schemas of arguments and results, in few words. Every object is closed; a name that ends in
-//! `?` is optional.
+//! Short notation for JSON Schemas of arguments and results. Every object is closed; a name that
+//! ends in `?` is optional.
 //!
-//! Not here: checking a value against one (`schema`).
+//! Not here: validating a value (`schema`).
 
 use serde_json::{Map, Value, json};
 

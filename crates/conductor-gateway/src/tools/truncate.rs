@@ -2,7 +2,7 @@
 
 use crate::studio::Studio;
 
-/// Room for the other members of a result.
+/// Bytes reserved for the other members of a result.
 const REST: usize = 16 * 1024;
 
 /// Bytes of JSON for all texts of one result.

@@ -1,9 +1,9 @@
-//! Replacements for SQL functions whose work grows faster than their arguments: with linear work,
-//! or with checks of the time limit.
+//! Replaces the SQL functions whose work grows faster than their arguments. A replacement does
+//! linear work, or checks the time limit while it runs.
 //!
-//! SQLite checks the time limit between steps of a statement and never inside a function. Its own
-//! `instr` on a megabyte takes minutes. Not here: functions with linear work; [`LONGEST`] limits
-//! those.
+//! SQLite checks the time limit between steps of a statement and never inside a function. SQLite's
+//! own `instr` on a megabyte takes minutes. Not here: SQLite functions with linear work, which
+//! [`LONGEST`] limits.
 
 use memchr::memmem;
 use rusqlite::functions::{Context, FunctionFlags};
@@ -13,15 +13,15 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Longest value in bytes, and so the longest argument and result of a function.
+/// Longest value in bytes. It is also the limit for arguments and results of functions.
 pub const LONGEST: i32 = 1 << 20;
 /// Steps between two checks of the time limit.
 const CHECK_EVERY: usize = 1 << 16;
 
-/// Whether the statement must end.
+/// Returns true when the statement must end.
 pub type Over = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Replaces the functions on this connection, for the statement that `over` belongs to.
+/// Replaces the functions on this connection. `over` belongs to the statement that runs next.
 pub fn replace_slow(connection: &Connection, over: &Over) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     let add = |name: &str, count: i32, work: fn(&Arguments<'_, '_>) -> Result<Value>| {
@@ -29,7 +29,7 @@ pub fn replace_slow(connection: &Connection, over: &Over) -> Result<()> {
         connection.create_scalar_function(name, count, flags, move |context| {
             let arguments = Arguments { context, over: &over };
             arguments.check_time()?;
-            // As in SQLite, the result for a NULL is NULL.
+            // As in SQLite, the result is NULL if an argument is NULL.
             if (0..context.len()).any(|at| context.get_raw(at) == ValueRef::Null) {
                 return Ok(Value::Null);
             }
@@ -181,7 +181,7 @@ fn json_patch(it: &Arguments<'_, '_>) -> Result<Value> {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// With the escape character.
+    /// Contains the escape character, if there is one.
     Like(Option<char>),
     Glob,
 }
@@ -194,7 +194,7 @@ enum Piece {
     Set { not: bool, ranges: Vec<(char, char)> },
 }
 
-/// The pattern is the first argument, as SQLite passes it.
+/// Matches a text with a pattern. SQLite passes the pattern as the first argument.
 fn matches(it: &Arguments<'_, '_>, kind: Kind) -> Result<Value> {
     let Some(pieces) = pieces(&it.text(0), kind) else { return Ok(Value::Integer(0)) };
     let text = it.text(1);
@@ -206,7 +206,8 @@ fn matches(it: &Arguments<'_, '_>, kind: Kind) -> Result<Value> {
         Piece::Set { not, ranges } => ranges.iter().any(|(from, to)| (*from..=*to).contains(&letter)) != *not,
     };
     let (mut at, mut rest) = (0, text.chars());
-    // The piece after the last `%`, and the text from which it is tried.
+    // Where to continue after a mismatch: the index of the piece after the last `%`, and the text
+    // after the characters that this `%` has matched.
     let mut back: Option<(usize, std::str::Chars<'_>)> = None;
     let mut steps = 0;
     loop {
@@ -234,7 +235,7 @@ fn matches(it: &Arguments<'_, '_>, kind: Kind) -> Result<Value> {
     Ok(Value::Integer(i64::from(left.iter().all(|it| matches!(it, Piece::Many)))))
 }
 
-/// None for a pattern that no text can match.
+/// Parses a pattern. Returns `None` for a pattern that no text can match.
 fn pieces(pattern: &str, kind: Kind) -> Option<Vec<Piece>> {
     let mut letters = pattern.chars().peekable();
     let mut out = Vec::new();
@@ -280,7 +281,7 @@ mod tests {
         })
     }
 
-    /// SQLite itself is the other opinion.
+    /// Compares the replacements with SQLite's own functions.
     #[test]
     fn they_answer_as_sqlite_does() {
         let (plain, ours) = (Connection::open_in_memory().unwrap(), Connection::open_in_memory().unwrap());
@@ -346,7 +347,7 @@ mod tests {
         }
     }
 
-    /// Each of these takes SQLite's own function minutes.
+    /// SQLite's own functions need minutes for each of these.
     #[test]
     fn hard_cases_are_quick_or_end_when_time_is_over() {
         let ours = Connection::open_in_memory().unwrap();

@@ -1,8 +1,8 @@
-//! PostgreSQL. A query runs in a READ ONLY transaction that is rolled back, as a role that is not a
-//! superuser. A statement without result columns is refused before it runs, because READ ONLY does
-//! not stop `COPY … TO PROGRAM`.
+//! PostgreSQL databases. A query runs in a READ ONLY transaction that is rolled back, with a role
+//! that is not a superuser. A statement without result columns is refused before it runs, because
+//! READ ONLY does not prevent `COPY … TO PROGRAM`.
 //!
-//! Each call has a connection of its own, so that no setting of a statement outlives it.
+//! Each call opens a new connection, so that the settings of one statement do not affect the next.
 
 use super::{Bounds, Changed, DatabaseError, Rows, Table, blob, integer, text};
 use bytes::BytesMut;
@@ -14,7 +14,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Rows that are fetched at once.
 const BATCH: i32 = 32;
-/// Longest value in characters. A blob has two digits per byte.
+/// Longest value in characters. The server writes a blob with two digits per byte.
 const MOST_LETTERS: usize = 2 * super::CELL + 16;
 
 pub struct Postgres {
@@ -58,7 +58,7 @@ impl Postgres {
             let transaction = builder.start().await?;
             prepare(&transaction, bounds).await?;
             let rows = read(&transaction, sql, params, limit).await;
-            // A query never leaves changes behind.
+            // A query must not change data.
             let _ = transaction.rollback().await;
             rows
         })
@@ -89,7 +89,7 @@ impl Postgres {
         .await
     }
 
-    /// Runs on a connection of its own, until the time is over or the caller gives up.
+    /// Runs `work` on a new connection, until the time limit or until the caller cancels.
     async fn run<T>(
         &self,
         password: Option<&str>,
@@ -97,7 +97,8 @@ impl Postgres {
         work: impl AsyncFnOnce(&mut Client) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
         let mut session = self.connect(password, bounds).await?;
-        // The server stops a statement a moment earlier; this is for a server that does not.
+        // The server has its own time limit, which is 250 ms earlier. The limit here is for a
+        // server that does not respond.
         let late = tokio::time::sleep(std::time::Duration::from_millis(bounds.left_ms() + 250));
         let done = tokio::select! {
             done = work(&mut session.client) => Some(done),
@@ -145,7 +146,8 @@ struct Session {
 }
 
 impl Session {
-    /// Cancels a late statement; the server would continue it after a dropped connection.
+    /// Cancels a late statement, because the server would continue it after the connection is
+    /// closed.
     async fn end(mut self, late: bool) {
         if late && let Some((token, tls)) = self.token.take() {
             let _ = token.cancel_query(tls).await;
@@ -158,7 +160,7 @@ impl Drop for Session {
         if let Some((token, tls)) = self.token.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            // The caller was dropped in the middle of a statement.
+            // The call was cancelled in the middle of a statement.
             runtime.spawn(async move {
                 let _ = token.cancel_query(tls).await;
             });
@@ -168,32 +170,34 @@ impl Drop for Session {
 }
 
 async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), DatabaseError> {
-    // A role may have other defaults; our transactions always have these.
+    // These settings override the defaults of the role.
     let limit = format!(
         "SET LOCAL statement_timeout = {}; SET LOCAL work_mem = '16MB'; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off",
         bounds.left_ms()
     );
     transaction.batch_execute(&limit).await?;
-    // The first query takes the snapshot: from then on the transaction cannot become writable.
+    // After its first query, a READ ONLY transaction cannot be made writable.
     let asked = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
     let row = transaction.query_one(asked, &[]).await?;
     if row.try_get::<_, bool>(0).unwrap_or(true) {
-        return Err(DatabaseError::Refused("this role is a superuser; give Conductor a role of its own".into()));
+        return Err(DatabaseError::Refused(
+            "this role is a superuser; configure a role that is not a superuser".into(),
+        ));
     }
     Ok(())
 }
 
 async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit: usize) -> Result<Rows, DatabaseError> {
-    // Preparing does not run the statement, and fails for more than one.
+    // Preparing does not run the statement, and fails if the text contains more than one.
     let statement = transaction.prepare(sql).await?;
     let columns: Vec<(String, Type)> =
         statement.columns().iter().map(|it| (it.name().to_owned(), it.type_().clone())).collect();
     if columns.is_empty() {
-        return Err(DatabaseError::Refused("the statement gives no rows".into()));
+        return Err(DatabaseError::Refused("the statement returns no rows".into()));
     }
     let bound = bound(statement.params().len(), params)?;
-    // All values are requested as text, because the server can write every type it has. Statements
-    // that cannot be a subquery give text anyway.
+    // All values are requested as text, because the server can convert every type to text.
+    // Statements that cannot be a subquery return text anyway.
     let names: Vec<String> = (0..columns.len()).map(|n| format!("c{n}")).collect();
     let casts: Vec<String> = names.iter().map(|it| format!("left({it}::text, {MOST_LETTERS})")).collect();
     let inner = sql.trim_end().trim_end_matches(';');
@@ -205,7 +209,7 @@ async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit:
     let portal = transaction.bind_raw(&chosen, bound).await?;
     let named = columns.iter().map(|(name, kind)| (name.clone(), Some(kind.name().to_owned()))).collect();
     let mut out = Rows { columns: named, ..Rows::default() };
-    // A few rows at a time: the answer may be full long before the last row.
+    // Fetch a few rows at a time: the result may be full long before the last row.
     loop {
         let found = transaction.query_portal(&portal, BATCH).await?;
         let is_last = found.len() < BATCH as usize;
@@ -237,7 +241,7 @@ fn cell(kind: &Type, written: &str) -> Value {
     } else if *kind == Type::BYTEA {
         hex(written).map_or_else(|| text(written), |bytes| blob(&bytes))
     } else {
-        // Exact decimals, dates and other types stay as the server writes them.
+        // Exact decimals, dates and other types stay in the server's text form.
         text(written)
     }
 }
@@ -302,7 +306,8 @@ fn offline(error: &tokio_postgres::Error) -> DatabaseError {
     DatabaseError::Offline { database: "postgres".into(), why: message(error) }
 }
 
-/// The server's message, else the cause on our side. Never the address, which may contain secrets.
+/// The server's message, or the local cause if there is none. It never contains the address, which
+/// may contain secrets.
 fn message(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), error.source()) {
         (Some(reported), _) => reported.message().to_owned(),

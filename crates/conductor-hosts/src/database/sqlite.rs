@@ -1,6 +1,6 @@
-//! SQLite, embedded. Queries use a connection that cannot write; changes run in one transaction
-//! that is rolled back when it changes too many rows. A statement is limited in time, in the memory
-//! of all statements together, and in the length of one value.
+//! The embedded SQLite database. Queries use a connection that cannot write. Changes run in one
+//! transaction, which is rolled back when it changes too many rows. Limits apply to the time of a
+//! statement, the length of a value, and the memory of all statements together.
 
 use super::functions::{self, Over};
 use super::{Bounds, Changed, DatabaseError, Rows, Table, blob, integer, text};
@@ -16,12 +16,12 @@ use tokio::sync::Semaphore;
 
 pub struct Sqlite {
     path: PathBuf,
-    /// The studio's own file, which is created when it is missing.
+    /// Whether this is the studio's own file, which is created when it is missing.
     own: bool,
-    /// Reused, because opening costs more than most queries. A reader has no state between two
-    /// statements.
+    /// The connection for queries. It is reused, because opening it takes longer than most queries.
+    /// It keeps no state between two statements.
     reader: Mutex<Option<Connection>>,
-    /// One statement at a time, so that late statements block one thread and not all of them.
+    /// Allows one statement at a time, so that late statements block at most one thread.
     pub(super) turn: Arc<Semaphore>,
 }
 
@@ -29,7 +29,8 @@ pub struct Sqlite {
 const CHECK_EVERY: i32 = 1000;
 /// Memory of all connections of the process together.
 const HEAP_BYTES: i64 = 128 << 20;
-/// The time limit is not checked in steps without a loop, so their number is limited.
+/// Longest statement in bytes. SQLite does not check the time limit in code without loops, so the
+/// length of that code is limited.
 const LONGEST_STATEMENT: i32 = 64 << 10;
 
 impl Sqlite {
@@ -71,7 +72,7 @@ impl Sqlite {
                 let mut connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
                 let prepared = connection
                     .pragma_update(None, "query_only", true)
-                    // Sorting uses the limited memory and leaves no files.
+                    // Sorting then uses the limited memory and creates no files.
                     .and_then(|()| connection.pragma_update(None, "temp_store", "MEMORY"))
                     .and_then(|()| connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, functions::LONGEST).map(|_| ()))
                     .and_then(|()| connection.authorizer(Some(reading_only)));
@@ -81,7 +82,7 @@ impl Sqlite {
         };
         watch(&mut connection, bounds)?;
         let read = read(&connection, sql, params, limit);
-        // The handler belongs to this statement alone.
+        // Remove the handler: it is only for this statement.
         let _ = connection.progress_handler(0, None::<fn() -> bool>);
         if !matches!(read, Err(DatabaseError::Offline { .. })) {
             *self.reader.lock() = Some(connection);
@@ -97,14 +98,14 @@ impl Sqlite {
         let before = connection.total_changes();
         let done = connection.prepare(sql).and_then(|mut statement| {
             let mut rows = statement.query(params_from_iter(params.iter().map(Param)))?;
-            // A statement with RETURNING must also run to its end.
+            // A statement with RETURNING is complete only after its last row was read.
             while rows.next()?.is_some() {}
             Ok(())
         });
         connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
         let found = connection.total_changes().saturating_sub(before);
         let (rows_affected, id) = (connection.changes(), connection.last_insert_rowid());
-        // Closing the connection rolls back what was not committed.
+        // On an early return, closing the connection rolls back the changes.
         done?;
         if found > most {
             return Err(DatabaseError::TooMany { found, most });
@@ -141,7 +142,7 @@ impl Sqlite {
     }
 }
 
-/// Interrupts the statement at its deadline, and when the caller has given up.
+/// Interrupts the statement at its deadline, or when the caller cancels.
 fn watch(connection: &mut Connection, bounds: &Bounds) -> Result<(), DatabaseError> {
     let (clock, deadline, cancel) = (bounds.clock.clone(), bounds.deadline, bounds.cancel.clone());
     let over: Over = Arc::new(move || cancel.is_cancelled() || clock.now() >= deadline);
@@ -159,7 +160,7 @@ fn reading_only(context: AuthContext<'_>) -> Authorization {
     if allowed { Authorization::Allow } else { Authorization::Deny }
 }
 
-/// Functions that take code or addresses.
+/// Functions whose arguments are code or memory addresses.
 fn is_refused(function: &str) -> bool {
     ["load_extension", "fts3_tokenizer"].iter().any(|it| function.eq_ignore_ascii_case(it))
 }
@@ -188,7 +189,7 @@ fn read(connection: &Connection, sql: &str, params: &[Value], limit: usize) -> R
     let columns = statement.columns();
     let columns: Vec<_> = columns.map(|it| (it.name().to_owned(), it.decl_type().map(str::to_owned))).collect();
     if columns.is_empty() {
-        return Err(DatabaseError::Refused("the statement gives no rows".into()));
+        return Err(DatabaseError::Refused("the statement returns no rows".into()));
     }
     let width = columns.len();
     let mut out = Rows { columns, ..Rows::default() };
@@ -236,15 +237,15 @@ impl From<rusqlite::Error> for DatabaseError {
         match error.sqlite_error_code() {
             Some(ErrorCode::OperationInterrupted) => DatabaseError::Late,
             Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
-                DatabaseError::Refused("this connection may not do that".into())
+                DatabaseError::Refused("the statement uses an operation that is not allowed here".into())
             }
             Some(
                 ErrorCode::CannotOpen | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::NotADatabase,
             ) => DatabaseError::Offline { database: "sqlite".into(), why: error.to_string() },
-            Some(ErrorCode::TooBig) => DatabaseError::TooLarge("a value is longer than a statement may use"),
-            Some(ErrorCode::OutOfMemory) => DatabaseError::TooLarge("the statement needs more memory than it may use"),
+            Some(ErrorCode::TooBig) => DatabaseError::TooLarge("a value is longer than the limit"),
+            Some(ErrorCode::OutOfMemory) => DatabaseError::TooLarge("the statement needs more memory than the limit"),
             _ if matches!(error, rusqlite::Error::MultipleStatement) => {
-                DatabaseError::Refused("one statement per call".into())
+                DatabaseError::Refused("a call runs one statement only".into())
             }
             _ => DatabaseError::Statement(error.to_string()),
         }
@@ -309,7 +310,8 @@ mod tests {
         assert_eq!(database.schema(Some("songs")).unwrap()[0].indexes, ["by_title"]);
     }
 
-    /// All ways to write through a query, compared with a naive check of the first word.
+    /// Tries many ways to write through a query. A naive check of the first word is the negative
+    /// control.
     #[test]
     fn a_read_reads() {
         let (folder, database) = songs();
@@ -339,14 +341,14 @@ mod tests {
         }
         assert!(!other.exists());
         assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]]);
-        // Negative control: by the first word, three of these are reads, and a writing connection
-        // loses its songs.
+        // Negative control: by their first word three of these are reads, but on a connection that
+        // can write they delete the songs.
         let naive = |sql: &str| sql.starts_with("SELECT") || sql.starts_with("WITH");
         let connection = Connection::open(folder.path().join("songs.db")).unwrap();
         for sql in attacks.iter().filter(|it| naive(it)) {
             let _ = connection.execute_batch(sql);
         }
-        assert!(query(&database, "SELECT count(*) FROM songs").is_err(), "the naive version dropped the table");
+        assert!(query(&database, "SELECT count(*) FROM songs").is_err(), "the naive version has dropped the table");
     }
 
     #[test]
@@ -358,10 +360,10 @@ mod tests {
         let cancelled = bounds(600_000);
         cancelled.cancel.cancel();
         assert!(matches!(database.query(endless, &[], 10, &cancelled), Err(DatabaseError::Late)));
-        assert_eq!(query(&database, "SELECT 1").unwrap(), [[json!(1)]], "the next one works");
+        assert_eq!(query(&database, "SELECT 1").unwrap(), [[json!(1)]], "the next statement works");
     }
 
-    /// Everything that made one read take the machine, and its relatives.
+    /// Statements that used all processor time or memory with a single read, and similar ones.
     #[test]
     fn a_read_is_bounded_by_the_work_it_does() {
         let (folder, database) = songs();
@@ -386,7 +388,7 @@ mod tests {
                 "{shown}: {answer:?}"
             );
         }
-        // A long row of calls without a loop ends too.
+        // A long list of calls without a loop is stopped too.
         let calls = ["instr(a, b)", "a LIKE c"].repeat(500).join(", ");
         let straight = format!(
             "WITH v AS (SELECT replace(hex(zeroblob(400000)),'0','a') AS a, replace(hex(zeroblob(200000)),'0','a')||'b' AS b, \
@@ -396,7 +398,7 @@ mod tests {
         assert!(matches!(answer, Err(DatabaseError::Late)), "{answer:?}");
         let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert_eq!(left, ["songs.db"], "no temporary file");
-        assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "the next one works");
+        assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "the next statement works");
     }
 
     #[test]
@@ -405,7 +407,7 @@ mod tests {
         let change = |sql: &str, most| database.execute(sql, &[], most, &bounds(10_000));
         let large = change("DELETE FROM songs", 2);
         assert!(matches!(large, Err(DatabaseError::TooMany { found: 3, most: 2 })), "{large:?}");
-        assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "taken back");
+        assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "rolled back");
         for sql in [
             "COMMIT",
             "SAVEPOINT s",

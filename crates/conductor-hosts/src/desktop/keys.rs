@@ -1,9 +1,11 @@
 //! Keys, text and mouse through the XTest extension of an X server.
 //!
-//! The connection is made when it is first needed and again after it was lost, so the daemon may
-//! start before the desktop. A stroke that fails half way releases the keys that it had pressed.
+//! The connection is opened when it is first needed, and opened again after a loss. The daemon may
+//! therefore start before the desktop. If a stroke fails, the keys that it has pressed are
+//! released.
 //!
-//! Not here: which keys are held (the ledger of `conductor_core::engine`), Wayland, and the volume.
+//! Not here: the record of held keys (the ledger of `conductor_core::engine`), Wayland, and the
+//! volume.
 
 use super::{Desktop, Job, Unavailable};
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
@@ -12,7 +14,7 @@ use enigo::{Button, Coordinate, Direction, Enigo, InputError, Key, Keyboard, Mou
 
 #[derive(Default)]
 pub struct Keys {
-    /// Absent: the display of the environment.
+    /// If absent, the display is read from the environment.
     display: Option<String>,
     connection: Option<Enigo>,
 }
@@ -26,7 +28,8 @@ impl Keys {
         if self.connection.is_none() {
             let settings = Settings {
                 x11_display: self.display.clone(),
-                // The engine's ledger releases held keys, also at the end of the daemon.
+                // This is only a fallback: the engine's ledger releases held keys, even when the
+                // daemon ends.
                 release_keys_when_dropped: true,
                 ..Settings::default()
             };
@@ -46,7 +49,7 @@ impl Desktop for Keys {
             Job::Click { button, at } => click(desk, *button, *at),
         };
         done.map_err(|why| {
-            // After the server went away, this connection is dead.
+            // The connection may be lost, so the next job opens a new one.
             if matches!(why, InputError::Simulate(_)) {
                 self.connection = None;
             }
@@ -68,8 +71,8 @@ fn press(desk: &mut Enigo, keys: &[Key]) -> Result<(), InputError> {
     for (at, key) in keys.iter().enumerate() {
         if let Err(why) = desk.key(*key, Direction::Press) {
             let down = keys.get(..at).unwrap_or_default();
-            // The first error is reported; keys that cannot be released fail again at the next
-            // stroke.
+            // Only the first error is returned. If a key cannot be released now, the next stroke
+            // fails too.
             let _ = release(desk, down);
             return Err(why);
         }
@@ -77,7 +80,7 @@ fn press(desk: &mut Enigo, keys: &[Key]) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Releases every key, the last pressed first, even if one of them fails.
+/// Releases every key in reverse order, even if some releases fail.
 fn release(desk: &mut Enigo, keys: &[Key]) -> Result<(), InputError> {
     let errors: Vec<InputError> =
         keys.iter().rev().filter_map(|key| desk.key(*key, Direction::Release).err()).collect();

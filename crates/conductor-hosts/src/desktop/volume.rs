@@ -1,8 +1,8 @@
 //! Sets the system volume with the programs of the desktop: `wpctl` of PipeWire, else `pactl` of
 //! PulseAudio, on macOS `osascript`.
 //!
-//! They run on the volume worker's thread, with fixed arguments. Not here: when the volume changes
-//! (`conductor_core::engine`).
+//! These programs run on the volume worker's thread, with fixed arguments. Not here: the decision
+//! when the volume changes (`conductor_core::engine`).
 
 use super::{Mixer, Unavailable};
 use conductor_core::action::Volume;
@@ -10,13 +10,13 @@ use std::io::{self, Read};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Percent of one step up or down.
+/// Size of one step up or down, in percent.
 const STEP: u8 = 10;
 /// A program that hangs is killed after this many checks.
 const CHECKS: u32 = 300;
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Programs in the order they are tried.
+/// The programs, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
     Wpctl,
@@ -27,7 +27,7 @@ enum Program {
 const PROGRAMS: &[Program] =
     if cfg!(target_os = "macos") { &[Program::Osascript] } else { &[Program::Wpctl, Program::Pactl] };
 
-/// The default output.
+/// The volume of the default output.
 #[derive(Debug, Default)]
 pub struct SystemVolume;
 
@@ -54,7 +54,8 @@ impl Program {
     }
 
     fn set(self, volume: Volume) -> Result<(), String> {
-        // `pactl` would exceed 100 percent, so it gets the new value.
+        // `pactl` can raise the volume above 100 percent, so the new value is computed and limited
+        // here.
         let percent = match (self, volume) {
             (Program::Pactl, Volume::Up) => Some(self.now()?.saturating_add(STEP.into()).min(100)),
             (Program::Pactl | Program::Wpctl | Program::Osascript, _) => None,
@@ -62,7 +63,7 @@ impl Program {
         self.run(&self.arguments(volume, percent)).map(drop)
     }
 
-    /// Percent of the loudest channel.
+    /// The volume of the loudest channel, in percent.
     fn now(self) -> Result<u32, String> {
         let said = self.run(&["get-sink-volume", "@DEFAULT_SINK@"].map(str::to_owned))?;
         loudest(&said).ok_or_else(|| format!("{}: no volume in '{}'", self.name(), said.trim()))
@@ -127,19 +128,19 @@ impl Program {
                 let (mut said, mut complaint) = (String::new(), String::new());
                 let _ = child.stdout.take().map(|mut it| it.read_to_string(&mut said));
                 let _ = child.stderr.take().map(|mut it| it.read_to_string(&mut complaint));
-                let first = complaint.lines().next().unwrap_or("it gave no reason");
+                let first = complaint.lines().next().unwrap_or("no reason was reported");
                 return if status.success() { Ok(said) } else { Err(format!("{}: {first}", self.name())) };
             }
             std::thread::park_timeout(CHECK_INTERVAL);
         }
-        // Both fail when the program is gone already.
+        // Both calls fail when the program has already ended.
         let _ = child.kill();
         let _ = child.wait();
         Err(format!("{} did not answer", self.name()))
     }
 }
 
-/// `Volume: front-left: 27525 /  42% / -22.61 dB, ...`
+/// Parses `Volume: front-left: 27525 /  42% / -22.61 dB, ...`.
 fn loudest(said: &str) -> Option<u32> {
     said.split('/').filter_map(|it| it.trim().strip_suffix('%')?.trim().parse().ok()).max()
 }

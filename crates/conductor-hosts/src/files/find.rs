@@ -1,6 +1,6 @@
-//! Lists and searches a root, bounded in entries, bytes and time.
+//! Lists and searches a root, with limits for entries, bytes and time.
 //!
-//! Links are listed and never followed, so a walk cannot loop.
+//! Links are listed but never followed, so that a walk cannot loop.
 
 use super::{FileError, Place};
 use crate::rooted::{self, File, Kind, Metadata};
@@ -14,18 +14,18 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
-/// Maximum of entries in one answer.
+/// Maximum number of entries in one page.
 const PAGE: usize = 1000;
-/// Larger files are not searched.
+/// Largest file that is searched, in bytes.
 const MOST_SEARCHED: u64 = 8 << 20;
-/// A file with a NUL in its first bytes is not text.
+/// A file with a NUL in this many first bytes is not treated as text.
 const LOOKED_AT: usize = 8192;
-/// Longest line that is shown.
+/// Longest line in a result.
 const LINE: usize = 400;
 
 #[derive(Debug)]
 pub struct Entry {
-    /// Relative to the folder that was listed.
+    /// The path relative to the listed folder.
     pub name: String,
     pub kind: Kind,
     pub size: u64,
@@ -41,10 +41,10 @@ pub struct Listing {
 
 pub struct Query {
     pub pattern: Regex,
-    /// Compared with the path relative to the folder that is searched.
+    /// Must match the path relative to the searched folder.
     pub glob: Option<Regex>,
     pub limit: usize,
-    /// When to stop, on the studio's clock.
+    /// The time to stop, on the studio's clock.
     pub until: Micros,
 }
 
@@ -59,7 +59,7 @@ pub struct Match {
 #[derive(Debug)]
 pub struct Found {
     pub matches: Vec<Match>,
-    /// The limit or the time was reached; there may be more.
+    /// The limit or the time was reached, so there may be more matches.
     pub truncated: bool,
 }
 
@@ -69,7 +69,7 @@ struct Item {
     metadata: Metadata,
 }
 
-/// Sorted by name, so that a cursor means the same at the next call.
+/// The entries of a folder, sorted by name, so that a cursor stays valid for the next call.
 fn items(folder: &Dir) -> Vec<Item> {
     let Ok(entries) = folder.entries() else { return Vec::new() };
     let mut items: Vec<Item> = entries
@@ -84,7 +84,7 @@ fn items(folder: &Dir) -> Vec<Item> {
 }
 
 impl Place {
-    /// Lists names below this folder, down to `depth` levels, after `cursor`.
+    /// Lists the names in this folder, `depth` levels deep, starting after `cursor`.
     pub fn list(&self, depth: u32, cursor: Option<&str>, cancel: &CancellationToken) -> Result<Listing, FileError> {
         let folder = self.open_folder(&self.inside)?;
         let mut listing = Listing { entries: Vec::new(), next: None };
@@ -92,7 +92,7 @@ impl Place {
         Ok(listing)
     }
 
-    /// Finds lines below this folder (or in this file) that match the pattern.
+    /// Finds the lines that match the pattern, in this file or in all files below this folder.
     pub fn search(&self, query: &Query, clock: &dyn Clock, cancel: &CancellationToken) -> Result<Found, FileError> {
         let mut search = Search { query, clock, cancel, found: Found { matches: Vec::new(), truncated: false } };
         let (kind, ..) = self.kind()?;
@@ -107,7 +107,7 @@ impl Place {
     }
 }
 
-/// False when the page is full.
+/// Returns false when the page is full.
 fn walk_list(
     folder: &Dir,
     at: &Path,
@@ -210,8 +210,8 @@ impl Search<'_> {
     }
 }
 
-/// Converts a glob to a pattern over a relative path: `*` and `?` stay within a name, `**` does
-/// not. A glob without `/` matches the last name.
+/// Converts a glob to a regular expression for a relative path. `*` and `?` do not match `/`, `**`
+/// does. A glob without `/` is compared with the file name only.
 pub fn glob(text: &str) -> Result<Regex, regex::Error> {
     let mut pattern = String::from(if text.contains('/') { "^" } else { "^(?:.*/)?" });
     let mut rest = text.chars().peekable();
@@ -219,7 +219,7 @@ pub fn glob(text: &str) -> Result<Regex, regex::Error> {
         match letter {
             '*' if rest.peek() == Some(&'*') => {
                 rest.next();
-                // `**/` also matches no folder at all.
+                // `**/` also matches the empty path.
                 if rest.peek() == Some(&'/') {
                     rest.next();
                     pattern.push_str("(?:.*/)?");

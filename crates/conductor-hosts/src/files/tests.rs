@@ -42,8 +42,8 @@ impl Stage {
     }
 }
 
-/// What a resolve-then-open by string prefix would do, the way most servers of this kind are
-/// written.
+/// The negative control: resolves a path, compares its prefix as text, and then opens it. Most
+/// servers of this kind work like this.
 fn naive_read(root: &Path, path: &str) -> Option<String> {
     let whole = root.join(path);
     whole.to_string_lossy().starts_with(&*root.to_string_lossy()).then(|| std::fs::read_to_string(whole).ok())?
@@ -76,18 +76,18 @@ fn no_path_leaves_a_root() {
     }
     assert!(matches!(stage.read("a\0.txt"), Err(FileError::BadPath { .. })));
     assert!(stage.write("dangling", "owned").is_err());
-    assert!(!stage.at("outside/new").exists(), "a dangling link creates nothing outside");
+    assert!(!stage.at("outside/new").exists(), "writing through a dangling link creates nothing outside");
     assert_eq!(std::fs::read_to_string(stage.at("outside/secret")).unwrap(), "content of outside/secret");
-    // A link that stays inside is an honest thing to have.
+    // A link to a target inside the root is allowed.
     assert_eq!(stage.read("within").unwrap(), "content of studio/a.txt");
 
-    // Negative control: the same paths get out of the naive version.
+    // Negative control: the naive version follows the same paths out of the root.
     let out = escapes.iter().filter(|path| naive_read(&root, path).is_some()).count();
-    assert!(out >= 5, "the naive version lets {out} of {} out", escapes.len());
+    assert!(out >= 5, "the naive version follows only {out} of {} paths out of the root", escapes.len());
 }
 
-/// A thread swaps a folder for a link that leads out, as fast as it can. Not one read may see what
-/// is outside.
+/// A thread replaces a folder by a link out of the root, as fast as it can. No read may return
+/// content from outside.
 #[test]
 fn a_link_swapped_in_while_we_look_leads_nowhere() {
     let stage = stage();
@@ -98,7 +98,7 @@ fn a_link_swapped_in_while_we_look_leads_nowhere() {
     std::fs::create_dir(root.join("spot")).unwrap();
     let (stop, spot, evil) = (AtomicBool::new(false), root.join("spot"), root.join("evil"));
     let naive = |path: &Path| {
-        // Looks first, opens later.
+        // The naive version checks first and opens later.
         let resolved = std::fs::canonicalize(path).ok()?;
         resolved.starts_with(&root).then(|| std::fs::read_to_string(path).ok())?
     };
@@ -114,7 +114,7 @@ fn a_link_swapped_in_while_we_look_leads_nowhere() {
                 }
             }
         });
-        // Until the naive version was caught, or long enough that it could have been.
+        // Repeat until the naive version has read from outside, or for a long time.
         for round in 0..400_000 {
             let inside = "spot/secret";
             if let Ok(text) = stage.read(inside) {
@@ -129,7 +129,7 @@ fn a_link_swapped_in_while_we_look_leads_nowhere() {
         stop.store(true, Ordering::Relaxed);
     });
     assert_eq!(ours, 0);
-    assert!(theirs > 0, "the race is real: the naive version loses it");
+    assert!(theirs > 0, "the naive version has read from outside the root");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn lists_go_on_behind_their_cursor() {
             break;
         }
     }
-    assert_eq!(names.len(), 1005 + 3, "every name once");
+    assert_eq!(names.len(), 1005 + 3, "every name is listed once");
     assert_eq!((names[0].as_str(), names.last().unwrap().as_str()), ("a.txt", "z"));
     assert!(names.windows(2).all(|pair| Path::new(&pair[0]) < Path::new(&pair[1])));
 }

@@ -3,7 +3,7 @@
 //!
 //! Facts that AbletonOSC cannot report are absent and listed in `unknown`; unsupported operations
 //! are refused. Not here: the wire protocol (`wire`), reads (`reads`, `notes`), edits (`edits`).
-//! Tested against recorded exchanges and a strict fake, not in a running Live.
+//! Tested with recorded exchanges and a strict fake, not with a running Live.
 
 mod edits;
 mod notes;
@@ -26,31 +26,32 @@ use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
 use wire::{Ask, Batch, NAME, Settings, Wire, command, get, get_with, number, text, truth};
 
-/// Retries of a read-back that does not return the written value.
+/// Number of retries of a read-back that did not return the written value.
 const SETTLES: u32 = 2;
 
-/// The structure of the Set as last read.
+/// The structure of the Set as last read. Reading it is called a look.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Look {
     tempo: Option<f64>,
     tracks: Vec<TrackRow>,
-    /// Per track and slot, the name of the clip.
+    /// Names of the clips, by track and slot.
     clips: Vec<Vec<Option<String>>>,
-    /// Per track, the names of its devices.
+    /// Names of the devices, by track.
     devices: Vec<Vec<String>>,
-    /// Per track, the starts of its arrangement clips, once read.
+    /// Starts of the arrangement clips, by track; none until they are read.
     starts: Vec<Option<Vec<f64>>>,
 }
 
 impl Look {
     fn revision(&self) -> Revision {
-        // A track whose arrangement was not read yet counts as one without arrangement clips.
+        // A track whose arrangement was not read yet is treated as a track without arrangement
+        // clips.
         let starts: Vec<&[f64]> = self.starts.iter().map(|it| it.as_deref().unwrap_or_default()).collect();
         Revision::of_state(&format!("{:?}", (self.tempo, &self.tracks, &self.clips, &self.devices, starts)))
     }
 
-    /// Whether an id that named something in `self` may name something else in `now`. A rename by
-    /// the person looks like a move: a needless read is better than a write to the wrong track.
+    /// Whether an id of an object in `self` may refer to another object in `now`. A rename by the
+    /// person looks like a move: an unnecessary read is better than a write to the wrong track.
     fn moved_in(&self, now: &Look) -> bool {
         fn shorter_or<T>(old: &[T], new: &[T], differs: impl Fn(&T, &T) -> bool) -> bool {
             new.len() < old.len() || old.iter().zip(new).any(|(a, b)| differs(a, b))
@@ -72,9 +73,9 @@ struct Heard {
     structure: Option<Revision>,
     contents: Contents,
     shifts: Shifts,
-    /// Number of tracks with listeners.
+    /// Number of tracks for which listeners are registered.
     listened: usize,
-    /// The count of silences when listeners were last registered.
+    /// The value of [`Wire::gaps`] when listeners were last registered.
     gaps: u64,
 }
 
@@ -123,7 +124,7 @@ fn session_clip(path: PathId) -> Result<(u32, u32), LiveHostError> {
     Err(super::shared::wrong(path, "a clip (track:N/clipslot:M/clip)", Listing::Clips))
 }
 
-/// The values of one question, or the error in their place.
+/// The values in the reply to one request, or the error that was received instead.
 fn values(batch: &Batch, at: usize, subject: PathId, listing: Listing) -> Result<Vec<OscType>, LiveHostError> {
     if let Some(Some(values)) = batch.replies.get(at) {
         return Ok(values.clone());
@@ -150,17 +151,15 @@ fn first<T>(
     of: fn(&OscType) -> Option<T>,
 ) -> Result<T, LiveHostError> {
     let found = values(batch, at, subject, listing)?.first().and_then(of);
-    found.ok_or_else(|| LiveHostError::Offline {
-        host: NAME,
-        reason: format!("an answer about {subject} makes no sense"),
-    })
+    found
+        .ok_or_else(|| LiveHostError::Offline { host: NAME, reason: format!("the reply about {subject} is not valid") })
 }
 
 impl AbletonOscHost {
     pub async fn attach(settings: Settings, on_change: OnChange) -> Result<Arc<AbletonOscHost>, LiveHostError> {
         if wire::nobody_listens(settings.peer).await {
             let reason = format!(
-                "nothing listens on UDP {}: Live does not run, or AbletonOSC is not chosen as a control surface",
+                "nothing listens on UDP {}: Live is not running, or AbletonOSC is not selected as a control surface",
                 settings.peer
             );
             return Err(LiveHostError::Offline { host: NAME, reason });
@@ -169,7 +168,7 @@ impl AbletonOscHost {
         Self::over(wire, pushed, on_change).await
     }
 
-    /// Attaches over an open wire.
+    /// Attaches through an open wire.
     pub async fn over(
         wire: Wire,
         pushed: mpsc::Receiver<OscMessage>,
@@ -200,8 +199,8 @@ impl AbletonOscHost {
         self.heard.lock()
     }
 
-    /// The questions of a look. Arrangement clips are asked only of tracks that can have them: a
-    /// group answers with an error, which ends AbletonOSC's tick.
+    /// The requests of a look. Arrangement clips are requested only for tracks that can have them:
+    /// for a group AbletonOSC reports an error and ends its tick.
     fn look_asks(&self) -> (Vec<Ask>, Vec<usize>) {
         let mut asks = vec![get("/live/song/get/tempo", &[]), get("/live/song/get/num_scenes", &[]), track_data(0, -1)];
         let rows = self.tracks();
@@ -211,12 +210,12 @@ impl AbletonOscHost {
         (asks, holders)
     }
 
-    /// Reads the structure of the Set and detects moves by others.
+    /// Reads the structure of the Set and detects moves by the person or other programs.
     async fn look(&self) -> Result<Revision, LiveHostError> {
         let (asks, holders) = self.look_asks();
         let batch = self.wire.read(&asks).await?;
         let mut revision = self.absorb(&batch, (0, &holders), &Guard::default(), Mine::Nothing).await?;
-        // The first look does not know yet which tracks can have arrangement clips.
+        // Before the first look it is unknown which tracks can have arrangement clips.
         if holders.is_empty() && !self.tracks().is_empty() {
             let (asks, holders) = self.look_asks();
             let batch = self.wire.read(&asks).await?;
@@ -226,8 +225,8 @@ impl AbletonOscHost {
         Ok(revision)
     }
 
-    /// Stores the answers of a look, starting with question `from`; `holders` are the tracks whose
-    /// arrangement was asked for.
+    /// Stores the replies of a look, starting at reply `from`. `holders` are the tracks whose
+    /// arrangement was requested.
     async fn absorb(
         &self,
         batch: &Batch,
@@ -239,7 +238,7 @@ impl AbletonOscHost {
         let moved =
             |look: &Look| mine != Mine::Anything && self.heard().look.as_ref().is_some_and(|old| old.moved_in(look));
         if moved(&look) {
-            // The answer may be a late one of an earlier batch, so a second look must confirm the
+            // The reply may be a late reply to an earlier batch, so a second look must confirm the
             // move.
             let (asks, holders) = self.look_asks();
             let again = self.wire.read(&asks).await?;
@@ -274,7 +273,7 @@ impl AbletonOscHost {
         let scenes = first(batch, from + 1, PathId::Main, Listing::Tracks, number)?.max(0.0) as usize;
         let rows = match batch.replies.get(from + 2) {
             Some(Some(rows)) => rows.clone(),
-            // The names of a very large Set do not fit into one datagram.
+            // The names of a very large Set do not fit into one datagram, so request them in parts.
             Some(None) | None => self.track_data_in_parts().await?,
         };
         let mut look = Look { tempo: Some(tempo), ..Look::default() };
@@ -327,8 +326,8 @@ impl AbletonOscHost {
         Ok(rows)
     }
 
-    /// Registers missing listeners. After a silence it registers all again, because AbletonOSC may
-    /// have restarted.
+    /// Registers missing listeners. After a silence all listeners are registered again, because
+    /// AbletonOSC may have restarted.
     async fn listen(&self) -> Result<(), LiveHostError> {
         let (from, to, gaps) = {
             let heard = self.heard();
@@ -356,7 +355,7 @@ impl AbletonOscHost {
         Ok(())
     }
 
-    /// The state of an object now, as text to compare.
+    /// The current state of an object, as text for comparison.
     async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, LiveHostError> {
         Ok(match facet {
             Facet::Notes => format!("{:?}", self.notes_of(id).await?),
@@ -370,8 +369,8 @@ impl AbletonOscHost {
         })
     }
 
-    /// For a caller that expects a revision: reads the touched objects again; a change makes a new
-    /// revision.
+    /// If the caller expects a revision, reads the objects of the edits again. A changed object
+    /// changes the revision.
     async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<(), LiveHostError> {
         if guard.expect_revision.is_none() {
             return Ok(());
@@ -399,7 +398,7 @@ impl AbletonOscHost {
         self.heard().contents.read(facet, id, &format!("{state:?}"));
     }
 
-    /// Records that our own write changed the object. Returns the new revision.
+    /// Records that a write by Conductor changed the object. Returns the new revision.
     fn was_written(&self, facet: Facet, id: PathId, before: &str, now: &impl std::fmt::Debug) -> Revision {
         let mut heard = self.heard();
         heard.contents.wrote(facet, id, before, &format!("{now:?}"));
@@ -412,8 +411,8 @@ impl AbletonOscHost {
         heard.revision().unwrap_or_else(|| Revision::of_state(""))
     }
 
-    /// Before a write: asks the questions of the write and of a look in one batch, then checks the
-    /// guard.
+    /// Called before a write: sends the requests of the write and of a look in one batch, then
+    /// checks the guard.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, LiveHostError> {
         self.observe(guard, edits).await?;
         let (look, holders) = self.look_asks();
@@ -430,8 +429,8 @@ impl AbletonOscHost {
         Ok(batch)
     }
 
-    /// Sends a write, its read-backs, a look and the fence in one batch. A lost read-back is asked
-    /// again; the write is never repeated.
+    /// Sends a write, its read-backs, a look and the fence in one batch. A lost read-back is
+    /// requested again; the write is not repeated.
     async fn put(
         &self,
         guard: &Guard,
@@ -457,7 +456,8 @@ impl AbletonOscHost {
         let mut batch = self.wire.write(&all).await?;
         let revision = match self.absorb(&batch, (from, &holders), guard, mine).await {
             Ok(revision) => revision,
-            // An error of the write ends AbletonOSC's tick; the answer to the write has the reason.
+            // An error of the write ends AbletonOSC's tick, so the look failed too. The reply to
+            // the write contains the reason.
             Err(_) if batch.error.is_some() => self.look().await?,
             Err(refusal) => return Err(refusal),
         };
@@ -465,8 +465,8 @@ impl AbletonOscHost {
         Ok((batch, revision))
     }
 
-    /// Repeats the first read-back until it returns the wanted value: an answer sent before the
-    /// write may have arrived in its place.
+    /// Repeats the first read-back until it returns the wanted value: the reply received first may
+    /// have been sent before the write.
     async fn settle(
         &self,
         batch: &mut Batch,
@@ -494,17 +494,17 @@ impl AbletonOscHost {
         self.heard().look.as_ref().map(|it| it.tracks.clone()).unwrap_or_default()
     }
 
-    /// Applies the expected effect of our own write, so that the next look only finds changes by
-    /// others.
+    /// Applies the expected effect of Conductor's own write to the stored look, so that the next
+    /// look finds only changes by others.
     fn expect(&self, change: impl FnOnce(&mut Look)) {
         if let Some(look) = &mut self.heard().look {
             change(look);
         }
     }
 
-    /// Handles a push of a listener or a late answer. Known values are our own writes, or the first
-    /// answer of a new listener. Returns whether a look is due: a name that differs may be an old
-    /// answer and proves nothing by itself.
+    /// Handles a push of a listener or a late reply. A value that is already known comes from
+    /// Conductor's own write or is the first push of a new listener. Returns whether a look is
+    /// needed: a different name may be a late reply, so it does not prove a move.
     fn pushed(&self, message: &OscMessage) -> bool {
         let at = message.args.first().and_then(number).map(|it| it.max(0.0) as usize);
         let track = at.map(|n| PathId::Track(count(n)));
@@ -530,12 +530,12 @@ impl AbletonOscHost {
     }
 }
 
-/// Which part of the changes in a look are our own.
+/// Which of the changes that a look finds were made by Conductor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mine {
-    /// Only the changes announced with `expect`.
+    /// Only the changes recorded with `expect`.
     Nothing,
-    /// Our own write moved ids in a way that we cannot foresee.
+    /// Any change: the write shifted ids in a way that cannot be predicted.
     Anything,
 }
 
@@ -552,7 +552,7 @@ async fn hear(host: Weak<AbletonOscHost>, mut pushed: mpsc::Receiver<OscMessage>
     while let Some(message) = pushed.recv().await {
         let Some(host) = host.upgrade() else { return };
         if host.pushed(&message) {
-            // The next call reports a failure.
+            // If the look fails, the next call reports the error.
             let _ = host.look().await;
         }
     }
@@ -633,7 +633,7 @@ impl LiveHost for AbletonOscHost {
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied> {
         Box::pin(async move {
             let _turn = turn;
-            refuse_preview(NAME, mode, "a change cannot be tried out in a running Live")?;
+            refuse_preview(NAME, mode, "a running Live does not support dry runs")?;
             edits.iter().try_for_each(LiveEdit::check)?;
             let mut applied = Applied {
                 outcomes: Vec::new(),
@@ -654,7 +654,7 @@ impl LiveHost for AbletonOscHost {
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History> {
         Box::pin(async move {
             let _turn = turn;
-            refuse_preview(NAME, mode, "undo cannot be tried out in a running Live")?;
+            refuse_preview(NAME, mode, "a running Live does not support dry runs of undo")?;
             let (write, can) = match way {
                 Way::Undo => ("/live/song/undo", "/live/song/get/can_undo"),
                 Way::Redo => ("/live/song/redo", "/live/song/get/can_redo"),
@@ -663,7 +663,7 @@ impl LiveHost for AbletonOscHost {
             let mut able = more(&self.admit(&guard, &[], vec![get(can, &[])]).await?, 0)?;
             let mut stepped = 0;
             while able && stepped < steps {
-                // The content of Live's undo list is not known, so any id may have moved.
+                // The content of Live's undo list is unknown, so any id may have shifted.
                 let made = self.put(&guard, Mine::Anything, command(write, Vec::new()), vec![get(can, &[])]).await;
                 let (batch, _) = made.map_err(|why| half_done(why, stepped, steps))?;
                 able = more(&batch, 1)?;
@@ -711,7 +711,7 @@ fn half_done(why: LiveHostError, stepped: u32, steps: u32) -> LiveHostError {
     if stepped == 0 {
         return why;
     }
-    LiveHostError::HalfDone { done: format!("{stepped} of {steps} steps were made"), why: Box::new(why) }
+    LiveHostError::HalfDone { done: format!("{stepped} of {steps} steps were completed"), why: Box::new(why) }
 }
 
 #[cfg(test)]
@@ -735,7 +735,7 @@ mod tests {
         now.clips[1][1] = Some("new".into());
         assert!(!old.moved_in(&now));
         now.clips[0][0] = Some("another".into());
-        assert!(old.moved_in(&now), "another clip is in a slot that was filled");
+        assert!(old.moved_in(&now), "another clip is in a used slot");
         let swapped = Look { tracks: vec![row(0, "b"), row(1, "a")], ..old.clone() };
         assert!(old.moved_in(&swapped));
         let fewer = Look { tracks: vec![row(0, "a")], ..old.clone() };

@@ -1,18 +1,19 @@
-//! Tracks the contents of a running Live that a revision covers: notes, clip properties, values,
-//! switches of tracks.
+//! Tracks those contents of a running Live that are part of its revision: notes, clip properties,
+//! values, switches of tracks.
 //!
-//! The structure of the Set is read whole before every call; its contents are too many for that. So
-//! the state of an object is remembered when it is read or written, and a write that expects a
-//! revision reads the objects it touches once more. An object that differs from its first known
-//! state is part of the revision. So the revision stays the same on a first read, changes with a
-//! change, and returns with an undo. Not here: how a host reads an object.
+//! The structure of the Set is read completely before every call, but the contents are too large
+//! for that. Instead, the state of an object is stored when the object is read or written. A write
+//! that expects a revision reads its objects again. An object that differs from its first known
+//! state is part of the revision. Therefore the first read of an object does not change the
+//! revision, a change of the object does, and an undo restores the old revision. Not here: how a
+//! host reads an object.
 
 use crate::system::{Ids, RandomIds};
 use conductor_set::{LiveEdit, PathId, Revision};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Beyond this many objects all are forgotten.
+/// When this many objects are known, all of them are dropped.
 const MOST: usize = 20_000;
 /// The state of an object that does not exist.
 pub const ABSENT: &str = "absent";
@@ -32,7 +33,7 @@ type Key = (Facet, PathId);
 struct Known {
     first: Revision,
     now: Revision,
-    /// Written through us, so an undo or redo through us may change it.
+    /// Whether Conductor wrote the object. Then an undo or redo may change it.
     ours: bool,
 }
 
@@ -41,9 +42,10 @@ pub struct Contents {
     known: BTreeMap<Key, Known>,
     /// The objects that differ from their first known state.
     changed: BTreeMap<Key, Revision>,
-    /// Counts how often everything was forgotten.
+    /// Number of times that all objects were dropped.
     generation: u64,
-    /// A revision of an earlier attachment is never valid: what changed since then is not known.
+    /// Identifies this attachment to Live. Revisions of an earlier attachment are not valid,
+    /// because changes in between are unknown.
     attachment: Uuid,
 }
 
@@ -63,17 +65,17 @@ impl Contents {
         self.known.contains_key(&(facet, id))
     }
 
-    /// An object was read in this state.
+    /// Records the state of an object that was read.
     pub fn read(&mut self, facet: Facet, id: PathId, state: &str) {
         self.note((facet, id), Revision::of_state(state), Revision::of_state(state), false);
     }
 
-    /// An object was written through us.
+    /// Records the states of an object before and after a write by Conductor.
     pub fn wrote(&mut self, facet: Facet, id: PathId, before: &str, now: &str) {
         self.note((facet, id), Revision::of_state(before), Revision::of_state(now), true);
     }
 
-    /// A known object was deleted through us.
+    /// Records that Conductor deleted an object, if the object is known.
     pub fn deleted(&mut self, facet: Facet, id: PathId) {
         if self.knows(facet, id) {
             self.wrote(facet, id, ABSENT, ABSENT);
@@ -94,14 +96,14 @@ impl Contents {
         }
     }
 
-    /// Another Set may be open, or ids may name other objects.
+    /// Drops all known objects: another Set may be open, or ids may refer to other objects.
     pub fn forget(&mut self) {
         self.generation += 1;
         self.known.clear();
         self.changed.clear();
     }
 
-    /// The objects that an undo or redo may have changed.
+    /// The objects that Conductor wrote; an undo or redo may have changed them.
     pub fn ours(&self) -> Vec<Key> {
         self.known.iter().filter(|(_, it)| it.ours).map(|(key, _)| *key).collect()
     }

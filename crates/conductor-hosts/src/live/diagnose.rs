@@ -1,7 +1,8 @@
-//! Diagnoses Live for `doctor`: which of port, script, version or permission is wrong, and the fix.
+//! Diagnoses Live for `doctor`: finds whether the port, script, version or permission is wrong, and
+//! suggests a fix.
 //!
-//! Uses an existing connection, because only one client of each kind can connect; otherwise
-//! connects, asks and disconnects.
+//! Uses an existing connection if there is one, because only one client of each kind can connect.
+//! Otherwise connects, sends requests and disconnects.
 
 use super::abletonosc::AbletonOscHost;
 use super::abletonosc::wire::{self, Wire, nobody_listens};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 pub enum Grade {
     #[serde(rename = "ok")]
     Good,
-    /// Something optional is missing.
+    /// An optional part is missing.
     Note,
     Bad,
 }
@@ -42,7 +43,7 @@ impl Finding {
 }
 
 const INSTALL: &str = "`conductor bridge install live`, then choose Conductor as a control surface in Live's settings";
-/// The first version of Live whose scripts are Python 3 and know all fields of a note.
+/// The first version of Live whose scripts use Python 3 and support all fields of a note.
 const OLDEST: u32 = 11;
 
 impl Live {
@@ -54,7 +55,7 @@ impl Live {
         found
     }
 
-    /// How severe a missing host is: an error if the configuration wants it, else a note.
+    /// Severity of a missing host: an error if the configuration requires this host, else a note.
     fn missing(&self, wanted: LiveHostChoice) -> Grade {
         if self.settings().host == wanted { Grade::Bad } else { Grade::Note }
     }
@@ -64,7 +65,7 @@ impl Live {
         missing
             .map(|root| {
                 finding("live files", Grade::Note, format!("{} does not exist", root.display()))
-                    .cure("make the folder, or change [live] file_roots in config.toml")
+                    .cure("create the folder, or change [live] file_roots in config.toml")
             })
             .collect()
     }
@@ -74,7 +75,9 @@ impl Live {
         let grade = self.missing(LiveHostChoice::Script);
         let home = self.settings().script.home.clone();
         match rendezvous::read(&home) {
-            Err(RendezvousError::NoFile) => return finding(CHECK, grade, "not running in any Live").cure(INSTALL),
+            Err(RendezvousError::NoFile) => {
+                return finding(CHECK, grade, "the script is not running in Live").cure(INSTALL);
+            }
             Err(RendezvousError::Unsafe(why)) => {
                 let file = rendezvous::path(&home);
                 return finding(CHECK, Grade::Bad, format!("permission: {why}"))
@@ -101,10 +104,10 @@ impl Live {
                 finding(CHECK, Grade::Good, format!("Live {}{devices}", greeting.live))
             }
             Err(LiveHostError::Offline { reason, .. }) => finding(CHECK, grade, reason)
-                .cure("choose the control surface in Live again; it then writes a fresh file"),
+                .cure("choose the control surface in Live again; it then writes a new file"),
             Err(LiveHostError::NoAnswer { .. }) => {
                 finding(CHECK, Grade::Bad, "Live does not answer; it may show a dialog")
-                    .cure("look at Live, and close the dialog")
+                    .cure("close the dialog in Live")
             }
             Err(LiveHostError::Said { message, .. }) => {
                 finding(CHECK, Grade::Note, message).cure("stop the other Conductor, or use its home")
@@ -127,22 +130,21 @@ impl Live {
                     .cure("start Live and choose AbletonOSC as a control surface; see docs/live.md"),
             ];
         }
-        let (wire, pushed) =
-            match Wire::open(settings).await {
-                Ok(open) => open,
-                Err(LiveHostError::Offline { reason, .. }) => {
-                    return vec![finding(CHECK, Grade::Bad, format!("port: {reason}")).cure(
-                        "end the other client of AbletonOSC, or change reply_port in [live.osc] and in AbletonOSC",
-                    )];
-                }
-                Err(_) => return Vec::new(),
-            };
+        let (wire, pushed) = match Wire::open(settings).await {
+            Ok(open) => open,
+            Err(LiveHostError::Offline { reason, .. }) => {
+                return vec![finding(CHECK, Grade::Bad, format!("port: {reason}")).cure(
+                    "stop the other client of AbletonOSC, or change reply_port in [live.osc] and in AbletonOSC",
+                )];
+            }
+            Err(_) => return Vec::new(),
+        };
         let host = match AbletonOscHost::over(wire, pushed, Arc::new(|_, _| {})).await {
             Ok(host) => host,
             Err(LiveHostError::NoAnswer { .. }) => {
-                let detail = format!("script: {} takes datagrams and answers none", settings.peer);
+                let detail = format!("script: {} accepts datagrams but sends no reply", settings.peer);
                 let cure = format!(
-                    "Live may show a dialog, or AbletonOSC answers to another port than {}",
+                    "Live may show a dialog, or AbletonOSC sends its replies to another port than {}",
                     settings.reply_port
                 );
                 return vec![finding(CHECK, Grade::Bad, detail).cure(cure)];
@@ -161,9 +163,9 @@ impl Live {
     }
 }
 
-/// AbletonOSC binds every interface and asks for no password.
+/// AbletonOSC listens on every interface and requires no password.
 fn open_port(port: u16) -> Finding {
-    let detail = format!("permission: AbletonOSC takes orders on UDP {port} from every machine of the network");
+    let detail = format!("permission: AbletonOSC accepts commands on UDP {port} from every computer in the network");
     finding(wire::NAME, Grade::Note, detail)
-        .cure("block that port in the firewall, or use Conductor's own script in Live")
+        .cure("block this port in the firewall, or use Conductor's own script in Live")
 }

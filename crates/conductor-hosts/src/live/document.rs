@@ -1,5 +1,5 @@
-//! The host of a Set in a file, without Live. Readers see the last finished state; the one writer
-//! works on its own copy and publishes it when done.
+//! The host of a Set in a file, without Live. Readers get the last completed state. The one writer
+//! works on its own copy and publishes it at the end.
 
 use super::roots::{Place, Roots};
 use super::write_turn::Turn;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 pub const NAME: &str = "document";
 
-/// The state that readers see.
+/// The state that readers get.
 struct Shown {
     document: Document,
     /// The document as saved in the file.
@@ -32,7 +32,7 @@ struct Shown {
     structure: u64,
 }
 
-/// The file as we last read or wrote it.
+/// The file as last read or written by this host.
 struct OnDisk {
     place: Arc<Place>,
     stamp: Stamp,
@@ -40,11 +40,11 @@ struct OnDisk {
 }
 
 pub struct DocumentHost {
-    /// Locked only by the holder of the write turn, for one edit.
+    /// Locked only by the owner of the write turn, for one edit.
     set: Mutex<OpenSet>,
     shown: ArcSwap<Shown>,
     disk: Mutex<OnDisk>,
-    /// The knob that turned last, and the revision after it.
+    /// The knob that was turned last, and the revision after its last value.
     turning: Mutex<Option<(PathId, Revision)>>,
     limit: usize,
     caps: Caps,
@@ -62,7 +62,7 @@ pub struct Saved {
 /// The arguments of a save.
 pub struct Saving {
     pub roots: Roots,
-    /// Another file to save to; the Set then continues with it.
+    /// Another file to save to. The Set then belongs to this file.
     pub to: Option<PathBuf>,
     pub overwrite: bool,
     pub expect_revision: Option<String>,
@@ -70,7 +70,7 @@ pub struct Saving {
     pub unique: String,
 }
 
-/// The result of a bounce.
+/// The result of a render.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
     pub track: String,
@@ -117,13 +117,13 @@ impl DocumentHost {
         self.disk().place.path().to_owned()
     }
 
-    /// The document as readers see it now. Cheap: the text is shared.
+    /// The document that readers currently get. Cheap: the text is shared.
     pub fn snapshot(&self) -> Document {
         self.shown.load().document.clone()
     }
 
-    /// Whether another program wrote or removed the file since we last read or wrote it. Blocks.
-    /// Fails when the file cannot be examined.
+    /// Whether another program changed or removed the file after this host last read or wrote it.
+    /// Blocks. Fails if the file cannot be examined.
     pub fn changed_on_disk(&self) -> Result<bool, LiveHostError> {
         let (place, stamp, known) = {
             let disk = self.disk();
@@ -136,7 +136,7 @@ impl DocumentHost {
             Err(_) => return Ok(true),
         }
         match place.read(self.limit) {
-            // A touched file, or one replaced by equal bytes, is not a conflict.
+            // A file with a new timestamp but the same bytes is not a conflict.
             Ok((bytes, now)) if digest(&bytes) == known => {
                 self.disk().stamp = now;
                 Ok(false)
@@ -162,8 +162,8 @@ impl DocumentHost {
         .await
     }
 
-    /// Writes the file, with a backup of the old one. The text is checked first; an error leaves
-    /// everything unchanged.
+    /// Writes the file and keeps the old file as a backup. The new text is checked first; an error
+    /// leaves everything unchanged.
     pub async fn save(self: Arc<Self>, turn: Turn, saving: Saving) -> Result<Saved, LiveHostError> {
         blocking(move || {
             let _turn = turn;
@@ -209,13 +209,13 @@ impl DocumentHost {
         self.shown.store(Arc::new(Shown { document, saved, dirty: set.is_dirty(), structure: set.structure() }));
     }
 
-    /// The difference to the document as opened or last saved.
+    /// The difference from the document as opened or last saved.
     pub fn diff_to_saved(&self) -> Diff {
         let shown = self.shown.load();
         diff(&shown.saved, &shown.document)
     }
 
-    /// Bounces an audio track before its mixer and devices. Blocks.
+    /// Renders an audio track without its mixer and devices. Blocks.
     pub fn render(
         &self,
         roots: &Roots,
@@ -238,23 +238,23 @@ impl DocumentHost {
     }
 }
 
-/// Checks that the new bytes read back as the same text.
+/// Checks that the new bytes contain the same text.
 fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), LiveHostError> {
     let broken = |reason: String| LiveHostError::Broken { reason };
     let again = Document::open(als, limit.saturating_mul(2))
-        .map_err(|fault| broken(format!("the new text does not read back: {fault}")))?;
+        .map_err(|fault| broken(format!("the new file cannot be opened: {fault}")))?;
     if again.to_xml() != document.to_xml() {
-        return Err(broken("the new bytes hold another text".into()));
+        return Err(broken("the new file contains a different text".into()));
     }
     Ok(())
 }
 
-/// Violated rules of the document.
+/// The rules that the document violates, as text.
 pub fn faults(document: &Document) -> Vec<String> {
     check(document).iter().map(ToString::to_string).collect()
 }
 
-/// The time format of Live's own backups: `2026-01-02 030405`.
+/// The time format in the names of Live's own backups: `2026-01-02 030405`.
 fn backup_time(now: Timestamp) -> String {
     let text = now.to_string();
     let (day, clock) = text.split_once('T').unwrap_or((&text, ""));
@@ -334,7 +334,8 @@ impl LiveHost for DocumentHost {
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()> {
         let mut set = self.set();
         let mut turning = self.turning.lock();
-        // An edit by another caller ends the turn: its undo entry must not absorb ours.
+        // After an edit by another caller, the knob starts a new undo entry: the two edits must not
+        // be merged.
         let same = *turning == Some((id, set.document().revision()));
         let edit = [LiveEdit::SetParam { param_id: id, value }];
         let turned =
@@ -364,7 +365,7 @@ impl LiveHost for DocumentHost {
             let _turn = turn;
             let mut set = self.set();
             let before = set.document().clone();
-            // Always computed on a copy, so that an error half way leaves the history intact.
+            // Work on a copy, so that an error after some steps leaves the history unchanged.
             let mut after = set.clone();
             let stepped = match way {
                 Way::Undo => after.undo(steps, &guard)?,
@@ -438,14 +439,18 @@ mod tests {
             assert!(host.save_now(saving(&roots, 0), &look).is_err(), "{stop:?}");
             let now = fs::read(home.path().join("sets/a.als")).expect("the file");
             let new = host.set().document().to_als();
-            assert_eq!(now == old, stop != Step::SyncFolder, "{stop:?}: only the folder is synced after the rename");
+            assert_eq!(
+                now == old,
+                stop != Step::SyncFolder,
+                "{stop:?}: only the sync of the folder is after the rename"
+            );
             assert!(now == old || now == new, "{stop:?}");
             let left: Vec<_> = fs::read_dir(home.path().join("sets"))
                 .expect("a folder")
                 .flatten()
                 .filter(|it| it.file_name() != "Backup")
                 .collect();
-            assert_eq!(left.len(), 1, "{stop:?}: no leftovers");
+            assert_eq!(left.len(), 1, "{stop:?}: no temporary files remain");
             assert!(host.set().is_dirty(), "{stop:?}: an unconfirmed save leaves the Set dirty");
         }
     }
@@ -478,8 +483,8 @@ mod tests {
         assert!(names.iter().any(|it| it == "a [2020-01-01 000000].als"));
         assert_eq!(names.iter().filter(|it| it.starts_with("a [2026")).count(), 20);
         let kept = |time: &str| names.iter().any(|it| it.contains(time));
-        assert!(kept("030429") && !kept("030406"), "the newest stay");
-        assert!(kept("030405"), "and the oldest, which is the file as it was before all of these saves");
+        assert!(kept("030429") && !kept("030406"), "the newest backups are kept");
+        assert!(kept("030405"), "the first backup is kept: it is the file before all of these saves");
     }
 
     #[test]
@@ -507,7 +512,7 @@ mod tests {
             }
             Ok(())
         };
-        // The rename replaces the link itself.
+        // The rename replaces the link itself, not its target.
         assert!(host.save_now(saving(&roots, 0), &look).is_ok() && swapped.get());
         assert_eq!(fs::read_to_string(&target).expect("the file"), "precious");
         fs::remove_file(home.path().join("sets/a.als")).expect("the file");

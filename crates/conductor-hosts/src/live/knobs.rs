@@ -1,4 +1,4 @@
-//! Parameters of Live Sets under a knob, in whichever Set the hands are on.
+//! Knobs that control parameters of the default Live Set.
 
 use super::sessions::SessionKey;
 use super::{Live, LiveHostError, LiveSet};
@@ -8,26 +8,26 @@ use conductor_set::PathId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// Values closer together than this are one turn, and one undo entry where the history is ours.
+/// Values within this time belong to one turn. In a file they become one undo entry.
 const ONE_TURN_US: u64 = 1_000_000;
 
-/// One parameter, as a mapping names it.
+/// The parameter of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Knob {
     pub path: String,
-    /// Whether values come in the parameter's own units; else 0 to 1 stands for all of its range.
+    /// Whether values are in the parameter's units. Otherwise 0 to 1 covers its whole range.
     pub ranged: bool,
 }
 
-/// What is remembered between values.
+/// The state between two values.
 #[derive(Debug, Default)]
 pub struct Turning {
     last: Option<(String, PathId, Micros)>,
-    /// Ranges by Set and parameter, for as long as ids stay where they are.
+    /// Cached ranges by Set and parameter, with the structure count for which they are valid.
     ranges: BTreeMap<(String, PathId), (u64, f64, f64)>,
 }
 
-/// `failed` hears of every value that did not arrive.
+/// Starts the worker that sets the values. It calls `failed` for every value that could not be set.
 pub fn start(
     live: &Arc<Live>,
     runtime: tokio::runtime::Handle,
@@ -44,8 +44,7 @@ pub fn start(
 }
 
 impl Live {
-    /// Sets a parameter as a knob does: at once, unguarded, and as one undo entry while it is
-    /// turning.
+    /// Sets a parameter from a knob: immediately, without a guard, and as one undo entry per turn.
     pub async fn turn(&self, knob: &Knob, value: f64, now: Micros) -> Result<(), LiveHostError> {
         let id: PathId = knob.path.parse().map_err(LiveHostError::Set)?;
         let set = self.set(&SessionKey::Engine, None).await?;
@@ -66,7 +65,7 @@ impl Live {
         Ok(())
     }
 
-    /// From where to where a parameter goes. Asked once, and again when ids moved.
+    /// Minimum and maximum of a parameter. Cached until ids shift.
     pub(super) async fn range(&self, set: &LiveSet, id: PathId) -> Result<(f64, f64), LiveHostError> {
         let structure = set.host.state().structure;
         let key = (set.id.clone(), id);

@@ -1,7 +1,8 @@
-//! Polls parameter values of the default Live Set, for lights, faders and knobs that show them.
+//! Polls parameter values of the default Live Set, for lights, faders and knobs that display them.
 //!
-//! Polling is needed because no host reports changes of every kind of parameter, and a file reports
-//! none. Not here: when to poll, and the display of values (`conductor_core::feedback`).
+//! Polling is needed because no running Live reports changes of every kind of parameter, and a file
+//! reports no changes. Not here: when to poll, and the display of values
+//! (`conductor_core::feedback`).
 
 use super::sessions::SessionKey;
 use super::{Live, LiveHostError};
@@ -9,7 +10,7 @@ use conductor_core::engine::Reading;
 use conductor_set::PathId;
 use std::collections::BTreeMap;
 
-/// Remembers the reported values.
+/// The values reported so far.
 #[derive(Debug, Default)]
 pub struct Follow {
     reported: BTreeMap<PathId, f64>,
@@ -22,12 +23,14 @@ pub struct Follow {
 pub struct Look {
     /// Values that differ from the last report.
     pub news: Vec<(PathId, Reading)>,
-    /// Whether the Set can change without us: a file cannot, a running Live can at any moment.
+    /// Whether the Set is a file. A running Live can change at any time; a file changes only
+    /// through Conductor.
     pub is_file: bool,
 }
 
 impl Follow {
-    /// A missing parameter is left out; the person may create it later.
+    /// Polls the wanted parameters. A missing parameter is left out, because the person may create
+    /// it later.
     pub async fn look(&mut self, live: &Live, wanted: &[PathId]) -> Result<Look, LiveHostError> {
         let set = live.set(&SessionKey::Engine, None).await?;
         let state = set.host.state();

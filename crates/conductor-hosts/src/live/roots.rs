@@ -1,7 +1,7 @@
 //! The folders that Sets may be read from and written to, and their backups.
 //!
 //! A path is canonicalized once; then its folder is opened from the root without following links.
-//! A link that appears between the two makes the walk fail instead of leading out. Not here: the
+//! If a link appears in between, opening fails instead of leaving the allowed folder. Not here: the
 //! content of a file.
 
 use super::LiveHostError;
@@ -14,19 +14,19 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Backups of ours that are kept of one Set. Live's own are in the same folder and are never
-/// touched.
+/// Number of Conductor's backups to keep per Set. Live's own backups in the same folder are not
+/// changed.
 const BACKUPS_KEPT: usize = 20;
 
-/// The folders that document tools may reach.
+/// The folders that document tools can access.
 #[derive(Debug, Clone)]
 pub struct Roots {
-    /// The start of relative paths; created on first use.
+    /// The base of relative paths; created on first use.
     sets: PathBuf,
     granted: Vec<PathBuf>,
 }
 
-/// A file in a root, and the path that people see.
+/// A file in a root, and its path as shown to people.
 #[derive(Debug)]
 pub struct Place {
     file: RootedFile,
@@ -34,7 +34,7 @@ pub struct Place {
 }
 
 impl Roots {
-    /// Granted folders that touch the home are left out.
+    /// Allowed folders that overlap the home are left out.
     pub fn new(home: &Path, granted: &[PathBuf]) -> Roots {
         let granted = granted.iter().filter(|it| !touches_home(home, it)).map(|it| canonical(it)).collect();
         Roots { sets: canonical(home).join("sets"), granted }
@@ -44,7 +44,7 @@ impl Roots {
         std::iter::once(&self.sets).chain(&self.granted).cloned().collect()
     }
 
-    /// The place that `asked` names. Only its folder must exist.
+    /// Resolves the requested path. Only its folder must exist.
     pub fn find(&self, asked: &Path) -> Result<Place, LiveHostError> {
         if !asked.is_absolute() {
             self.make_sets().map_err(|error| LiveHostError::io(&self.sets, error))?;
@@ -57,7 +57,7 @@ impl Roots {
             std::fs::canonicalize(parent).map(|it| it.join(name))
         });
         let path = resolved.as_ref().map_or_else(|_| rooted::lexical(&whole), PathBuf::clone);
-        // The answer does not reveal whether something outside exists.
+        // The error does not reveal whether a file outside the roots exists.
         let root = self.list().into_iter().find(|root| path.starts_with(root)).ok_or_else(denied)?;
         if resolved.is_err() {
             return Err(LiveHostError::NoSuchFile { path });
@@ -160,7 +160,8 @@ impl Place {
             let Err(error) = folder.hard_link(self.file.name(), &backups, &name) else { break };
             match Errno::from_io_error(&error) {
                 Some(Errno::EXIST) if again < 100 => name = format!("{stem} [{time} {again}] conductor.als"),
-                // File systems of cameras and sticks have no hard links; the backup is then a copy.
+                // Some file systems, for example on USB sticks, have no hard links; the backup is
+                // then a copy.
                 Some(Errno::PERM | Errno::OPNOTSUPP | Errno::XDEV) => {
                     let (bytes, _) = self.file.read(u64::MAX).map_err(io::Error::other)?;
                     RootedFile::new(backups.try_clone()?, &name).create(&bytes).map_err(io::Error::other)?;
@@ -175,8 +176,8 @@ impl Place {
     }
 }
 
-/// Removes backups of one Set beyond the limit, the oldest first. Their names sort by time. The
-/// first backup is kept: many saves by a caller must not remove the person's own file.
+/// Removes the oldest backups of one Set above the limit. Their names sort by time. The first
+/// backup is kept: many saves by a caller must not remove the person's original file.
 fn prune(folder: &Dir, stem: &str) -> io::Result<()> {
     let start = format!("{stem} [");
     let mut ours = Vec::new();

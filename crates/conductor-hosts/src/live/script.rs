@@ -1,10 +1,10 @@
-//! The host of a running Live behind our own script: every field of a note, Live's undo steps,
-//! devices, and events for changes by the person.
+//! The host of a running Live through Conductor's script. It supports every field of a note, Live's
+//! undo steps, devices, and events for changes by the person.
 //!
-//! The script works on Live's main thread and reports the result; this side keeps the guard, the
+//! The script runs on Live's main thread and reports results. This module contains the guard, the
 //! revision and the data types. Not here: the script itself (`bridges/live`), the connection
-//! (`line`), the file with its address (`rendezvous`). Tested against a strict fake, not in a
-//! running Live.
+//! (`line`), and the file with the script's address (`rendezvous`). Tested with a strict fake, not
+//! with a running Live.
 
 pub mod line;
 pub mod rendezvous;
@@ -30,26 +30,26 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 pub const NAME: &str = "script";
-/// Limits of clips and notes whose marks an overview reads, because this work runs on Live's main
-/// thread.
+/// Limits of the clips and notes that an overview reads for the revision: the work runs on Live's
+/// main thread.
 const SURVEYED_CLIPS: usize = 64;
 const SURVEYED_NOTES: usize = 4000;
 /// Facts that scripts in Live cannot read.
 const SONG_UNKNOWN: [&str; 2] = ["gridQuantization", "gridIsTriplet"];
 
-/// `[live.script]`.
+/// The `[live.script]` section of the configuration.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The folder of the rendezvous file.
+    /// The folder that contains the rendezvous file.
     pub home: PathBuf,
     pub timeout: Duration,
 }
 
-/// The state as last heard.
+/// The state of Live as last reported.
 struct Heard {
     greeting: Greeting,
     epoch: u64,
-    /// The digest of the fingerprint.
+    /// Digest of the fingerprint.
     structure: Revision,
     contents: Contents,
     known: KnownIds,
@@ -123,7 +123,7 @@ struct Mark {
 
 fn read<T: DeserializeOwned>(value: Value) -> Result<T, LiveHostError> {
     serde_json::from_value(value)
-        .map_err(|fault| LiveHostError::Offline { host: NAME, reason: format!("an answer makes no sense: {fault}") })
+        .map_err(|fault| LiveHostError::Offline { host: NAME, reason: format!("a reply is not valid: {fault}") })
 }
 
 impl ScriptHost {
@@ -159,8 +159,8 @@ impl ScriptHost {
         self.heard.lock()
     }
 
-    /// The connection, reconnected if it ended. After a reconnect another Set may be open, so every
-    /// session must read again.
+    /// The connection; reconnects if it was closed. After a reconnect another Set may be open, so
+    /// every session must read again.
     async fn line(&self) -> Result<Arc<Line>, LiveHostError> {
         let mut line = self.line.lock().await;
         if line.has_ended() {
@@ -231,7 +231,7 @@ impl ScriptHost {
         #[derive(Deserialize)]
         struct All {
             notes: Vec<Note>,
-            // Absent in scripts that an earlier version installed.
+            // Scripts that an earlier version installed do not send a mark.
             mark: Option<String>,
         }
         let All { notes, mark } = self.get("notes", json!({ "clipId": clip })).await?;
@@ -241,7 +241,8 @@ impl ScriptHost {
         Ok(notes)
     }
 
-    /// Reads the note marks of the first clips, so that the revision of an overview covers them.
+    /// Reads the note marks (digests of the notes) of the first clips, so that the revision of an
+    /// overview covers them.
     async fn survey(&self) -> Result<(), LiveHostError> {
         #[derive(Deserialize)]
         struct All {
@@ -262,7 +263,7 @@ impl ScriptHost {
         Ok(())
     }
 
-    /// The state of an object now, as text to compare.
+    /// The current state of an object, as text for comparison.
     async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, LiveHostError> {
         Ok(match facet {
             Facet::Notes => self.get::<Mark>("mark", json!({ "clipId": id })).await?.mark,
@@ -272,9 +273,9 @@ impl ScriptHost {
         })
     }
 
-    /// For a caller that expects a revision: reads the touched objects again; a change makes a new
-    /// revision. Returns the marks of the clips, which the script compares again in the tick of the
-    /// write.
+    /// If the caller expects a revision, reads the objects of the edits again. A changed object
+    /// changes the revision. Returns the marks of the clips; the script compares them again in the
+    /// same tick as the write.
     async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<BTreeMap<PathId, String>, LiveHostError> {
         let mut marks = BTreeMap::new();
         if guard.expect_revision.is_none() {
@@ -294,7 +295,7 @@ impl ScriptHost {
         Ok(marks)
     }
 
-    /// None for an object that does not exist.
+    /// Reads the state of an object again; none if the object does not exist.
     async fn read_again(&self, facet: Facet, id: PathId) -> Result<Option<String>, LiveHostError> {
         let state = match self.state_of(facet, id).await {
             Ok(state) => Some(state),
@@ -305,7 +306,8 @@ impl ScriptHost {
         Ok(state)
     }
 
-    /// A write returns only the properties after it, so unknown ones are read first.
+    /// Reads the properties that are not known yet: the reply to a write contains only the state
+    /// after the write.
     async fn read_first(&self, edits: &[LiveEdit]) -> Result<(), LiveHostError> {
         for edit in edits {
             let (facet, id) = match edit {
@@ -327,7 +329,7 @@ impl ScriptHost {
         Ok(())
     }
 
-    /// Automated values change by themselves, so they are left out.
+    /// Records the values that were read. Automated values change constantly, so they are left out.
     fn params_were_read(&self, chain: &Chain) {
         let mut heard = self.heard();
         for param in chain.devices.iter().flat_map(|it| &it.params).chain(&chain.mixer) {
@@ -343,7 +345,7 @@ impl ScriptHost {
         Ok(chain)
     }
 
-    /// Records the state of each object after our own write.
+    /// Records the state of each object after Conductor's own write.
     fn note_writes(&self, outcomes: &[Outcome], marks: &BTreeMap<PathId, [String; 2]>) {
         let mut heard = self.heard();
         let contents = &mut heard.contents;
@@ -352,7 +354,7 @@ impl ScriptHost {
         }
         for outcome in outcomes {
             match outcome {
-                // The first state was read before.
+                // `read_first` recorded the state before the write, so ABSENT is not used here.
                 Outcome::Clip(it) => contents.wrote(Facet::Clip, it.id, ABSENT, &format!("{it:?}")),
                 Outcome::Track(it) => contents.wrote(Facet::Track, it.id, ABSENT, &format!("{it:?}")),
                 Outcome::Param(it) => {
@@ -374,11 +376,11 @@ impl ScriptHost {
         }
     }
 
-    /// Checks the guard of a write, and returns the epoch and marks that the script checks again in
-    /// the tick of the write.
+    /// Checks the guard of a write. Returns the epoch and the marks that the script checks again in
+    /// the same tick as the write.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, LiveHostError> {
         let marks = self.observe(guard, edits).await?;
-        // Events for the person's changes arrive on the same connection before this answer.
+        // Events for the person's changes arrive on the same connection before this reply.
         let actual = self.look().await?;
         if let Some(expected) = guard.expect_revision.clone().filter(|it| *it != actual.to_string()) {
             return Err(LiveError::RevisionDiffers { expected, actual }.into());
@@ -393,7 +395,8 @@ impl ScriptHost {
         Ok(body)
     }
 
-    /// Stores the reply to our own write: the new revision, and whether ids moved.
+    /// Processes the reply to Conductor's own write: returns the new revision, and whether ids
+    /// shifted.
     fn wrote(&self, reply: &mut Reply, guard: &Guard) -> Result<(Revision, bool), LiveHostError> {
         let fingerprint: Fingerprint = read(reply.result["fingerprint"].take())?;
         let revision = self.note(&fingerprint);
@@ -445,7 +448,7 @@ async fn meet(settings: &Settings, hear: Hear) -> Result<(Line, Greeting), LiveH
     Line::open(&met, settings.timeout, hear).await
 }
 
-/// The connection exists before the host that handles its events.
+/// Creates the event handler. The connection exists before the host, so the host is set later.
 fn hear(host: Arc<OnceLock<Weak<ScriptHost>>>) -> Hear {
     Arc::new(move |event| {
         if let Some(host) = host.get().and_then(Weak::upgrade) {
@@ -462,7 +465,7 @@ fn known(fingerprint: &Fingerprint) -> KnownIds {
     known_ids(fingerprint.1.iter().map(|(name, kind, slots, ..)| (*kind, name.as_str(), slots.as_slice())))
 }
 
-/// Every slot, empty ones included, then the arrangement clips.
+/// All slots, including empty ones, then the arrangement clips.
 fn with_empty_slots(track: PathId, found: TrackClips) -> Result<Vec<ClipInfo>, LiveHostError> {
     let n = track_of(track)?;
     let (session, arrangement): (Vec<ClipInfo>, Vec<ClipInfo>) =
@@ -494,7 +497,7 @@ impl LiveHost for ScriptHost {
     }
 
     fn refresh(&self) -> Answer<'_, ()> {
-        // Events for the person's moves arrive on the connection before this answer.
+        // Events for the person's moves arrive on the connection before this reply.
         Box::pin(async move { self.look().await.map(drop) })
     }
 
@@ -603,7 +606,7 @@ impl LiveHost for ScriptHost {
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied> {
         Box::pin(async move {
             let _turn = turn;
-            refuse_preview(NAME, mode, "a change cannot be tried out in a running Live")?;
+            refuse_preview(NAME, mode, "a running Live does not support dry runs")?;
             edits.iter().try_for_each(LiveEdit::check)?;
             let mut body = self.admit(&guard, &edits).await?;
             self.read_first(&edits).await?;
@@ -653,7 +656,7 @@ impl LiveHost for ScriptHost {
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History> {
         Box::pin(async move {
             let _turn = turn;
-            refuse_preview(NAME, mode, "undo cannot be tried out in a running Live")?;
+            refuse_preview(NAME, mode, "a running Live does not support dry runs of undo")?;
             self.admit(&guard, &[]).await?;
             let op = match way {
                 Way::Undo => "undo",

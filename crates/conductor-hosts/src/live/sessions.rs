@@ -1,23 +1,24 @@
-//! Records the current Set of each caller and what the caller has seen. Ids are positions, so a
-//! caller that has not seen another caller's shift must read again.
+//! Records the current Set of each caller and what the caller has read. Ids are positions, so a
+//! caller must read again after another caller shifted ids.
 
 use conductor_core::principal::Principal;
 use conductor_set::{Author, PathId};
 use std::collections::{BTreeMap, HashMap};
 
-/// The owner of a current Set and of what was seen.
+/// Identifies a caller that has a current Set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SessionKey {
     Connection(u64),
-    /// Callers without a connection of their own, HTTP tokens among them.
+    /// Callers without a permanent connection, including HTTP tokens.
     Principal(String),
-    /// The person and the pads. They use the default Set, and their ids mean the position at this
-    /// moment.
+    /// The person and the pads. They use the default Set, and their ids refer to the current
+    /// positions.
     Engine,
 }
 
 impl SessionKey {
-    /// Requests of modern HTTP clients have a connection each, so the token is their session.
+    /// Every request of a modern HTTP client has its own connection, so the token identifies the
+    /// session.
     pub fn of(principal: &Principal, conn: u64) -> SessionKey {
         match principal {
             Principal::Person { .. } | Principal::Cli { .. } | Principal::Mapping { .. } => SessionKey::Engine,
@@ -34,9 +35,9 @@ impl SessionKey {
 struct Session {
     author: u64,
     current: Option<String>,
-    /// Per Set, the structure count of the last result.
+    /// Per Set, the structure count at the last reply.
     seen: BTreeMap<String, u64>,
-    /// Per Set and clip, how many of its first notes were shown.
+    /// Per Set and clip, how many of its first notes the session has read.
     read: BTreeMap<(String, PathId), usize>,
 }
 
@@ -46,8 +47,8 @@ pub struct Sessions {
     authors: u64,
 }
 
-/// Sessions of principals without a connection never end by themselves; beyond this limit the
-/// oldest is dropped.
+/// Sessions of principals without a connection never end; above this limit the oldest session is
+/// dropped.
 const MAX_SESSIONS: usize = 4096;
 
 impl Sessions {
@@ -73,7 +74,7 @@ impl Sessions {
         self.all.values().any(|it| it.current.as_deref().is_some_and(&set))
     }
 
-    /// The engine has no current Set of its own.
+    /// Sets the current Set of a session. The engine always uses the default Set.
     pub fn set_current(&mut self, key: &SessionKey, set: &str) {
         if *key != SessionKey::Engine {
             self.session(key).current = Some(set.to_owned());
@@ -95,17 +96,18 @@ impl Sessions {
         }
     }
 
-    /// Notes of a clip were shown: `count` of them from `offset` on, or some other window.
+    /// Records that the session has read `count` notes of a clip, from `offset` on or from another
+    /// window.
     pub fn read_notes(&mut self, key: &SessionKey, set: &str, clip: PathId, offset: Option<usize>, count: usize) {
         let read = self.session(key).read.entry((set.to_owned(), clip)).or_default();
-        // Consecutive pages add up; a window elsewhere only covers itself.
+        // Consecutive pages are added up; a page or window elsewhere counts only its own notes.
         *read = match offset {
             Some(offset) if offset <= *read => offset.saturating_add(count).max(*read),
             Some(_) | None => count.max(*read),
         };
     }
 
-    /// The session wrote the whole clip, so it knows what is in it.
+    /// Records that the session wrote all notes of a clip, so the session knows them.
     pub fn wrote_notes(&mut self, key: &SessionKey, set: &str, clip: PathId, count: usize) {
         self.session(key).read.insert((set.to_owned(), clip), count);
     }
@@ -114,7 +116,7 @@ impl Sessions {
         self.session(key).read.get(&(set.to_owned(), clip)).copied().unwrap_or(0)
     }
 
-    /// Positions moved, so what was seen of the clips at them no longer counts.
+    /// Forgets which notes were read, because the ids of the clips shifted.
     pub fn shifted(&mut self, set: &str) {
         for session in self.all.values_mut() {
             session.read.retain(|(of, _), _| of != set);

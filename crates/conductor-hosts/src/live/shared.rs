@@ -5,18 +5,19 @@ use super::{Caps, KnownIds, LiveHostError, Mode, Op};
 use conductor_set::{Diff, Listing, LiveError, PathId, TrackKind, TrackPart};
 use std::sync::Arc;
 
-/// Called when the Set was changed in Live: the changed objects, and whether ids moved.
+/// Called when the Set was changed in Live. Arguments: the changed objects, and whether ids
+/// shifted.
 pub type OnChange = Arc<dyn Fn(&[PathId], bool) + Send + Sync>;
 
-/// The warning with every undo and redo of a running Live.
-pub const FOREIGN_UNDO: &str = "this is Live's own undo list, which also holds what the person did";
+/// The warning in the reply to every undo and redo of a running Live.
+pub const FOREIGN_UNDO: &str = "this is Live's own undo list, which also contains the changes made by the person";
 
-/// The operations that no running Live offers.
+/// The operations that no host of a running Live supports.
 pub fn caps(render: &'static str) -> Caps {
     Caps { missing: [(Op::Files, "a running Live saves its Set itself"), (Op::RenderTrack, render)].into() }
 }
 
-/// A running Live cannot try a change out.
+/// Refuses previews: a running Live does not support dry runs.
 pub fn refuse_preview(host: &'static str, mode: Mode, reason: &'static str) -> Result<(), LiveHostError> {
     match mode {
         Mode::Preview => Err(LiveHostError::Missing { host, op: Op::TryOut, reason }),
@@ -24,7 +25,8 @@ pub fn refuse_preview(host: &'static str, mode: Mode, reason: &'static str) -> R
     }
 }
 
-/// Ids from the rows of all tracks, each with its kind, its name and the clip names of its slots.
+/// Builds the known ids from the rows of all tracks. Each row has the kind and name of the track,
+/// and the clip names of its slots.
 pub fn known_ids<'a>(tracks: impl Iterator<Item = (TrackKind, &'a str, &'a [Option<String>])>) -> KnownIds {
     let mut known = KnownIds::default();
     for (n, (kind, name, slots)) in (0_u32..).zip(tracks) {
@@ -42,14 +44,14 @@ pub fn known_ids<'a>(tracks: impl Iterator<Item = (TrackKind, &'a str, &'a [Opti
     known
 }
 
-/// The error for a write that was sent and not answered: Live may have made it.
+/// The error for a write without a reply: Live may have made the change.
 pub fn unsure(why: LiveHostError) -> LiveHostError {
-    after(why, "the write was sent, and whether Live made it is not known")
+    after(why, "the write was sent, but it is not known whether Live made the change")
 }
 
-/// The error for a write that was made when only the read after it was not answered.
+/// The error for a write that was made but could not be read back.
 pub fn made(why: LiveHostError) -> LiveHostError {
-    after(why, "the write was made, and only the read after it was not answered")
+    after(why, "the write was made, but reading it back failed")
 }
 
 fn after(why: LiveHostError, done: &str) -> LiveHostError {
@@ -71,7 +73,7 @@ pub fn track_of(path: PathId) -> Result<u32, LiveHostError> {
     if let PathId::Track(n) = path { Ok(n) } else { Err(wrong(path, "a track (track:N)", Listing::Tracks)) }
 }
 
-/// An empty diff: Live does not report what an edit would do.
+/// An empty diff: Live does not report the effects of an edit.
 pub fn no_diff() -> Diff {
     Diff { changes: Vec::new(), count: 0, text: String::new() }
 }

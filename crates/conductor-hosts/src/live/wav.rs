@@ -1,4 +1,4 @@
-//! Reads samples of a Set and writes bounces, as WAV files. Not here: mixing (`conductor-set`).
+//! Reads the samples of a Set and writes renders, as WAV files. Not here: mixing (`conductor-set`).
 
 use super::LiveHostError;
 use super::roots::Roots;
@@ -9,21 +9,22 @@ use std::io::{self, BufWriter, Cursor};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The largest sample that is read. Compressed audio is not decoded, so this also bounds the memory
-/// of a bounce.
+/// Maximum size of a sample file. Compressed audio is not supported, so this also limits the memory
+/// of a render.
 const MAX_SAMPLE_BYTES: usize = 1 << 30;
 
 fn cannot(piece: &RenderPiece, reason: impl Into<String>) -> LiveHostError {
     LiveHostError::Set(LiveError::Unsupported {
         subject: Some(piece.clip_id.to_string()),
         reason: reason.into(),
-        instead: "the person puts the sample under a folder of [live] file_roots, or exports the track in Live".into(),
+        instead: "ask the person to move the sample into a folder of [live] file_roots, or to export the track in Live"
+            .into(),
         elsewhere: Elsewhere::Nowhere,
     })
 }
 
-/// Reads the sample of a clip: first relative to the Set, then at the stored path. Both must be
-/// inside the roots.
+/// Reads the sample of a clip: first relative to the Set, then at the stored path. Both paths must
+/// be inside the roots.
 pub fn read_sample(roots: &Roots, folder_of_set: &Path, piece: &RenderPiece) -> Result<Samples, LiveHostError> {
     let near = piece.relative_path.as_ref().map(|it| folder_of_set.join(it));
     let candidates = near.into_iter().chain(std::iter::once(PathBuf::from(&piece.path)));
@@ -46,15 +47,16 @@ pub fn read_sample(roots: &Roots, folder_of_set: &Path, piece: &RenderPiece) -> 
 }
 
 fn decode(bytes: Vec<u8>) -> Result<Samples, String> {
-    let mut reader = WavReader::new(Cursor::new(bytes)).map_err(|fault| format!("only WAV is read: {fault}"))?;
+    let mut reader =
+        WavReader::new(Cursor::new(bytes)).map_err(|fault| format!("only WAV files are supported: {fault}"))?;
     let WavSpec { channels, sample_rate, bits_per_sample, sample_format } = reader.spec();
     if channels == 0 || sample_rate == 0 {
-        return Err("the WAV header says nothing sounds".into());
+        return Err("the WAV header states no channels or no sample rate".into());
     }
     let values: Result<Vec<f32>, hound::Error> = match sample_format {
         SampleFormat::Float => reader.samples::<f32>().collect(),
         SampleFormat::Int => {
-            // Full scale is 1; two's complement reaches it only below zero.
+            // Full scale is 1. In two's complement only the negative end reaches it exactly.
             let scale = 1.0 / (1_i64 << (bits_per_sample.clamp(1, 32) - 1)) as f32;
             reader.samples::<i32>().map(|it| it.map(|it| it as f32 * scale)).collect()
         }
@@ -70,14 +72,14 @@ fn decode(bytes: Vec<u8>) -> Result<Samples, String> {
     Ok(Samples { sample_rate, channels: lines })
 }
 
-/// A track name made safe for a file name.
+/// Converts a track name to a safe file name.
 pub fn slug(name: &str) -> String {
     let plain: String =
         name.chars().map(|it| if it.is_alphanumeric() || it == '-' { it } else { '_' }).take(60).collect();
     if plain.trim_matches('_').is_empty() { "track".into() } else { plain }
 }
 
-/// Writes a 32-bit float WAV under a name that is not taken yet.
+/// Writes a 32-bit float WAV file under an unused name.
 pub fn write_new(folder: &Path, stem: &str, samples: &Samples) -> Result<PathBuf, LiveHostError> {
     fs::DirBuilder::new()
         .recursive(true)

@@ -1,4 +1,4 @@
-//! The write queue of a Set: one writer at a time, first come first served, with a limit on waiting
+//! The write queue of a Set: one writer at a time, in order of arrival, with a limit on waiting
 //! writers.
 
 use super::LiveHostError;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::OwnedMutexGuard;
 
-/// Writes that may wait behind a running one.
+/// Maximum number of writes that wait while another write runs.
 pub const MAX_WAITING: usize = 64;
 
-/// Clones share the queue: a Set that moves to another file keeps its writers in order.
+/// Clones share the queue: if a Set is saved to another file, its writers stay in order.
 #[derive(Clone, Default)]
 pub struct Lane {
     turn: Arc<tokio::sync::Mutex<()>>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// The right to write to one Set; dropped at the end of the write.
+/// The right to write to one Set. It is dropped at the end of the write.
 pub struct Turn {
     _held: OwnedMutexGuard<()>,
 }
@@ -30,9 +30,9 @@ impl Drop for Waiting<'_> {
 }
 
 impl Lane {
-    /// Waits for the turn. The limit is checked first, so a flood of writes is refused at once.
+    /// Waits for the turn. The limit is checked first, so excess writes are refused immediately.
     pub async fn enter(&self) -> Result<Turn, LiveHostError> {
-        // A free queue needs no waiting.
+        // If the queue is free, the turn starts immediately.
         if let Ok(held) = Arc::clone(&self.turn).try_lock_owned() {
             return Ok(Turn { _held: held });
         }
@@ -69,7 +69,7 @@ mod tests {
         }
         assert_eq!(lane.waiting(), MAX_WAITING);
         assert!(matches!(lane.enter().await, Err(LiveHostError::QueueFull { waiting: 64 })));
-        // A caller that gave up makes room; so does the one that got its turn.
+        // A caller that gives up frees its place in the queue; so does a caller whose turn starts.
         queue.pop();
         assert_eq!(lane.waiting(), MAX_WAITING - 1);
         drop(held);

@@ -1,13 +1,13 @@
 //! MIDI through the ALSA sequencer.
 //!
-//! Every open port is a sequencer client of its own with one thread: inputs wait in the kernel for
-//! events, outputs wait for the engine's [`queue`](super::queue). A slow device therefore does not
-//! delay others, and threads share only the list of our own client numbers. The system client
-//! announces ports that appear and vanish.
+//! Every open port is a separate sequencer client with one thread. An input's thread waits in the
+//! kernel for events; an output's thread waits for the engine's [`queue`](super::queue). A slow
+//! device therefore does not delay others. The threads share only the list of our own client
+//! numbers. The system client announces ports that appear and disappear.
 //!
 //! The kernel's input pool may overrun when this process gets no processor time. The lost events
-//! are unknown then, so every channel gets an all notes off: a lost press is silent, a lost release
-//! would be a stuck note.
+//! are unknown, so an all-notes-off is added on every channel: a lost press is silent, but a lost
+//! release would leave a note hanging.
 //!
 //! alsa-lib prints errors to the terminal, so the device node is checked before alsa-lib opens it.
 
@@ -31,12 +31,12 @@ use std::time::Duration;
 
 const NAME: &str = "alsa";
 const DEVICE: &str = "/dev/snd/seq";
-/// Events the kernel keeps for one of our inputs; its own limit is 2000.
+/// Number of events that the kernel buffers for one of our inputs. 2000 is the kernel's maximum.
 const POOL: u32 = 2000;
-/// A long SysEx is sent in pieces of this size, which fit into every receiver's pool.
+/// A long SysEx is sent in pieces of this many bytes, which fit into every receiver's pool.
 const PIECE: usize = 256;
-/// Time per piece to a sound card, the speed of a five-pin cable: the kernel silently drops bytes
-/// that do not fit into its buffer of 4096 bytes.
+/// Time per piece to a sound card, at the speed of a five-pin MIDI cable. If pieces are sent
+/// faster, the kernel silently drops bytes that do not fit into its buffer of 4096 bytes.
 const PIECE_TIME: Duration = Duration::from_millis(85);
 
 pub struct Alsa {
@@ -48,11 +48,11 @@ pub struct Alsa {
 
 struct Live {
     control: Control,
-    /// Ends with the backend.
+    /// Stops when the backend is dropped.
     _announcer: Reader,
 }
 
-/// Our own handle, for listing ports and for waking readers.
+/// The handle that lists ports and wakes readers.
 #[derive(Clone)]
 struct Control {
     seq: Arc<Mutex<Seq>>,
@@ -114,7 +114,7 @@ impl Alsa {
         Ok(Live { control, _announcer: announcer.map_err(unavailable)? })
     }
 
-    /// A new client of our own with one port.
+    /// Creates a sequencer client with one port.
     fn client(&self, control: &Control, port: &str, caps: PortCap) -> alsa::Result<(Seq, i32)> {
         let direction =
             if caps.contains(PortCap::WRITE) { alsa::Direction::Capture } else { alsa::Direction::Playback };
@@ -139,7 +139,7 @@ impl Alsa {
         };
         let refused = |error: alsa::Error| PortError::refused(id, error);
         let (seq, port) = self.client(&control, name, caps).map_err(refused)?;
-        // The kernel may grant less; its default pool works too.
+        // The kernel may refuse this size; its default pool works too.
         let _ = seq.set_client_pool_input(POOL);
         if let Some(from) = from {
             subscribe(&seq, from, Addr { client: seq.client_id().map_err(refused)?, port }).map_err(refused)?;
@@ -188,7 +188,8 @@ fn forget(ours: &Mutex<BTreeSet<i32>>, client: alsa::Result<i32>) {
     }
 }
 
-/// Checks the device node, for a reason of our own and without output on the terminal.
+/// Checks the device node before alsa-lib opens it, so that the error is ours and nothing is
+/// printed to the terminal.
 fn reachable(device: &Path) -> Result<(), Unavailable> {
     let open = std::fs::OpenOptions::new().read(true).write(true).open(device);
     let Err(error) = open else { return Ok(()) };
@@ -302,12 +303,12 @@ fn usb_id(text: &str) -> Option<UsbId> {
     Some(UsbId { vendor: u16::from_str_radix(vendor, 16).ok()?, product: u16::from_str_radix(product, 16).ok()? })
 }
 
-/// `1-2.3:1.0` is an interface of the device at `1-2.3`.
+/// The USB socket of an interface: `1-2.3:1.0` is an interface of the device at `1-2.3`.
 fn topology(device: &str) -> String {
     device.split(':').next().unwrap_or(device).to_owned()
 }
 
-/// A thread that waits for events on one port. Dropping it ends the thread.
+/// A thread that waits for events on one port. Dropping the reader ends the thread.
 struct Reader {
     control: Control,
     address: Addr,
@@ -316,8 +317,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// `begin` runs in the new thread and makes the handler. The handler gets each event, and
-    /// `None` when the kernel had to drop some.
+    /// `begin` runs in the new thread and creates the handler. The handler is called with each
+    /// event, and with `None` when the kernel dropped events.
     fn start<H: FnMut(Option<&mut Event<'_>>)>(
         control: &Control,
         seq: Seq,
@@ -351,16 +352,16 @@ impl Reader {
     }
 }
 
-/// ENOSPC: the kernel's pool for this client was full.
+/// `ENOSPC`: the kernel's pool for this client was full.
 const OVERRUN: i32 = 28;
-/// EINTR.
+/// `EINTR`: a signal interrupted the call.
 const INTERRUPTED: i32 = 4;
 
 impl Drop for Reader {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
-        // The thread waits in the kernel; an event of our own wakes it. If sending fails, the
-        // thread ends at its next event.
+        // The thread waits in the kernel; this event wakes it. If sending fails, the thread ends at
+        // its next event.
         let mut wake = Event::new(EventType::Usr0, &[0u8; 12]);
         wake.set_dest(self.address);
         wake.set_direct();
@@ -368,13 +369,13 @@ impl Drop for Reader {
     }
 }
 
-/// Turns the sequencer events of an input into bytes for the decoder.
+/// Converts the sequencer events of an input to bytes for the decoder.
 struct EventDecoder {
     decoder: MidiEvent,
     bytes: Vec<u8>,
     intake: Intake,
     stamp: Stamp,
-    /// The port that we listen to; absent for a port of our own that others connect to.
+    /// The port that we listen to. Absent for a port that we created and that others connect to.
     from: Option<Addr>,
 }
 
@@ -387,11 +388,11 @@ impl EventDecoder {
             }
             return;
         };
-        // The kernel also delivers events of clients that are not subscribed to this port.
+        // The kernel also delivers events of clients that are not connected to this port.
         let is_strange = self.from.is_some_and(|from| event.get_source() != from);
         let taint = if is_strange { Taint::Virtual } else { Taint::Clean };
         if let Some(sysex) = event.get_ext() {
-            // A whole message or a piece of one.
+            // The event contains a whole SysEx message or a piece of one.
             if event.get_type() == EventType::Sysex {
                 self.intake.hear(at, taint, sysex);
             }
@@ -416,7 +417,7 @@ struct Writer {
     seq: Seq,
     port: i32,
     encoder: MidiEvent,
-    /// The port belongs to a driver with a small buffer, not to a program.
+    /// True for the port of a driver, whose buffer is small; false for the port of a program.
     paced: bool,
     stamp: Stamp,
 }
@@ -437,7 +438,7 @@ impl Writer {
                 }
             };
             if sent.is_err() {
-                // The port has no listener any more, so the rest of the message is dropped.
+                // Nothing is connected to the port any more, so the rest of the message is dropped.
                 break;
             }
             rest = later;
@@ -455,7 +456,7 @@ impl Writer {
     }
 }
 
-/// Waits the whole time, although every newly queued message wakes this thread.
+/// Waits for the full time, even though every newly queued message wakes this thread.
 fn pause(stamp: &Stamp, time: Duration) {
     let start = stamp();
     loop {

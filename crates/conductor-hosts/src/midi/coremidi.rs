@@ -1,12 +1,12 @@
 //! MIDI on macOS, through `midir` and CoreMIDI.
 //!
-//! **Checked by the compiler, never run** (`make check-macos` passes). The contract test of the
-//! other backends (`conductor-testkit`) has not been run on it.
+//! **This code compiles (`make check-macos`) but was never run.** The contract test that the other
+//! backends pass (`conductor-testkit`) has not been run on it.
 //!
-//! CoreMIDI calls inputs back on a thread of its own. Every output has a thread
-//! ([`threaded_output`](super::threaded_output)). The library does not announce ports that appear
-//! and vanish; the scan of the `ports` thread finds them. It does not report what is hardware
-//! either, so no port here counts as a controller under a person's hand.
+//! CoreMIDI calls the callbacks of inputs on its own thread. Every output has a thread
+//! ([`threaded_output`](super::threaded_output)). The library `midir` does not announce ports that
+//! appear and disappear; the scan of the `ports` thread finds them. It does not report which ports
+//! are hardware either, so no port here is treated as a controller that a person plays.
 
 use super::ring::EventSender;
 use super::threaded_output::Outlet;
@@ -21,14 +21,15 @@ use std::thread;
 use std::time::Duration;
 
 const NAME: &str = "coremidi";
-/// The first client starts the system's MIDI server and may see no ports yet.
+/// Time to wait after the first client was created. It starts the system's MIDI server, and the
+/// list of ports may be empty at first.
 const WARM_UP: Duration = Duration::from_millis(100);
 
 pub struct CoreMidi {
     client_name: String,
     stamp: Stamp,
     live: Option<Live>,
-    /// Ports that we made, which are not listed as devices.
+    /// Ports that we created. They are not listed as devices.
     made: BTreeSet<(Way, String)>,
 }
 
@@ -43,7 +44,7 @@ fn unavailable(error: InitError) -> Unavailable {
 }
 
 impl CoreMidi {
-    /// Makes no client yet.
+    /// Does not create a client yet.
     pub fn new(client_name: &str, stamp: Stamp) -> Self {
         CoreMidi { client_name: client_name.to_owned(), stamp, live: None, made: BTreeSet::new() }
     }
@@ -53,7 +54,7 @@ impl CoreMidi {
             Some(live) => Ok(live),
             none => {
                 MidiInput::new(&self.client_name).map(drop).map_err(unavailable)?;
-                // After an early wake-up we see fewer ports until the next scan.
+                // If this wait ends early, some ports are missing until the next scan.
                 thread::park_timeout(WARM_UP);
                 let input = MidiInput::new(&self.client_name).map_err(unavailable)?;
                 let output = MidiOutput::new(&self.client_name).map_err(unavailable)?;
@@ -98,7 +99,7 @@ impl Backend for CoreMidi {
 
     fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
         let live = self.live()?;
-        // A port without a name is about to vanish.
+        // A port without a name is about to disappear.
         let inputs = live.input.ports().into_iter();
         let inputs = inputs.filter_map(|it| Some((Way::Input, it.id(), live.input.port_name(&it).ok()?)));
         let outputs = live.output.ports().into_iter();
@@ -135,7 +136,7 @@ impl Backend for CoreMidi {
     }
 }
 
-/// The callback of an input. It stamps with the daemon's clock, not with the library's.
+/// The callback of an input. Event times are from the daemon's clock, not from the library's.
 struct Receiver {
     intake: Intake,
     stamp: Stamp,
@@ -153,7 +154,8 @@ struct OpenInput {
 }
 
 impl Input for OpenInput {
-    /// The library does not report it; a device that is gone is missing from the ports.
+    /// CoreMIDI does not report a closed connection, so this is always true. A disconnected device
+    /// disappears from the port list.
     fn is_open(&self) -> bool {
         true
     }

@@ -1,10 +1,12 @@
-//! Assigns ports to configured devices, and decides when to retry. Pure: ports and time are
-//! arguments.
+//! Assigns ports to configured devices, and decides when to retry. This code does no I/O: ports and
+//! time are arguments.
 //!
-//! A port gets the alias whose matcher is most specific; equal ones go to the alias listed first.
-//! Two equal controllers are distinguished by their USB socket: ports in topology order get aliases
-//! in file order. A port keeps its alias while it exists, and gets it back when it returns to its
-//! place. Each alias has at most one port per way; a port without an alias is `raw:<port>`.
+//! A port gets the alias (the name of a configured device) whose matcher is most specific. If
+//! matchers are equally specific, the alias that is first in the file wins. Two controllers of the
+//! same model are distinguished by their USB socket: ports in topology order get aliases in file
+//! order. A port keeps its alias while it exists, and gets it again when it is plugged into the
+//! same socket. Each alias has at most one input and one output. A port without an alias is
+//! `raw:<port>`.
 //!
 //! Not here: opening ports. Gamepads are assigned by the same rule.
 
@@ -15,7 +17,7 @@ use regex::Regex;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
-/// How specific a matcher is; the most specific one that matches decides.
+/// How specific a matcher is. The most specific matcher that matches decides.
 pub fn specificity(matcher: &Matcher) -> u8 {
     match matcher {
         Matcher::NameRegex(_) => 10,
@@ -60,7 +62,8 @@ pub enum Platform {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     Alias(String),
-    /// Not configured; opened only when all ports are listened to. Holds `raw:<port>`.
+    /// Contains `raw:<port>`. The port is not configured, and is opened only when Conductor listens
+    /// to all ports.
     Raw(String),
 }
 
@@ -79,21 +82,21 @@ impl Identity {
     }
 }
 
-/// Identifies a port that comes back; the platform's id may have changed.
+/// Identifies a port that is connected again, because the platform's id may have changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     way: Way,
     backend: &'static str,
     name: String,
     topology: Option<String>,
-    /// The index among equal ports.
+    /// The index among ports with the same name and topology.
     ordinal: usize,
 }
 
-/// The configured devices, and the port that each had.
+/// The configured devices, and the ports that they had before.
 pub struct Roster {
     rows: Vec<Row>,
-    /// The last alias of each place.
+    /// The last alias of each place. Kept when a port disappears.
     before: BTreeMap<Place, String>,
 }
 
@@ -107,19 +110,20 @@ struct Row {
 type Test = Box<dyn Fn(&PortInfo) -> bool + Send>;
 
 impl Roster {
-    /// Takes the devices of one protocol. A disabled device keeps its alias: without it, its port
-    /// would be listened to as a raw one. A loopback device matches its own name before all others.
+    /// Creates a roster of the devices with this protocol. A disabled device keeps its alias,
+    /// because its port would otherwise be opened as a raw port. For a loopback device, its own
+    /// name is the most specific matcher.
     pub fn new(devices: &[Device], protocol: Protocol) -> Self {
         let rows = devices.iter().filter(|device| device.protocol == protocol).map(Row::new).collect();
         Roster { rows, before: BTreeMap::new() }
     }
 
-    /// Takes a new configuration and keeps the known places.
+    /// Replaces the devices and keeps the last alias of each place.
     pub fn reload(&mut self, devices: &[Device], protocol: Protocol) {
         self.rows = Roster::new(devices, protocol).rows;
     }
 
-    /// Gives every port its identity, in the order given.
+    /// Returns the identity of each port, in the order of `ports`.
     pub fn assign(&mut self, ports: &[PortInfo]) -> Vec<Identity> {
         let places = places(ports);
         let mut alias_of: Vec<Option<usize>> = vec![None; ports.len()];
@@ -133,7 +137,7 @@ impl Roster {
                     }
                 }
             }
-            // The most specific first; of equal ones the last alias of the place; then the order of
+            // Sort by specificity, then prefer the last alias of the place, then use the order of
             // places and aliases.
             offers.sort_by(|a, b| {
                 let strength = |it: &Offer| Reverse((it.fit, it.known));
@@ -208,7 +212,8 @@ impl Row {
     }
 }
 
-/// None for a pattern that does not compile; the configuration check refuses such a pattern.
+/// Returns `None` for a regular expression that does not compile; the configuration check refuses
+/// it.
 fn test(matcher: &Matcher) -> Option<Test> {
     fn any_name(port: &PortInfo, test: impl FnMut(&String) -> bool) -> bool {
         std::iter::once(&port.name).chain(&port.other_names).any(test)
@@ -256,8 +261,8 @@ fn places(ports: &[PortInfo]) -> Vec<Place> {
     ports.iter().zip(ordinals).map(place).collect()
 }
 
-/// By topology, ports without one last, then by id. Digits compare as numbers: `1-2` is before
-/// `1-10`.
+/// Compares by topology, then by id. Ports without a topology are last. Digits compare as numbers:
+/// `1-2` is before `1-10`.
 fn compare_places(a: Option<&PortInfo>, b: Option<&PortInfo>) -> Ordering {
     let (Some(a), Some(b)) = (a, b) else { return Ordering::Equal };
     match (&a.topology, &b.topology) {
@@ -320,12 +325,13 @@ impl Backoff {
         *self = Self::default();
     }
 
-    /// After a change (a port appeared): retry at once, with the shortest wait after a failure.
+    /// Makes the next attempt due now, and resets the wait. Called after a change, such as a new
+    /// port.
     pub fn hurry(&mut self) {
         self.succeeded();
     }
 
-    /// When the next attempt is due; absent without a failure.
+    /// The time of the next attempt; `None` if the last attempt did not fail.
     pub fn next(&self) -> Option<Micros> {
         self.next
     }
@@ -417,11 +423,11 @@ mod tests {
         let mut roster = Roster::new(&devices, Protocol::Midi);
         let (a, b) = (at("20:0", "nanoKONTROL2", "1-2"), at("16:0", "nanoKONTROL2", "1-10"));
         assert_eq!(ids(&mut roster, &[b.clone(), a.clone()]), ["right", "left"]);
-        assert_eq!(ids(&mut roster, std::slice::from_ref(&b)), ["right"], "the one that stays keeps its name");
+        assert_eq!(ids(&mut roster, std::slice::from_ref(&b)), ["right"], "the port that stays keeps its alias");
         let moved = at("24:0", "nanoKONTROL2", "2-1");
         assert_eq!(ids(&mut roster, &[b.clone(), moved]), ["right", "left"]);
         let back = at("28:0", "nanoKONTROL2", "1-2");
-        assert_eq!(ids(&mut roster, &[back, b]), ["left", "right"], "under a new id");
+        assert_eq!(ids(&mut roster, &[back, b]), ["left", "right"], "a port gets its alias again under a new id");
     }
 
     #[test]
@@ -527,7 +533,7 @@ mod tests {
                     prop_assert!(seen.insert((info.way, identity.device_id().to_owned())), "{:?}", got);
                     now.insert(format!("{:?}{}", info.way, info.id), identity.device_id().to_owned());
                 }
-                // The same ports in any order give the same answer.
+                // The result does not depend on the order of the ports.
                 let mut backwards: Vec<PortInfo> = ports.clone();
                 backwards.reverse();
                 let mut again = roster.assign(&backwards);

@@ -1,12 +1,12 @@
-//! MIDI through a JACK server (or PipeWire, which speaks its protocol).
+//! MIDI through a JACK server (or PipeWire, which implements the same protocol).
 //!
-//! The backend is one JACK client. A ring passes new ports to the process callback and another ring
-//! returns closed ones, so the callback neither locks nor frees. Output goes through
-//! [`queue`](super::queue): a burst that does not fit into one period continues in the next, in
-//! order.
+//! The backend is one JACK client. One ring buffer passes new ports to the process callback, and
+//! another returns closed ports. The callback therefore neither locks nor frees memory. Output
+//! messages go through a [`queue`](super::queue): if a burst does not fit into one period, the rest
+//! is sent in the next period, in order.
 //!
-//! libjack is loaded when a server is first seen. Without libjack or a server, `connect` reports
-//! the reason. After the server ended, all handles are dead and `connect` makes a new client.
+//! libjack is loaded when a server is first found. Without libjack or a server, `connect` returns
+//! the reason. After the server has ended, all handles are dead and `connect` creates a new client.
 
 use super::port_generation::PortGenerations;
 use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
@@ -26,9 +26,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const NAME: &str = "jack";
 const MIDI: &str = "8 bit raw midi";
-/// Most ports of our own; the callback's lists never grow.
+/// Maximum number of ports that we open. The callback's lists have this capacity, so they are never
+/// reallocated.
 const PORTS_MAX: usize = 128;
-/// Most registrations between two scans.
+/// Maximum number of port registrations that are queued between two scans.
 const REGISTERED_MAX: usize = 4096;
 
 pub struct Jack {
@@ -44,7 +45,7 @@ struct Live {
     arrivals: rtrb::Producer<Arrival>,
     departures: rtrb::Consumer<Arrival>,
     alive: Arc<AtomicBool>,
-    /// Numbers the ports that we register without a given name.
+    /// Counter for the names of ports that are registered without a given name.
     last_number: u32,
     /// Ports that were registered since the last scan.
     registered: Receiver<PortId>,
@@ -52,7 +53,7 @@ struct Live {
 }
 
 impl Jack {
-    /// Does not connect yet. The server changes the client's name when it is taken.
+    /// Does not connect yet. The server changes the client's name if another client has it.
     pub fn new(client_name: &str, stamp: Stamp, announce: Announce) -> Self {
         let client_name = client_name.replace(['\0', ':'], ".");
         Jack { client_name, stamp, announce, live: None }
@@ -75,10 +76,11 @@ impl Jack {
 impl Live {
     fn start(name: &str, stamp: &Stamp, announce: &Announce) -> Result<Live, Unavailable> {
         if !server_may_run() {
-            return Err(Unavailable::new(NAME, Cause::NoServer, "no sign of JACK or PipeWire"));
+            return Err(Unavailable::new(NAME, Cause::NoServer, "no socket of JACK or PipeWire was found"));
         }
         let (client, _) = Client::new(name, ClientOptions::NO_START_SERVER).map_err(unavailable)?;
-        // The library is loaded. Errors come as return values; its log would go to the terminal.
+        // The library returns its errors as values. Its log is disabled, because it would be
+        // printed to the terminal.
         jack::set_logger(LoggerType::None);
         let (arrivals, arrivals_out) = rtrb::RingBuffer::new(PORTS_MAX);
         let (departures_in, departures) = rtrb::RingBuffer::new(2 * PORTS_MAX);
@@ -97,8 +99,8 @@ impl Live {
         Ok(Live { client, arrivals, departures, alive, last_number: 0, registered, generations })
     }
 
-    /// Reads the registrations since the last scan. Port numbers are reused; each is looked up as
-    /// it is now.
+    /// Reads the registrations since the last scan. Port numbers are reused, so the current name of
+    /// each number is used.
     fn read_registrations(&mut self) {
         while let Ok(port) = self.registered.try_recv() {
             let name = self.client.as_client().port_by_id(port).and_then(|it| it.name().ok());
@@ -110,7 +112,7 @@ impl Live {
     fn unregister_closed(&mut self) {
         while let Ok(port) = self.departures.pop() {
             let client = self.client.as_client();
-            // This fails only when the server is gone, and the port with it.
+            // This fails only when the server has ended; the port is closed then too.
             let _ = match port {
                 Arrival::Input(input) => client.unregister_port(input.port),
                 Arrival::Output(output) => client.unregister_port(output.port),
@@ -144,7 +146,7 @@ impl Live {
         self.arrivals.push(port).map_err(full)
     }
 
-    /// A new port of our own, and its full name.
+    /// Registers a port and returns it with its full name.
     fn input(&mut self, name: Option<&str>, id: &str, events: EventSender) -> Result<(OpenPort, String), PortError> {
         let port = self.register(name, MidiIn::default())?;
         let ours = port.name().map_err(|error| PortError::refused(id, error))?;
@@ -154,7 +156,7 @@ impl Live {
         Ok((open, ours))
     }
 
-    /// A new port of our own, and its full name.
+    /// Registers a port and returns it with its full name.
     fn output(&mut self, name: Option<&str>, id: &str) -> Result<(OpenOutput, String), PortError> {
         let port = self.register(name, MidiOut::default())?;
         let ours = port.name().map_err(|error| PortError::refused(id, error))?;
@@ -168,9 +170,10 @@ impl Live {
     }
 }
 
-/// Looks for a server before libjack is loaded, which takes four megabytes. A JACK server has a
-/// socket in `/dev/shm` (`jack_<name>_<uid>_<number>`, older ones the folder `jack-<uid>/`),
-/// PipeWire has one in the runtime folder. If `/dev/shm` cannot be read, a server may run.
+/// Looks for a server before libjack is loaded, because libjack needs four megabytes. A JACK server
+/// has a socket in `/dev/shm` (`jack_<name>_<uid>_<number>`; old versions have the folder
+/// `jack-<uid>/`). PipeWire has a socket in the runtime folder. Returns true if `/dev/shm` cannot
+/// be read.
 fn server_may_run() -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     if !cfg!(target_os = "linux") {
@@ -223,7 +226,7 @@ impl Backend for Jack {
         let client = live.client.as_client();
         let ours = format!("{}:", client.name());
         let mut out = Vec::new();
-        // Outputs of others are our inputs.
+        // We read from the outputs of other clients, so we list them as inputs.
         for (way, flag) in [(Way::Input, PortFlags::IS_OUTPUT), (Way::Output, PortFlags::IS_INPUT)] {
             for id in client.ports(None, Some(MIDI), flag) {
                 if id.starts_with(&ours) {
@@ -289,7 +292,7 @@ impl Drop for OpenPort {
 struct OpenOutput {
     queue: QueueSender,
     port: OpenPort,
-    /// The largest message that fits into the server's buffer, as the callback last saw it.
+    /// The largest message that fits into the server's buffer, as last measured by the callback.
     largest: Arc<AtomicUsize>,
 }
 
@@ -300,7 +303,7 @@ impl Output for OpenOutput {
         }
         let max = self.largest.load(Ordering::Relaxed);
         if message.len() > max {
-            // A malformed message is reported as malformed.
+            // If the message is also malformed, report that first.
             super::check_message(message)?;
             return Err(SendError::TooLong { max });
         }
@@ -312,7 +315,7 @@ impl Output for OpenOutput {
     }
 }
 
-/// A port on its way to the callback, or back.
+/// A port that is passed to the callback or returned from it.
 enum Arrival {
     Input(Box<InPort>),
     Output(Box<OutPort>),
@@ -333,7 +336,8 @@ struct OutPort {
     is_idle: bool,
 }
 
-/// The state of the real-time callback. Its boxes are freed by another thread.
+/// The state of the real-time callback. Another thread frees the boxes, because freeing memory may
+/// block.
 #[expect(clippy::vec_box, reason = "the box itself moves to the control thread; it must not be freed here")]
 struct Process {
     inputs: Vec<Box<InPort>>,
@@ -371,9 +375,9 @@ impl Process {
         }
     }
 
-    /// Returns closed ports. An output is returned in a period in which it wrote nothing: then its
-    /// last note-offs are sent, and its buffer, which the server delivers as long as the port
-    /// exists, is empty.
+    /// Returns closed ports. An output is returned only after a period in which it wrote nothing,
+    /// so that its last note-offs have been sent. Its buffer is then empty, so the server cannot
+    /// deliver an old message again.
     fn dismiss(&mut self) {
         let closed = self.inputs.iter().position(|it| it.closing.load(Ordering::Acquire));
         if let Some(index) = closed
@@ -400,8 +404,8 @@ impl OutPort {
         self.is_idle = true;
         while let Some(message) = self.queue.front() {
             self.is_idle = false;
-            // A message that does not fit into this period waits for the next. One that can never
-            // fit was refused by `send`.
+            // A message that does not fit into this period stays in the queue for the next one.
+            // `send` has refused messages that can never fit.
             let waits = message.len() <= room && writer.write(&RawMidi { time: 0, bytes: message }).is_err();
             if waits {
                 return;
@@ -425,7 +429,7 @@ impl NotificationHandler for Notices {
 
     fn port_registration(&mut self, _: &Client, port: PortId, is_registered: bool) {
         if is_registered {
-            // Full only after thousands of registrations between two scans.
+            // The channel is full only after thousands of registrations between two scans.
             let _ = self.registrations.try_send(port);
         }
         (self.announce)(Announcement::PortsChanged { backend: NAME });

@@ -1,12 +1,12 @@
-//! Devices inside this process: for the demo, for tests, and for machines without any MIDI.
+//! Virtual MIDI devices inside this process: for the demo, for tests, and for machines without
+//! MIDI.
 //!
-//! A device NAME has two ends. Port `NAME` is the near end: we listen and send to it as to
-//! hardware. Messages sent to port `NAME hand` arrive as input from NAME, with the sender's trail,
-//! so a demo pad pressed by a tool does not count as a person's hand. Messages sent to `NAME` are
-//! read at the far end with [`Hand::take`].
+//! A device NAME has two ends. Port `NAME` is the near end: we listen to it and send to it like a
+//! hardware port. The far end is the side of the player: messages sent to port `NAME hand` arrive
+//! as input from NAME, and messages sent to `NAME` are read with [`Hand::take`]. Input keeps the
+//! sender's trail, so a demo pad that a tool presses is not treated as a person's input.
 //!
-//! Each device has a lock. There is no device callback that it could block, and it is held for one
-//! message.
+//! Each device has a lock, which is locked for one message at a time. No device callback uses it.
 
 use super::queue::MESSAGE_MAX;
 use super::ring::EventSender;
@@ -22,10 +22,11 @@ use std::sync::Arc;
 const NAME: &str = "loopback";
 const HAND: &str = " hand";
 
-/// Most bytes that wait at the far end; above it the oldest messages are dropped.
+/// Limit of bytes of unread messages at the far end. Above this limit the oldest messages are
+/// dropped.
 const FAR_END_BYTES: usize = 64 * 1024;
 
-/// Clones share the same devices.
+/// The loopback backend. Clones share the same devices.
 #[derive(Clone)]
 pub struct Loopback {
     devices: Arc<Mutex<BTreeMap<String, Arc<Device>>>>,
@@ -40,7 +41,7 @@ struct Device {
 
 #[derive(Default)]
 struct State {
-    /// Grows each time the device is plugged in; handles of an earlier generation are dead.
+    /// Incremented each time the device is plugged in. Handles of an earlier generation are dead.
     generation: u64,
     plugged: bool,
     intake: Option<Intake>,
@@ -49,7 +50,7 @@ struct State {
     lost: u64,
 }
 
-/// The far end of a device: plays input, and reads what was sent to the device.
+/// The far end of a device: plays input, and reads the messages that were sent to the device.
 #[derive(Clone)]
 pub struct Hand {
     device: Arc<Device>,
@@ -68,7 +69,7 @@ impl Loopback {
         Loopback { devices: Arc::default(), stamp, announce }
     }
 
-    /// Makes the device, or plugs it in again.
+    /// Creates the device, or plugs it in again.
     pub fn plug(&self, name: &str) -> Hand {
         let new = || Arc::new(Device { name: name.into(), state: Mutex::default() });
         let device = Arc::clone(self.devices.lock().entry(name.into()).or_insert_with(new));
@@ -83,7 +84,7 @@ impl Loopback {
         Hand { device, stamp: Arc::clone(&self.stamp) }
     }
 
-    /// Unplugs the device: its ports vanish and open handles are dead.
+    /// Unplugs the device: its ports disappear and open handles are dead.
     pub fn unplug(&self, name: &str) {
         if let Some(device) = self.devices.lock().get(name) {
             let mut state = device.state.lock();
@@ -107,7 +108,8 @@ impl Loopback {
 }
 
 impl Hand {
-    /// Plays bytes on the device; messages may be split anywhere. False without a listener.
+    /// Plays bytes on the device; messages may be split at any byte. Returns false if nothing
+    /// listens.
     pub fn play(&self, bytes: &[u8], trail: impl Into<Trail>) -> bool {
         let at = (self.stamp)();
         match &mut self.device.state.lock().intake {
@@ -168,7 +170,7 @@ impl Backend for Loopback {
     }
 
     fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
-        // A device may itself be called "… hand", so the whole name is tried first.
+        // The name of a device may end in " hand", so the whole name is tried first.
         let (found, to_hand) = match self.plugged(id) {
             Ok(found) => (found, false),
             Err(error) => match id.strip_suffix(HAND) {
@@ -313,10 +315,13 @@ mod tests {
         assert_eq!(output.send(&[0xF8], Taint::Clean.into()), Err(SendError::Offline));
         assert_eq!(names(&mut loopback), Vec::<String>::new());
         loopback.plug("pads");
-        assert!(!input.is_open() && !output.is_open(), "a new life does not revive old handles");
+        assert!(!input.is_open() && !output.is_open(), "old handles stay dead after the device is plugged in again");
         let (_input, mut lane) = listen(&mut loopback, "pads");
         drop(input);
-        assert!(loopback.hand("pads").unwrap().play(&[0xFA], Taint::Clean), "an old handle does not close the new one");
+        assert!(
+            loopback.hand("pads").unwrap().play(&[0xFA], Taint::Clean),
+            "dropping an old handle does not close the new one"
+        );
         assert!(lane.pop().is_some() && lane_before.pop().is_none());
     }
 
@@ -327,7 +332,7 @@ mod tests {
         assert_eq!(missing, Some(PortError::Gone { id: "nope hand".into() }));
         loopback.plug("pads");
         let mut unheard = loopback.open_output("pads hand").unwrap();
-        assert_eq!(unheard.send(&[0xF8], Taint::Clean.into()), Err(SendError::Offline), "nobody listens to pads");
+        assert_eq!(unheard.send(&[0xF8], Taint::Clean.into()), Err(SendError::Offline), "nothing listens to pads");
         let _first = listen(&mut loopback, "pads");
         let (sender, _receiver) = event_ring(DeviceSlot(1), 10_000, Bell::silent());
         assert!(matches!(loopback.open_input("pads", sender), Err(PortError::Refused { .. })));

@@ -1,15 +1,16 @@
-//! Detects ports that vanished and came back between two scans, from the platform's announcements.
+//! Uses the platform's announcements to detect ports that disappeared and returned between two
+//! scans.
 //!
-//! A list of ports has names only, so a port that was replaced between two scans looks unchanged.
-//! An announcement may also arrive after the first list that shows the port; the first announcement
-//! of each port therefore does not count as a reconnect.
+//! A list of ports contains only names, so a port that was replaced between two scans looks
+//! unchanged. The first announcement of a port may arrive after a scan that already lists the port.
+//! That announcement is not treated as a reconnect.
 
 use super::PortInfo;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub struct PortGenerations {
-    /// The ports of the last scan; none before the first.
+    /// The ports of the last scan; `None` before the first scan.
     known: Option<BTreeMap<String, Known>>,
     /// How often each port was announced since the last scan.
     announced: BTreeMap<String, u64>,
@@ -18,12 +19,12 @@ pub struct PortGenerations {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     generation: u64,
-    /// The port was listed before it was announced.
+    /// The port is listed, but its first announcement has not arrived yet.
     awaits_announcement: bool,
 }
 
 impl PortGenerations {
-    /// The platform announced a new port.
+    /// Call when the platform announced a new port.
     pub fn announce(&mut self, id: String) {
         *self.announced.entry(id).or_default() += 1;
     }
@@ -34,9 +35,10 @@ impl PortGenerations {
         let mut now = BTreeMap::new();
         for port in ports {
             let count = announced.get(&port.id).copied().unwrap_or_default();
-            // One id may be listed for both ways.
+            // One id may be listed as an input and as an output.
             let known = now.entry(port.id.clone()).or_insert_with(|| match &self.known {
-                // Ports of the first scan existed before us and are not announced.
+                // Ports of the first scan existed before the daemon connected, so they are not
+                // announced.
                 None => Known { generation: 0, awaits_announcement: false },
                 Some(before) => match before.get(&port.id) {
                     None => Known { generation: 0, awaits_announcement: count == 0 },
@@ -69,7 +71,7 @@ mod tests {
         assert_eq!(scan(&mut generations, &["old"]), [0]);
         generations.announce("new".into());
         assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0]);
-        assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0], "a scan changes nothing");
+        assert_eq!(scan(&mut generations, &["old", "new"]), [0, 0], "a scan without announcements changes nothing");
         generations.announce("new".into());
         generations.announce("old".into());
         assert_eq!(scan(&mut generations, &["old", "new"]), [1, 1]);
@@ -84,7 +86,7 @@ mod tests {
         assert_eq!(scan(&mut generations, &["x", "x"]), [0, 0]);
         generations.announce("x".into());
         assert_eq!(scan(&mut generations, &["x", "x"]), [1, 1]);
-        // Announced late, and replaced at once.
+        // The port is announced late and replaced at once.
         scan(&mut generations, &[]);
         assert_eq!(scan(&mut generations, &["x"]), [0]);
         generations.announce("x".into());

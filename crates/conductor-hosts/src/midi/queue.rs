@@ -1,14 +1,15 @@
 //! The output queue: passes whole messages from the engine to the thread that sends them.
 //!
-//! One ring of bytes. A message is stored with its length in front, as a whole or not at all, so
-//! that the two sides never get out of step. The last quarter is reserved for releases. A message
-//! that does not fit is refused as `Busy`; a queued message is never dropped.
+//! The queue is a ring buffer of bytes. A message is stored completely, after its length, or not at
+//! all, so that the reader always finds the start of the next message. The last quarter of the
+//! space is reserved for releases. A message that does not fit is refused as `Busy`. A queued
+//! message is never dropped.
 //!
-//! Not here: the thread that sends (each backend has its own).
+//! Not here: the thread that sends; it belongs to the backend.
 
 use super::{SendError, check_message, is_release};
 
-/// Room for a burst of 40,000 short messages, or 24 SysEx of the largest size.
+/// Space for a burst of 40,000 short messages, or 24 SysEx of the largest size.
 pub const QUEUE_BYTES: usize = 256 * 1024;
 
 const HEADER: usize = 2;
@@ -54,7 +55,8 @@ impl QueueSender {
 }
 
 impl QueueReceiver {
-    /// The oldest message, which stays until [`done`](Self::done). No lock, no allocation.
+    /// The oldest message. It stays in the queue until [`done`](Self::done). Neither locks nor
+    /// allocates.
     pub fn front(&mut self) -> Option<&[u8]> {
         let len = self.front_len()?;
         let chunk = self.bytes.read_chunk(HEADER + len).ok()?;

@@ -1,29 +1,30 @@
 //! The event ring: passes events from a device callback to the engine without a lock, an allocation
 //! or a log line.
 //!
-//! Each source has one. The callback holds the [`EventSender`], the engine the [`EventReceiver`].
-//! Between them are a bounded ring of events, a ring of SysEx bytes, and one slot per key and per
-//! control for events that the ring may not take:
+//! Each source has one event ring. The callback has the [`EventSender`], the engine has the
+//! [`EventReceiver`]. They share a bounded ring of events, a ring of SysEx bytes, and one slot per
+//! key and per control. A slot stores an event when the ring is too full:
 //!
-//! | room in the ring | release | continuous value | press, tick, anything else |
+//! | free space in the ring | release | continuous value | press, tick, anything else |
 //! |---|---|---|---|
 //! | more than a quarter | ring | ring | ring |
 //! | the last quarter, or above `max_events_per_sec` | ring | slot, newest value wins | dropped, counted |
 //! | none | slot | slot, newest value wins | dropped, counted |
 //!
-//! Releases are NoteOff, ButtonUp, CC 64 below 64, CC 120 and CC 123. No release and no final fader
-//! position is ever lost.
+//! Releases are NoteOff, ButtonUp, CC 64 with a value below 64, CC 120 and CC 123. No release and
+//! no final fader position is ever lost.
 //!
-//! Order: a slot stores how many events had been pushed when it was filled, and the receiver
-//! delivers it at that position: after the press that it ends, before the next press. While a slot
-//! is full, no event of that key or control enters the ring: presses are dropped, values and
-//! releases go to the slot. Otherwise an old slot could overtake a newer event.
+//! Order: a slot also stores its position, which is the number of events pushed before it was
+//! filled. The receiver delivers the slot at that position. A release is therefore delivered after
+//! its own press and before the next press. While a slot is full, no event of that key or control
+//! enters the ring: presses are dropped, values and releases go to the slot. Otherwise a newer
+//! event in the ring could be delivered before an older event in the slot.
 //!
 //! A parameter number (RPN, NRPN) consists of several controllers, so its messages are dropped
-//! together and never merged: once half of a selection is lost, its data is dropped until a whole
-//! selection has passed. A wrong parameter would be worse than a late one.
+//! together and never merged. When half of a selection is lost, its data is dropped until a
+//! complete selection has passed. Changing a wrong parameter would be worse than losing a change.
 //!
-//! Not here: decoding (`conductor_core::event::midi`), and what an event means.
+//! Not here: decoding (`conductor_core::event::midi`), and the handling of events.
 
 use conductor_core::event::midi::{Decoder, Heard, Swallowed};
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, Side, Taint, Trail};
@@ -39,7 +40,8 @@ const SUSTAIN: u8 = 64;
 const ALL_SOUND_OFF: u8 = 120;
 const ALL_NOTES_OFF: u8 = 123;
 
-/// Wakes the engine. All event rings share one; it rings once until the engine starts to drain.
+/// Wakes the engine. All event rings share one bell. It wakes the engine once, and again only after
+/// the engine has started to drain the rings.
 #[derive(Clone)]
 pub struct Bell(Arc<BellInner>);
 
@@ -55,43 +57,46 @@ impl Bell {
         Bell(Arc::new(BellInner { rung: AtomicBool::new(false), ring: Box::new(ring) }))
     }
 
-    /// For an engine that polls.
+    /// A bell that does nothing, for an engine that polls.
     pub fn silent() -> Self {
         Bell::new(|| {})
     }
 
     pub fn ring(&self) {
-        // Both sides swap: a ring that finds the bell rung happens before the `answer` after which
-        // its event is drained.
+        // `ring` and `answer` both swap. If `ring` finds the bell rung already, the next `answer`
+        // happens after this call, so the engine will drain this event too.
         if !self.0.rung.swap(true, Ordering::AcqRel) {
             (self.0.ring)();
         }
     }
 
-    /// The engine calls this before it drains; events pushed later ring again.
+    /// The engine calls this before it drains the rings. An event that is pushed later wakes it
+    /// again.
     pub fn answer(&self) {
         self.0.rung.swap(false, Ordering::AcqRel);
     }
 }
 
-/// How many events went which way since the ring was made.
+/// Counts of events since the ring was created, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts<T = u64> {
-    /// Events that went into the ring.
+    /// Events that entered the ring.
     pub taken: T,
-    /// Continuous values that went to a slot.
+    /// Continuous values that were stored in a slot.
     pub merged: T,
-    /// Releases that went to a slot.
+    /// Releases that were stored in a slot.
     pub held_releases: T,
-    /// Presses, ticks and other events for which there was no room.
+    /// Presses, ticks and other events for which there was no space.
     pub dropped: T,
-    /// Merged and dropped events that were above `max_events_per_sec` while the ring had room.
+    /// Events that were merged or dropped because the source exceeded `max_events_per_sec`,
+    /// although the ring had space.
     pub rate_limited: T,
-    /// SysEx messages for which there was no room.
+    /// SysEx messages for which there was no space.
     pub sysex_dropped: T,
     /// SysEx messages that were too long or incomplete.
     pub sysex_refused: T,
-    /// Other bytes that the decoder dropped: active sensing, resets, undefined and stray ones.
+    /// Other bytes that the decoder dropped: active sensing, resets, undefined bytes and stray data
+    /// bytes.
     pub swallowed: T,
 }
 
@@ -109,15 +114,16 @@ struct Shared {
     counters: Counts<AtomicU64>,
 }
 
-/// One key or control. `at` is written before `word`: a receiver that empties the slot between the
-/// two writes may read a later time, never an earlier one.
+/// The slot of one key or control. `at` is written before `word`. If the receiver empties the slot
+/// between the two writes, it may read a later time than that of the event, but never an earlier
+/// time.
 struct Slot {
     word: AtomicU64,
     at: AtomicU64,
 }
 
-/// Slot word: value in bits 0-31, position in bits 32-56, hops in 57-60, taint in 61-62, fullness
-/// in 63.
+/// The `word` of a slot: the value in bits 0-31, the position in 32-56, the hops in 57-60, the
+/// taint in 61-62. Bit 63 is set when the slot is full.
 mod word {
     use super::{Taint, Trail};
 
@@ -125,7 +131,7 @@ mod word {
     const FULL: u64 = 1 << 63;
     const POSITION_BITS: u32 = 25;
     const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
-    /// More than a configuration allows; higher counts are stored as this.
+    /// Higher counts are stored as this value, which is above the limit of any configuration.
     const HOPS_MAX: u8 = 15;
 
     pub fn pack(value: u32, position: u64, trail: Trail) -> u64 {
@@ -157,7 +163,8 @@ mod word {
         Trail { taint, hops: (word >> 57) as u8 & HOPS_MAX }
     }
 
-    /// The full position, from its stored low bits. It is at most one ring away from `near`.
+    /// The full position, computed from its stored low bits. It differs from `near` by at most the
+    /// length of the ring.
     pub fn position(word: u64, near: u64) -> u64 {
         let ahead = (word >> 32).wrapping_sub(near) & POSITION_MASK;
         if ahead < 1 << (POSITION_BITS - 1) {
@@ -189,7 +196,7 @@ mod place {
     }
 }
 
-/// The kinds of events that the admission rule distinguishes.
+/// The classes of events that the table in the module documentation distinguishes.
 #[derive(Clone, Copy)]
 enum Class {
     Release {
@@ -231,15 +238,16 @@ fn half(controller: u8) -> Option<Half> {
     }
 }
 
-/// The parameter that the device has selected. After a selection was lost to a full ring, its data
-/// must not reach the parameter selected before.
+/// The parameter that the device has selected. If a selection was dropped because the ring was
+/// full, the data that follows must not change the previously selected parameter.
 #[derive(Clone, Copy, Default)]
 struct Selection {
     number: [Option<u8>; 2],
     registered: bool,
-    /// Halves of the number that must pass before data may: bit 0 LSB, bit 1 MSB.
+    /// The halves of the number that must enter the ring before data may: bit 0 is the LSB, bit 1
+    /// the MSB.
     missing: u8,
-    /// The coarse half of a value was dropped; its fine half would change an older value.
+    /// The coarse half of a value was dropped. The fine half alone would change an older value.
     coarse_lost: bool,
 }
 
@@ -270,7 +278,7 @@ struct Entry {
 
 enum Content {
     Body(Body),
-    /// The message's bytes are the next ones in the byte ring.
+    /// The bytes of the message are the next `len` bytes in the byte ring.
     SysEx {
         len: usize,
     },
@@ -279,23 +287,23 @@ enum Content {
 #[derive(Clone, Copy, PartialEq)]
 enum Room {
     Open,
-    /// The ring has room, but the source is above its rate.
+    /// The ring has space, but the source exceeds its rate.
     OverRate,
     LastQuarter,
     None,
 }
 
-/// What happens to one event.
+/// How the ring has handled one event.
 enum Admission {
     Ring,
-    /// A release that was put into its slot.
+    /// The event is a release and was stored in its slot.
     HeldRelease,
-    /// A value that was put into its slot.
+    /// The event is a value and was stored in its slot.
     Merged,
     Dropped,
 }
 
-/// The callback's end.
+/// The callback's side of the ring.
 pub struct EventSender {
     events: rtrb::Producer<Entry>,
     bytes: rtrb::Producer<u8>,
@@ -305,11 +313,12 @@ pub struct EventSender {
     bell: Bell,
     selections: [Selection; 16],
     rate: Rate,
-    /// Dropped last, after the receiver can see that the ring is abandoned.
+    /// Must be the last field: it is dropped after `events`, so the receiver then finds the ring
+    /// abandoned.
     _ring_on_drop: RingOnDrop,
 }
 
-/// The callback's half of an input: decodes bytes and pushes events.
+/// The part of an input that runs in the callback: it decodes bytes and pushes events.
 pub(crate) struct Intake {
     decoder: Decoder,
     events: EventSender,
@@ -320,7 +329,7 @@ impl Intake {
         Intake { decoder: Decoder::default(), events }
     }
 
-    /// Takes bytes; messages may be split anywhere. No lock, no allocation.
+    /// Decodes received bytes; messages may be split at any byte. Neither locks nor allocates.
     pub(crate) fn hear(&mut self, at: Micros, trail: impl Into<Trail>, bytes: &[u8]) {
         let (events, trail) = (&mut self.events, trail.into());
         self.decoder.decode(bytes, |heard| match heard {
@@ -331,7 +340,7 @@ impl Intake {
     }
 }
 
-/// Wakes the engine when the callback is gone.
+/// Wakes the engine when the callback's side is dropped.
 struct RingOnDrop(Bell);
 
 impl Drop for RingOnDrop {
@@ -340,14 +349,15 @@ impl Drop for RingOnDrop {
     }
 }
 
-/// The engine's end.
+/// The engine's side of the ring.
 pub struct EventReceiver {
     device: DeviceSlot,
     events: rtrb::Consumer<Entry>,
     bytes: rtrb::Consumer<u8>,
     popped: u64,
     shared: Arc<Shared>,
-    /// Slots that were emptied and are not delivered yet; the next one is last.
+    /// Contents of slots that were emptied and are not delivered yet. The last element is delivered
+    /// next.
     staged: Vec<Staged>,
     last_at: Micros,
 }
@@ -359,7 +369,7 @@ struct Staged {
     at: Micros,
 }
 
-/// Makes an event ring of the standard size.
+/// Creates an event ring of the standard size.
 pub fn event_ring(device: DeviceSlot, max_events_per_sec: u32, bell: Bell) -> (EventSender, EventReceiver) {
     event_ring_with_room(device, max_events_per_sec, bell, EVENTS, SYSEX_BYTES)
 }
@@ -398,7 +408,7 @@ fn event_ring_with_room(
         bytes: bytes_out,
         popped: 0,
         shared,
-        // Each slot is staged at most once, so this never grows.
+        // Each slot is staged at most once, so this list is never reallocated.
         staged: Vec::with_capacity(place::COUNT),
         last_at: Micros(0),
     };
@@ -406,8 +416,8 @@ fn event_ring_with_room(
 }
 
 impl EventSender {
-    /// Takes an event by the rule of the module's doc. `at` must not decrease. A `Body::SysEx` is
-    /// passed to [`push_sysex`](Self::push_sysex).
+    /// Handles an event by the table in the module documentation. `at` must not decrease. A
+    /// `Body::SysEx` is passed to [`push_sysex`](Self::push_sysex).
     pub fn push(&mut self, at: Micros, trail: impl Into<Trail>, body: Body) {
         let trail = trail.into();
         if let Body::SysEx(data) = &body {
@@ -424,7 +434,8 @@ impl EventSender {
         self.bell.ring();
     }
 
-    /// Applies the table of the module's doc. Fills the slot if that is where the event goes.
+    /// Applies the table in the module documentation, and stores the event in its slot if the table
+    /// requires that.
     fn admit(&mut self, room: Room, at: Micros, trail: Trail, body: &Body) -> Admission {
         let is_open = room == Room::Open;
         let passes = match self.class(body) {
@@ -461,7 +472,7 @@ impl EventSender {
         if passes { Admission::Ring } else { Admission::Dropped }
     }
 
-    /// Takes all bytes between F0 and F7, or drops the message and counts it.
+    /// Pushes all bytes between F0 and F7, or drops the message and counts it.
     pub fn push_sysex(&mut self, at: Micros, trail: impl Into<Trail>, data: &[u8]) {
         let fits = self.room(at) == Room::Open && self.bytes.push_entire_slice(data).is_ok();
         if fits {
@@ -479,7 +490,7 @@ impl EventSender {
         self.shared.counters.sysex_refused.store(it.sysex_too_long + it.sysex_broken, Ordering::Relaxed);
     }
 
-    /// Whether the engine has dropped its end.
+    /// Whether the engine has dropped its side.
     pub fn is_abandoned(&self) -> bool {
         self.events.is_abandoned()
     }
@@ -552,7 +563,8 @@ impl EventSender {
     }
 
     fn take(&mut self, at: Micros, trail: Trail, content: Content) {
-        // `room` found space, and since then only the receiver changed it, by freeing more.
+        // This push cannot fail: `room` found space, and since then the receiver can only have
+        // freed more.
         if self.events.push(Entry { at, trail, content }).is_ok() {
             self.pushed = self.pushed.wrapping_add(1);
             add(&self.shared.counters.taken);
@@ -565,7 +577,8 @@ impl EventSender {
         self.shared.slots.get(place).is_some_and(|slot| word::is_full(slot.word.load(Ordering::Acquire)))
     }
 
-    /// Overwrites a full slot. False when it is empty, even if the receiver emptied it just now.
+    /// Overwrites a full slot. Returns false when the slot is empty, even if the receiver emptied
+    /// it during this call.
     fn replace(&self, place: usize, value: u32, at: Micros, trail: Trail) -> bool {
         let Some(slot) = self.shared.slots.get(place) else { return false };
         let old = slot.word.load(Ordering::Acquire);
@@ -611,7 +624,7 @@ impl EventReceiver {
         self.device
     }
 
-    /// The next event. Times never decrease.
+    /// Removes and returns the next event. Event times never decrease.
     pub fn pop(&mut self) -> Option<Event> {
         if self.staged.is_empty() && self.shared.any_full.load(Ordering::Acquire) {
             self.stage();
@@ -647,7 +660,7 @@ impl EventReceiver {
         }
     }
 
-    /// Sets which controllers send ticks; a reload may change them at any time.
+    /// Sets which controllers send ticks. A reload of the configuration may call this at any time.
     pub fn set_relative(&self, mask: &RelativeControllers) {
         for (channel, bits) in mask.iter().enumerate() {
             for (part, word) in [*bits as u64, (*bits >> 64) as u64].into_iter().enumerate() {
@@ -662,7 +675,7 @@ impl EventReceiver {
         self.shared.max_events_per_sec.store(max, Ordering::Relaxed);
     }
 
-    /// Whether the callback is gone. Events that it pushed can still be popped.
+    /// Whether the callback's side was dropped. Events that it pushed can still be popped.
     pub fn is_abandoned(&self) -> bool {
         self.events.is_abandoned()
     }
@@ -708,7 +721,7 @@ impl EventReceiver {
     }
 }
 
-/// The event of a slot.
+/// Restores the event from a slot's index and value.
 fn body_of(place: usize, value: u32) -> Option<Body> {
     let split = |base: usize| (((place - base) / 128) as u8, ((place - base) % 128) as u8);
     let byte = (value & 127) as u8;
@@ -745,10 +758,10 @@ fn body_of(place: usize, value: u32) -> Option<Body> {
     })
 }
 
-/// A bucket that holds one second of events.
+/// A token bucket with a capacity of one second of events.
 #[derive(Default)]
 struct Rate {
-    /// Millionths of an event; absent before the first event.
+    /// Tokens left, in millionths of an event; absent before the first event.
     left: Option<u64>,
     last: Micros,
 }

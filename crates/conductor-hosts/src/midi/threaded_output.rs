@@ -1,7 +1,7 @@
-//! An output with a thread of its own, for platforms where sending may wait.
+//! An output with its own thread, for platforms where sending may block.
 //!
 //! The engine puts whole messages into a [`queue`](super::queue) and wakes the thread. Not here:
-//! how a message is sent.
+//! the platform's send function.
 
 use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
 use super::{Output, PortError, SendError};
@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
 
 pub struct Outlet {
-    /// Taken on dropping, which tells the thread to finish.
+    /// Always present until this value is dropped. The thread ends when the queue is dropped.
     queue: Option<QueueSender>,
     thread: Thread,
     open: Arc<AtomicBool>,
 }
 
 impl Outlet {
-    /// `begin` runs in the new thread; what it makes sends one message, and says when no more can
-    /// be sent. `end` is told when all is over.
+    /// `begin` runs in the new thread and returns the send function. That function sends one
+    /// message, and returns `Break` when the port is closed. `end` is called when the thread stops.
     pub fn start<S: FnMut(&[u8]) -> ControlFlow<()>>(
         thread: &str,
         id: &str,
@@ -44,7 +44,8 @@ impl Outlet {
 
 fn run(queue: &mut QueueReceiver, mut send: impl FnMut(&[u8]) -> ControlFlow<()>) {
     loop {
-        // Looked at first: what was queued before the sender left is still sent.
+        // Check this before reading the queue: messages that were queued before the sender was
+        // dropped are still sent.
         let last = queue.is_abandoned();
         while let Some(message) = queue.front() {
             let sent = send(message);
@@ -102,7 +103,7 @@ mod tests {
         let all: Vec<Vec<u8>> = heard.iter().collect();
         let keys: Vec<u8> = all.iter().filter_map(|it| it.get(1).copied()).collect();
         assert_eq!(keys, (0..100).collect::<Vec<u8>>());
-        assert_eq!(all.last(), Some(&Vec::new()), "the end comes last");
+        assert_eq!(all.last(), Some(&Vec::new()), "`end` is called last");
     }
 
     #[test]

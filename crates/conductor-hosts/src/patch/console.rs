@@ -1,5 +1,5 @@
-//! The console of patches: a ring buffer of lines per host with one shared numbering, and how far
-//! each principal has cleared its view.
+//! The console of patches: one ring buffer of lines per host, with numbers that all hosts share.
+//! Each principal can clear its own view; its mark is the last cleared number.
 
 use crate::system::Clock;
 use conductor_core::timestamp::Timestamp;
@@ -7,9 +7,10 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Lines kept per host.
+/// Maximum number of lines per host.
 const KEPT: usize = 1000;
-/// Maximum of principals with a clear mark; clients choose their own names.
+/// Maximum number of principals with a mark. There is a limit, because clients choose their own
+/// names.
 const MARKS: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +30,7 @@ impl Source {
     }
 }
 
-/// Most severe first.
+/// The severity of a line; the most severe level is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Error,
@@ -119,8 +120,9 @@ impl Console {
         ring.push_back(entry);
     }
 
-    /// Returns lines, oldest first, and the number to continue from. With `after`, the first lines
-    /// after it, so that nothing is skipped; else the newest.
+    /// Returns lines, oldest first, and the number to continue from. With `after`, these are the
+    /// first lines after that number, so that no line is skipped. Without `after`, they are the
+    /// newest lines.
     pub fn read(&self, question: &Question<'_>) -> (Vec<Entry>, u64) {
         let mark = self.cleared.get(question.principal).copied().unwrap_or(0);
         let from = question.after.unwrap_or(0).max(mark);
@@ -146,7 +148,8 @@ impl Console {
         } else {
             found.drain(..all.saturating_sub(question.lines));
         }
-        // Only a truncated list ends before the newest line; filters must not repeat a line.
+        // If the list was truncated, continue after its last line. Otherwise continue after the
+        // newest line, even if a filter has hidden it.
         let next = match found.last() {
             Some(last) if cut && question.after.is_some() => last.seq,
             Some(_) | None => self.last,

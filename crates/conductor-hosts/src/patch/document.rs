@@ -1,4 +1,4 @@
-//! The host of patches without a running program. Nothing in a patch is executed; a program sees
+//! The host of patches without a running program. Nothing in a patch is executed; a program shows
 //! the edits when it loads the saved file.
 
 use super::{Ability, Capabilities, HostKind, PatchHost};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 pub struct DocumentHost;
 
-const PD_HAS_NONE: Ability = Ability::No("Pure Data files have no such thing");
+const PD_HAS_NONE: Ability = Ability::No("not available in Pure Data files");
 
 impl PatchHost for DocumentHost {
     fn kind(&self) -> HostKind {
@@ -20,14 +20,14 @@ impl PatchHost for DocumentHost {
         vec![
             ("edit", Ability::Yes),
             ("attributes", Ability::Yes),
-            ("ports", Ability::Degraded("from the file, its structure and a table of classes; nothing is running")),
+            ("ports", Ability::Degraded("from the file, its structure and a table of classes; no program is running")),
             ("hidden", max_only),
             ("midpoints", max_only),
             ("presentation", max_only),
-            ("value", Ability::Degraded("only what the file stores")),
-            ("lock", Ability::Degraded("kept in memory; a file does not say")),
+            ("value", Ability::Degraded("only values that the file stores")),
+            ("lock", Ability::Degraded("kept in memory; not stored in the file")),
             ("dirty", Ability::Yes),
-            ("console", Ability::Degraded("what Conductor says; nothing is running")),
+            ("console", Ability::Degraded("only messages of Conductor; no program is running")),
             ("frontmost", Ability::Degraded("the patch used last")),
             ("redraw", Ability::No("nothing is drawn")),
         ]

@@ -1,7 +1,7 @@
-//! The folders that patch files may be in, and how a file in them is read and replaced.
+//! The folders of patch files. Reads and replaces files in them.
 //!
-//! A path is resolved beneath its root without following any link. Not here: which bytes to write,
-//! and whether a person wants them written.
+//! A path is resolved inside its root without following links. Not here: the bytes to write, and
+//! approval by a person.
 
 use crate::rooted::{self, RootedError, RootedFile, Step, canonical, expand_home, touches_home};
 use conductor_core::error::{Code, RefusedBy, ToolError};
@@ -12,23 +12,24 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// Suffix of the backup of a save. A plain `.bak` may be the user's own.
+/// Suffix of the backup that a save creates. A file with the suffix `.bak` may belong to the user.
 const BACKUP: &str = ".conductor.bak";
 /// Suffix of the side file with the names of Pd boxes.
 const NAMES: &str = ".conductor.json";
 
-/// Patches of the bridges, which have access to the tokens that control Pd and Max.
+/// The patches of the bridges. They cannot be opened, because they have access to the tokens that
+/// control Pd and Max.
 const BRIDGES: [&str; 2] = ["conductor.pd", "conductor.maxpat"];
 
 pub struct Folders {
     home: PathBuf,
-    /// The first is the home's own and is created at the first save.
+    /// The first folder is `<home>/patches`, which is created at the first save.
     roots: Vec<PathBuf>,
     user_home: Option<PathBuf>,
     max_bytes: usize,
 }
 
-/// A file under one of the roots; it need not exist.
+/// The path of a file in one of the roots. The file may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     root: PathBuf,
@@ -65,10 +66,10 @@ fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
     name
 }
 
-/// The state a file must have for a save to replace it.
+/// The state that a file must have before a save replaces it.
 #[derive(Clone, Copy, Debug)]
 pub enum Expected<'a> {
-    /// These bytes, as last opened or saved.
+    /// The file contains these bytes, as last opened or saved.
     Bytes(&'a [u8]),
     Absent,
     Any,
@@ -86,13 +87,13 @@ impl From<FileError> for ToolError {
         let path = path.display();
         match error {
             RootedError::Missing => ToolError::new(Code::NotFound, format!("{path}: no such file"))
-                .hint("Check the path; a relative one starts at the patches folder of the Conductor home."),
+                .hint("Check the path; a relative path starts in the patches folder of the Conductor home."),
             RootedError::Outside | RootedError::NotAFolder => {
-                denied(format!("{path}: a link, or not a folder; links are not followed"))
+                denied(format!("{path}: the path contains a link or something that is not a folder; links are not followed"))
             }
             RootedError::WrongKind(_) => denied(format!("{path}: not a regular file")),
             RootedError::TooLarge(limit) => ToolError::new(Code::BadInput, format!("{path} has more than {limit} bytes"))
-                .hint("`[patch] max_file_mb` sets the largest file that is opened."),
+                .hint("`[patch] max_file_mb` is the limit for files."),
             RootedError::Changed => ToolError::new(
                 Code::StaleReference,
                 format!("{path} was changed by another program since it was opened or saved here"),
@@ -104,7 +105,7 @@ impl From<FileError> for ToolError {
             RootedError::Exists => ToolError::new(Code::BadInput, format!("{path} exists already"))
                 .hint("Set overwrite to replace it, or save to another path."),
             RootedError::NotEmpty | RootedError::Io(_) => ToolError::new(Code::SdkRejected, format!("{path}: {error}"))
-                .hint("The file as it was is whole. Ask the person to look at the folder: its rights and its free space."),
+                .hint("The old file is unchanged. Ask the person to check the permissions and the free space of the folder."),
         }
     }
 }
@@ -117,7 +118,7 @@ fn denied(text: impl Into<String>) -> ToolError {
 }
 
 impl Folders {
-    /// `roots` are in addition to the home's own folder; relative ones are left out.
+    /// `roots` are added to the folder of the home. Relative roots are left out.
     pub fn new(home: &Path, roots: &[PathBuf], user_home: Option<PathBuf>, max_bytes: usize) -> Self {
         let mut all = vec![home.join("patches")];
         all.extend(roots.iter().filter(|it| it.is_absolute()).cloned());
@@ -128,20 +129,20 @@ impl Folders {
         &self.home
     }
 
-    /// The granted folders, without roots that touch the home. This is checked each time, because a
-    /// link may be changed to lead there.
+    /// The granted folders, without roots that are in the Conductor home or contain it. This is
+    /// checked at each call, because a link can be changed at any time.
     pub fn granted(&self) -> impl Iterator<Item = &PathBuf> {
         let (own, roots) = self.roots.split_at(self.roots.len().min(1));
         own.iter().chain(roots.iter().filter(|it| !touches_home(&self.home, it)))
     }
 
-    /// Roots that are not granted because they touch the home.
+    /// Roots that are refused because they are in the Conductor home or contain it.
     pub fn refused(&self) -> impl Iterator<Item = &PathBuf> {
         self.roots.iter().skip(1).filter(|it| touches_home(&self.home, it))
     }
 
-    /// Names, without the extension, of the patch files in the folder of a document and directly in
-    /// the roots.
+    /// The names without extension of the patch files in the document's folder and directly in the
+    /// roots.
     pub fn stems(&self, near: Option<&Place>, format: Format) -> BTreeSet<String> {
         let own = near.and_then(|it| it.path().parent().map(Path::to_owned));
         let folders = own.into_iter().chain(self.granted().cloned());
@@ -154,26 +155,26 @@ impl Folders {
             .collect()
     }
 
-    /// The home's own folder first, then the configured ones.
+    /// The folder of the home first, then the configured folders.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
 
-    /// Resolves a path, which may be absolute, start with `~/`, or be relative to the patches
-    /// folder of the home.
+    /// Resolves a path. It may be absolute, start with `~/`, or be relative to the patches folder
+    /// of the home.
     pub fn place(&self, text: &str) -> Result<Place, ToolError> {
         if text.chars().any(char::is_control) {
             return Err(ToolError::new(Code::BadInput, "path: control characters are not allowed")
-                .hint("Give the path as plain text."));
+                .hint("Use a path without control characters."));
         }
         let given = expand_home(text, self.user_home.as_deref())
-            .ok_or_else(|| denied(format!("{text}: the home folder of the person is not known")))?;
+            .ok_or_else(|| denied(format!("{text}: the user's home folder is unknown")))?;
         if !given.is_absolute() {
             let home = self.roots.first().cloned().unwrap_or_default();
             return below(&home, &given, text);
         }
-        // The person may spell a root through a link and the system without it, or the other way
-        // round.
+        // Compare with the configured path of a root and with its path without links, because
+        // `text` may use either.
         for root in self.granted() {
             let spelled = std::fs::canonicalize(root).ok();
             if let Some(rest) =
@@ -182,11 +183,11 @@ impl Folders {
                 return below(root, rest, text);
             }
         }
-        Err(denied(format!("{text} is outside the folders that patches may lie in")))
+        Err(denied(format!("{text} is outside the granted patch folders")))
     }
 
-    /// Reads a file in the document's folder, else directly in a root, where Max and Pd look for an
-    /// abstraction.
+    /// Reads a file from the document's folder, or else directly from a root. Max and Pd search for
+    /// abstractions in the same places.
     pub fn find_near(&self, near: Option<&Place>, file: &str) -> Option<(Place, Vec<u8>)> {
         if file.contains(['/', '\\', '\0']) || BRIDGES.iter().any(|it| file.eq_ignore_ascii_case(it)) {
             return None;
@@ -218,13 +219,13 @@ impl Folders {
         open(place, false).is_ok_and(|it| it.metadata().is_ok())
     }
 
-    /// The side file of a Pd patch; none when there is none or it is not text.
+    /// The side file of a Pd patch; `None` if it does not exist or is not text.
     pub fn read_names(&self, place: &Place) -> Option<String> {
         let file = open(place, false).ok()?.sibling(place.names()).ok()?;
         String::from_utf8(self.read_file(&file, place).ok()?).ok()
     }
 
-    /// Replaces the side file, or removes it when no box has a name any more.
+    /// Replaces the side file. Removes it if no box has a name.
     pub fn write_names(&self, place: &Place, names: Option<&str>, unique: &str) -> Result<(), FileError> {
         let file = open(place, false)?;
         let done = file.sibling(place.names()).map_err(RootedError::Io).and_then(|file| match names {
@@ -265,7 +266,7 @@ impl Folders {
         Ok(old.map(|_| place.backup_path()))
     }
 
-    /// The bytes of the file, if they are as expected.
+    /// Checks the expected state of the file and returns its bytes.
     fn check(&self, file: &RootedFile, expected: Expected<'_>) -> Result<Option<Vec<u8>>, RootedError> {
         let found = match file.read(self.max_bytes as u64) {
             Ok((bytes, _)) => Some(bytes),
@@ -282,10 +283,10 @@ impl Folders {
 }
 
 fn below(root: &Path, rest: &Path, shown: &str) -> Result<Place, ToolError> {
-    let inside = rooted::plain(rest).ok_or_else(|| denied(format!("{shown}: a path that goes up is not followed")))?;
-    let name = inside.file_name().ok_or_else(|| denied(format!("{shown} names no file")))?.to_owned();
+    let inside = rooted::plain(rest).ok_or_else(|| denied(format!("{shown}: a path with `..` is not allowed")))?;
+    let name = inside.file_name().ok_or_else(|| denied(format!("{shown} does not name a file")))?.to_owned();
     if name.to_str().is_some_and(|it| BRIDGES.iter().any(|bridge| it.eq_ignore_ascii_case(bridge))) {
-        return Err(denied(format!("{shown} is a file of a bridge")));
+        return Err(denied(format!("{shown} has the name of a bridge patch")));
     }
     let format = name
         .to_str()
@@ -295,7 +296,7 @@ fn below(root: &Path, rest: &Path, shown: &str) -> Result<Place, ToolError> {
     Ok(Place { root: canonical(root), folders, name, format })
 }
 
-/// Opens the folder of a place, which no link may lead to. `create` makes a missing root.
+/// Opens the folder of a place. Fails if the path contains a link. `create` creates a missing root.
 fn open(place: &Place, create: bool) -> Result<RootedFile, FileError> {
     if create
         && let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(&place.root)

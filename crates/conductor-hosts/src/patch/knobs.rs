@@ -1,21 +1,21 @@
-//! Attributes of patches under a knob. Not here: what a value means to an object
-//! (`conductor-patch`).
+//! Sets attributes of patches from knobs of a controller. Not here: the effect of a value on an
+//! object (`conductor-patch`).
 
 use super::Patches;
 use crate::worker::{Latest, Worker};
 use std::sync::{Arc, Weak};
 
-/// One attribute of one object.
+/// A knob that controls one attribute of one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Knob {
     pub patch: String,
     pub object: String,
     pub attribute: String,
-    /// Whether a person turns it: neither a tool nor the network did.
+    /// Whether a person has turned the knob, and not a tool or the network.
     pub by_hand: bool,
 }
 
-/// `failed` hears of every value that did not arrive.
+/// Starts the worker. `failed` is called with a message for every value that could not be set.
 pub fn start(
     patches: &Arc<Patches>,
     failed: impl Fn(String) + Send + 'static,

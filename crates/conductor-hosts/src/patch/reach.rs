@@ -1,10 +1,11 @@
-//! Decides whether a change of a running patch is allowed, by what the patch would reach and what a
-//! person has approved.
+//! Decides whether a change of a running patch is allowed. A patch has a *reach* if it contains
+//! boxes with access to something outside it, such as files, programs, the network or MIDI. A
+//! person must approve the reach.
 //!
-//! A document runs nothing, so this is only about patches in Pure Data and Max. The same code runs
-//! before a person is asked and again, under the locks, right before the program gets the change;
-//! only the second check decides. Not here: which class reaches (`conductor_patch::reach`) and how
-//! a person is asked (`pipeline`).
+//! Only patches in Pure Data and Max are checked, because nothing in a document is executed. The
+//! same code runs before a person is asked, and again under the locks right before the program
+//! receives the change. Only the second check decides. Not here: the classes of boxes that have a
+//! reach (`conductor_patch::reach`), and the approval request (`pipeline`).
 
 use super::folders::{Folders, Place};
 use super::{HostKind, Open, PatchHost, Patches, lock, short};
@@ -19,21 +20,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Limit of files that the abstractions of one patch load; more are not followed, and the patch
-/// counts as unknown.
+/// Limit of files that the abstractions of one patch load. Further files are not read, and the
+/// reach of the patch is then treated as unknown.
 const MOST_FILES: usize = 200;
-/// Limits of characters shown to a person, for all boxes and for one box.
+/// Limits of characters shown to a person, for all boxes together and for one box.
 const SHOWN: usize = 12_000;
 const SHOWN_BOX: usize = 700;
 
-/// On whose authority a change is made.
+/// The authority for a change.
 #[derive(Clone, Debug)]
 pub enum Consent {
-    /// A person's hand on a controller.
+    /// A person uses a controller.
     Hand,
     /// A tool call, with the digest that a person approved.
     Call(Option<Digest>),
-    /// Nothing is done; the question for a person is stored here.
+    /// Only checks the change: nothing is done, and the question for a person is stored here.
     Rehearsal(Arc<Rehearsal>),
 }
 
@@ -42,7 +43,7 @@ pub enum Consent {
 pub struct Rehearsal(Mutex<Option<Question>>);
 
 impl Rehearsal {
-    /// The question for a person; none when no approval is needed.
+    /// The question for a person; `None` if no approval is needed.
     pub fn question(&self) -> Option<Question> {
         lock(&self.0).take()
     }
@@ -51,13 +52,13 @@ impl Rehearsal {
 /// The approval question about a patch.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Digest of the reaching boxes, their drivers, and the files they load.
+    /// Digest of the boxes with a reach, the boxes that control them, and the files that they load.
     pub digest: Digest,
     pub patch: String,
     pub host: HostKind,
     pub boxes: String,
     pub driven_by: String,
-    /// The confinement of the program.
+    /// A sentence about the sandbox of the program.
     pub confinement: String,
 }
 
@@ -70,21 +71,21 @@ impl Consent {
     }
 }
 
-/// What a running patch reaches, computed when the program got it.
+/// The reach of a running patch, computed when the program received the patch.
 #[derive(Clone, Debug, Default)]
 pub struct Running {
     digest: Option<Digest>,
-    /// Receiver names by which other patches can drive the reaching boxes.
+    /// Receiver names through which other patches can control the boxes with a reach.
     hears: BTreeSet<String>,
     /// Names of files whose change could affect the patch.
     file_names: BTreeSet<String>,
     /// The boxes as shown to the person.
     lines: BTreeSet<String>,
-    /// Whether the reach depends on other patches.
+    /// Whether the reach depends on names in other patches.
     names: bool,
 }
 
-/// Ends a rehearsal; never shown to a caller.
+/// The internal error that ends a rehearsal. It is never returned to a caller.
 pub(super) fn rehearsed() -> ToolError {
     ToolError::new(Code::Internal, "this was a rehearsal")
 }
@@ -97,7 +98,7 @@ struct Assessment {
 }
 
 impl Patches {
-    /// Checks whether a document may run in a program. Returns what will then be running.
+    /// Checks whether a document may run in a program. Returns its reach.
     #[expect(clippy::too_many_arguments, reason = "the patch before and after, where it is, and on whose word")]
     pub(super) fn may_run(
         &self,
@@ -109,7 +110,8 @@ impl Patches {
         now: &Running,
         consent: &Consent,
     ) -> Result<Running, ToolError> {
-        // Most edits change a few boxes of a patch that reaches nothing; only those are checked.
+        // Fast path: most edits change a few boxes of a patch without a reach, so only these boxes
+        // are checked.
         let pure = now.digest.is_none() && !now.names && host.kind() == HostKind::Pd;
         if pure && before.is_some_and(|before| stays_pure(before, document)) {
             return Ok(now.clone());
@@ -147,9 +149,9 @@ impl Patches {
             }
             Consent::Call(_) => Err(ToolError::new(
                 Code::PlanStale,
-                "what the running patch would reach is not what a person said yes to",
+                "the reach of the running patch differs from the one that a person approved",
             )
-            .hint("Nothing was done. Repeat the call: the person is asked about what it would do now.")),
+            .hint("Nothing was done. Repeat the call; the person is then asked about the current reach.")),
             Consent::Rehearsal(rehearsal) => {
                 *lock(&rehearsal.0) = Some(question());
                 Err(rehearsed())
@@ -157,7 +159,8 @@ impl Patches {
         }
     }
 
-    /// Checks whether a file may be written that running patches load: this changes those patches.
+    /// Checks whether a file may be written. If running patches load it, writing it changes those
+    /// patches.
     pub(super) fn may_save(&self, place: &Place, bytes: &[u8], consent: &Consent) -> Result<(), ToolError> {
         let name = stem(&place.file_name());
         let users: Vec<Arc<Open>> = self
@@ -186,8 +189,11 @@ impl Patches {
             let assessed = Document::open(bytes.to_vec(), place.format(), &self.limits())
                 .map(|document| self.assess("", &*first.host, &document, Some(place)));
             let (boxes, driving) = assessed.map(|it| (it.boxes, it.driving)).unwrap_or_default();
-            let head =
-                format!("{} is loaded by the running {}. It would hold:\n", place.path().display(), names.join(", "));
+            let head = format!(
+                "{} is loaded by the running {}. It would contain:\n",
+                place.path().display(),
+                names.join(", ")
+            );
             Question {
                 digest,
                 patch: names.join(", "),
@@ -200,7 +206,7 @@ impl Patches {
         self.decide(consent, digest, question, || self.approve(&first.id, Some(place), digest))
     }
 
-    /// What is running after the patch was changed in the program itself.
+    /// The reach after the patch was changed in the program itself.
     pub(super) fn running(&self, open: &Open, document: &Document) -> Running {
         self.assess(&open.id, &*open.host, document, open.place().as_ref()).running
     }
@@ -280,7 +286,8 @@ struct Loaded<'a> {
 }
 
 impl Loaded<'_> {
-    /// Searches the patch's folder, the folders it declares and the roots; every match counts.
+    /// Reads the files that the patch loads. Searches the patch's folder, the folders that it
+    /// declares, and the roots. Every file that matches is included.
     fn follow(&mut self, patch: &Reaching, folder: &Path, pd: bool) {
         let folders: Vec<PathBuf> = std::iter::once(folder.to_owned())
             .chain(patch.folders.iter().map(|it| lexical(&folder.join(it))))
@@ -347,7 +354,7 @@ fn line(document: &Document, canvas: &CanvasId, label: &str, text: &str, can: &s
     format!("{} [{shown}]{can}", short(&path.join("/")))
 }
 
-/// Joins lines, new and changed ones first; lines beyond the limit are counted.
+/// Joins lines; new and changed lines are first. Lines beyond the limit are only counted.
 fn list<'a>(lines: impl Iterator<Item = &'a String>, new: impl Fn(&String) -> bool) -> String {
     let (fresh, old): (Vec<&String>, Vec<&String>) = lines.partition(|it| new(it));
     let marked = fresh.iter().map(|it| format!("new or changed: {it}")).chain(old.iter().map(|it| (*it).clone()));

@@ -1,9 +1,10 @@
-//! The host of a Pd that the person started, with its own window. Our helper patch
-//! `bridges/pd/conductor.pd` in it connects to us and forwards messages to canvases by name.
+//! The host of a Pd that the person started, with its own window. The helper patch
+//! `bridges/pd/conductor.pd`, open in that Pd, connects to the daemon and forwards messages to
+//! canvases by name.
 //!
-//! We do not see Pd's output, so every change is read back. Lock, console and ports are not
-//! available, and canvases with the same name cannot be distinguished. Not here: the messages
-//! (`mirror`), and a Pd of our own (`pd`).
+//! The daemon does not receive Pd's output, so every change is read back. Lock, console and ports
+//! are not available. Canvases with the same name cannot be distinguished. Not here: the messages
+//! (`mirror`), and a Pd that Conductor starts (`pd`).
 
 use super::fudi::{Messages, check};
 use super::link::{Silence, TEMPORARY};
@@ -55,25 +56,25 @@ struct Root {
     file: PathBuf,
 }
 
-/// The connection of the helper.
+/// The connection to the helper.
 struct Line {
     out: TcpStream,
     heard: Receiver<String>,
     clock: Arc<dyn Clock>,
-    /// Number of the last acknowledgement.
+    /// Number of the last requested acknowledgement.
     asked: u64,
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // The reader thread has the same socket and would keep it open.
+        // The reader thread has a clone of this socket, which would stay open.
         let _ = self.out.shutdown(Shutdown::Both);
     }
 }
 
 impl Wire for Line {
     fn send(&mut self, messages: Messages) {
-        // A broken connection is noticed when no answer arrives.
+        // An error is ignored: `settle` notices a broken connection.
         let _ = self.out.write_all(messages.text().as_bytes());
     }
 
@@ -99,8 +100,8 @@ impl AttachedPd {
         let tokens = [secret(), secret()];
         let text = format!("{} {} {};\n", ours.port(), tokens[0], tokens[1]);
         let address = AddressFile::write(address_file(home), text, ids)?;
-        // Earlier versions stored a fixed port and a token in these files, and their helper trusted
-        // every listener on that port.
+        // Replace files of earlier versions. They contain a fixed port and a token, and their
+        // helper trusts every program that listens on that port.
         let _ = fs::remove_file(home.join("state").join("pd-bridge.json"));
         if helper_file(home).exists() {
             install(home, ids)?;
@@ -113,7 +114,7 @@ impl AttachedPd {
         Ok(Arc::new(AttachedPd { bridge }))
     }
 
-    /// Whether a helper answers.
+    /// Whether a helper is connected and responds.
     pub fn is_attached(&self) -> bool {
         self.bridge.state().line.as_mut().is_some_and(|it| it.settle(CALL_US).is_ok())
     }
@@ -130,7 +131,8 @@ impl AttachedPd {
         work(line, nonce, root)
     }
 
-    /// Lets Pd write the patch into its folder and reads it; none when no canvas has that name.
+    /// Lets Pd save the patch to its folder and reads the file. Returns `None` if no canvas has
+    /// that name.
     fn read(line: &mut Line, nonce: &mut u64, file: &Path) -> Result<Option<Document>, ToolError> {
         let (name, folder) = split(file)?;
         *nonce += 1;
@@ -152,10 +154,10 @@ impl PatchHost for AttachedPd {
     }
 
     fn capabilities(&self, _: Format) -> Capabilities {
-        const NONE: Ability = Ability::No("Pure Data has no such thing");
+        const NONE: Ability = Ability::No("not available in Pure Data");
         const SILENT: Ability = Ability::No("an attached Pd does not report it; set `[patch.pd] mode` to \"spawn\"");
         vec![
-            ("edit", Ability::Degraded("canvases by their names; what only loading can bring is refused")),
+            ("edit", Ability::Degraded("canvases are identified by name; changes that need a reload are refused")),
             ("attributes", Ability::Degraded("place and width")),
             ("ports", Ability::Degraded("from a table of classes")),
             ("hidden", NONE),
@@ -163,7 +165,7 @@ impl PatchHost for AttachedPd {
             ("presentation", NONE),
             ("value", SILENT),
             ("lock", SILENT),
-            ("dirty", Ability::Degraded("of the document; Pd's own flag is not reported")),
+            ("dirty", Ability::Degraded("state of the document; Pd's own flag is not reported")),
             ("console", SILENT),
             ("frontmost", Ability::Degraded("the patch used last")),
             ("redraw", SILENT),
@@ -189,20 +191,22 @@ impl PatchHost for AttachedPd {
             line.settle(CALL_US).map_err(silent)?;
             written = Self::read(line, nonce, file)?;
         }
-        let written = written.ok_or_else(|| unsupported("Pd does not open the file"))?;
+        let written = written.ok_or_else(|| unsupported("Pd did not open the file"))?;
         let shown = Shown::by_name(document, &written, &name).map_err(|why| {
-            unsupported(&format!("the patch in Pd is not the one in the file: {why}"))
+            unsupported(&format!("the patch in Pd differs from the file: {why}"))
                 .hint("Save it in Pd first, then open it here.")
         })?;
         if names_twice(document) {
-            return Err(unsupported("two subpatches have the same name, and an attached Pd knows them by name alone"));
+            return Err(unsupported(
+                "two subpatches have the same name, and an attached Pd identifies them only by name",
+            ));
         }
         roots.insert(root.to_owned(), Root { shown, file: file.to_owned() });
         Ok(())
     }
 
     fn close(&self, root: &str) {
-        // The person's own window stays open.
+        // The window stays open in Pd, because it belongs to the person.
         self.bridge.state().roots.remove(root);
     }
 
@@ -212,7 +216,7 @@ impl PatchHost for AttachedPd {
         }
         if names_twice(after) {
             return Err(unsupported(
-                "two subpatches would have the same name, and an attached Pd knows them by name alone",
+                "two subpatches would have the same name, and an attached Pd identifies them only by name",
             ));
         }
         self.with_root(root, |line, nonce, root| {
@@ -223,7 +227,9 @@ impl PatchHost for AttachedPd {
                 Err(FollowError::Silent(why)) => return Err(silent(why)),
                 Err(FollowError::Refused(why)) => return Err(unsupported(&why)),
                 Err(FollowError::Reload(why)) => {
-                    return Err(unsupported(&format!("{why}, which only loading can bring")));
+                    return Err(unsupported(&format!(
+                        "{why}; this needs a reload, which is not possible in an attached Pd"
+                    )));
                 }
             }
             // Pd does not report whether it accepted the change, so it is read back.
@@ -235,9 +241,10 @@ impl PatchHost for AttachedPd {
             let back = Follow::new(line, &mut root.shown, nonce, CALL_US).go(before, None);
             let written = Self::read(line, nonce, &root.file)?;
             let whole = back.is_ok() && written.is_some_and(|it| root.shown.agrees(before, &it));
-            let after = if whole { "it is as it was" } else { "look at it in Pd, save it there and open it again" };
-            Err(ToolError::new(Code::SdkRejected, format!("Pd did not take the change; {after}"))
-                .hint("Pd's own window shows why."))
+            let after =
+                if whole { "the patch is unchanged" } else { "check the patch in Pd, save it there and open it again" };
+            Err(ToolError::new(Code::SdkRejected, format!("Pd did not accept the change; {after}"))
+                .hint("The console in Pd's window shows the reason."))
         })
     }
 
@@ -246,11 +253,13 @@ impl PatchHost for AttachedPd {
     }
 
     fn set_locked(&self, _: &str, _: bool) -> Result<(), ToolError> {
-        Err(unsupported("an attached Pd does not report whether it is locked; the person locks it in its window"))
+        Err(unsupported(
+            "an attached Pd does not report whether a patch is locked; the person can lock it in Pd's window",
+        ))
     }
 
     fn redraw(&self, _: &str, _: &BoxView<'_>) -> Result<bool, ToolError> {
-        Err(unsupported("an attached Pd draws by itself"))
+        Err(unsupported("an attached Pd redraws by itself"))
     }
 
     fn read_back(&self, root: &str, document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
@@ -284,7 +293,8 @@ impl PatchHost for AttachedPd {
     }
 }
 
-/// Sends the first token; the first line of the answer must be the second. Then starts the reader.
+/// Sends the first token. The first line of the reply must contain the second token. Then starts
+/// the reader thread.
 fn greet(mut socket: TcpStream, [first, second]: &[String; 2], clock: &Arc<dyn Clock>) -> Result<Line, String> {
     let fail = |fault: io::Error| fault.to_string();
     socket.write_all(format!("conductor-daemon {first};\n").as_bytes()).map_err(fail)?;
@@ -293,7 +303,7 @@ fn greet(mut socket: TcpStream, [first, second]: &[String; 2], clock: &Arc<dyn C
     io::Read::take(&mut reader, 512).read_line(&mut line).map_err(fail)?;
     let said = line.trim_end().trim_end_matches(';').strip_prefix("conductor-hello ").unwrap_or_default();
     if !same(said, second) {
-        return Err("it does not know the token".to_owned());
+        return Err("it did not send the right token".to_owned());
     }
     socket.set_read_timeout(None).map_err(fail)?;
     let (lines, heard) = mpsc::channel();
@@ -332,7 +342,7 @@ fn split(file: &Path) -> Result<(String, String), ToolError> {
 
 fn absent() -> ToolError {
     ToolError::new(Code::HostOffline, "no Pd is connected")
-        .hint("Run `conductor bridge install pd` and keep the patch it writes open in Pd.")
+        .hint("Run `conductor bridge install pd`, and keep the installed patch open in Pd.")
 }
 
 fn unsupported(why: &str) -> ToolError {
@@ -342,9 +352,8 @@ fn unsupported(why: &str) -> ToolError {
 
 fn silent(why: Silence) -> ToolError {
     match why {
-        Silence::Gone => {
-            ToolError::new(Code::HostOffline, "Pd is gone").hint("Start it with the helper patch; it connects again.")
-        }
+        Silence::Gone => ToolError::new(Code::HostOffline, "Pd is no longer connected")
+            .hint("Open the helper patch in Pd; it connects again."),
         Silence::Late => {
             ToolError::new(Code::Timeout, "Pd does not answer").hint("Repeat the call when Pd is no longer busy.")
         }

@@ -15,9 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The result of looking for a command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
-    /// No folder of the search path has it.
+    /// No folder of the search path contains the command.
     Nothing,
-    /// The program exists and prints no version in time.
+    /// The program exists, but prints no version in time.
     Dumb {
         program: PathBuf,
         why: String,
@@ -31,7 +31,7 @@ pub enum Found {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// The version that all tests run against.
+    /// The version that the tests use.
     Tested,
     /// A supported version.
     Driven,
@@ -51,7 +51,7 @@ impl Fit {
     }
 }
 
-/// `folders` are those of the search path; a command with a slash in it needs none.
+/// `folders` is the search path. It is not used for a command that contains a slash.
 pub async fn examine(command: &Path, folders: &[PathBuf]) -> Found {
     let Some(program) = program_of(command, folders) else { return Found::Nothing };
     let mut asking = tokio::process::Command::new(&program);
@@ -59,13 +59,13 @@ pub async fn examine(command: &Path, folders: &[PathBuf]) -> Found {
     let said = match tokio::time::timeout(PATIENCE, asking.output()).await {
         Ok(Ok(output)) => [output.stderr, output.stdout].concat(),
         Ok(Err(fault)) => return Found::Dumb { program, why: fault.to_string() },
-        Err(_) => return Found::Dumb { program, why: "it does not end when asked for its version".to_owned() },
+        Err(_) => return Found::Dumb { program, why: "it did not print its version and end in time".to_owned() },
     };
     let said = String::from_utf8_lossy(&said).into_owned();
     let version = said.lines().find_map(|it| it.strip_prefix("Pd-")).and_then(|it| it.split_whitespace().next());
     match version.and_then(|it| Fit::of(it).map(|fit| (it.to_owned(), fit))) {
         Some((version, fit)) => Found::Pd { program, version, fit },
-        None => Found::Dumb { program, why: "it tells no version of Pd".to_owned() },
+        None => Found::Dumb { program, why: "it reports no version of Pd".to_owned() },
     }
 }
 

@@ -1,24 +1,24 @@
-//! Builds messages to Pd, strictly escaped. An unescaped `;` would start a command to any receiver,
-//! `pd quit` included, so every message is built here, atom by atom.
+//! Builds messages to Pd with all special characters escaped. An unescaped `;` would start a new
+//! command to any receiver, such as `pd quit`, so every message is built here, atom by atom.
 //!
-//! Atoms come in two spellings. In a *file*, special characters are escaped once for the message
-//! parser. The *meaning* of an atom of a box is one unescape further: Pd unescapes again when it
-//! builds the box.
+//! An atom has two escaped forms. In a *file*, special characters are escaped for the message
+//! parser. Pd removes one more level of escapes when it builds a box; the result is the *meaning*
+//! of the atom.
 
 use conductor_core::error::{Code, ToolError};
 
-/// Longest message.
+/// Longest message in bytes.
 const MOST_BYTES: usize = 4000;
-/// Most atoms of one box.
+/// Maximum number of atoms in one box.
 const MOST_ATOMS: usize = 1000;
-/// Pd splits an atom at 1000 bytes and reads the rest as another atom.
+/// Longest atom in bytes. Pd splits an atom at 1000 bytes and reads the rest as another atom.
 const MOST_ATOM_BYTES: usize = 900;
 
 /// Messages to Pd, each ended by a semicolon.
 #[derive(Debug, Default)]
 pub struct Messages {
     text: String,
-    /// How many of them Pd answers with a find result.
+    /// How many of these messages Pd answers with a find result.
     pub finds: u64,
 }
 
@@ -31,7 +31,7 @@ impl Messages {
         self.text.is_empty()
     }
 
-    /// Adds a message of our own words, which are escaped too.
+    /// Adds a message. All words are escaped.
     pub fn say(&mut self, receiver: &str, selector: &str, arguments: &[&str]) {
         self.word(receiver);
         for word in std::iter::once(&selector).chain(arguments) {
@@ -44,7 +44,7 @@ impl Messages {
         }
     }
 
-    /// Adds a message whose last atoms are spelled as in a file.
+    /// Adds a message that ends with `atoms`, which are escaped as in a file.
     pub fn say_atoms(&mut self, receiver: &str, selector: &str, place: (i64, i64), atoms: &[String]) {
         self.word(receiver);
         self.text.push_str(&format!(" {selector} {} {}", place.0, place.1));
@@ -59,8 +59,8 @@ impl Messages {
         for letter in word.chars() {
             match letter {
                 ';' | ',' | '$' | ' ' | '\\' => self.text.extend(['\\', letter]),
-                // `check` refuses control characters; the space keeps a mistake of ours from ending
-                // the message.
+                // `check` refuses control characters. If one is here by mistake, a space replaces
+                // it, so that it cannot end the message.
                 control if control.is_control() => self.text.push_str("\\ "),
                 plain => self.text.push(plain),
             }
@@ -68,7 +68,7 @@ impl Messages {
     }
 }
 
-/// Fails for atoms, spelled as in a file, that Pd would misread.
+/// Fails for atoms that Pd would misread. `atoms` are escaped as in a file.
 pub fn check(atoms: &[String]) -> Result<(), ToolError> {
     let refuse = |text: String| {
         Err(ToolError::new(Code::BadInput, text).hint("Use shorter text without control characters for a running Pd."))
@@ -100,13 +100,14 @@ pub fn unescaped(atom: &str) -> String {
     out
 }
 
-/// The meaning of an atom that a file spells this way.
+/// The meaning of an atom that is escaped as in a file.
 pub fn meant(atom: &str) -> String {
     let once = unescaped(atom);
     if once.contains('\\') { unescaped(&once) } else { once }
 }
 
-/// Whether two spellings mean the same atom. Pd keeps 32-bit numbers and writes six digits of them.
+/// Whether two escaped atoms have the same meaning. Numbers are compared with a tolerance, because
+/// Pd stores 32-bit floats and writes six digits.
 pub fn alike(a: &str, b: &str) -> bool {
     if a == b {
         return true;
@@ -117,7 +118,7 @@ pub fn alike(a: &str, b: &str) -> bool {
     meant(a) == meant(b)
 }
 
-/// The text a person would type into a box so that it holds these atoms.
+/// The text that a person would type into a box to get these atoms.
 pub fn typed(atoms: &[String]) -> String {
     let mut text = String::new();
     for atom in atoms {
@@ -150,7 +151,7 @@ mod tests {
         text.split('|').map(str::to_owned).collect()
     }
 
-    /// As Pd splits what it reads: messages at unescaped semicolons, atoms at unescaped white
+    /// Splits text as Pd does: into messages at unescaped semicolons, into atoms at unescaped white
     /// space.
     fn read(text: &str) -> Vec<Vec<String>> {
         let (mut messages, mut message, mut atom) = (Vec::new(), Vec::new(), String::new());

@@ -1,9 +1,9 @@
-//! A Pd process with us in the role of its window: Pd connects to us, we send messages, Pd answers
-//! in Tcl.
+//! A Pd process for which the daemon replaces the user interface. Pd connects to the daemon, the
+//! daemon sends messages, and Pd replies with Tcl commands.
 //!
-//! Three threads: a writer, so that an answer to Pd's ping never splits a message; a reader, which
-//! waits only for Pd; and one that forwards Pd's stderr. Not here: the meaning of messages
-//! (`mirror`).
+//! There are three threads. The writer sends all messages, so that a reply to Pd's ping is never
+//! inserted into another message. The reader waits only for Pd. The third thread forwards Pd's
+//! stderr. Not here: the contents of messages (`mirror`).
 
 use super::Settings;
 use super::fudi::Messages;
@@ -30,20 +30,21 @@ use std::time::Duration;
 
 /// Time limit for a new Pd to connect.
 const CONTACT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
-/// Character sizes of every Pd window, plain and zoomed: font, width, height.
+/// Character sizes that Pd's user interface reports at the start, plain and zoomed: font size,
+/// width, height.
 const FONTS: [&str; 36] = [
     "8", "5", "11", "10", "6", "13", "12", "7", "16", "16", "10", "19", "24", "14", "29", "36", "22", "44", "16", "10",
     "23", "20", "12", "27", "24", "14", "32", "32", "20", "44", "48", "28", "58", "72", "44", "89",
 ];
-/// Temporary files for Pd have this in their name.
+/// Part of the name of every temporary file for Pd.
 pub const TEMPORARY: &str = ".conductor-pd-";
 
-/// Why there is no answer.
+/// Why Pd did not reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
-    /// The process is gone.
+    /// The process has ended.
     Gone,
-    /// The process runs and does not answer.
+    /// The process runs but did not reply in time.
     Late,
 }
 
@@ -51,7 +52,7 @@ pub struct Link {
     child: Child,
     out: Sender<String>,
     heard: Receiver<Option<Word>>,
-    /// Whether a call waits for Pd's words.
+    /// Whether a call waits for words (parsed commands) of Pd.
     listening: Arc<AtomicBool>,
     gone: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
@@ -127,7 +128,7 @@ impl Link {
         link.wait_for(5_000_000, |word| {
             if let Word::Startup { major, minor, bug } = word { Some((*major, *minor, *bug)) } else { None }
         })
-        .map_err(|why| format!("it does not introduce itself: {why:?}"))
+        .map_err(|why| format!("it did not report its version: {why:?}"))
         .map(|version| {
             link.version = version;
             link
@@ -148,7 +149,7 @@ impl Link {
         let mut writer = socket.try_clone()?;
         Builder::new().name("pd writer".into()).spawn(move || {
             for text in queue {
-                // The reader notices a broken connection.
+                // If the connection is broken, the reader reports it.
                 if writer.write_all(text.as_bytes()).is_err() {
                     return;
                 }
@@ -193,7 +194,7 @@ impl Link {
         self.child.id()
     }
 
-    /// Waits for one word; earlier words are dropped.
+    /// Waits for the first word for which `wanted` returns a value. Other words are dropped.
     pub fn wait_for<T>(&mut self, limit_us: u64, mut wanted: impl FnMut(&Word) -> Option<T>) -> Result<T, Silence> {
         let until = self.clock.now().plus_us(limit_us);
         loop {
@@ -221,12 +222,12 @@ impl Wire for Link {
     fn send(&mut self, messages: Messages) {
         self.listening.store(true, Ordering::Release);
         self.asked += messages.finds;
-        // Without a writer Pd has ended; the next wait reports it.
+        // Sending fails if the writer has stopped because Pd ended; the next wait reports that.
         let _ = self.out.send(messages.text().to_owned());
     }
 
-    /// Waits until every find was answered, and returns the words until then. Pd answers in order,
-    /// so all that was sent before the last find has happened.
+    /// Waits until Pd has replied to every `find`, and returns the words received until then. Pd
+    /// handles messages in order, so all earlier messages have been handled too.
     fn settle(&mut self, limit_us: u64) -> Result<Vec<Word>, Silence> {
         let until = self.clock.now().plus_us(limit_us);
         let mut words = Vec::new();
@@ -258,20 +259,21 @@ fn accept(listener: &TcpListener, child: &Child, network: Network) -> Result<Tcp
     let ours = listener.local_addr().map_err(|fault| fault.to_string())?;
     loop {
         let mut ready = vec![PollFd::new(listener, PollFlags::IN)];
-        // Closed when the child ends, so we do not wait for a dead child.
+        // The child's stderr is closed when the child ends, so we do not wait for a child that has
+        // ended.
         ready.extend(child.stderr.as_ref().map(|it| PollFd::new(it, PollFlags::empty())));
         match poll(&mut ready, Some(&CONTACT)) {
-            Ok(0) => return Err("it does not dial in".to_owned()),
+            Ok(0) => return Err("it did not connect in time".to_owned()),
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(fault) => return Err(fault.to_string()),
         }
         if !ready.first().is_some_and(|it| it.revents().contains(PollFlags::IN)) {
-            return Err("it ended before it dialled in".to_owned());
+            return Err("it ended before it connected".to_owned());
         }
         let (socket, peer) = listener.accept().map_err(|fault| fault.to_string())?;
-        // A network namespace of its own contains nothing else, and our connection table does not
-        // show it.
+        // Pd's own network namespace contains no other program, and `is_mine` cannot check
+        // connections in it.
         if network == Network::Namespace || is_mine(peer, ours) {
             return Ok(socket);
         }
@@ -296,7 +298,7 @@ fn listen(
         };
         reader.feed(arrived, |word| {
             if word == Word::Ping {
-                // Without an answer Pd stops sending.
+                // Pd stops sending if its ping gets no reply.
                 let _ = pong.send("pd ping;\n".to_owned());
                 return;
             }

@@ -1,10 +1,10 @@
-//! Mirrors what a running Pd shows, and sends the messages that bring Pd to the state of a
+//! Mirrors the patches in a running Pd, and sends the messages that change Pd to the state of a
 //! document.
 //!
-//! Boxes are identified by their address in the document, never by their number: Pd renumbers boxes
-//! at every deletion and moves a box whose text changed to the end. Messages select a box by
-//! counting from a comment with a unique text, so two equal boxes are never confused. Not here:
-//! starting Pd (`link`), and files (`pd`).
+//! Boxes are identified by their address in the document, never by their number in Pd. Pd renumbers
+//! boxes at every deletion, and moves a box to the end when its text changes. To select a box,
+//! messages count from a *marker*, a comment with a unique text. Two equal boxes are therefore
+//! never confused. Not here: starting Pd (`link`), and files (`pd`).
 
 use super::fudi::{self, Messages};
 use super::link::Silence;
@@ -21,17 +21,18 @@ pub trait Wire: Send {
         messages.say(receiver, selector, arguments);
         self.send(messages);
     }
-    /// Waits until Pd has handled everything sent, and returns its words until then.
+    /// Waits until Pd has handled all messages, and returns the words received until then.
     fn settle(&mut self, limit_us: u64) -> Result<Vec<Word>, Silence>;
 }
 
-/// Most arrow keys to move a box by one or ten pixels each; beyond that the box is created again.
+/// Maximum number of arrow keys to move a box, each by one or ten pixels. A box that moves further
+/// is created again.
 const MOST_STEPS: u64 = 500;
-/// Position of the comment that selections count from.
+/// Position of the marker comment.
 const MARKER: (i64, i64) = (2000, 2000);
 
 type Port = (BoxId, u32);
-/// The targets of each outlet, in their order.
+/// The targets of each outlet, in order.
 type Cords = BTreeMap<Port, Vec<Port>>;
 
 /// A box as one statement of a file describes it.
@@ -45,19 +46,19 @@ struct Shape {
 
 #[derive(Debug)]
 struct MirrorBox {
-    /// None for the comment that selections count from.
+    /// `None` for the marker comment.
     id: Option<BoxId>,
-    /// As in the document.
+    /// The box as in the document.
     wanted: Shape,
-    /// As written by Pd.
+    /// The box as Pd saves it.
     written: Shape,
 }
 
 #[derive(Debug)]
 struct Canvas {
-    /// Absent when the patch created the canvas itself, so that no window reported its address.
+    /// Absent if the patch created the canvas itself: no window has reported its address.
     address: Option<String>,
-    /// In Pd's order.
+    /// The boxes in Pd's order.
     boxes: Vec<MirrorBox>,
     cords: Cords,
     frame: Vec<String>,
@@ -65,16 +66,16 @@ struct Canvas {
     refused: BTreeSet<(Port, Port)>,
 }
 
-/// What Pd shows of one document.
+/// The mirrored state of one document in Pd.
 #[derive(Debug, Default)]
 pub struct Shown {
     canvases: HashMap<CanvasId, Canvas>,
-    /// Texts of boxes that Pd could not create when it loaded the file. They were broken before and
-    /// may stay.
+    /// Texts of boxes that Pd could not create when it loaded the file. Such a box is not an error
+    /// in later changes.
     broken: BTreeSet<String>,
 }
 
-/// Why Pd could not be brought to the state of the document.
+/// Why Pd could not be changed to the state of the document.
 #[derive(Debug)]
 pub enum FollowError {
     Silent(Silence),
@@ -82,7 +83,7 @@ pub enum FollowError {
     Refused(String),
     /// The difference cannot be expressed in messages; the document must be loaded again.
     Reload(&'static str),
-    /// The content must not be sent.
+    /// The document contains text that must not be sent to Pd.
     Bad(ToolError),
 }
 
@@ -117,7 +118,7 @@ impl Shape {
         self.kind == "obj" && is_pd_gui(self.class())
     }
 
-    /// Whether another text can be typed into the box.
+    /// Whether the text of the box can be changed by typing.
     fn takes_text(&self) -> bool {
         matches!(self.kind, "obj" | "msg" | "text" | "restore") && !self.is_gui()
     }
@@ -130,8 +131,8 @@ impl Shape {
         }
     }
 
-    /// Whether another description means the same box. The current value of a user interface object
-    /// is not part of the patch.
+    /// Whether another description is of the same box. The current value of a user interface object
+    /// is ignored, because it is not part of the patch.
     fn is_like(&self, other: &Shape) -> bool {
         let value = if self.kind == "obj" { pd_value_atom(self.class()) } else { None };
         self.kind == other.kind
@@ -167,8 +168,8 @@ impl Canvas {
         self.boxes.iter().enumerate().filter_map(|(n, it)| Some((it.id?, n))).collect()
     }
 
-    /// Inlets and outlets from left to right, which is their number. Pd puts the earlier of two at
-    /// the same place on the right.
+    /// The `inlet` and `outlet` boxes of the canvas ("gates"), from left to right, which is the
+    /// order of their numbers. If two have the same position, Pd numbers the later box first.
     fn gates(&self) -> (Vec<BoxId>, Vec<BoxId>) {
         let sorted = |inlets: bool| {
             let mut found: Vec<(i64, usize, BoxId)> = self
@@ -192,8 +193,8 @@ impl Canvas {
         self.refused.retain(|(from, to)| from.0 != id && to.0 != id);
     }
 
-    /// Adapts the cords outside a subpatch to changes of its gates: they stay with their gate or
-    /// are removed with it.
+    /// Adapts the cords outside a subpatch to changes of its gates. A cord stays with its gate, or
+    /// is removed with it.
     fn follow_gates(&mut self, holder: BoxId, before: &(Vec<BoxId>, Vec<BoxId>), after: &(Vec<BoxId>, Vec<BoxId>)) {
         if before == after {
             return;
@@ -220,8 +221,8 @@ impl Canvas {
 }
 
 impl Shown {
-    /// The state of Pd after it loaded the document: `written` is the patch as Pd writes it,
-    /// `windows` are Pd's words during the load.
+    /// The state of Pd after it has loaded the document. `written` is the patch as Pd saves it.
+    /// `windows` are the words that Pd sent during the load.
     pub fn after_load(document: &Document, written: &Document, windows: &[Word]) -> Result<Shown, String> {
         let mut within: HashMap<&str, Vec<&str>> = HashMap::new();
         let mut root = None;
@@ -244,7 +245,7 @@ impl Shown {
         Ok(shown)
     }
 
-    /// The state of an attached Pd: canvases are known only by name.
+    /// The state of an attached Pd. Its canvases are identified only by name.
     pub fn by_name(document: &Document, written: &Document, name: &str) -> Result<Shown, String> {
         let mut shown = Shown::default();
         let names = |view: &View<'_>, _: &str| -> Vec<String> {
@@ -254,7 +255,8 @@ impl Shown {
         Ok(shown)
     }
 
-    /// `kids` returns the addresses of the subpatches of a canvas, in order.
+    /// Stores the state of a canvas and of all its subpatches. `kids` returns the addresses of the
+    /// subpatches of a canvas, in order.
     fn learn(
         &mut self,
         view: &View<'_>,
@@ -273,7 +275,8 @@ impl Shown {
         Ok(())
     }
 
-    /// Learns one canvas, and returns its subpatches in pairs.
+    /// Stores the state of one canvas. Returns each subpatch of the document with its counterpart
+    /// from Pd.
     fn learn_canvas<'a>(
         &mut self,
         view: &View<'a>,
@@ -290,7 +293,7 @@ impl Shown {
                 kind == wanted.kind || (kind == "restore" && wanted.kind == "obj")
             });
             let Some(found) = heard.next_if(|_| fits) else {
-                // Pd drops a scalar whose template it does not know.
+                // Pd drops a scalar if its template is missing.
                 if wanted.kind == "scalar" {
                     continue;
                 }
@@ -306,7 +309,7 @@ impl Shown {
             });
         }
         if let Some(more) = heard.next() {
-            return Err(format!("it shows a box that the file does not hold: {:?}", more.text()));
+            return Err(format!("it shows a box that the file does not contain: {:?}", more.text()));
         }
         let mut canvas =
             Canvas { address, boxes, cords: Cords::new(), frame: view.pd_frame(), refused: BTreeSet::new() };
@@ -319,7 +322,7 @@ impl Shown {
         Ok(pairs)
     }
 
-    /// Whether the patch written by Pd equals the mirrored state.
+    /// Whether the patch that Pd saved equals the mirrored state.
     pub fn agrees(&self, document: &Document, written: &Document) -> bool {
         self.canvas_agrees(&document.root(), &written.root())
     }
@@ -342,8 +345,8 @@ impl Shown {
         })
     }
 
-    /// Adopts a document read back from Pd: the same boxes in the same order. Known windows are
-    /// kept.
+    /// Replaces the mirrored document by one that was read from Pd. The addresses of known windows
+    /// are kept.
     pub fn adopt(&mut self, before: &Document, document: &Document) -> Result<(), String> {
         let mut old = std::mem::take(self);
         self.broken = std::mem::take(&mut old.broken);
@@ -371,8 +374,8 @@ impl Shown {
         self.canvases.get(canvas)?.address.as_deref()
     }
 
-    /// The drawing of a box: numbers of inlets and outlets, and the text. `words` are those of one
-    /// drawing of its canvas, starting with the first box.
+    /// Finds a box in the drawing of its canvas: the number of inlets and outlets, and the text.
+    /// `words` is one complete drawing, starting with the first box.
     pub fn drawn(&self, object: &BoxView<'_>, words: &[Word]) -> Option<Drawn> {
         let canvas = self.canvases.get(object.canvas().id())?;
         let mut shapes = words.iter().filter_map(|word| {
@@ -386,8 +389,7 @@ impl Shown {
             if !outlined {
                 continue;
             }
-            // The contents that a subpatch shows on its box are drawn in between, at other
-            // positions.
+            // Skip shapes at other positions: a subpatch may also draw its contents on its box.
             let found = shapes.clone().position(|(_, place)| place == mirrored.written.place);
             let at = found.and_then(|found| shapes.nth(found));
             if mirrored.id == Some(object.id()) {
@@ -410,7 +412,7 @@ impl Shown {
     }
 }
 
-/// What Pd drew of a box.
+/// A box as Pd drew it.
 pub struct Drawn {
     pub inlets: u32,
     pub outlets: u32,
@@ -428,8 +430,8 @@ fn heard_cords(canvas: &Canvas, written: &View<'_>) -> Option<Cords> {
     Some(cords)
 }
 
-/// The text of a box that Pd could not create: Pd prints the box in one line and the error in the
-/// next.
+/// The text of a box that Pd could not create. Pd prints the text of the box in one line and the
+/// error in the next.
 fn not_made(word: &Word, last: &mut String) -> Option<String> {
     let Word::Log { text, .. } = word else { return None };
     if text.contains("couldn't create") {
@@ -439,7 +441,7 @@ fn not_made(word: &Word, last: &mut String) -> Option<String> {
     None
 }
 
-/// Brings Pd from the mirrored state to a document.
+/// Changes Pd from the mirrored state to the state of a document.
 pub struct Follow<'a> {
     pub wire: &'a mut dyn Wire,
     pub shown: &'a mut Shown,
@@ -454,8 +456,8 @@ impl<'a> Follow<'a> {
         Follow { wire, shown, nonce, limit_us, out: Messages::default(), words: Vec::new() }
     }
 
-    /// Brings Pd to the document. With `base`, the document that Pd shows, untouched parts are
-    /// skipped.
+    /// Changes Pd to the state of `target`. `base` is the document that Pd shows now; parts that
+    /// are equal in both are skipped.
     pub fn go(mut self, target: &Document, base: Option<&Document>) -> Result<(), FollowError> {
         self.judge(&target.root(), base)?;
         self.canvas(&target.root(), base)?;
@@ -467,7 +469,7 @@ impl<'a> Follow<'a> {
         let mut last = String::new();
         for word in &self.words {
             if let Some(text) = not_made(word, &mut last).filter(|it| !self.shown.broken.contains(it)) {
-                return Err(FollowError::Refused(format!("Pd cannot make {text:?}")));
+                return Err(FollowError::Refused(format!("Pd cannot create {text:?}")));
             }
             if let Word::Log { text, .. } = word
                 && text.contains("connection failed")
@@ -488,7 +490,7 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    /// Checks before anything is sent whether all changes can be expressed in messages.
+    /// Checks whether all changes can be expressed in messages. Called before anything is sent.
     fn judge(&self, view: &View<'_>, base: Option<&Document>) -> Result<(), FollowError> {
         let before = base.and_then(|it| it.view(view.id()));
         if before.as_ref().is_some_and(|it| it.is_untouched(view)) {
@@ -496,7 +498,7 @@ impl<'a> Follow<'a> {
         }
         let canvas = self.shown.canvases.get(view.id());
         if canvas.is_some_and(|it| it.address.is_none()) {
-            return Err(FollowError::Reload("the patch made a subpatch itself"));
+            return Err(FollowError::Reload("the patch created a subpatch itself"));
         }
         let frame = view.pd_frame();
         if canvas.map_or(!frame.is_empty(), |it| it.frame != frame) {
@@ -510,11 +512,11 @@ impl<'a> Follow<'a> {
                     fudi::check(&shape.atoms)?;
                     let is_new = mirrored.is_none_or(|it| it.wanted.kind != shape.kind || !it.wanted.takes_text());
                     if is_new && (matches!(shape.kind, "array" | "scalar") || object.pd_has_data()) {
-                        return Err(FollowError::Reload("stored data can only be loaded"));
+                        return Err(FollowError::Reload("stored data can be changed only by loading the patch"));
                     }
                     if mirrored.is_some_and(|it| it.wanted.kind == "restore" && steps(&it.wanted, &shape) > MOST_STEPS)
                     {
-                        return Err(FollowError::Reload("a subpatch moved far"));
+                        return Err(FollowError::Reload("a subpatch was moved too far"));
                     }
                 }
             }
@@ -531,8 +533,8 @@ impl<'a> Follow<'a> {
             return Ok(());
         }
         let id = view.id();
-        let canvas = self.shown.canvases.get(id).ok_or(FollowError::Reload("a subpatch is not known"))?;
-        let address = canvas.address.clone().ok_or(FollowError::Reload("the patch made a subpatch itself"))?;
+        let canvas = self.shown.canvases.get(id).ok_or(FollowError::Reload("a subpatch is unknown"))?;
+        let address = canvas.address.clone().ok_or(FollowError::Reload("the patch created a subpatch itself"))?;
         let gone: Vec<BoxId> =
             canvas.boxes.iter().filter_map(|it| it.id).filter(|it| view.get(*it).is_none()).collect();
         let known = canvas.numbers();
@@ -574,8 +576,8 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    /// Before a box becomes another one, removes the cords that will not fit it: Pd would report an
-    /// error for each.
+    /// Called before the text of a box changes. Removes the cords to ports that the changed box
+    /// will not have, because Pd would report an error for each.
     fn loosen(&mut self, view: &View<'_>, address: &str, changed: &[(BoxId, Shape)]) {
         let Some(canvas) = self.shown.canvases.get_mut(view.id()) else { return };
         let wanted = cords_of(view);
@@ -595,10 +597,10 @@ impl<'a> Follow<'a> {
     }
 
     fn canvas_mut(&mut self, view: &View<'_>) -> Result<&mut Canvas, FollowError> {
-        self.shown.canvases.get_mut(view.id()).ok_or(FollowError::Reload("a subpatch is not known"))
+        self.shown.canvases.get_mut(view.id()).ok_or(FollowError::Reload("a subpatch is unknown"))
     }
 
-    /// Changes the mirrored canvas, and adapts the cords outside to its gates.
+    /// Changes the mirrored canvas, and adapts the cords outside it to its gates.
     fn know(&mut self, view: &View<'_>, change: impl FnOnce(&mut Canvas)) -> Result<(), FollowError> {
         let canvas = self.canvas_mut(view)?;
         let before = canvas.gates();
@@ -621,7 +623,8 @@ impl<'a> Follow<'a> {
         disturbed: &mut BTreeSet<Port>,
     ) -> Result<(), FollowError> {
         if address.starts_with("pd-") {
-            // A canvas without a window has no selection; canvases of our own Pd always have one.
+            // Open the window first, because selecting needs one. Canvases of a Pd that we started
+            // always have a window.
             self.out.say(address, "vis", &["1"]);
         }
         *self.nonce += 1;
@@ -665,7 +668,7 @@ impl<'a> Follow<'a> {
     fn select(&mut self, view: &View<'_>, address: &str, find: &str, id: BoxId) -> Result<(), FollowError> {
         let canvas = self.canvas_mut(view)?;
         let (Some(from), Some(to)) = (canvas.index(None), canvas.index(Some(id))) else {
-            return Err(FollowError::Reload("a box is not known"));
+            return Err(FollowError::Reload("a box is unknown"));
         };
         self.out.say(address, "find", &[find, "1"]);
         self.out.say(address, "cycleselect", &[&(to as i64 - from as i64).to_string()]);
@@ -681,7 +684,7 @@ impl<'a> Follow<'a> {
         })
     }
 
-    /// Types another text into a box, as a person would: its cords stay, and the sound is not
+    /// Types a new text into a box, as a person would. The cords stay, and the sound is not
     /// interrupted.
     fn retype(
         &mut self,
@@ -708,8 +711,8 @@ impl<'a> Follow<'a> {
             self.out.say(address, "f", &[&shape.columns.unwrap_or(0).to_string()]);
         }
         let canvas = self.canvas_mut(view)?;
-        // Pd removes the cords and adds them again: the cords to this box now come after the others
-        // of their outlet.
+        // Pd removes the cords of this box and adds them again, so they are now the last cords of
+        // their outlets. The order must be restored.
         disturbed.extend(
             canvas
                 .cords
@@ -721,7 +724,7 @@ impl<'a> Follow<'a> {
         let new_class = old.as_ref().is_none_or(|it| it.class() != shape.class());
         let is_gate = shape.gate().is_some() || old.as_ref().is_some_and(|it| it.gate().is_some());
         if is_gate {
-            // The gate is a new one, and its cords outside are gone.
+            // Pd creates the gate again and removes its cords outside.
             self.know(view, |canvas| canvas.boxes.retain(|it| it.id != Some(id)))?;
         }
         if shape.kind == "restore"
@@ -729,7 +732,7 @@ impl<'a> Follow<'a> {
             && let Some(canvas) = self.shown.canvases.get_mut(inside.id())
             && canvas.address.as_ref().is_some_and(|it| it.starts_with("pd-"))
         {
-            // A canvas that is addressed by name gets the new name.
+            // This canvas is addressed by its name, which has changed.
             canvas.address = inside.name().map(|it| format!("pd-{it}"));
         }
         let placed = Shape { place: old.map_or(shape.place, |it| it.place), ..shape.clone() };
@@ -738,9 +741,8 @@ impl<'a> Follow<'a> {
             canvas.boxes.push(MirrorBox { id: Some(id), written: placed.clone(), wanted: placed });
         })?;
         if new_class && shape.kind == "obj" {
-            // Cords to ports that the new class does not have are gone, also in the document, and
-            // removing a cord twice is harmless. A cord that Pd dropped and the document kept would
-            // be missing, so all are added again.
+            // Pd may have dropped a cord that the document still has, so all cords of this box are
+            // removed and added again. Removing a cord that does not exist is harmless.
             let canvas = self.canvas_mut(view)?;
             disturbed.extend(
                 canvas
@@ -796,7 +798,7 @@ impl<'a> Follow<'a> {
         self.know(view, |canvas| canvas.boxes.push(MirrorBox { id: Some(id), written: shape.clone(), wanted: shape }))
     }
 
-    /// A new subpatch opens a window, which reports its address.
+    /// Reads the address of a new subpatch, which its new window reports.
     fn open_inside(&mut self, object: &BoxView<'_>) -> Result<(), FollowError> {
         let Some(inside) = object.inside() else { return Ok(()) };
         let said = self.words.len();

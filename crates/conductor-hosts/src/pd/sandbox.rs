@@ -1,11 +1,11 @@
-//! The sandbox of a Pd that we start. A patch may contain boxes that read, write, connect and load
-//! code; the kernel confines them to the patch folders.
+//! The sandbox of a Pd that we start. A patch may contain boxes that read and write files, open
+//! connections, and load code. The kernel confines Pd to the patch folders.
 //!
-//! Landlock limits paths, programs and TCP ports; a network namespace of its own leaves Pd no way
-//! out but our listener in it; seccomp refuses other sockets and calls that Landlock does not
-//! cover. The sandbox is entered between fork and exec, so that no instruction of Pd runs outside.
-//! A shared object in a patch folder can still be loaded: it is code inside the sandbox. Not here:
-//! which patches ask a person.
+//! Landlock limits paths, programs and TCP ports. In a separate network namespace, Pd can connect
+//! only to our listener. Seccomp refuses other sockets, and system calls that Landlock does not
+//! cover. The sandbox is entered between fork and exec, so that no code of Pd runs outside. A
+//! shared object in a patch folder can still be loaded; its code runs inside the sandbox. Not here:
+//! which patches need an approval.
 
 use conductor_core::config::PdAudio;
 use std::io;
@@ -13,7 +13,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// The mechanisms to use. Tests switch parts off to check the others.
+/// The mechanisms to use. Tests disable some of them to check the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walls {
     pub namespace: bool,
@@ -26,12 +26,13 @@ impl Default for Walls {
     }
 }
 
-/// How Pd is kept from the network.
+/// How network access of Pd is restricted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// A network namespace that contains only our listener.
     Namespace,
-    /// Landlock's rule for one TCP port. The kernel compares the port alone, not the address.
+    /// A Landlock rule that allows one TCP port. The kernel compares only the port, not the
+    /// address.
     Port,
     /// TCP is not restricted.
     Open,
@@ -49,8 +50,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The protection of a Pd with this audio on this system. Starts a short process to check
-    /// whether namespaces are available.
+    /// The protection of a Pd with this audio setting on this system. Starts a short process to
+    /// check whether namespaces are available.
     pub fn here(audio: PdAudio) -> Kept {
         Self::with(Walls::default(), audio)
     }
@@ -77,16 +78,16 @@ impl Kept {
         self.paths && self.network == Network::Namespace && self.calls
     }
 
-    /// For `doctor` and for the question whether a patch may run.
+    /// A sentence for `doctor`, and for the person who approves a patch.
     pub fn sentence(self) -> String {
         let mut parts = Vec::new();
         parts.push(match self.paths {
-            true => "Pd can read and write the patch folders and read its own program and libraries, no other file, and start no program",
+            true => "Pd can read and write the patch folders, and read its own program and libraries; it can use no other file and start no program",
             false => "this system cannot limit files (Landlock is missing): Pd can read and write all your files and start programs",
         });
         parts.push(match (self.network, self.calls) {
             (Network::Namespace, _) => "it has no network",
-            (Network::Port, _) => "it has no network but TCP connections to one port number, that of our own listener",
+            (Network::Port, _) => "it has no network except TCP connections to the port number of our own listener",
             (Network::Open, true) => {
                 "this system cannot limit TCP: Pd can connect to any address, but cannot send datagrams"
             }
@@ -95,18 +96,18 @@ impl Kept {
         match self.audio {
             PdAudio::Off => {}
             PdAudio::Default => {
-                parts.push("for sound it also reaches the sound devices and the local sockets of other programs")
+                parts.push("for sound it can also use the sound devices and the local sockets of other programs")
             }
             PdAudio::Jack => {
-                parts.push("for JACK it also reaches shared memory and the local sockets of other programs")
+                parts.push("for JACK it can also use shared memory and the local sockets of other programs")
             }
         }
         parts.join("; ")
     }
 }
 
-/// Paths that every Pd reads: libraries, Pd's own files, and those for resolving `localhost`.
-/// Missing ones are left out.
+/// Paths that every Pd may read: libraries, Pd's own files, and the files for resolving
+/// `localhost`. Missing paths are left out.
 #[cfg(target_os = "linux")]
 const READ: [&str; 14] = [
     "/lib",
@@ -124,18 +125,18 @@ const READ: [&str; 14] = [
     "/etc/nsswitch.conf",
     "/dev/urandom",
 ];
-/// Pd's own folders, from the folder of its program.
+/// Pd's own folders, relative to the folder of its program.
 #[cfg(target_os = "linux")]
 const OWN: [&str; 4] = ["../lib/pd", "../lib/puredata", "../extra", "../share/puredata"];
 
-/// Additional grants for audio. docs/patches.md lists the same.
+/// Additional permissions for audio. docs/patches.md has the same list.
 pub struct Sound {
-    /// Paths to read: absolute, in the person's folder (`~/`), or in the session's runtime folder
-    /// (`$/`).
+    /// Paths to read: absolute, in the user's home folder (`~/`), or in the session's runtime
+    /// folder (`$/`).
     pub read: &'static [&'static str],
-    /// Devices and shared memory: read and written.
+    /// Devices and shared memory, for reading and writing.
     pub written: &'static [&'static str],
-    /// Environment variables that are passed on.
+    /// Environment variables that Pd receives.
     pub variables: &'static [&'static str],
 }
 
@@ -178,11 +179,11 @@ impl Sound {
 /// The sandbox of one Pd.
 pub struct Sandbox<'a> {
     pub program: &'a Path,
-    /// Folders of patches, read and written.
+    /// Folders of patches, for reading and writing.
     pub folders: &'a [PathBuf],
     pub audio: PdAudio,
     pub walls: Walls,
-    /// Folders of the person and of the session, for the audio paths.
+    /// The user's home folder and the session's runtime folders, for the audio paths.
     pub user_home: Option<&'a Path>,
     pub runtime: &'a [PathBuf],
 }
@@ -228,7 +229,7 @@ mod linux {
     use std::path::{Path, PathBuf};
     use std::process::{Child, Command};
 
-    /// The port of our listener in a namespace, where every port is free.
+    /// The port of our listener in a namespace, where no other program uses a port.
     const PORT_WITHIN: u16 = 5400;
 
     pub fn spawn(
@@ -258,7 +259,7 @@ mod linux {
             });
         }
         let child = command.spawn()?;
-        // Holds the other end of the pair, and the ruleset.
+        // `command` owns the other end of the socket pair and the ruleset, so drop it now.
         drop(command);
         let listener = match outside {
             Some(listener) => Ok(listener),
@@ -267,25 +268,26 @@ mod linux {
         listener.map(|it| (child, it))
     }
 
-    /// Enters the sandbox. Cannot be undone, and applies to all child processes.
+    /// Enters the sandbox. This cannot be undone, and applies to all child processes.
     fn enter(rules: Option<RulesetCreated>, filter: &BpfProgram, open_files: Rlimit) -> io::Result<()> {
         // SAFETY: marks descriptors by number; exec closes them.
         if unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // A superuser's Pd gets no rights beyond those of the files' owner. Other users may not set
-        // this and need not.
-        // SAFETY: a number and no memory. 3 is SECBIT_NOROOT, locked.
+        // If the user is root, Pd loses root's special rights over files. For other users this call
+        // fails, and they do not need it.
+        // SAFETY: passes a number and no memory. 3 is SECBIT_NOROOT and its lock bit.
         unsafe { libc::prctl(libc::PR_SET_SECUREBITS, 3, 0, 0, 0) };
         setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-        // After the namespace: opening its socket may need a descriptor above this limit.
+        // Set this limit after the namespace is entered, because opening its socket may need a
+        // descriptor above the limit.
         setrlimit(Resource::Nofile, open_files)?;
         let rules = rules.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         rules.restrict_self().map_err(|_| io::Error::from_raw_os_error(libc::ENOTRECOVERABLE))?;
         seccompiler::apply_filter(filter).map_err(|_| io::Error::from_raw_os_error(libc::ENOTRECOVERABLE))
     }
 
-    /// Whether a process may have a user and a network namespace of its own.
+    /// Whether a process may create a user namespace and a network namespace.
     pub fn has_namespaces() -> bool {
         let namespace = Namespace::of_this_user();
         let mut command = Command::new("/");
@@ -299,20 +301,20 @@ mod linux {
         command.spawn().is_err_and(|fault| fault.raw_os_error() == Some(libc::ECANCELED))
     }
 
-    /// A user and a network namespace for this process alone.
+    /// A user namespace and a network namespace for one process.
     struct Namespace {
         users: String,
         groups: String,
     }
 
     impl Namespace {
-        /// The user id stays the same inside, because JACK names its sockets by it.
+        /// The user id stays the same inside, because it is part of the names of JACK's sockets.
         fn of_this_user() -> Self {
             let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
             Namespace { users: format!("{user} {user} 1"), groups: format!("{group} {group} 1") }
         }
 
-        /// Returns a listener on the loopback address of the new network.
+        /// Enters the namespaces. Returns a listener on the loopback address of the new network.
         fn enter(&self) -> io::Result<OwnedFd> {
             // SAFETY: the calling process has one thread: it was just forked.
             checked(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
@@ -372,7 +374,7 @@ mod linux {
         let sockets = control
             .drain()
             .find_map(|it| if let RecvAncillaryMessage::ScmRights(mut sockets) = it { sockets.next() } else { None });
-        sockets.map(TcpListener::from).ok_or_else(|| io::Error::other("no listener came out of the namespace"))
+        sockets.map(TcpListener::from).ok_or_else(|| io::Error::other("the namespace returned no listener"))
     }
 
     fn landlock(sandbox: &Sandbox<'_>, port: u16) -> io::Result<RulesetCreated> {
@@ -384,7 +386,8 @@ mod linux {
             set = set.add_rule(NetPort::new(port, AccessNet::ConnectTcp)).map_err(fail)?;
         }
         let read = AccessFs::ReadFile | AccessFs::ReadDir;
-        // Neither links nor sockets nor pipes: the daemon reads these folders too.
+        // Pd may not create links, sockets or pipes there, because the daemon reads these folders
+        // too.
         let patches = read
             | AccessFs::WriteFile
             | AccessFs::Truncate
@@ -423,11 +426,13 @@ mod linux {
         }
     }
 
-    /// The program that the kernel starts in order to load this one: its ELF interpreter.
+    /// The ELF interpreter of the program, which the kernel starts to load it.
     fn loader_of(program: &Path) -> io::Result<PathBuf> {
         let wrong = || {
-            let text =
-                format!("{} is not a program of this machine; name Pd's own program, not a script", program.display());
+            let text = format!(
+                "{} is not a program for this machine; set `[patch.pd] command` to Pd's program, not to a script",
+                program.display()
+            );
             io::Error::other(text)
         };
         let mut head = Vec::new();
@@ -444,7 +449,7 @@ mod linux {
         let find = || {
             let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
             (0..count).map(|n| table + n * size).find_map(|at| {
-                // PT_INTERP
+                // Type 3 is `PT_INTERP`.
                 if number(at, 4)? != 3 {
                     return None;
                 }
@@ -456,9 +461,10 @@ mod linux {
         find().ok_or_else(wrong)
     }
 
-    /// Calls that are refused with EPERM. Landlock covers none of them, or not in every version.
+    /// System calls that are refused with EPERM. Landlock does not cover them, or not in every
+    /// version.
     const REFUSED: &[i64] = &[
-        // Other processes of this user, the daemon first.
+        // Calls that affect other processes of this user, such as the daemon.
         libc::SYS_kill,
         libc::SYS_tkill,
         libc::SYS_rt_sigqueueinfo,
@@ -469,7 +475,7 @@ mod linux {
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,
         libc::SYS_process_vm_writev,
-        // Files by their path, beyond opening them.
+        // Calls that change files by path.
         libc::SYS_truncate,
         libc::SYS_fchmodat,
         libc::SYS_fchmodat2,
@@ -482,7 +488,7 @@ mod linux {
         libc::SYS_inotify_init1,
         libc::SYS_fanotify_init,
         libc::SYS_open_by_handle_at,
-        // Calls that bypass the socket rules, and keys.
+        // Calls that bypass the socket rules, and calls for kernel keys.
         libc::SYS_io_uring_setup,
         libc::SYS_unshare,
         libc::SYS_setns,
@@ -508,7 +514,8 @@ mod linux {
         #[cfg(target_arch = "x86_64")]
         libc::SYS_inotify_init,
     ];
-    /// Sound servers need these: their clients listen on local sockets and share memory.
+    /// System calls that are refused unless audio is used. Clients of sound servers need them,
+    /// because they listen on local sockets and share memory.
     const REFUSED_WITHOUT_SOUND: &[i64] = &[
         libc::SYS_bind,
         libc::SYS_listen,
@@ -519,7 +526,7 @@ mod linux {
         libc::SYS_semget,
         libc::SYS_msgget,
     ];
-    /// With it, sending connects a socket without asking Landlock.
+    /// With this flag, a send call connects the socket, and Landlock does not check that.
     const FASTOPEN: u64 = libc::MSG_FASTOPEN as u64;
 
     fn seccomp(audio: PdAudio) -> io::Result<BpfProgram> {
@@ -535,11 +542,11 @@ mod linux {
                 vec![confine::all([(0, SeccompCmpOp::Ne, inet), (0, SeccompCmpOp::Ne, unix)])?]
             }
         };
-        // Streams only. The flags are above the kind.
+        // Allow only stream sockets. The low four bits are the kind; flags are in higher bits.
         for kind in (0..16).filter(|it| *it != libc::SOCK_STREAM as u64) {
             sockets.push(confine::all([(1, SeccompCmpOp::MaskedEq(15), kind)])?);
         }
-        // Plain TCP only: Landlock's rules for ports do not see MPTCP or SCTP.
+        // Allow only plain TCP, because Landlock's port rules do not cover MPTCP or SCTP.
         let tcp = libc::IPPROTO_TCP as u64;
         sockets.push(confine::all([
             (0, SeccompCmpOp::Eq, inet),
@@ -551,7 +558,8 @@ mod linux {
             rules.insert(call, vec![confine::all([(flags, SeccompCmpOp::MaskedEq(FASTOPEN), FASTOPEN)])?]);
         }
         rules.insert(libc::SYS_prlimit64, vec![confine::all([(0, SeccompCmpOp::Ne, 0)])?]);
-        // The second table of calls that some kernels have for 32-bit pointers.
+        // Some kernels also have the x32 table of system calls (64-bit code with 32-bit pointers),
+        // so add its numbers.
         #[cfg(target_arch = "x86_64")]
         {
             let twins: Vec<_> = rules.iter().map(|(call, rules)| (call | 0x4000_0000, rules.clone())).collect();

@@ -1,12 +1,12 @@
-//! Parses what Pd sends to its window: a stream of Tcl commands, of which few matter here. The rest
-//! is skipped, so that a version of Pd that draws differently is still understood.
+//! Parses the stream of Tcl commands that Pd sends to its user interface. Only a few commands are
+//! used. The rest is skipped, so that a version of Pd that draws differently still works.
 //!
-//! Not here: the effect of a command (`link`). Nothing in the stream is ever evaluated.
+//! Nothing in the stream is ever evaluated. Not here: the effect of a command (`link`).
 
-/// A command longer than this is skipped; the longest real ones draw arrays.
+/// A command longer than this is skipped. The longest real commands draw arrays.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The messages we act on; everything else is skipped.
+/// A parsed command. Commands that are not listed here are skipped.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Word {
     Startup {
@@ -15,9 +15,9 @@ pub enum Word {
         bug: u32,
     },
     Ping,
-    /// A canvas got a window.
+    /// Pd opened a window for this canvas.
     Canvas(String),
-    /// The windows around a canvas, the nearest first.
+    /// A canvas, and the windows of the canvases that contain it, the nearest first.
     Parents(String, Vec<String>),
     Found,
     /// 0 and 1 are errors, 2 is information, 3 and 4 are debug output.
@@ -26,7 +26,7 @@ pub enum Word {
         text: String,
     },
     Dsp(bool),
-    /// A shape of a box: its tag, and where its first corner is.
+    /// The outline of a box: its tag and the position of its first corner.
     Shape {
         canvas: String,
         tag: String,
@@ -43,7 +43,7 @@ pub enum Word {
     },
 }
 
-/// Cuts a stream into commands.
+/// Splits a stream into commands.
 #[derive(Debug, Default)]
 pub struct Reader {
     held: Vec<u8>,
@@ -53,7 +53,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Takes received bytes, and calls `each` with every complete command that matters.
+    /// Parses received bytes, and calls `each` with every complete command that is used.
     pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Word)) {
         for byte in bytes {
             let escaped = std::mem::take(&mut self.escaped);
@@ -86,7 +86,7 @@ impl Reader {
 
 fn read(command: &str) -> Option<Word> {
     let name = command.split_whitespace().next()?;
-    // Most of the stream is drawing; its words are parsed only where they matter.
+    // Most of the stream is drawing commands, which are split into words only if they are used.
     match name {
         "pdtk_ping" => Some(Word::Ping),
         "pdtk_showfindresult" => Some(Word::Found),
@@ -117,7 +117,7 @@ fn read(command: &str) -> Option<Word> {
     }
 }
 
-/// The outline of a box of text, or one of its nubs.
+/// Parses the outline of a text box, or one of its nubs (the marks of inlets and outlets).
 fn drawing(canvas: &str, command: &str) -> Option<Word> {
     let words = words(command);
     let tags = words.get(words.iter().position(|it| it == "-tags")? + 1)?;
@@ -127,8 +127,8 @@ fn drawing(canvas: &str, command: &str) -> Option<Word> {
         "inlet" | "outlet" => {
             let tag = tag.trim_end_matches(|it: char| it.is_ascii_digit());
             let inlet = kind == "inlet";
-            // The number of a nub follows the letter `i` or `o`, which no address in hexadecimal
-            // ends with.
+            // The number of a nub follows the letter `i` or `o`. A hexadecimal address never ends
+            // with these letters.
             Some(Word::Nub { tag: tag.strip_suffix(if inlet { 'i' } else { 'o' })?.to_owned(), inlet })
         }
         "obj" | "msg" | "atom" | "commentbar" | "text" if tag.ends_with('R') => Some(Word::Shape {
@@ -141,7 +141,7 @@ fn drawing(canvas: &str, command: &str) -> Option<Word> {
     }
 }
 
-/// Splits a command into words; braces group, and escaping backslashes are removed.
+/// Splits a command into words. Braces group words; escaping backslashes are removed.
 fn words(command: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut word = String::new();

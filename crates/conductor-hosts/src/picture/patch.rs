@@ -1,6 +1,6 @@
-//! Draws one canvas of a patch as Max or Pd shows it: boxes with their text, nubs, cords (signal
-//! cords striped), panels in their colour, common user interface objects, and the contents of
-//! embedded bpatchers one level deep.
+//! Draws one canvas of a patch as Max or Pd shows it: boxes with text, nubs (the marks of inlets
+//! and outlets), cords (signal cords are striped), coloured panels, and common user interface
+//! objects. The contents of embedded bpatchers are drawn one level deep.
 
 mod max;
 mod pd;
@@ -9,14 +9,14 @@ use super::sketch::Sketch;
 use super::{Color, Font, Look, Pen, Picture, Point, Rect};
 use conductor_patch::{BoxId, BoxView, Value, View, layout, text_width};
 
-/// What to draw, and how.
+/// Options of a drawing.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Presentation mode instead of the patch.
+    /// Draw the presentation mode instead of the patching mode.
     pub presentation: bool,
-    /// As a locked patch: hidden boxes and cords are left out.
+    /// Draw a locked patch, without hidden boxes and cords.
     pub locked: bool,
-    /// A label on each box.
+    /// The label on each box.
     pub labels: Labels,
     /// Boxes to mark.
     pub highlight: Vec<BoxId>,
@@ -36,7 +36,7 @@ pub enum Labels {
     None,
     /// The index of the box.
     Index,
-    /// The scripting name, else the key.
+    /// The scripting name of the box, or its key if it has no name.
     Varname,
 }
 
@@ -46,13 +46,13 @@ pub struct PatchPicture {
     pub picture: Picture,
     /// Pixels of the picture per pixel of the patch.
     pub scale: f64,
-    /// Texts that are too small to read and were left out.
+    /// How many texts were left out because they would be too small to read.
     pub omitted: usize,
 }
 
 /// Space around the patch.
 const MARGIN: f64 = 20.0;
-/// Most boxes or values that are drawn inside one box.
+/// Maximum number of boxes or values that are drawn inside one box.
 const MOST_INSIDE: usize = 500;
 
 const GREY: Color = Color::rgb(0x6e6e6e);
@@ -127,12 +127,12 @@ fn frame_of(object: &BoxView<'_>, presentation: bool) -> Rect {
 struct Drawing {
     sketch: Sketch,
     is_pd: bool,
-    /// Colour behind the boxes, when the patcher states one.
+    /// Background colour, if the patcher has one.
     paper: Option<Color>,
 }
 
 impl Drawing {
-    /// A box without its nubs. `inside` draws the contents of a bpatcher too.
+    /// Draws a box without its nubs. With `inside`, the contents of a bpatcher are drawn too.
     fn body(&mut self, object: &BoxView<'_>, frame: Rect, inside: bool) {
         let first = self.sketch.shapes.len();
         if self.is_pd {
@@ -172,7 +172,7 @@ impl Drawing {
     }
 
     fn nubs(&mut self, object: &BoxView<'_>) {
-        // Max shows the unused inlet of these classes only under the mouse.
+        // Max shows the unused inlet of these classes only when the mouse is over the box.
         if matches!(object.maxclass(), "comment" | "panel") || object.class() == "cnv" {
             return;
         }
@@ -192,7 +192,7 @@ impl Drawing {
         }
     }
 
-    /// A small label on the corner of a box.
+    /// Draws a small label at the corner of a box.
     fn tag(&mut self, frame: Rect, label: &str) {
         let pen = Pen::new(9.0, MARK).bold(true);
         let rect = Rect::new(frame.x - 2.0, frame.y - 8.0, text_width(label, pen.size) + 4.0, 10.0);
@@ -202,12 +202,12 @@ impl Drawing {
     }
 }
 
-/// Points inside a rectangle, given as fractions of its width and height.
+/// Converts fractions of a rectangle's width and height to points.
 fn within(rect: Rect, fractions: &[(f64, f64)]) -> Vec<(f64, f64)> {
     fractions.iter().map(|(x, y)| (rect.x + rect.w * x, rect.y + rect.h * y)).collect()
 }
 
-/// The rectangle without a margin, given as a fraction of its shorter side.
+/// Removes a margin from a rectangle. `fraction` is relative to its shorter side.
 fn inset(rect: Rect, fraction: f64) -> Rect {
     let margin = rect.w.min(rect.h) * fraction;
     Rect::new(rect.x + margin, rect.y + margin, (rect.w - 2.0 * margin).max(0.0), (rect.h - 2.0 * margin).max(0.0))
@@ -216,7 +216,7 @@ fn inset(rect: Rect, fraction: f64) -> Rect {
 /// A diagonal cross, as two lines.
 const CROSS: [[(f64, f64); 2]; 2] = [[(0.0, 0.0), (1.0, 1.0)], [(1.0, 0.0), (0.0, 1.0)]];
 
-/// The atoms of a value as text.
+/// The atoms of a value, each as text.
 fn words(value: &Value) -> Vec<String> {
     value.atoms().iter().map(conductor_patch::Atom::in_content).collect()
 }

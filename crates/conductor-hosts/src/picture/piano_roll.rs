@@ -12,7 +12,7 @@ const HEAD: f64 = 56.0;
 const LANE: f64 = 64.0;
 const MARGIN: f64 = 12.0;
 
-/// A picture of a clip, with the facts it shows.
+/// A picture of a clip, with its size, pitch range and number of notes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClipDrawing {
@@ -23,7 +23,7 @@ pub struct ClipDrawing {
     pub height: u32,
     /// Lowest and highest pitch; absent when there are no notes.
     pub pitch_range: Option<[u8; 2]>,
-    /// Notes drawn.
+    /// Number of notes in the picture.
     pub count: usize,
     #[serde(skip)]
     pub picture: Picture,
@@ -32,7 +32,8 @@ pub struct ClipDrawing {
 /// Draws a MIDI clip of a document, 320 to 4096 pixels wide.
 ///
 /// # Errors
-/// Wrong kind of path; no such clip; an audio clip; a width out of range.
+/// The path is not of a clip, the clip does not exist, it is an audio clip, or the width is out of
+/// range.
 pub fn draw_clip(document: &Document, path: PathId, width: u32) -> Result<ClipDrawing, LiveError> {
     let notes = document.all_notes(path)?;
     let track = path.track().and_then(|n| document.track_state(PathId::Track(n)).ok());
@@ -43,7 +44,7 @@ pub fn draw_clip(document: &Document, path: PathId, width: u32) -> Result<ClipDr
 /// Draws notes as a piano roll, 320 to 4096 pixels wide. `signature` is numerator and denominator.
 ///
 /// # Errors
-/// A width out of range.
+/// The width is out of range.
 pub fn draw(
     clip: &ClipInfo,
     track: &str,
@@ -84,7 +85,7 @@ pub fn draw(
     Ok(ClipDrawing { clip_id: clip.id, width, height, pitch_range, count: notes.len(), picture })
 }
 
-/// The lowest and highest row: the notes and one row around them, at least an octave.
+/// The lowest and highest row: one row more than the notes on each side, and at least an octave.
 fn rows(range: Option<[u8; 2]>) -> (u8, u8) {
     let [low, high] = range.unwrap_or([60, 60]);
     let (mut low, mut high) = (low.saturating_sub(1), high.saturating_add(1).min(127));
@@ -145,7 +146,7 @@ impl Roll {
             self.sketch.rectangle(Rect::new(0.0, y, KEYS - 4.0, row), 0.0, look);
             if pitch % 12 == 0 {
                 self.line((KEYS, y + row), (right, y + row), STRONG_LINE, 1.0);
-                // Live calls pitch 60 C3.
+                // In Live the name of pitch 60 is C3.
                 let label = format!("C{}", i16::from(pitch / 12) - 2);
                 let pen = Pen::new((row - 1.0).clamp(7.0, 10.0), Color::rgb(0x30343b)).anchored(Anchor::End);
                 text(&mut self.sketch, (KEYS - 8.0, y + row - 1.5), pen, KEYS, &label);
@@ -155,8 +156,8 @@ impl Roll {
 
     fn beats(&mut self, bar: f64) {
         let pixels_per_beat = (self.right - KEYS) / (self.to - self.from);
-        // Lines are at least 6 pixels apart: sixteenths if possible, else beats, bars, 2 bars, 4
-        // ...
+        // Grid lines are at least 6 pixels apart. The step is a sixteenth if possible, otherwise a
+        // beat, a bar, 2 bars, 4 bars, and so on.
         let mut step = 0.25;
         while step * pixels_per_beat < 6.0 {
             step = if (1.0..bar).contains(&step) { bar } else { step * 2.0 };
@@ -189,7 +190,7 @@ impl Roll {
         }
     }
 
-    /// The loop brace, the shade outside the loop, and the start marker.
+    /// Draws the loop brace, the shade outside the loop, and the start marker.
     fn markers(&mut self, clip: &ClipInfo) {
         let bottom = self.bottom() + LANE;
         let (from, to) = (self.x(clip.loop_start), self.x(clip.loop_end));
@@ -207,7 +208,7 @@ impl Roll {
         self.sketch.polygon(&flag, Look::fill(Color::rgb(0x7ad67a)));
     }
 
-    /// A note in the grid and its velocity in the lane below.
+    /// Draws a note in the grid and its velocity in the lane below.
     fn note(&mut self, note: &Note) {
         let (x, y) = (self.x(note.start_time), self.y(note.pitch));
         let rect = Rect::new(x, y + 0.5, (self.x(note.end()) - x).max(2.0) - 0.5, self.row - 1.0);

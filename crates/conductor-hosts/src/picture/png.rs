@@ -1,4 +1,5 @@
-//! Paints a picture as PNG in pure Rust with embedded fonts: no system library, no system fonts.
+//! Converts a picture to PNG in pure Rust with embedded fonts. It needs no system library and no
+//! system fonts.
 
 use ab_glyph::{Font as _, FontRef, GlyphId, OutlineCurve, Point as GlyphPoint};
 use std::sync::OnceLock;
@@ -6,7 +7,7 @@ use tiny_skia::{FillRule, Mask, Paint, Path, PathBuilder, Pixmap, Stroke, Stroke
 
 use super::{Anchor, Color, Font, Look, Pen, Picture, Point, Rect, Shape};
 
-/// Why a picture has no PNG.
+/// Why a picture could not be converted to PNG.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PaintError {
     #[error("a picture of {0} by {1} pixels cannot be painted")]
@@ -36,7 +37,7 @@ fn paint(picture: &Picture) -> Result<Pixmap, PaintError> {
 struct Canvas {
     pixels: Pixmap,
     font: Font,
-    /// The innermost clip last; none hides everything.
+    /// The active clips, the innermost last. A `None` hides everything.
     clips: Vec<Option<Mask>>,
 }
 
@@ -105,13 +106,14 @@ fn ink(fill: Color) -> Paint<'static> {
     paint
 }
 
-/// A coordinate as the painter takes it. A patch may place boxes far outside the painter's range.
+/// A coordinate in the range of the painter (`tiny_skia`). A patch may contain boxes far outside
+/// that range.
 fn near(value: f64) -> Option<f32> {
     value.is_finite().then(|| value.clamp(-1e5, 1e5) as f32)
 }
 
 fn area(rect: &Rect) -> Option<tiny_skia::Rect> {
-    // The painter refuses empty rectangles, but a box without a width is still a box.
+    // The painter refuses empty rectangles, but a box without a width must be drawn too.
     tiny_skia::Rect::from_xywh(near(rect.x)?, near(rect.y)?, near(rect.w.max(0.01))?, near(rect.h.max(0.01))?)
 }
 
@@ -167,7 +169,8 @@ fn face(font: Font, bold: bool) -> Option<&'static FontRef<'static>> {
     face.as_ref()
 }
 
-/// One line of text as one path. A character that the font does not have is drawn as a small box.
+/// Converts one line of text to one path. A character that is missing in the font is drawn as a
+/// small box.
 fn letters(font: &FontRef<'_>, at: Point, pen: Pen, text: &str) -> Option<Path> {
     let scale = near(pen.size)? / font.units_per_em()?;
     let advance = |letter: char| font.h_advance_unscaled(font.glyph_id(letter)) * scale;
@@ -203,7 +206,8 @@ fn outline_into(path: &mut PathBuilder, curves: &[OutlineCurve], place: impl Fn(
                 (from, to)
             }
         };
-        // Contours are not separated: a new one starts where a curve does not continue the last.
+        // The font does not mark where a contour starts: a new contour starts where a curve does
+        // not continue the previous one.
         if last.as_ref() != Some(from) {
             if last.is_some() {
                 path.close();

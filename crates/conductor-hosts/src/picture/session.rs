@@ -19,11 +19,11 @@ const MIXER: f64 = 74.0;
 const SCENES: f64 = 120.0;
 const MARGIN: f64 = 12.0;
 const GAP: f64 = 4.0;
-/// A narrower column cannot show a name.
+/// Minimum width of a column, so that it can show a name.
 const NARROWEST: f64 = 88.0;
 const WIDEST: f64 = 200.0;
 
-/// Draws the session grid at most `width` pixels wide, or wider when the tracks need it.
+/// Draws the session grid at most `width` pixels wide, or wider if the tracks need more space.
 pub fn draw(document: &Document, width: u32) -> Picture {
     let overview = document.overview();
     let tracks = document.session();
@@ -147,13 +147,13 @@ pub(super) fn number(value: f64) -> String {
     (value + 0.0).to_string()
 }
 
-/// Text that fits into `room` pixels, shortened with an ellipsis when necessary.
+/// Draws a text, shortened with an ellipsis if it needs more than `room` pixels.
 pub(super) fn text(sketch: &mut Sketch, at: (f64, f64), pen: Pen, room: f64, text: &str) {
     sketch.text(at, pen, &shorten(text, pen.size, room));
 }
 
 pub(super) fn shorten(text: &str, size: f64, room: f64) -> String {
-    // The mean advance of a sans-serif face; wide scripts take about twice that.
+    // The mean width of a sans-serif character; characters of wide scripts are about twice as wide.
     let advance = |ch: char| if (ch as u32) < 0x1100 { 0.6 } else { 1.05 } * size;
     let whole: f64 = text.chars().map(advance).sum();
     if whole <= room {

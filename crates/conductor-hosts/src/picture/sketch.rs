@@ -5,14 +5,14 @@ use super::{Color, Look, Pen, Point, Rect, Shape, Stroke};
 /// The smallest text that is drawn, in pixels of the picture.
 const SMALLEST_TEXT: f64 = 5.0;
 
-/// A drawing under construction. Every length given to it is in the document's units.
+/// An unfinished drawing. All lengths in calls are in the document's units.
 pub(super) struct Sketch {
     pub shapes: Vec<Shape>,
     /// Pixels per unit of the document.
     pub scale: f64,
     /// The point of the document at the picture's top left corner.
     pub origin: Point,
-    /// Texts that are too small to read and were left out.
+    /// How many texts were left out because they would be too small to read.
     pub omitted: usize,
 }
 
@@ -59,7 +59,7 @@ impl Sketch {
         self.shapes.push(Shape::Polyline { points, closed, look });
     }
 
-    /// One line of text with its base line at a point.
+    /// Draws one line of text with its base line at a point.
     pub fn text(&mut self, at: (f64, f64), pen: Pen, text: &str) {
         if text.trim().is_empty() {
             return;
@@ -80,7 +80,7 @@ impl Sketch {
         self.shapes.push(Shape::ClipEnd);
     }
 
-    /// Fades all shapes from number `first` on.
+    /// Fades all shapes from index `first`.
     pub fn fade_from(&mut self, first: usize) {
         self.shapes.iter_mut().skip(first).for_each(Shape::fade);
     }

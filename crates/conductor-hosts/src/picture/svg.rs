@@ -1,4 +1,4 @@
-//! Prints a picture as SVG: no scripts, no references, and text is escaped.
+//! Converts a picture to SVG. The SVG contains no scripts and no references, and text is escaped.
 
 use std::fmt::Write;
 
@@ -91,7 +91,8 @@ fn paint(attribute: &str, Color(r, g, b, a): Color) -> String {
     format!(r##" {attribute}="#{r:02x}{g:02x}{b:02x}"{opacity}"##)
 }
 
-/// Two decimals without trailing zeros: short, and the same on every machine.
+/// Formats a number with two decimals and without trailing zeros, so that the text is short and the
+/// same on every machine.
 pub(super) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "0".to_owned();

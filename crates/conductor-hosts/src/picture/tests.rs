@@ -1,5 +1,5 @@
-//! Drawings of patches and Sets. The expected SVG files are in `tests/`; `CONDUCTOR_BLESS=1`
-//! rewrites them for a person to look at.
+//! Tests of the drawings of patches and Sets. The expected SVG files are in `tests/`.
+//! `CONDUCTOR_BLESS=1` rewrites them, so that a person can check them.
 
 use super::patch::{Labels, Options, draw};
 use super::{Picture, Shape, piano_roll, session};
@@ -31,7 +31,7 @@ fn golden(name: &str, document: &Document, options: &Options) {
         std::fs::write(&path, &svg).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(svg == expected, "{name}.svg differs; look at it, then bless it");
+    assert!(svg == expected, "{name}.svg differs; check it, then rewrite it with CONDUCTOR_BLESS=1");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn every_style_gives_the_same_picture() {
 fn locked_pictures_leave_out_what_is_hidden() {
     let document = fixture("classic.maxpat").open();
     let count = |locked| draw(&document.root(), &Options { locked, ..Options::default() }).picture.shapes.len();
-    // The hidden toggle (a square, two strokes, two nubs) and the hidden cord.
+    // The difference is the hidden toggle (a square, two strokes, two nubs) and the hidden cord.
     assert_eq!(count(false) - count(true), 6);
 }
 
@@ -137,7 +137,7 @@ fn path(text: &str) -> PathId {
     text.parse().unwrap()
 }
 
-/// The Set of the examples: Drums, Bass and Vocals.
+/// The Set from the examples, with the tracks Drums, Bass and Vocals.
 fn example_set() -> conductor_set::Document {
     let als = include_bytes!("../../../../examples/sets/golden.als");
     conductor_set::Document::open(als, conductor_set::DEFAULT_XML_LIMIT).unwrap()
@@ -153,7 +153,7 @@ fn with_notes(document: &conductor_set::Document, notes: &[Note]) -> conductor_s
     edited(document, &[LiveEdit::ReplaceNotes { clip_id: path(BEAT), notes: notes.to_vec(), window: None }])
 }
 
-/// Fails unless the SVG is well formed and holds nothing but plain shapes.
+/// Fails unless the SVG is well formed and contains only plain shapes.
 fn check_svg(picture: &Picture) {
     let svg = picture.to_svg();
     let mut reader = quick_xml::Reader::from_str(&svg);

@@ -1,16 +1,17 @@
-//! The process of one plugin: `conductor plugin-host`. It enters its sandbox, then serves until its
-//! pipe closes.
+//! The process of one plugin: `conductor plugin-host`. It enters its sandbox, then serves requests
+//! until its pipe is closed.
 
 use super::{Limits, engine, sandbox};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Does not return while the daemon holds the other end of the pipes.
+/// Returns only if the sandbox cannot be entered. Otherwise the process exits when the daemon
+/// closes the pipes.
 pub fn run(limits: &Limits) -> ExitCode {
-    // No output of panics: stderr is not read.
+    // Panics print nothing, because stderr is not read.
     std::panic::set_hook(Box::new(|_| {}));
     if let Err(error) = sandbox::enter(limits) {
-        let _ = writeln!(io::stderr(), "conductor: no sandbox, no plugin: {error}");
+        let _ = writeln!(io::stderr(), "conductor: the sandbox cannot be entered, so the plugin does not run: {error}");
         return ExitCode::FAILURE;
     }
     engine::serve(limits)

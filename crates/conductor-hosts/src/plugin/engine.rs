@@ -1,8 +1,9 @@
-//! The JavaScript engine in a plugin's process: one runtime, one context, one file, and a loop that
-//! waits in one place.
+//! Runs the JavaScript engine in a plugin's process: one runtime, one context, one file, and one
+//! event loop.
 //!
-//! The process always ends by `exit`, so that the order of destruction does not matter. Not here:
-//! what the plugin may reach. Its requests are sent as frames to the daemon, which answers them.
+//! The process always ends by `exit`, so that the order of destruction does not matter. Requests of
+//! the plugin are sent as frames to the daemon, which answers them. Not here: the permissions of
+//! the plugin.
 
 use super::frame::blocking;
 use super::{Limits, Thrown, sandbox};
@@ -48,8 +49,9 @@ impl Meter {
     fn arm(&self) {
         let now = processor_us();
         self.until_us.set(now.saturating_add(self.budget_us));
-        // Two seconds more: the kernel counts whole seconds, and our own limit should act first.
-        // If setting the limit fails, the deadline of the daemon ends the call.
+        // The kernel's limit is two seconds higher, because the kernel counts whole seconds and our
+        // own limit should act first. If setting the limit fails, the deadline of the daemon ends
+        // the call.
         let _ = sandbox::allow_processor_seconds(now / 1_000_000, self.budget_us.div_ceil(1_000_000) + 2);
     }
 
@@ -61,7 +63,7 @@ impl Meter {
     }
 }
 
-/// The two pipes to the daemon. The process exits when the daemon is gone.
+/// The two pipes to the daemon. The process exits when the daemon has closed them.
 struct Pipes;
 
 impl Pipes {
@@ -75,7 +77,7 @@ impl Pipes {
         blocking::read(&mut Unbuffered).unwrap_or_else(|_| std::process::exit(0))
     }
 
-    /// Whether a frame starts to arrive within the time. Waits forever without a time.
+    /// Whether a frame starts to arrive within the time. Without a time, waits without a limit.
     fn wait(ms: Option<u32>) -> bool {
         let stdin = rustix::stdio::stdin();
         let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
@@ -84,7 +86,8 @@ impl Pipes {
     }
 }
 
-/// Unbuffered, so that `poll` sees all unread bytes and output is sent at once.
+/// Reads stdin and writes stdout without a buffer, so that `poll` reports all unread bytes and
+/// output is sent at once.
 struct Unbuffered;
 
 impl io::Write for Unbuffered {
@@ -115,8 +118,10 @@ pub fn serve(limits: &Limits) -> ! {
 }
 
 fn run(limits: &Limits, file: &str, source: Vec<u8>, meter: &Rc<Meter>) -> Result<(), Thrown> {
-    let no_engine =
-        |fault: Error| Thrown { message: format!("the engine does not start: {fault}"), ..Thrown::default() };
+    let no_engine = |fault: Error| Thrown {
+        message: format!("the JavaScript engine cannot be started: {fault}"),
+        ..Thrown::default()
+    };
     let runtime = Runtime::new().map_err(no_engine)?;
     runtime.set_memory_limit(limits.heap_mb as usize * 1024 * 1024);
     runtime.set_max_stack_size(limits.stack_kb as usize * 1024);
@@ -163,7 +168,7 @@ fn run_prelude<'js>(ctx: &Ctx<'js>, file: &str, meter: &Rc<Meter>) -> rquickjs::
 }
 
 fn bytes_of<'a>(array: &'a TypedArray<'_, u8>) -> &'a [u8] {
-    // SAFETY: no JavaScript runs while our function reads the bytes, so they stay in place.
+    // SAFETY: no JavaScript runs while our function reads the bytes, so they do not move.
     unsafe { array.as_bytes() }.unwrap_or_default()
 }
 
@@ -186,7 +191,7 @@ fn from_base64<'js>(ctx: Ctx<'js>, text: String) -> rquickjs::Result<TypedArray<
     }
 }
 
-/// Random numbers for the plugin; the daemon does not depend on them.
+/// A random id for the plugin's code. The daemon does not depend on it.
 #[expect(clippy::disallowed_methods, reason = "random numbers for the plugin, in the plugin's own process")]
 fn uuid() -> String {
     uuid::Uuid::new_v4().to_string()
@@ -226,7 +231,8 @@ fn parts<'js>(ctx: &Ctx<'js>, url: &url::Url) -> rquickjs::Result<Object<'js>> {
     Ok(object)
 }
 
-/// Evaluates the file and passes the plugin to the prelude. Returns the frame that declares it.
+/// Evaluates the file and passes the plugin to the prelude. Returns the frame with the plugin's
+/// declarations.
 fn load<'js>(ctx: &Ctx<'js>, driver: &Object<'js>, file: &str, source: Vec<u8>) -> Result<String, Thrown> {
     let loaded = || -> rquickjs::Result<String> {
         let (module, ready) = Module::declare(ctx.clone(), file, source)?.eval()?;
@@ -236,13 +242,13 @@ fn load<'js>(ctx: &Ctx<'js>, driver: &Object<'js>, file: &str, source: Vec<u8>) 
     };
     loaded().catch(ctx).map_err(|fault| match fault {
         CaughtError::Error(Error::WouldBlock) => {
-            Thrown { message: "the file waits for something that never comes".into(), ..Thrown::default() }
+            Thrown { message: "the file waits for an event that never happens".into(), ..Thrown::default() }
         }
         other @ (CaughtError::Error(_) | CaughtError::Exception(_) | CaughtError::Value(_)) => thrown(other, file),
     })
 }
 
-/// Receives calls and answers, sends results and requests.
+/// The event loop: receives calls and answers, and sends results and requests.
 fn converse<'js>(
     ctx: &Ctx<'js>,
     driver: &Object<'js>,
@@ -276,7 +282,7 @@ fn converse<'js>(
     }
 }
 
-/// Does not return; the types are those that its callers need.
+/// Does not return. The return type is only what the callers need.
 fn ended(thrown: Thrown, limits: &Limits, meter: &Meter) -> (i32, ()) {
     if meter.spent.get() { spent(limits, thrown.place) } else { out_of_memory(limits, thrown.place) }
 }
@@ -291,12 +297,12 @@ fn spent(limits: &Limits, place: Option<String>) -> ! {
 }
 
 fn out_of_memory(limits: &Limits, place: Option<String>) -> ! {
-    let thrown = Thrown { message: format!("out of memory: {} MB are all it has", limits.heap_mb), code: None, place };
+    let thrown = Thrown { message: format!("out of memory: the limit is {} MB", limits.heap_mb), code: None, place };
     Pipes::send(json!({ "threw": thrown, "over": "memory" }).to_string().as_bytes());
     std::process::exit(0)
 }
 
-/// The error, with the innermost line of the plugin's file.
+/// Converts an error, and adds the innermost line of the plugin's file.
 fn thrown(fault: CaughtError<'_>, file: &str) -> Thrown {
     match fault {
         CaughtError::Exception(exception) => {
@@ -371,7 +377,7 @@ impl Loader for Granted {
 mod tests {
     use super::*;
 
-    /// Without the prelude all of these make code from text; with it none does
+    /// Without the prelude, all of these create code from text. With the prelude none does
     /// (`no_code_is_made_from_text`).
     #[test]
     fn a_bare_engine_makes_code_from_text() {

@@ -1,16 +1,16 @@
-//! Frames of the two pipes: a length in four bytes, little-endian, and that many bytes.
+//! Reads and writes the frames of the two pipes. A frame is a length (four bytes, little-endian)
+//! and that many bytes.
 //!
-//! Not here: what the bytes mean. Both ends treat a frame that is too long as the end of the
-//! connection.
+//! Both ends close the connection when a frame is too long. Not here: the contents of frames.
 
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Longer than any allowed result, file or page, encoded in base64.
+/// Longest frame. This is longer than any allowed result, file or web page in base64.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 fn too_long(length: usize) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("a message of {length} bytes, at most {MAX_BYTES} pass"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("the message has {length} bytes; the limit is {MAX_BYTES}"))
 }
 
 fn encode(bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -38,7 +38,7 @@ pub async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The blocking functions of the child.
+/// The blocking functions that the child uses.
 pub mod blocking {
     use super::{encode, length};
     use std::io::{self, Read, Write};

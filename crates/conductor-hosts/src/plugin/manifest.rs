@@ -1,8 +1,8 @@
-//! Checks what a plugin declares before it is shown, and computes the pin that ties a person's
-//! approval to it.
+//! Checks the declarations of a plugin before a person sees them. Computes the pin, a hash that
+//! binds a person's approval to these declarations and the file.
 //!
-//! Not here: whether its schemas compile and its tools fit into the catalog (`tools::plugins`), and
-//! who approved it.
+//! Not here: compiling the plugin's schemas and adding its tools to the catalog (`tools::plugins`),
+//! and the approval.
 
 use conductor_core::config::Plugin;
 use conductor_core::digest::Digest;
@@ -41,15 +41,15 @@ pub struct ToolText {
 }
 
 impl Manifest {
-    /// Returns all errors at once, for the plugin's author.
+    /// Checks the declarations. Returns all errors at once, for the plugin's author.
     pub fn check(declared: &Value, code: Digest) -> Result<Self, Vec<String>> {
         let mut checker = Checker { errors: Vec::new() };
         checker.texts("", declared);
         let name = checker.text(declared, "", "name", 32);
         if !is_name(&name) && checker.errors.is_empty() {
-            checker.error(format!("name {name:?}: 1-32 characters of a-z 0-9 _ -, a letter first"));
+            checker.error(format!("name {name:?}: use 1-32 characters of a-z 0-9 _ -, starting with a letter"));
         } else if OURS.contains(&name.as_str()) {
-            checker.error(format!("name {name:?} is one of Conductor's own: {}", OURS.join(", ")));
+            checker.error(format!("name {name:?} is reserved for Conductor's own tools: {}", OURS.join(", ")));
         }
         let version = checker.text(declared, "", "version", 64);
         let description = checker.text(declared, "", "description", MAX_DESCRIPTION);
@@ -71,7 +71,7 @@ impl Manifest {
         }
         let pin = pin(declared, code);
         if pin.is_none() {
-            checker.error("what it declares cannot be written in canonical form: a number is too large".into());
+            checker.error("the declarations have no canonical form: a number is too large".into());
         }
         match pin {
             Some(pin) if checker.errors.is_empty() => {
@@ -81,7 +81,8 @@ impl Manifest {
         }
     }
 
-    /// Stored with the pin, so that the tools of a changed file are still known.
+    /// The form that is stored with the pin, so that the approved tools stay available for
+    /// comparison when the file changes.
     pub fn to_json(&self) -> Value {
         json!({ "declared": self.declared, "code": self.code })
     }
@@ -91,7 +92,8 @@ impl Manifest {
         Manifest::check(&kept["declared"], code).ok()
     }
 
-    /// What a person is shown before the approval, with the current row.
+    /// The text that a person sees before the approval. `row` is the current configuration of the
+    /// plugin.
     pub fn shown(&self, row: Option<&Plugin>) -> Value {
         let tool = |tool: &ToolText| {
             let said = row.and_then(|row| row.tools.get(&tool.name)).copied().unwrap_or_default();
@@ -107,14 +109,15 @@ impl Manifest {
         })
     }
 
-    /// Configuration fields whose values are secrets and never come from the file.
+    /// Configuration fields whose values are secrets. They are never read from config.toml.
     pub fn secret_fields(&self) -> Vec<String> {
         let properties = self.config_schema.as_ref().and_then(|it| it["properties"].as_object());
         let secret = |schema: &Value| schema["secret"] == Value::Bool(true);
         properties.into_iter().flatten().filter(|(_, schema)| secret(schema)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// The schema of the fields in the file: secret fields are neither required nor allowed.
+    /// The schema of the fields in config.toml, where secret fields are neither required nor
+    /// allowed.
     pub fn written_schema(&self) -> Option<Value> {
         let mut schema = self.config_schema.clone()?;
         let secret = self.secret_fields();
@@ -155,7 +158,8 @@ impl Checker {
         }
     }
 
-    /// No text may hide, reverse or move the text around it, because people and models read it.
+    /// Refuses characters that hide, reverse or move the text around them, because people and
+    /// models read these texts.
     fn texts(&mut self, place: &str, value: &Value) {
         match value {
             Value::String(text) => {
@@ -171,7 +175,10 @@ impl Checker {
             Value::Object(members) => {
                 for (key, member) in members {
                     if key.contains(is_deceptive) {
-                        self.error(format!("{place}: the key {:?} has a character that hides", escape(key)));
+                        self.error(format!(
+                            "{place}: the key {:?} contains a character that is not allowed in any text",
+                            escape(key)
+                        ));
                     }
                     self.texts(&format!("{place}/{}", escape(key)), member);
                 }
@@ -184,11 +191,11 @@ impl Checker {
         match of[key].as_str() {
             Some(text) if (1..=most).contains(&text.chars().count()) => text.to_owned(),
             Some(text) => {
-                self.error(format!("{place}{key} has {} characters, 1 to {most} are read", text.chars().count()));
+                self.error(format!("{place}{key} has {} characters; 1 to {most} are allowed", text.chars().count()));
                 String::new()
             }
             None => {
-                self.error(format!("{place}{key} is missing or no text"));
+                self.error(format!("{place}{key} is missing or not a string"));
                 String::new()
             }
         }
@@ -215,11 +222,11 @@ impl Checker {
         let title = tool.get("title").filter(|it| !it.is_null()).map(|_| self.text(tool, &place, "title", 128));
         let mut input_schema = tool.get("inputSchema").cloned().unwrap_or(Value::Null);
         match input_schema.as_object_mut() {
-            // Unknown arguments are refused for every tool, unless the author allows them.
+            // Unknown arguments are refused, unless the author's schema allows them.
             Some(schema) => {
                 schema.entry("additionalProperties").or_insert(Value::Bool(false));
             }
-            None => self.error(format!("{place}inputSchema is missing or no object")),
+            None => self.error(format!("{place}inputSchema is missing or not an object")),
         }
         self.schema(&format!("{place}inputSchema"), &input_schema);
         ToolText {
@@ -235,11 +242,11 @@ impl Checker {
     fn schema(&mut self, place: &str, schema: &Value) {
         let bytes = schema.to_string().len();
         if bytes > MAX_SCHEMA_BYTES {
-            self.error(format!("{place} has {bytes} bytes, at most {MAX_SCHEMA_BYTES} are read"));
+            self.error(format!("{place} has {bytes} bytes; the limit is {MAX_SCHEMA_BYTES}"));
         }
         let refs = count_refs(schema);
         if refs > MAX_REFS {
-            self.error(format!("{place} has {refs} references, at most {MAX_REFS} are followed"));
+            self.error(format!("{place} has {refs} references; the limit is {MAX_REFS}"));
         }
     }
 }
@@ -310,7 +317,8 @@ mod tests {
             assert!(told.starts_with("/tools/0/description: the character U+"), "{told}");
         }
         assert!(
-            fault(|it| it["tools"][0]["inputSchema"]["properties"]["a\u{200b}"] = json!({})).contains("that hides")
+            fault(|it| it["tools"][0]["inputSchema"]["properties"]["a\u{200b}"] = json!({}))
+                .contains("is not allowed in any text")
         );
     }
 

@@ -1,11 +1,11 @@
-// The global objects of a plugin. Evaluated before its file, in the same sandbox. Plugin code that changes them harms only itself,
-// because the daemon checks every request. `host` holds the functions that are not JavaScript.
+// Defines the global objects of a plugin. This script runs before the file of the plugin, in the same sandbox. A plugin that changes these
+// objects harms only itself, because the daemon checks every request. `host` contains the native functions.
 (function (host, fileName) {
   "use strict";
 
   // ---- no code from text ---------------------------------------------------------------------------------------------------------------
 
-  const refuse = function () { throw new TypeError("plugins cannot make code from text"); };
+  const refuse = function () { throw new TypeError("plugins cannot create code from text"); };
   for (const kind of [function () {}, async function () {}, function* () {}, async function* () {}]) {
     Object.defineProperty(Object.getPrototypeOf(kind), "constructor", { value: refuse, writable: false, configurable: false });
   }
@@ -49,7 +49,7 @@
     return over ? { threw: thrown(error), over: "memory" } : { threw: thrown(error) };
   };
 
-  // The result is sent when the job queue is empty, so that a loop left running counts as time of the call that started it.
+  // The result is sent only when the job queue is empty. The time of a promise loop that is still running thus counts for this call.
   const settle = (message) => { if (settled === null) settled = message; };
 
   const begin = (work, told) => {
@@ -76,7 +76,7 @@
   // ---- requests to the daemon ----------------------------------------------------------------------------------------------------------
 
   const ask = (what, input) => new Promise((resolve, reject) => {
-    if (!active) throw new Error(what + " works inside handlers, onLoad and onUnload only");
+    if (!active) throw new Error(what + " works only inside handlers, onLoad and onUnload");
     const id = nextId++;
     asked.set(id, { resolve, reject });
     host.send(JSON.stringify({ ask: { id, what, with: input } }));
@@ -107,7 +107,7 @@
 
   const timer = (again) => (run, ms, ...values) => {
     if (typeof run !== "function") throw new TypeError("a timer needs a function");
-    if (!active) throw new Error("timers work inside handlers, onLoad and onUnload only");
+    if (!active) throw new Error("timers work only inside handlers, onLoad and onUnload");
     const every = Math.max(again ? 1 : 0, Math.min(Number(ms) || 0, 0x7fffffff));
     const id = nextId++;
     timers.set(id, { run, values, at: host.now() + every, every: again ? every : null });
@@ -119,7 +119,7 @@
   give("clearInterval", (id) => { timers.delete(id); });
   if (typeof globalThis.queueMicrotask !== "function") give("queueMicrotask", (run) => { Promise.resolve().then(run); });
 
-  /// Runs due timers. Returns the milliseconds until the next timer; -1 when only a message of the daemon can continue the call.
+  /// Runs due timers. Returns the milliseconds until the next timer, or -1 if the call can only continue with a message from the daemon.
   const idle = () => {
     if (!active) return -1;
     if (settled !== null) { finish(); return -1; }
@@ -137,7 +137,7 @@
     if (due.length > 0) return 0;
     if (timers.size > 0) return Math.max(1, Math.ceil(Math.min(...[...timers.values()].map((it) => it.at)) - now));
     if (asked.size > 0) return -1;
-    settle({ threw: { message: "the handler waits for a promise that nothing can settle any more" }, over: "stuck" });
+    settle({ threw: { message: "the handler waits for a promise that can never be settled" }, over: "stuck" });
     return 0;
   };
 
@@ -145,7 +145,7 @@
     if (value instanceof Uint8Array) return value;
     if (value instanceof ArrayBuffer) return new Uint8Array(value);
     if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
-    throw new TypeError("bytes are a Uint8Array or an ArrayBuffer");
+    throw new TypeError("bytes must be a Uint8Array or an ArrayBuffer");
   };
 
   give("TextEncoder", class TextEncoder {
@@ -154,7 +154,7 @@
   });
   give("TextDecoder", class TextDecoder {
     constructor(label = "utf-8", options = {}) {
-      if (!/^utf-?8$/i.test(label)) throw new RangeError("only utf-8 is known");
+      if (!/^utf-?8$/i.test(label)) throw new RangeError("only utf-8 is supported");
       this.fatal = Boolean(options.fatal);
     }
     get encoding() { return "utf-8"; }
@@ -253,7 +253,7 @@
 
   // ---- secrets, network, files ---------------------------------------------------------------------------------------------------------
 
-  // A handle never contains the value: the daemon inserts the value into a header when it sends the request.
+  // A handle never contains the secret value: the daemon inserts the value into a header when it sends the request.
   class Secret {
     #name;
     constructor(name) { this.#name = name; Object.freeze(this); }
@@ -314,7 +314,7 @@
     if (encoding === undefined || encoding === null) return null;
     if (/^utf-?8$/i.test(encoding)) return true;
     if (encoding === "binary" || encoding === "bytes") return false;
-    throw new RangeError("encoding is utf-8 or bytes");
+    throw new RangeError("encoding must be utf-8 or bytes");
   };
   const inRoot = (path, options) => ({ path: String(path), root: typeof options === "object" ? options?.root : undefined });
   const readFile = async (path, options, plain) => {
@@ -365,7 +365,7 @@
   const modules = { "fs/promises": promises, path: paths };
   give("require", (name) => {
     const known = modules[String(name).replace(/^node:/, "")];
-    if (!known) throw new Error(`require("${name}"): plugins can require fs/promises and path, nothing else`);
+    if (!known) throw new Error(`require("${name}"): plugins can require only fs/promises and path`);
     return known;
   });
   const initial = {};

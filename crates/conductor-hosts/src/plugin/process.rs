@@ -1,8 +1,8 @@
-//! The daemon's view of a plugin's process: starts it, sends messages, and kills its whole process
+//! The daemon's side of a plugin's process: starts it, sends messages, and kills its whole process
 //! group.
 //!
-//! Dropping a [`Process`] kills it: only that stops the code of a call that was given up. Not here:
-//! how requests are answered ([`Answers`]), queues and restarts (`runner`).
+//! Dropping a [`Process`] kills it, because nothing else stops the code of a cancelled call. Not
+//! here: the answers to the plugin's requests ([`Answers`]), queues and restarts (`runner`).
 
 use super::frame::MAX_BYTES;
 use super::{Limits, Thrown, frame};
@@ -19,13 +19,13 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// What to run.
+/// The program and the plugin file to run.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// This binary.
+    /// The path of this binary.
     pub program: PathBuf,
     pub limits: Limits,
-    /// The file name in errors.
+    /// The file name for error messages.
     pub file: String,
     pub source: Arc<[u8]>,
 }
@@ -38,27 +38,28 @@ pub enum LogLevel {
     Error,
 }
 
-/// Why a request of a plugin is refused, for the plugin's code.
+/// The error that the plugin's code gets when its request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub message: String,
     pub code: &'static str,
 }
 
-/// Answers a plugin's requests. Each request is checked by itself: the process is not trusted.
+/// Answers a plugin's requests. Each request is checked separately, because the process is not
+/// trusted.
 pub trait Answers: Send + Sync {
     fn answer(&self, what: String, with: Value) -> BoxFuture<'static, Result<Value, Refusal>>;
     fn log(&self, level: LogLevel, text: &str);
-    /// The process was restarted.
+    /// Called when the process was restarted.
     fn restarted(&self) {}
 }
 
-/// Refuses all requests, for a file that is only inspected.
+/// Refuses all requests. Used when a file is only inspected.
 pub struct NoAnswers;
 
 impl Answers for NoAnswers {
     fn answer(&self, what: String, _: Value) -> BoxFuture<'static, Result<Value, Refusal>> {
-        let message = format!("{what} is not given to a plugin that is only looked at");
+        let message = format!("{what} is not available while a plugin is only inspected");
         Box::pin(std::future::ready(Err(Refusal { message, code: "DENIED" })))
     }
 
@@ -67,22 +68,22 @@ impl Answers for NoAnswers {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginError {
-    /// An error of the plugin's code; its process can be used further.
+    /// An error of the plugin's code. The process can still be used.
     #[error("{0}")]
     Threw(Thrown),
-    /// The plugin used up its processor time or memory, and its process is gone.
+    /// The plugin reached its limit of processor time or memory, and its process has ended.
     #[error("{1}")]
     Over(Over, Thrown),
     /// The file cannot be loaded.
     #[error("{0}")]
     NotLoaded(Thrown),
-    #[error("its process ended by itself ({0})")]
+    #[error("its process ended unexpectedly ({0})")]
     Died(String),
-    #[error("its process does not start: {0}")]
+    #[error("its process cannot be started: {0}")]
     NotStarted(String),
-    #[error("{0} calls wait already")]
+    #[error("{0} calls are waiting already")]
     Busy(usize),
-    /// The loaded file is not the one that a person enabled.
+    /// The loaded file differs from the one that a person enabled.
     #[error("{0}")]
     Changed(String),
 }
@@ -103,17 +104,18 @@ pub struct Process {
     group: ProcessGroup,
 }
 
-/// Bytes of console output that one call may write to the log.
+/// Limit of bytes of console output that one call may write to the log.
 const LOG_BYTES: usize = 8 * 1024;
-/// Requests of a plugin that are answered at the same time; others wait in order.
+/// Maximum number of a plugin's requests that are answered at the same time. Further requests wait
+/// in order.
 const UNDER_WAY: usize = 32;
-/// Bytes of waiting requests, more than the plugin's heap can hold.
+/// Limit of bytes of waiting requests. It is larger than the plugin's heap.
 const WAITING_BYTES: usize = 64 << 20;
-/// Bytes of unread answers; above it no further request is answered.
+/// Limit of bytes of unread answers. Above this limit, no further request is answered.
 const UNREAD_BYTES: usize = 8 << 20;
 
 impl Process {
-    /// Starts the child, which evaluates the file, and returns what the file declares.
+    /// Starts the child, which evaluates the file. Returns the declarations of the file.
     pub async fn start(launch: &Launch) -> Result<(Self, Value), PluginError> {
         let failed = |error: io::Error| PluginError::NotStarted(error.to_string());
         let Limits { cpu_ms, heap_mb, stack_kb } = launch.limits;
@@ -154,13 +156,13 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Sends one message, and answers the plugin's requests until its result arrives.
+    /// Sends one message, and answers the plugin's requests until the result arrives.
     pub async fn request(&mut self, message: &Value, answers: &dyn Answers) -> Result<Value, PluginError> {
         let mut leaving = Vec::new();
         queue(&mut leaving, message);
         let mut written = 0;
         let mut answered = FuturesUnordered::new();
-        // Waiting requests are kept as bytes, which are smaller than values.
+        // Waiting requests are stored as bytes, because parsed values need more memory.
         let (mut waiting, mut waiting_bytes) = (VecDeque::<Vec<u8>>::new(), 0);
         let mut log_left = LOG_BYTES;
         loop {
@@ -188,13 +190,14 @@ impl Process {
                         waiting_bytes += body.len();
                         if waiting_bytes > WAITING_BYTES {
                             self.kill();
-                            return Err(PluginError::Died("it asked for more at once than can be kept".into()));
+                            return Err(PluginError::Died("it sent more requests at once than the daemon can store".into()));
                         }
                         waiting.push_back(body);
                     } else if message.get("threw").is_some() {
                         let thrown = serde_json::from_value(message["threw"].take()).unwrap_or_default();
                         return Err(match message["over"].as_str() {
-                            // No limit was reached: the code waits for an event that never comes.
+                            // No limit was reached. With `stuck`, the code waits for an event that
+                            // never happens.
                             None | Some("stuck") => PluginError::Threw(thrown),
                             Some("time") => PluginError::Over(Over::Time, thrown),
                             Some(_) => PluginError::Over(Over::Memory, thrown),
@@ -209,7 +212,8 @@ impl Process {
                         Err(Refusal { message, code }) => json!({ "answer": { "id": id, "error": { "message": message, "code": code } } }),
                     });
                 }
-                // Concurrent with reading: both sides may send more than a pipe holds.
+                // Write while reading. Otherwise both sides could block when each has sent more
+                // than a pipe can buffer.
                 sent = self.input.write(leaving.get(written..).unwrap_or_default()), if written < leaving.len() => match sent {
                     Ok(count) => {
                         written += count;
@@ -232,8 +236,8 @@ impl Process {
         serde_json::from_slice(&body).ok()
     }
 
-    /// The bytes of the next message. Cancelling loses no bytes. `None`: the child is gone, or the
-    /// frame is too long.
+    /// The bytes of the next message. Cancelling loses no bytes. `None` if the child has ended or
+    /// the frame is too long.
     async fn next_of(output: &mut ChildStdout, arrived: &mut Vec<u8>) -> Option<Vec<u8>> {
         loop {
             if let Some(head) = arrived.first_chunk::<4>() {
@@ -260,7 +264,7 @@ impl Process {
     }
 
     fn kill(&self) {
-        // Once the child was waited for, its pid may belong to another process.
+        // After the child was reaped, its pid may belong to another process.
         if self.child.id().is_some() {
             self.group.kill();
         }
@@ -275,7 +279,7 @@ impl Drop for Process {
 
 fn queue(leaving: &mut Vec<u8>, message: &Value) {
     let bytes = message.to_string();
-    // Answers are shorter than this; a longer one would end the child.
+    // No answer is that long. The child ends the connection when a frame is too long.
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     leaving.extend_from_slice(&length.to_le_bytes());
     leaving.extend_from_slice(bytes.as_bytes());
@@ -294,7 +298,7 @@ fn write_log(answers: &dyn Answers, log: &Value, left: &mut usize) {
     }
     if text.len() > *left {
         *left = 0;
-        return answers.log(LogLevel::Warning, "said more than fits into the log; the rest of this call is left out");
+        return answers.log(LogLevel::Warning, "logged more than the limit; the rest of this call is left out");
     }
     *left -= text.len().max(1);
     answers.log(level, text);

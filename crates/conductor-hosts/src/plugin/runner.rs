@@ -1,9 +1,9 @@
-//! An enabled plugin: runs its calls one after the other in one process, which is replaced after a
-//! failure.
+//! Runs the calls of an enabled plugin one after the other in one process, which is replaced after
+//! a failure.
 //!
-//! One at a time, because the time limit belongs to the whole JavaScript runtime: two calls would
-//! use up each other's time. Not here: deadlines. A caller that gives up drops the call, which also
-//! ends the process.
+//! Calls do not run concurrently, because the time limit is for the whole JavaScript runtime: two
+//! calls would use each other's time. Not here: deadlines. A caller that cancels drops the call,
+//! which also ends the process.
 
 use super::process::{Answers, Launch, PluginError, Process};
 use serde_json::{Value, json};
@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::Mutex;
 
-/// Most calls that wait while one runs.
+/// Maximum number of calls that wait while one runs.
 pub const QUEUE: usize = 64;
 
-/// Checks that a file declares what a person enabled; otherwise returns the reason.
+/// Checks that the declarations of a file are those that a person enabled. Returns the reason if
+/// not.
 pub type Expected = Arc<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
 
 pub struct Runner {
@@ -24,7 +25,7 @@ pub struct Runner {
     expected: Expected,
     answers: Arc<dyn Answers>,
     slot: Mutex<Slot>,
-    /// The running call and those that wait.
+    /// Number of running and waiting calls.
     calls: AtomicUsize,
     restarts: AtomicU64,
     pid: AtomicU32,
@@ -37,7 +38,8 @@ struct Slot {
 }
 
 impl Runner {
-    /// `config` has no secret fields; `secrets` maps those fields to names of secrets.
+    /// `config` does not contain the secret fields; `secrets` maps the secret fields to names of
+    /// secrets.
     pub fn new(
         launch: Launch,
         config: &Value,
@@ -57,7 +59,7 @@ impl Runner {
         })
     }
 
-    /// Starts the process before the first call, to report early whether it starts.
+    /// Starts the process before the first call, so that an error at the start is reported early.
     pub async fn warm(&self) -> Result<(), PluginError> {
         let mut slot = self.slot.lock().await;
         slot.process = Some(self.ready(&mut slot).await?);
@@ -68,8 +70,8 @@ impl Runner {
         let _place = Place::take(&self.calls)?;
         let mut slot = self.slot.lock().await;
         let mut process = self.ready(&mut slot).await?;
-        // The slot is empty during the call: dropping the call ends the process, and the next call
-        // starts another.
+        // The slot is empty during the call. If the call is dropped, its process ends and the next
+        // call starts a new one.
         let result = process.request(&json!({ "call": { "tool": tool, "input": input } }), &*self.answers).await;
         if matches!(result, Ok(_) | Err(PluginError::Threw(_))) {
             slot.process = Some(process);
@@ -99,7 +101,7 @@ impl Runner {
     pub async fn stop(&self) {
         let process = self.slot.lock().await.process.take();
         if let Some(mut process) = process {
-            // The process is ended in any case.
+            // An error is ignored, because the process is ended anyway.
             let _ = process.request(&json!({ "stop": true }), &*self.answers).await;
         }
     }
@@ -109,13 +111,13 @@ impl Runner {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// The pid of the last process; absent before the first.
+    /// The pid of the last process; `None` before the first start.
     pub fn pid(&self) -> Option<u32> {
         Some(self.pid.load(Ordering::Relaxed)).filter(|it| *it != 0)
     }
 }
 
-/// A place in the queue; dropping it frees the place.
+/// A place in the queue. Dropping this value frees the place.
 struct Place<'r>(&'r AtomicUsize);
 
 impl<'r> Place<'r> {

@@ -1,11 +1,11 @@
-//! The sandbox that the child enters before it reads a plugin's file: only memory, the clock and
-//! its two pipes are left.
+//! The sandbox that the child enters before it reads a plugin's file. Inside, the process can use
+//! only memory, the clock and its two pipes.
 //!
-//! The JavaScript engine gives plugin code no access to the system; this is the second barrier, in
-//! case the engine has a hole. The engine enforces the processor and memory limits of a call; the
-//! limits here are wider and enforced by the kernel.
+//! The JavaScript engine gives plugin code no access to the system. This sandbox is a second
+//! barrier, in case the engine has a vulnerability. The engine enforces the processor and memory
+//! limits of a call; the kernel enforces the higher limits here.
 //!
-//! Not here: what a plugin is granted. The daemon checks and carries out its requests for files and
+//! Not here: the permissions of a plugin. The daemon checks and executes its requests for files and
 //! network.
 
 use super::Limits;
@@ -15,27 +15,29 @@ use std::io;
 /// How much of the sandbox this system supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strength {
-    /// A list of system calls, no paths and no network by Landlock, and limits.
+    /// Only allowed system calls, no paths and no network (Landlock), and resource limits.
     Full,
-    /// A kernel without Landlock: a list of system calls, and limits.
+    /// A kernel without Landlock: only allowed system calls, and resource limits.
     NoLandlock,
-    /// A system that is not Linux.
+    /// A system that is not Linux: only resource limits.
     LimitsOnly,
 }
 
 impl Strength {
-    /// For `doctor`.
+    /// A sentence for `doctor`.
     pub const fn sentence(self) -> &'static str {
         match self {
-            Strength::Full => "plugins run with a list of system calls, without any path or network, under limits",
-            Strength::NoLandlock => {
-                "this kernel has no Landlock: plugins run with a list of system calls, under limits"
+            Strength::Full => {
+                "plugins can use only allowed system calls, no path and no network, within resource limits"
             }
-            Strength::LimitsOnly => "this system has neither Landlock nor seccomp: plugins run under limits only",
+            Strength::NoLandlock => {
+                "this kernel has no Landlock: plugins can use only allowed system calls, within resource limits"
+            }
+            Strength::LimitsOnly => "this system has neither Landlock nor seccomp: plugins have only resource limits",
         }
     }
 
-    /// The strength that [`enter`] reaches on this system.
+    /// The strength of the sandbox on this system.
     pub fn here() -> Self {
         #[cfg(target_os = "linux")]
         {
@@ -48,19 +50,20 @@ impl Strength {
     }
 }
 
-/// In addition to the heap: the program, its stacks, and what the allocator keeps.
+/// Address space in addition to the heap: for the program, its stacks and the allocator.
 const ADDRESS_SPACE_WITHOUT_HEAP_MB: u64 = 224;
 
-/// Cannot be undone. Only the two pipes stay open.
+/// Enters the sandbox. This cannot be undone. Only the two pipes stay open.
 pub fn enter(limits: &Limits) -> io::Result<()> {
-    // The first read of a clock makes a system call that is not on the list.
+    // Read the clock once before, because the first read uses a system call that the sandbox does
+    // not allow.
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     close_others();
     let address_space = (u64::from(limits.heap_mb) + ADDRESS_SPACE_WITHOUT_HEAP_MB) << 20;
     for (what, most) in
         [(Resource::As, address_space), (Resource::Nofile, 16), (Resource::Fsize, 0), (Resource::Core, 0)]
     {
-        // A lower hard limit of the parent stays.
+        // If the parent has a lower hard limit, keep it.
         let most = getrlimit(what).maximum.map_or(most, |ceiling| ceiling.min(most));
         setrlimit(what, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
@@ -69,8 +72,9 @@ pub fn enter(limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
-/// The engine does not measure processor time inside its own C code. The kernel's limit does; it is
-/// coarser (whole seconds over the life of the process) and ends the process.
+/// Sets the kernel's limit of processor time. The engine does not measure the time in its own C
+/// code; the kernel does. The kernel's limit is in whole seconds since the start of the process,
+/// and reaching it ends the process.
 pub fn allow_processor_seconds(used: u64, more: u64) -> io::Result<()> {
     let maximum = getrlimit(Resource::Cpu).maximum;
     let current = used.saturating_add(more);
@@ -80,7 +84,8 @@ pub fn allow_processor_seconds(used: u64, more: u64) -> io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn close_others() {
-    // SAFETY: closes descriptors by number; this process has not opened any yet that it uses.
+    // SAFETY: closes descriptors by number. This process has not opened a descriptor that it uses
+    // later.
     unsafe {
         libc::close_range(3, libc::c_uint::MAX, 0);
     }
@@ -96,9 +101,9 @@ mod linux {
     use std::io;
 
     pub fn enter() -> io::Result<()> {
-        // Forbids all that the kernel can forbid, without exceptions.
+        // Forbid every path and port, without exceptions.
         let rules = confine::forbid_paths_and_ports()?.create().map_err(io::Error::other)?;
-        // This also sets no_new_privs; without Landlock the next line does.
+        // This also sets `no_new_privs`; without Landlock, the next line sets it.
         rules.restrict_self().map_err(io::Error::other)?;
         rustix::thread::set_no_new_privs(true)?;
         seccompiler::apply_filter(&filter()?).map_err(io::Error::other)
@@ -136,7 +141,7 @@ mod linux {
         for call in [libc::SYS_mmap, libc::SYS_mprotect] {
             rules.insert(call, vec![confine::all([(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)])?]);
         }
-        // Only its own limits: with a pid it could lower those of the daemon.
+        // Pid 0 is the process itself. With another pid it could lower the limits of the daemon.
         rules.insert(libc::SYS_prlimit64, vec![confine::all([(0, SeccompCmpOp::Eq, 0)])?]);
         confine::filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
     }

@@ -19,7 +19,7 @@ fn no_link_leads_out_of_a_root() {
         assert!(matches!(opened, Err(RootedError::Outside)), "{bad}: {opened:?}");
         assert!(real_path(&handle, Path::new(bad)).is_err(), "{bad}");
     }
-    // The walk follows no link at all, not even one that stays inside.
+    // `walk` follows no link, not even one to a target inside the root.
     assert!(walk(&root, Path::new("in")).is_ok());
     for bad in ["up", "within"] {
         let walked = walk(&root, Path::new(bad)).map_err(|(_, error)| error);
@@ -28,7 +28,7 @@ fn no_link_leads_out_of_a_root() {
     for bad in ["up/new", "up", "file"] {
         assert!(make_folders(&handle, Path::new(bad)).is_err(), "{bad}");
     }
-    // Negative control: an ordinary open follows both.
+    // Negative control: an ordinary open follows both links.
     assert!(std::fs::read(root.join("file")).is_ok() && std::fs::read(root.join("up/secret")).is_ok());
 }
 

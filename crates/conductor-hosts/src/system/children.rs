@@ -1,7 +1,7 @@
-//! Programs that the daemon starts, and the end of all their descendants.
+//! Starts programs for the daemon, and kills them with all their descendants.
 //!
-//! A program gets a process group of its own. On Linux it also carries a mark that its descendants
-//! inherit, so that those that left the group are found as well.
+//! A program gets its own process group. On Linux it also gets a mark that its descendants inherit.
+//! The mark identifies descendants that have left the group.
 
 use super::open_files;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit, setsid};
@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use tokio::process::{Child, Command};
 
-/// No core files, few descriptors, and no file larger than a gigabyte.
+/// Limits of a started program: no core files, few descriptors, and no file larger than a gigabyte.
 const LIMITS: &[(Resource, u64)] = &[(Resource::Core, 0), (Resource::Nofile, 256), (Resource::Fsize, 1 << 30)];
 
 /// The process group that a child leads.
@@ -26,7 +26,7 @@ impl ProcessGroup {
 
     pub fn kill(&self) {
         if let Some(group) = self.0 {
-            // It fails when no process is left, which is the goal.
+            // This fails if no process of the group is left, which is not an error.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -64,8 +64,8 @@ impl Drop for ProcessTree {
     }
 }
 
-/// Lets the program outlive this process: it gets a session of its own and the limit of open files
-/// that this process was started with.
+/// Lets the program continue when this process ends. It gets a new session, and the limit of open
+/// files that this process was started with.
 pub fn detach(command: &mut std::process::Command) {
     // SAFETY: between fork and exec only two system calls are made, which neither allocate nor
     // lock.
@@ -89,12 +89,13 @@ mod linux {
     };
     use std::io;
 
-    /// Scans for marked processes; each finds those that were started during the one before.
+    /// Maximum number of scans for marked processes. Each scan finds the processes that were
+    /// started during the previous scan.
     const SCANS: usize = 64;
 
-    /// A random number that a program and its descendants carry, whatever session, group,
-    /// environment or files they set up: a resource limit that the kernel keeps for old programs,
-    /// passes on to children and does not use.
+    /// A random number that marks a program and all its descendants. It is stored as the limit of
+    /// file locks (`RLIMIT_LOCKS`), which the kernel no longer enforces but which child processes
+    /// inherit. A program cannot remove it by changing its session, group, environment or files.
     #[derive(Clone, Copy)]
     pub struct Mark(u64);
 
@@ -102,23 +103,26 @@ mod linux {
         pub fn new() -> Self {
             let mut bytes = [0; 8];
             RandomIds.fill(&mut bytes);
-            // Below our own limit, which we could not exceed, and never "unlimited".
+            // The number must be below our own limit, which cannot be exceeded, and must not mean
+            // "unlimited".
             let most = getrlimit(Resource::Locks).maximum.unwrap_or(u64::MAX >> 1).max(1);
             Mark(u64::from_le_bytes(bytes) % most)
         }
 
-        /// Runs between fork and exec: one system call.
+        /// Runs between fork and exec, so it makes only one system call.
         pub fn set(self) -> io::Result<()> {
             Ok(setrlimit(Resource::Locks, Rlimit { current: Some(self.0), maximum: Some(self.0) })?)
         }
 
-        /// Scans until none is left: a process may start another one during a scan.
+        /// Kills all marked processes. Scans until none is left, because a process may start
+        /// another one during a scan.
         pub fn kill_all(self) {
             for _ in 0..SCANS {
                 let found: Vec<_> = pids()
                     .filter_map(Pid::from_raw)
                     .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)))
-                    // Read after the handle is open, so that the pid cannot have been reused.
+                    // Check the mark after the handle is open, so that the pid cannot have been
+                    // reused.
                     .filter(|(pid, _)| self.is_on(*pid))
                     .collect();
                 if found.is_empty() {
@@ -135,15 +139,16 @@ mod linux {
                 |file| std::fs::read_to_string(format!("/proc/{}/{file}", pid.as_raw_nonzero())).unwrap_or_default();
             let limits = read("limits");
             let line = limits.lines().find_map(|it| it.strip_prefix("Max file locks"));
-            // The hard limit: a process may lower its soft limit and cannot raise the hard one.
+            // Compare the hard limit, because a process can change its soft limit but cannot raise
+            // the hard limit.
             line.and_then(|it| it.split_whitespace().nth(1)).and_then(|it| it.parse().ok()) == Some(self.0)
-                // A zombie has ended and only waits for its parent.
+                // Ignore a zombie: it has ended and only waits to be reaped by its parent.
                 && !read("stat").rsplit(')').next().is_some_and(|it| it.trim_start().starts_with(['Z', 'X']))
         }
     }
 }
 
-/// Systems other than Linux have the process group alone.
+/// Systems other than Linux use only the process group.
 #[cfg(not(target_os = "linux"))]
 #[derive(Clone, Copy)]
 struct Mark;

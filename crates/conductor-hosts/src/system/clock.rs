@@ -1,4 +1,4 @@
-//! The daemon's two clocks: a monotonic one for gestures and deadlines, and wall time for people.
+//! The daemon's two clocks: a monotonic clock for gestures and deadlines, and wall time for people.
 
 #![expect(clippy::disallowed_methods, reason = "the only file that reads the real clocks")]
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A monotonic clock and wall time.
 pub trait Clock: Send + Sync + std::fmt::Debug {
-    /// Microseconds since this clock was made.
+    /// Microseconds since this clock was created.
     fn now(&self) -> Micros;
     fn wall(&self) -> SystemTime;
 
@@ -34,7 +34,7 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// Local time, as far as conditions of a mapping need it.
+/// The parts of local time that conditions of a mapping need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalTime {
     pub minute_of_day: u16,
@@ -45,7 +45,7 @@ pub struct LocalTime {
 impl LocalTime {
     pub fn utc(wall_ms: u64) -> Self {
         let minutes = wall_ms / 60_000;
-        // The epoch was a Thursday.
+        // 1 January 1970 was a Thursday.
         LocalTime { minute_of_day: (minutes % 1440) as u16, weekday: ((minutes / 1440 + 3) % 7 + 1) as u8 }
     }
 }
@@ -98,7 +98,7 @@ impl ManualClock {
         Arc::new(ManualClock { micros: AtomicU64::new(0), wall_start_ms: AtomicU64::new(wall_start_ms) })
     }
 
-    /// Sets wall time back, as a person may do.
+    /// Sets wall time back, as a person can do.
     pub fn set_wall_back(&self, by: Duration) {
         self.wall_start_ms.fetch_sub(by.as_millis() as u64, Ordering::SeqCst);
     }

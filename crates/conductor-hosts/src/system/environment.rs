@@ -1,12 +1,12 @@
-//! The process environment: variables, search paths and this program's own file.
+//! Reads the process environment: variables, search paths and the path of this program.
 
 #![expect(clippy::disallowed_methods, reason = "the only file that reads environment variables")]
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// This program, for starting it again. On Linux this is the running one, even after an upgrade has
-/// replaced its file.
+/// The path of this program, for starting it again. On Linux it is the running program, even if an
+/// upgrade has replaced its file.
 pub fn own_program() -> PathBuf {
     if cfg!(target_os = "linux") {
         PathBuf::from("/proc/self/exe")
@@ -15,10 +15,10 @@ pub fn own_program() -> PathBuf {
     }
 }
 
-/// The values that the daemon takes from the process environment, read once at start.
+/// The values from the process environment that the daemon uses. They are read once at start.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// `CONDUCTOR_HOME`, else `~/.conductor`; absent when neither is known.
+    /// `CONDUCTOR_HOME`, or else `~/.conductor`; absent if neither is available.
     pub home: Option<PathBuf>,
     pub user_home: Option<PathBuf>,
     pub display: Option<String>,
@@ -30,7 +30,7 @@ pub struct Environment {
     pub credentials: Option<PathBuf>,
 }
 
-/// A variable that is set and not empty.
+/// The value of a variable, if it is set and not empty.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|it| !it.is_empty())
 }
@@ -62,7 +62,7 @@ impl Environment {
     }
 }
 
-/// The file of a command: searched in these folders, unless the command contains a folder.
+/// The file of a command. A command without a folder is searched in `folders`.
 pub fn program_of(command: &Path, folders: &[PathBuf]) -> Option<PathBuf> {
     let has_folder = command.components().count() > 1;
     let candidates =
@@ -70,12 +70,12 @@ pub fn program_of(command: &Path, folders: &[PathBuf]) -> Option<PathBuf> {
     candidates.into_iter().find(|it| it.is_file())
 }
 
-/// Those of these environment variables that are set.
+/// The values of the listed environment variables that are set.
 pub fn variables(names: &[&'static str]) -> Vec<(&'static str, OsString)> {
     names.iter().filter_map(|name| std::env::var_os(name).map(|value| (*name, value))).collect()
 }
 
-/// The variables by which a program finds the desktop of this session.
+/// The variables that a program needs to connect to the desktop of this session.
 pub fn session_variables() -> Vec<(&'static str, OsString)> {
     variables(&[
         "DISPLAY",

@@ -15,7 +15,7 @@ pub enum FolderError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Creates the folder, or closes an existing one to all other users.
+/// Creates the folder, or removes the permissions of other users from an existing one.
 pub fn make_private(path: &Path) -> Result<(), FolderError> {
     let failed = |source| FolderError::Io { path: path.to_owned(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|source| match path.metadata() {

@@ -1,4 +1,4 @@
-//! Ids and random bytes: real, seeded and counted.
+//! Creates ids and random bytes: truly random ones, and seeded or counted ones for tests.
 
 #![expect(clippy::disallowed_methods, reason = "the only file that draws random numbers for the daemon")]
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use uuid::Uuid;
 
 pub trait Ids: Send + Sync + std::fmt::Debug {
-    /// Fills in random bytes that are good enough for keys.
+    /// Fills `bytes` with random bytes that are good enough for keys.
     fn fill(&self, bytes: &mut [u8]);
 
     fn v4(&self) -> Uuid {
@@ -38,14 +38,15 @@ pub struct RandomIds;
 const TAIL: usize = 10;
 
 thread_local! {
-    /// Tails fetched in advance: each tool call takes two, and a system call per tail would cost
-    /// more than the rest of the id. Only for ids; secrets are read from the system when needed.
+    /// Random tails fetched in advance. Each tool call needs two, and a system call per tail would
+    /// take longer than the rest of the id. Only ids use them; secrets are read from the system
+    /// when they are needed.
     static PREFETCHED: RefCell<Vec<[u8; TAIL]>> = const { RefCell::new(Vec::new()) };
 }
 
 fn from_system(bytes: &mut [u8]) {
     #[expect(clippy::expect_used, reason = "without random numbers, keys and ids would be guessable")]
-    getrandom::fill(bytes).expect("the system gives no random numbers");
+    getrandom::fill(bytes).expect("the system returns no random numbers");
 }
 
 impl Ids for RandomIds {
@@ -70,7 +71,7 @@ impl Ids for RandomIds {
     }
 }
 
-/// The same random numbers in every run of a test (splitmix64).
+/// Creates the same random numbers in every run of a test (splitmix64).
 #[derive(Debug)]
 pub struct SeededIds(AtomicU64);
 
@@ -95,7 +96,7 @@ impl Ids for SeededIds {
     }
 }
 
-/// Ids in a fixed order, for tests.
+/// Creates ids in a fixed order, for tests.
 #[derive(Debug)]
 pub struct CountingIds(AtomicU64);
 

@@ -3,7 +3,7 @@
 //!
 //! Binding never replaces a live endpoint and never removes a file that is not a socket.
 //!
-//! Not here: what is sent over a connection (`doors`).
+//! Not here: the protocols of connections (`doors`).
 
 use super::folder::{self, FolderError};
 use super::processes::current_user;
@@ -13,13 +13,13 @@ use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixStream};
 
-/// Longest path that `sockaddr_un` takes on every supported system, without the closing zero.
+/// Longest path in a `sockaddr_un` on every supported system, without the terminating zero.
 const LONGEST_PATH: usize = 103;
 
 /// One connection.
 pub type Stream = UnixStream;
 
-/// A bound endpoint. Dropping it removes the file, unless another file has taken its place.
+/// A bound endpoint. Dropping it removes the socket file, unless another file has replaced it.
 #[derive(Debug)]
 pub struct Listener {
     listener: UnixListener,
@@ -38,9 +38,9 @@ pub struct Peer {
 
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    #[error("{}: a program answers on this socket already", path.display())]
+    #[error("{}: another program already listens on this socket", path.display())]
     InUse { path: PathBuf },
-    #[error("{}: this is not a socket; move it away", path.display())]
+    #[error("{}: this file is not a socket; move it to another folder", path.display())]
     NotASocket { path: PathBuf },
     #[error(
         "{}: the path has {length} bytes and a socket allows {LONGEST_PATH}; choose a shorter folder with --home or CONDUCTOR_HOME",
@@ -54,7 +54,7 @@ pub enum BindError {
 }
 
 impl Peer {
-    /// None when the peer is gone already.
+    /// Returns `None` if the peer has already disconnected.
     pub fn of(stream: &Stream) -> Option<Self> {
         let credentials = stream.peer_cred().ok()?;
         Some(Peer { uid: credentials.uid(), pid: credentials.pid() })
@@ -62,9 +62,9 @@ impl Peer {
 }
 
 impl Listener {
-    /// Must be called inside a tokio runtime, by the holder of the home's lock. The folder is made
-    /// private first: between bind and chmod only its mode protects the file. The umask is not
-    /// used, because it belongs to the whole process.
+    /// Must be called inside a tokio runtime, by the process that has the home's lock. The folder
+    /// is made private first, because between bind and chmod only the folder's mode protects the
+    /// file. The umask is not used, because it applies to the whole process.
     pub fn bind(path: &Path) -> Result<Self, BindError> {
         let failed = |source| BindError::Io { path: path.to_owned(), source };
         let length = path.as_os_str().len();
@@ -84,8 +84,8 @@ impl Listener {
         })
     }
 
-    /// The next connection. None for a process of another user, or one that is gone already; its
-    /// connection is closed without a byte.
+    /// The next connection. Returns `None` if the process belongs to another user or has already
+    /// disconnected; such a connection is closed without a reply.
     pub async fn accept(&self) -> io::Result<Option<(Stream, Peer)>> {
         let (stream, _) = self.listener.accept().await?;
         let peer = Peer::of(&stream).filter(|peer| admits(current_user(), *peer));
@@ -97,7 +97,8 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let still_ours = std::fs::symlink_metadata(&self.path).is_ok_and(|it| (it.dev(), it.ino()) == self.file);
         if still_ours {
-            // A file that cannot be removed refuses connections, so the next daemon replaces it.
+            // If the file cannot be removed, connections to it are refused, and the next daemon
+            // replaces it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -107,7 +108,7 @@ fn admits(owner: u32, peer: Peer) -> bool {
     peer.uid == owner
 }
 
-/// Removes a socket without a listener, as a killed daemon leaves it. Other files are kept.
+/// Removes a socket that nothing listens on, such as that of a killed daemon. Other files are kept.
 fn remove_stale(path: &Path) -> Result<(), BindError> {
     let failed = |source| BindError::Io { path: path.to_owned(), source };
     match std::fs::symlink_metadata(path) {
@@ -137,7 +138,7 @@ mod tests {
         drop(first);
         assert!(!path.exists());
 
-        // A killed daemon leaves the file without a listener.
+        // A killed daemon leaves the socket file, but nothing listens on it.
         drop(StdListener::bind(&path).unwrap());
         assert!(path.exists());
         let again = Listener::bind(&path).unwrap();
@@ -166,8 +167,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let first = Listener::bind(&path).unwrap();
-        // The inode of a removed socket may be reused at once, so the successor is made first and
-        // moved over.
+        // The inode of a removed socket may be reused at once. Therefore the new socket is created
+        // under another name and then renamed.
         let other = dir.path().join("other");
         let _second = StdListener::bind(&other).unwrap();
         std::fs::rename(&other, &path).unwrap();
@@ -187,7 +188,7 @@ mod tests {
     fn only_the_owner_is_admitted() {
         assert!(admits(1000, Peer { uid: 1000, pid: None }));
         assert!(!admits(1000, Peer { uid: 1001, pid: None }));
-        // Root can always open the socket, but is not the person of this studio.
+        // Root can always open the socket, but is not the owner of this home.
         assert!(!admits(1000, Peer { uid: 0, pid: None }));
     }
 }

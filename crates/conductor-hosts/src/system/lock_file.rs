@@ -1,11 +1,11 @@
-//! A file that one process holds locked, with its pid inside.
+//! A lock file that one process can lock at a time. It contains the pid of that process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A held lock. The kernel releases it when the process ends, even after a crash.
+/// An acquired lock. The kernel releases it when the process ends, even after a crash.
 #[derive(Debug)]
 pub struct LockFile {
     _file: File,
@@ -13,7 +13,7 @@ pub struct LockFile {
 
 #[derive(Debug)]
 pub enum LockError {
-    /// Another process holds the lock. Its pid is absent until the holder has written it.
+    /// Another process has the lock. The pid is absent until that process has written it.
     Held {
         pid: Option<u32>,
     },
@@ -27,9 +27,11 @@ impl From<io::Error> for LockError {
 }
 
 impl LockFile {
-    /// Takes the lock until the returned value is dropped. Creates the file, but not its folder.
+    /// Acquires the lock. It is released when the returned value is dropped. Creates the file, but
+    /// not its folder.
     pub fn acquire(path: &Path) -> Result<Self, LockError> {
-        // Not truncated on opening: the pid belongs to the holder until the lock is ours.
+        // Do not truncate the file on opening: until we have the lock, it contains the pid of
+        // another process.
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         match file.try_lock() {

@@ -1,5 +1,5 @@
-//! The process table: the parents, terminal and control group of a process, and the local process
-//! at the other end of a TCP connection.
+//! Reads the process table: the parents, terminal and control group of a process, and the local
+//! process at the other end of a TCP connection.
 
 /// The user this process runs as.
 pub fn current_user() -> u32 {
@@ -12,22 +12,25 @@ pub(super) fn pids() -> impl Iterator<Item = i32> {
     std::fs::read_dir("/proc").into_iter().flatten().filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// One process, as far as the recognition of a person needs it.
+/// The facts about a process that are needed to decide whether it belongs to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub parent: i32,
     pub has_terminal: bool,
-    /// Pid 1 or a user's service manager: everything descends from it, and it adopts orphans.
+    /// Whether this is pid 1 or a user's service manager. All processes descend from it, and it
+    /// becomes the parent of orphans.
     pub is_service_manager: bool,
-    /// Ticks since boot; absent where the system does not report it.
+    /// Start time in ticks since boot; absent if the system does not report it.
     pub started: Option<u64>,
-    /// The text of `/proc/PID/cgroup`; empty without it.
+    /// The text of `/proc/PID/cgroup`; empty if there is no such file.
     pub cgroup: String,
-    /// A shell or launcher that only starts another program, and leads no session.
+    /// Whether this is a shell or launcher that only starts another program, and is not a session
+    /// leader.
     pub is_wrapper: bool,
 }
 
-/// Programs through which a client may start `mcp start`. The client is the process above them.
+/// Programs through which a client may start `conductor mcp start`. The client is their parent
+/// process.
 const WRAPPERS: &[&str] =
     &["sh", "bash", "dash", "zsh", "ksh", "fish", "env", "nice", "timeout", "npx", "npm", "uv", "uvx"];
 
@@ -37,13 +40,14 @@ pub fn find(pid: i32) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut process = parse_stat(pid, &stat)?;
     process.cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    // Any program can be called systemd; the service manager is the one that root installed.
+    // Any program can have the name systemd. Only the program that root installed is the service
+    // manager.
     process.is_service_manager &= pid == 1 || is_roots_systemd(pid);
     Some(process)
 }
 
-/// The program of a service manager may be unreadable for us; a program of this user cannot make
-/// its own unreadable.
+/// Whether root installed the program of this process as systemd. If the program cannot be read, it
+/// is accepted: a program of this user cannot make its own link unreadable.
 #[cfg(target_os = "linux")]
 fn is_roots_systemd(pid: i32) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -59,7 +63,8 @@ fn is_roots_systemd(pid: i32) -> bool {
 
 #[cfg(not(target_os = "linux"))]
 pub fn find(pid: i32) -> Option<Process> {
-    // The system does not report a terminal to the daemon, so the command checks its own.
+    // This system does not report the terminal of a process, so the command itself checks its
+    // terminal.
     Some(Process {
         parent: 0,
         has_terminal: true,
@@ -70,8 +75,8 @@ pub fn find(pid: i32) -> Option<Process> {
     })
 }
 
-/// `pid (name) state parent group session tty …`. The name may contain spaces and brackets, so
-/// fields are counted from the last bracket.
+/// Parses `pid (name) state parent group session tty …`. The name may contain spaces and brackets,
+/// so fields are counted from the last bracket.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let open = stat.find('(')?;
@@ -81,7 +86,7 @@ fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let parent = fields.next()?.parse().ok()?;
     let session: i32 = fields.nth(1)?.parse().ok()?;
     let terminal: i64 = fields.next()?.parse().ok()?;
-    // Field 22; the terminal is field 7.
+    // The start time is field 22; the terminal is field 7.
     let started = fields.nth(14)?.parse().ok()?;
     Some(Process {
         parent,
@@ -93,8 +98,8 @@ fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     })
 }
 
-/// The local process at the other end of a TCP connection to us, from the kernel's tables. Reads
-/// all of `/proc`, so call it from a thread that may block.
+/// Finds the local process at the other end of a TCP connection to the daemon. Reads all of
+/// `/proc`, so call it from a thread that may block.
 #[cfg(target_os = "linux")]
 pub fn tcp_peer(peer: std::net::SocketAddr, ours: std::net::SocketAddr) -> Option<i32> {
     if !peer.ip().to_canonical().is_loopback() {

@@ -1,9 +1,10 @@
-//! Requests of the system that ask the daemon to end.
+//! Waits for the signals that end the daemon.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Interrupt, terminate and hang-up. From its creation on, they no longer end the process at once.
+/// The signals SIGINT, SIGTERM and SIGHUP. After this value is created, they no longer end the
+/// process at once.
 pub struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -20,7 +21,7 @@ impl EndSignals {
         })
     }
 
-    /// Returns after the first signal. A hang-up counts: without a terminal, the person could not
+    /// Returns after the first signal. SIGHUP is included: without a terminal, the person could not
     /// stop notes that still sound.
     pub async fn received(&mut self) {
         tokio::select! {

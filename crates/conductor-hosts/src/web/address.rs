@@ -1,10 +1,10 @@
-//! Decides which addresses are on the public internet. All others are private networks, or hide
-//! another address.
+//! Decides which addresses are on the public internet. All other addresses are in private networks,
+//! or contain another address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// By the registries of special-purpose addresses (RFC 6890 and its successors). IPv6 addresses
-/// that contain an IPv4 address are never public.
+/// Follows the registries of special-purpose addresses (RFC 6890 and its successors). IPv6
+/// addresses that contain an IPv4 address are never public.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(it) => is_public_v4(it),
@@ -19,7 +19,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_loopback()
         || address.is_link_local()
         || address.is_documentation()
-        // Provider networks, protocol assignments, 6to4 relays, benchmarks, multicast, reserved.
+        // These are provider networks, protocol assignments, 6to4 relays, benchmarks, multicast and
+        // reserved ranges.
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
         || (a == 192 && b == 88 && c == 99)
@@ -29,7 +30,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, c, d, e, f, ..] = address.segments();
-    // Public addresses are in 2000::/3 (global unicast), except these parts of it.
+    // Public addresses are in 2000::/3 (global unicast), except the following ranges.
     (0x2000..0x4000).contains(&a)
         && !(a == 0x2001 && b < 0x0200)
         && !(a == 0x2001 && b == 0x0db8)

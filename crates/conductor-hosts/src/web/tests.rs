@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A small server of our own: one answer per connection, and a count of connections.
+/// A small test server: it sends one response per connection and counts connections.
 struct Server {
     address: SocketAddr,
     hits: Arc<AtomicUsize>,
@@ -41,7 +41,7 @@ fn to(location: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 }
 
-/// Answers with each list in turn, the last one for ever.
+/// A resolver that returns each list once, and then always the last one.
 struct Turns(Vec<Vec<&'static str>>, AtomicUsize);
 
 impl Lookup for Turns {
@@ -64,7 +64,8 @@ async fn fetch(web: &Web, url: &str, reach: &Reach) -> Result<Fetched, WebError>
     web.fetch(Wanted::get(Url::parse(url).unwrap()), reach).await
 }
 
-/// The way it is usually written: whatever the name says, redirects included.
+/// A naive client, as negative control: it connects to whatever address a name has, and follows
+/// redirects.
 async fn naive(url: &str) -> bool {
     let client =
         reqwest::Client::builder().no_proxy().tls_backend_preconfigured(system_tls().unwrap()).build().unwrap();
@@ -91,17 +92,17 @@ async fn no_spelling_of_a_local_address_is_reached() {
     let web = web(vec![vec!["127.0.0.1"]]);
     for url in &spellings {
         let host = host_of(&Url::parse(url).unwrap());
-        // TLS is not what stops it here: the host may be reached without.
+        // The host may be reached without TLS, so the request is not refused for lack of TLS.
         let refused = fetch(&web, url, &reach(std::slice::from_ref(&host), std::slice::from_ref(&host))).await;
         assert!(matches!(refused, Err(WebError::Private { .. })), "{url}: {refused:?}");
     }
-    // One bad address among good ones is enough.
+    // One private address among public ones is enough to refuse the request.
     let mixed = self::web(vec![vec!["1.1.1.1", "10.0.0.1"]]);
     let refused = fetch(&mixed, "https://mixed.example/", &Reach::default()).await;
     assert!(matches!(refused, Err(WebError::Private { .. })), "{refused:?}");
     assert_eq!(local.hits.load(Ordering::SeqCst), 0);
 
-    // Negative control: the naive client gets in by several of these.
+    // Negative control: the naive client reaches the private server through several of these.
     let mut reached = 0;
     for url in spellings.iter().take(7) {
         reached += usize::from(naive(url).await);
@@ -139,12 +140,15 @@ async fn a_redirect_starts_over() {
     let unfollowed = fetch(&web, &url, &reach(std::slice::from_ref(&exact), &both)).await.unwrap();
     assert_eq!((unfollowed.status, unfollowed.url.as_str()), (302, url.as_str()));
     assert_eq!(unfollowed.headers[LOCATION], format!("http://{}/", inner.address));
-    // A name alone does not lift the wall, not even for a redirect.
+    // A host without a port does not allow a private address, not even for a redirect.
     let by_name = reach(&[exact.clone(), "127.0.0.1".to_owned()], &both);
     let refused = fetch(&web, &url, &by_name).await;
     assert!(matches!(refused, Err(WebError::Private { .. })), "{refused:?}");
     assert_eq!(inner.hits.load(Ordering::SeqCst), 0);
-    assert!(naive(&url).await && inner.hits.load(Ordering::SeqCst) == 1, "negative control: the naive client follows");
+    assert!(
+        naive(&url).await && inner.hits.load(Ordering::SeqCst) == 1,
+        "negative control: the naive client follows the redirect"
+    );
 
     let endless = server(|_| to("/again")).await;
     let exact = endless.address.to_string();
@@ -155,8 +159,8 @@ async fn a_redirect_starts_over() {
     assert_eq!(endless.hits.load(Ordering::SeqCst), REDIRECTS + 1);
 }
 
-/// 127.0.0.2 plays the public host and 127.0.0.1 the private one, at the same port, so that only
-/// pinning keeps them apart.
+/// 127.0.0.2 is used as the public host and 127.0.0.1 as the private host, with the same port. Only
+/// the pinned address decides which one is reached.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_changes_its_mind_changes_nothing() {
     fn public(address: IpAddr) -> bool {
@@ -171,18 +175,18 @@ async fn a_name_that_changes_its_mind_changes_nothing() {
     let reach = reach(&[], &["flip.example".to_owned()]);
     let got = fetch(&web, &format!("http://flip.example:{port}/"), &reach).await.unwrap();
     assert_eq!((got.body.as_slice(), inside.hits.load(Ordering::SeqCst)), (&b"outside"[..], 0));
-    // The second look is refused, not followed.
+    // At the second request the name has a private address, so the request is refused.
     let again = fetch(&web, &format!("http://flip.example:{port}/"), &reach).await;
     assert!(matches!(again, Err(WebError::Private { .. })), "{again:?}");
 
-    // Negative control: check first, connect by name later.
+    // Negative control: this version checks first and connects by name later.
     let flip = turns();
     let checked = flip.addresses("flip.example".into(), port).await.unwrap();
     assert!(checked.iter().all(|it| public(it.ip())));
     let connected = flip.addresses("flip.example".into(), port).await.unwrap();
     assert!(tokio::net::TcpStream::connect(connected[0]).await.is_ok());
     tokio::task::yield_now().await;
-    assert!(!public(connected[0].ip()), "the naive version is inside now");
+    assert!(!public(connected[0].ip()), "the naive version connects to the private address");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,7 +244,7 @@ fn https_never_becomes_http() {
     assert_eq!((post.method, post.body), (Method::GET, None));
 }
 
-/// Counts looks, and gives every name the same address.
+/// A resolver that counts its calls and returns the same address for every name.
 struct Counted(AtomicUsize, IpAddr);
 
 impl Lookup for Counted {
@@ -251,7 +255,8 @@ impl Lookup for Counted {
     }
 }
 
-/// A host that was not named is neither looked up nor dialled, however its name is written.
+/// A host that a person has not named is neither resolved nor connected to, in any notation of its
+/// name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_to_a_host_without_a_name_is_given_back() {
     let other = server(|_| ok("stolen")).await;
@@ -294,9 +299,9 @@ async fn a_redirect_to_a_host_without_a_name_is_given_back() {
             assert_eq!(door.hits.load(Ordering::SeqCst), 1, "{target}");
         }
     }
-    assert_eq!(lookup.0.load(Ordering::SeqCst), 0, "no name was looked up");
-    assert_eq!(other.hits.load(Ordering::SeqCst), 0, "nothing was dialled");
-    // A named one is followed.
+    assert_eq!(lookup.0.load(Ordering::SeqCst), 0, "no name was resolved");
+    assert_eq!(other.hits.load(Ordering::SeqCst), 0, "nothing was connected to");
+    // A redirect to a named host is followed.
     reach.only = None;
     reach.allow_hosts.push(format!("evil.test:{port}"));
     let door = server(move |_| to(&format!("http://evil.test.:{port}/"))).await;
@@ -306,8 +311,8 @@ async fn a_redirect_to_a_host_without_a_name_is_given_back() {
     assert_eq!((got.body.as_slice(), other.hits.load(Ordering::SeqCst)), (&b"stolen"[..], 1));
 }
 
-/// The name that is looked up and checked is the one that is dialled and sent, also when it is
-/// written with a final dot.
+/// The name that is resolved and checked is also the name that is connected to and sent, even if it
+/// is written with a final dot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_final_dot_changes_nothing() {
     let inside = server(|_| ok("inside")).await;
@@ -316,7 +321,8 @@ async fn a_final_dot_changes_nothing() {
     let checked = server_at(listener, |_| ok("checked")).await;
     let lookup = Arc::new(Counted(AtomicUsize::new(0), IpAddr::from([127, 0, 0, 3])));
     let web = Web::with(system_tls().unwrap(), lookup, |address| address == IpAddr::from([127, 0, 0, 3]));
-    // `localhost` has an address of its own on every system: a second look would lead there.
+    // `localhost` has a fixed address on every system, so a second lookup would return that
+    // address.
     let plain = reach(&[], &["localhost".to_owned()]);
     for host in ["localhost", "localhost.", "LOCALHOST.", "localhost..", "localhost%2e", "localhost\u{3002}"] {
         let got = fetch(&web, &format!("http://{host}:{port}/"), &plain).await.unwrap();

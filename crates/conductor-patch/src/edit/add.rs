@@ -1,4 +1,5 @@
-//! Adds a box: its ports and size from its class and arguments, and its spelling in both formats.
+//! Adds a box. Its ports and its size follow from its class and arguments; it is printed in the
+//! format of the file.
 
 use super::boxes::{CONTENT, MAX_COORDINATE, bad, check_point, check_text, pd_word, port_members};
 use super::transaction::Transaction;
@@ -17,7 +18,7 @@ use crate::ports::{self, Ports};
 use crate::style::{Json, Style};
 use std::sync::Arc;
 
-/// The facts of a box to be made.
+/// The facts of a box to be added.
 pub(super) struct Plan {
     pub(super) maxclass: String,
     /// Text of the box; empty for most user interface objects.
@@ -28,8 +29,8 @@ pub(super) struct Plan {
     pub(super) unknown: bool,
 }
 
-/// Pd's statement and arguments for the Max names of common boxes, so that one request works on
-/// both.
+/// Maps the Max name of a common box to Pd's statement and first argument, so that one request
+/// works in both formats.
 fn pd_kind(class: &str) -> (&'static str, Option<&'static str>) {
     match class {
         "message" | "msg" => ("msg", None),
@@ -61,7 +62,7 @@ impl Transaction<'_> {
             self.set_attribute(id, &Target::Box(BoxId(slot)), name, value, new.allow_unknown)?;
         }
         let canvas = self.canvas(id)?;
-        // A box at the end, the usual case, needs no counting.
+        // A box at the end, the usual case, has the last index; no search is needed.
         let index = if canvas
             .items
             .get(canvas.position_of_box(slot).unwrap_or(0) + 1)
@@ -82,7 +83,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Works out the facts from the class and its arguments; refuses unknown classes.
+    /// Derives the facts from the class and its arguments; refuses unknown classes.
     pub(super) fn plan(
         &self,
         id: &CanvasId,
@@ -150,13 +151,15 @@ impl Transaction<'_> {
         let file = file.and_then(|(_, value)| value.atoms().first().map(Atom::in_content));
         let plan = self.plan(id, &class, &text, file.as_deref(), None, new.allow_unknown)?;
         if plan.maxclass != "newobj" && !content && (!new.arguments.is_empty() || atoms::tokens(&new.class).len() > 1) {
-            return Err(bad("arguments", "a user interface object takes attributes, not arguments"));
+            return Err(bad("arguments", "a user interface object accepts attributes, but no arguments"));
         }
         let label = new.varname.as_deref();
         if plan.unknown {
             self.warn(
                 WarningCode::UnknownClass,
-                format!("the class {class:?} is unknown; Max finds its inlets and outlets"),
+                format!(
+                    "the class {class:?} is unknown; Max determines its inlets and outlets when it loads the patch"
+                ),
                 label,
             );
         }
@@ -188,7 +191,8 @@ impl Transaction<'_> {
         let facts = shape.facts();
         let (before, after) = shape.close();
         let face = Face { key, before: Chunk::owned(before), after: after.map_or(Chunk::EMPTY, Chunk::owned), facts };
-        // In front of the boxes it covers, else last, so that no index shifts.
+        // Insert the box in front of the boxes that it covers; if it covers none, append it so that
+        // no index changes.
         let in_front_of = self.first_covered(id, &rect)?;
         if in_front_of.is_some() {
             let key = face.key.clone();
@@ -317,8 +321,8 @@ impl Transaction<'_> {
     }
 }
 
-/// The atoms of a box with this text, and whether it is a user interface object. Pd writes every
-/// field of one; a field that is not given has its default value.
+/// The atoms of a box with this text, and whether it is a user interface object. For these objects
+/// Pd writes every field; omitted fields get their default values.
 pub(super) fn box_atoms(kind: &str, text: &str) -> (Vec<String>, bool) {
     let given = pd::spell(text);
     let gui = match kind {

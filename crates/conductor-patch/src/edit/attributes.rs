@@ -1,4 +1,4 @@
-//! Sets attributes: keys of a Max box, words in its text, fields of a Pd box.
+//! Sets attributes: keys of a Max box, words in the text of a box, fields of a Pd box.
 
 use super::boxes::{MAX_COORDINATE, automatic_width, bad, check_text, pd_word};
 use super::transaction::Transaction;
@@ -12,9 +12,9 @@ use crate::objects::{self, BOX_ATTRIBUTES};
 use crate::pd;
 use crate::style::Json;
 
-/// Keys that follow from others or have an edit of their own.
+/// Keys that are derived from other keys or have their own edit, with the edit to use instead.
 const RESERVED: &[(&str, &str)] = &[
-    ("id", "a key is given once, when the box is made"),
+    ("id", "a key is assigned when the box is added and cannot be changed"),
     ("maxclass", "replace_object_text"),
     ("numinlets", "replace_object_text"),
     ("numoutlets", "replace_object_text"),
@@ -41,11 +41,11 @@ impl Transaction<'_> {
             || name.contains(char::is_whitespace)
             || name.starts_with('@')
         {
-            return Err(bad("attribute", "a name without spaces, control characters or a leading @"));
+            return Err(bad("attribute", "must be a name without spaces, control characters or a leading @"));
         }
         let value_atoms = value.atoms();
         if value_atoms.is_empty() {
-            return Err(bad(name, "a value is needed; an empty list is none"));
+            return Err(bad(name, "a value is needed; an empty list is not a value"));
         }
         for atom in value_atoms {
             match atom {
@@ -193,7 +193,7 @@ impl Transaction<'_> {
         let word = match atom {
             Atom::Int(_) | Atom::Float(_) => pd_word(atom, false),
             Atom::Word(word) if word.is_empty() => "empty".to_owned(),
-            // A label is one atom: its spaces are escaped.
+            // A label is one atom, so its spaces are escaped.
             Atom::Word(word) => pd::spell(&word.replace(' ', "\\ ")).concat(),
         };
         let mut atoms: Vec<String> = pd::words(own).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
@@ -222,7 +222,8 @@ pub(super) fn four_numbers(what: &str, atoms: &[Atom]) -> Result<Rect, EditError
     }
 }
 
-/// The text of an object with an attribute set: in place when it is there, else appended.
+/// Returns the text of an object with an attribute set. An existing attribute is replaced in place;
+/// a new one is appended.
 pub(super) fn with_text_attribute(text: &str, name: &str, words: &[String]) -> String {
     let tokens = atoms::tokens(text);
     let is_attribute = |token: &str| token.len() > 1 && token.starts_with('@');
@@ -234,7 +235,8 @@ pub(super) fn with_text_attribute(text: &str, name: &str, words: &[String]) -> S
         if is_attribute(token) {
             skipping = false;
             if token == wanted {
-                // A repeated attribute collapses into one: the last one counted.
+                // If the attribute was repeated, only one remains: the last value was the effective
+                // one.
                 if !found {
                     out.push(wanted.clone());
                     out.extend(words.iter().cloned());

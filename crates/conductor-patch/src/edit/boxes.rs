@@ -1,4 +1,4 @@
-//! Removes, names, hides and moves boxes; helpers that all edits of boxes share.
+//! Removes, names, hides and moves boxes. Also contains functions that all edits of boxes share.
 
 use super::transaction::Transaction;
 use super::{EditError, Naming, Outcome, Target, WarningCode};
@@ -15,13 +15,13 @@ use crate::ports::Ports;
 use crate::style::{Json, Style};
 use std::collections::HashMap;
 
-/// Boxes whose text is shown, not read as class and arguments.
+/// Boxes whose text is content, not a class with arguments.
 pub(super) const CONTENT: &[&str] = &["message", "comment", "textedit", "live.comment"];
 
-/// Longest text of a box; a longer symbol is cut by Max.
+/// Maximum length of a box's text; Max truncates longer symbols.
 const MAX_TEXT: usize = 32_767;
 
-/// Largest coordinate accepted; far beyond any window, and still exact in a float.
+/// Largest accepted coordinate: far larger than any window, and exact in a 32-bit float.
 pub(super) const MAX_COORDINATE: f64 = 1e6;
 
 impl Transaction<'_> {
@@ -38,7 +38,7 @@ impl Transaction<'_> {
         Ok(Outcome::Removed { key, label, text, maxclass, cords: cords.len() })
     }
 
-    /// Puts a changed shape back as the face of its box.
+    /// Stores a changed `Shape` as the `Face` of its box.
     pub(super) fn finish_shape(&mut self, id: &CanvasId, slot: Slot, shape: Shape) -> Result<(), EditError> {
         let old = self.canvas(id)?.face(slot).ok_or(EditError::Stale)?.clone();
         let mut facts = shape.facts();
@@ -55,7 +55,7 @@ impl Transaction<'_> {
         self.swap_face(id, slot, face)
     }
 
-    /// Puts a changed Pd statement back as the face of its box.
+    /// Stores a changed Pd statement as the `Face` of its box.
     pub(super) fn finish_statement(&mut self, id: &CanvasId, slot: Slot, text: Vec<u8>) -> Result<(), EditError> {
         let canvas = self.canvas(id)?;
         let old = canvas.face(slot).ok_or(EditError::Stale)?.clone();
@@ -82,7 +82,7 @@ impl Transaction<'_> {
 
     pub(super) fn check_name(&self, id: &CanvasId, name: &str, owner: Option<Slot>) -> Result<(), EditError> {
         if name.is_empty() || name.chars().count() > 256 || !atoms::printable(name, false) || name.contains('/') {
-            return Err(bad("varname", "1 to 256 characters, without control characters and `/`"));
+            return Err(bad("varname", "must have 1 to 256 characters, without control characters and `/`"));
         }
         let canvas = self.canvas(id)?;
         let holder = canvas.by_varname(name).iter().find(|slot| Some(**slot) != owner);
@@ -97,7 +97,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         if self.document.format.is_pd() {
-            // Pd files have no names; the names are in a side file (`names`).
+            // Pd files cannot store names; a side file stores them (`names`).
             let mut face = self.canvas(id)?.face(slot).ok_or(EditError::Stale)?.as_ref().clone();
             face.facts.varname = name.map(Into::into);
             return self.swap_face(id, slot, face);
@@ -153,7 +153,7 @@ impl Transaction<'_> {
         }
         let renamed: Vec<Slot> = chosen.values().copied().collect();
         for (_, name) in list {
-            // A name that another box of the same call gives up is free.
+            // A name is free if its box is renamed in the same call.
             let holder = canvas.by_varname(name).iter().find(|slot| !renamed.contains(slot));
             if let Some(face) = holder.and_then(|slot| canvas.face(*slot)) {
                 return Err(EditError::NameTaken { name: name.clone(), key: face.key.to_string() });
@@ -251,7 +251,7 @@ impl Transaction<'_> {
         if has_inner {
             self.warn(
                 WarningCode::Coerced,
-                "a subpatch has the size of its text; only the place was changed".to_owned(),
+                "the size of a subpatch follows from its text; only its position was changed".to_owned(),
                 Some(&label),
             );
         } else if sized_by.is_empty() {
@@ -259,7 +259,7 @@ impl Transaction<'_> {
             self.set_pd_field(id, slot, "width", &[Atom::Int(columns as i64)])?;
             self.warn(
                 WarningCode::Coerced,
-                "Pd gives boxes a width in characters and a height of its own".to_owned(),
+                "Pd stores the width in characters and determines the height itself".to_owned(),
                 Some(&label),
             );
         } else {
@@ -308,7 +308,7 @@ pub(super) fn port_members(ports: &Ports) -> Vec<(String, Json)> {
     members
 }
 
-/// Whether a box is as wide as its text makes it, so that a new text may change its width.
+/// Whether the width of a box follows from its text, so that a new text may change it.
 pub(super) fn automatic_width(maxclass: &str, text: &str, font_size: f64, rect: Rect) -> bool {
     if maxclass == "newobj" {
         return (font::object_width(text, font_size) - rect.w).abs() < 0.75;

@@ -1,4 +1,4 @@
-//! Edits of cords: connect, disconnect, fold.
+//! Edits of cords: connect, disconnect, set midpoints.
 
 use super::transaction::Transaction;
 use super::{CordEnds, EditError, Outcome, WarningCode};
@@ -22,13 +22,13 @@ impl Transaction<'_> {
         self.check_port(id, from, ends.outlet, true)?;
         self.check_port(id, to, ends.inlet, false)?;
         if hidden && self.document.format.is_pd() {
-            return Err(EditError::Unsupported { what: "a hidden cord", why: "Pd has none" });
+            return Err(EditError::Unsupported { what: "a hidden cord", why: "Pd has no hidden cords" });
         }
         self.draw(id, (from, ends.outlet), (to, ends.inlet), hidden)?;
         Ok(Outcome::Connected { already: false })
     }
 
-    /// Draws a cord without asking whether its ports exist.
+    /// Adds a cord without checking whether its ports exist.
     pub(super) fn draw(
         &mut self,
         id: &CanvasId,
@@ -60,7 +60,7 @@ impl Transaction<'_> {
         Cord { text: Chunk::owned(printed), from, to, hidden, midpoints: [].into() }
     }
 
-    /// The name by which a cord refers to a box; refuses boxes without one.
+    /// The name by which a cord refers to a box; an error for boxes without a usable name.
     fn cord_name(&mut self, id: &CanvasId, slot: Slot) -> Result<Arc<str>, EditError> {
         let canvas = self.canvas(id)?;
         if self.document.format.is_pd() {
@@ -83,7 +83,7 @@ impl Transaction<'_> {
             if canvas.faces().filter(|(_, other)| other.facts.id.as_ref() == Some(&name)).count() > 1 {
                 self.warn(
                     WarningCode::DuplicateId,
-                    format!("several boxes share the id {name}; the cord goes to the first"),
+                    format!("several boxes share the id {name}; the cord is connected to the first of them"),
                     Some(&label),
                 );
             }
@@ -95,7 +95,7 @@ impl Transaction<'_> {
         let object = self.object(id, slot)?;
         let label = object.label().to_owned();
         let facts = &object.face.facts;
-        // Counts stated in the file are cheap to read; the others cost more.
+        // Use the counts in the file if both are stated: computing the ports costs more.
         let (inlets, outlets, exact) = match (facts.inlets, facts.outlets) {
             (Some(inlets), Some(outlets)) => (Some(inlets), Some(outlets), true),
             _ => {

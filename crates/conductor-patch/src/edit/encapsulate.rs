@@ -1,4 +1,4 @@
-//! Moves boxes into a new subpatcher without changing what the patch does.
+//! Moves boxes into a new subpatcher without changing the behaviour of the patch.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,13 +19,14 @@ use crate::style::{Json, Style};
 const CORNER: (f64, f64) = (50.0, 60.0);
 const INLETS_AT: f64 = 15.0;
 const OUTLETS_BELOW: f64 = 40.0;
-/// Least distance of two inlets or outlets; their order from left to right is their number.
+/// Minimum distance between two inlets or outlets. Their order from left to right determines their
+/// numbers.
 const STEP: f64 = 45.0;
 
 /// A box of the group, with its embedded patcher.
 type Member = (Slot, Arc<Face>, Option<Arc<Canvas>>);
 
-/// An inlet or outlet to be made: the box and outlet it represents, and the cords through it.
+/// An inlet or outlet to be added: the box and outlet that it represents, and the cords through it.
 struct Gate {
     from: (Slot, u32),
     to: Vec<(Slot, u32)>,
@@ -151,7 +152,8 @@ impl Transaction<'_> {
         Ok(Outcome::Encapsulated { id: holder_id, key, canvas: inner, inlets: inlet_names, outlets: outlet_names })
     }
 
-    /// Cords by how they meet the group: feeding it, leaving it, inside it, and ending at nothing.
+    /// Sorts cords by their relation to the group: entering it, leaving it, inside it, or with a
+    /// missing end.
     #[expect(clippy::type_complexity, reason = "four lists that are used once, right after the call")]
     fn sort_cords(
         &self,
@@ -239,7 +241,7 @@ impl Transaction<'_> {
         if mixed {
             self.warn(
                 WarningCode::OrderMayChange,
-                "one outlet feeds boxes inside and outside; their order may change".to_owned(),
+                "one outlet feeds boxes inside and outside; the order of its messages may change".to_owned(),
                 None,
             );
         }
@@ -251,7 +253,7 @@ impl Transaction<'_> {
             );
         }
         if broken > 0 {
-            self.warn(WarningCode::DanglingCord, format!("{broken} cords that ended at nothing were removed"), None);
+            self.warn(WarningCode::DanglingCord, format!("{broken} cords without a box at one end were removed"), None);
         }
         Ok(())
     }
@@ -268,7 +270,7 @@ impl Transaction<'_> {
             let slot = self.canvas(inner)?.next_box_slot();
             let face =
                 Face { before: self.deeper(&face.before), after: self.deeper(&face.after), ..face.as_ref().clone() };
-            // Pd keys are renumbered, because the old number may be taken in the new canvas.
+            // Pd keys are renumbered, because the new canvas may already use the old number.
             let face =
                 if self.document.format.is_pd() { Face { key: format!("~{}", slot + 1).into(), ..face } } else { face };
             let rect = face.facts.rect;
@@ -279,7 +281,7 @@ impl Transaction<'_> {
         Ok(moved)
     }
 
-    /// The same text, indented for one patcher further in.
+    /// The same text, indented by one more level.
     fn deeper(&self, chunk: &Chunk) -> Chunk {
         if self.document.format.is_pd() || chunk.len() == 0 {
             return chunk.clone();
@@ -330,7 +332,7 @@ impl Transaction<'_> {
         Ok(slots)
     }
 
-    /// Writes the counts of the new box into a Max file; Pd counts them itself.
+    /// Writes the port counts of the new box into a Max file. Pd counts the ports itself.
     fn state_ports(&mut self, id: &CanvasId, slot: Slot, inlets: usize, outlets: &[Gate]) -> Result<(), EditError> {
         if self.document.format.is_pd() {
             return Ok(());

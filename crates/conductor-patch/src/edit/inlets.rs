@@ -1,6 +1,6 @@
-//! Keeps the outside of a subpatcher in step with the inlet and outlet boxes ("gates") inside it.
-//! When an edit adds, removes or moves a gate, outside cords stay with their gate, as in Max and
-//! Pd, and the counts stated on the outside are updated.
+//! Updates the outside of a subpatcher after edits of the inlet and outlet boxes ("gates") inside
+//! it. When an edit adds, removes or moves a gate, its outside cords stay connected to it, as in
+//! Max and Pd. The port counts on the outside are updated.
 
 use super::transaction::Transaction;
 use super::{EditError, Op, Target, WarningCode};
@@ -12,14 +12,14 @@ use crate::pd;
 use crate::ports;
 use crate::style::Json;
 
-/// Gates of a canvas from left to right; the position is the port number.
+/// Gates of a canvas from left to right; the position of a gate is its port number.
 #[derive(Debug, PartialEq)]
 pub(super) struct Gates {
     inlets: Vec<Slot>,
     outlets: Vec<Slot>,
 }
 
-/// `inlet`, `outlet`, and Pd's for signals.
+/// Whether the class is `inlet`, `outlet`, or one of Pd's signal versions.
 pub(super) fn is_gate(class: &str) -> bool {
     matches!(class, "inlet" | "outlet" | "inlet~" | "outlet~")
 }
@@ -41,7 +41,8 @@ fn gates(canvas: &Canvas) -> Gates {
             .filter(|(slot, _)| names.contains(&class_of(canvas, *slot)))
             .map(|(slot, face)| (face.facts.rect.x, slot))
             .collect();
-        // Of two gates at the same place, Pd puts the earlier one on the right and Max on the left.
+        // Of two gates at the same position, Pd puts the earlier one on the right and Max on the
+        // left.
         if found.iter().any(|(_, slot)| canvas.face(*slot).is_some_and(|face| face.facts.native.is_some())) {
             found.reverse();
         }
@@ -52,7 +53,8 @@ fn gates(canvas: &Canvas) -> Gates {
 }
 
 impl Transaction<'_> {
-    /// The gates before an edit; none when the edit cannot touch one, or when there is no outside.
+    /// The gates before an edit. None when the edit cannot change a gate, or when the canvas is the
+    /// root.
     pub(super) fn gates_before(&self, id: &CanvasId, op: &Op) -> Option<Gates> {
         id.parent()?;
         let canvas = self.document.canvas_at(id)?;
@@ -76,7 +78,7 @@ impl Transaction<'_> {
         may.then(|| gates(canvas))
     }
 
-    /// Updates the outside after an edit of the gates inside.
+    /// Updates the cords and port counts outside after an edit of the gates inside.
     pub(super) fn follow_gates(&mut self, id: &CanvasId, before: &Gates) -> Result<(), EditError> {
         let (Some(parent), Some(holder)) = (id.parent(), id.0.last().copied()) else {
             return Ok(());
@@ -87,7 +89,7 @@ impl Transaction<'_> {
         }
         let renumber = |old: &[Slot], new: &[Slot], port: u32| match old.get(port as usize) {
             Some(gate) => new.iter().position(|found| found == gate).map(|at| at as u32),
-            // A cord beyond the last gate dangled before and still dangles.
+            // The cord had no gate before the edit, so it keeps its port number.
             None => Some(port),
         };
         let mut lost = 0;
@@ -116,7 +118,7 @@ impl Transaction<'_> {
             let label = self.object(&parent, holder)?.label().to_owned();
             self.warn(
                 WarningCode::DroppedCords,
-                format!("{lost} cords outside went with their inlet or outlet"),
+                format!("{lost} outside cords were removed with their inlet or outlet"),
                 Some(&label),
             );
         }
@@ -152,8 +154,8 @@ impl Transaction<'_> {
         self.swap_cord(id, slot, fresh)
     }
 
-    /// Writes the counts of a Max subpatcher's box as its inside now makes them; Pd counts them
-    /// itself.
+    /// Writes the port counts of a Max subpatcher to its box, as counted inside it. Pd counts the
+    /// ports itself.
     fn restate_ports(&mut self, id: &CanvasId, holder: Slot) -> Result<(), EditError> {
         if self.document.format.is_pd() {
             return Ok(());

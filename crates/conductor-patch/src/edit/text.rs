@@ -1,4 +1,5 @@
-//! Changes the text of a box, and so its class, and keeps all keys and cords that can stay.
+//! Changes the text of a box and therefore its class. All keys and cords that remain valid are
+//! kept.
 
 use super::add::box_atoms;
 use super::boxes::{CONTENT, automatic_width, bad, check_text, port_members};
@@ -41,7 +42,7 @@ impl Transaction<'_> {
         Ok(Outcome::TextSet { old_text, kept, dropped })
     }
 
-    /// Changes the box; returns its new ports when they may differ from the old ones.
+    /// Changes the box; returns its new ports if they may differ from the old ports.
     pub(super) fn set_text_max(
         &mut self,
         id: &CanvasId,
@@ -72,7 +73,7 @@ impl Transaction<'_> {
         let mut ports = plan.ports.clone();
         let object = self.object(id, slot)?;
         if !ports.exact && same_class {
-            // The counts that the file states are the best available for this class.
+            // For this class, the counts in the file are more reliable than the table.
             ports = object.ports();
             if ports.inlets.is_none() || plan.ports.inlets.is_none() {
                 self.warn(
@@ -105,7 +106,7 @@ impl Transaction<'_> {
                 shape.remove("outlettype");
             }
         } else {
-            // Do not write a guessed count: Max finds the counts on load.
+            // Do not write a guessed count: Max determines the counts when it loads the file.
             ["numinlets", "numoutlets", "outlettype"].into_iter().for_each(|key| shape.remove(key));
         }
         if !same_class {
@@ -126,7 +127,7 @@ impl Transaction<'_> {
             shape.remove("patcher");
             self.warn(
                 WarningCode::DroppedCords,
-                "the embedded patcher of the old object is gone; undo brings it back".to_owned(),
+                "the embedded patcher of the old object was removed; undo restores it".to_owned(),
                 Some(&label),
             );
         }
@@ -181,7 +182,7 @@ impl Transaction<'_> {
                 }
             }
             _ => {
-                return Err(EditError::Unsupported { what: "text", why: "number and symbol boxes have none" });
+                return Err(EditError::Unsupported { what: "text", why: "number and symbol boxes have no text" });
             }
         }
         let (own, is_gui) = if native == "obj" { box_atoms(native, text) } else { (pd::spell(text), false) };
@@ -255,7 +256,7 @@ impl Transaction<'_> {
     }
 }
 
-/// Whether two spellings name the same class.
+/// Whether two texts name the same class.
 pub(super) fn resolves_alike(a: &str, b: &str) -> bool {
     let table = objects::table(Format::Maxpat);
     match (table.class(a), table.class(b)) {
@@ -264,7 +265,7 @@ pub(super) fn resolves_alike(a: &str, b: &str) -> bool {
     }
 }
 
-/// Keys of a box that belong to its old class and mean nothing to the new one.
+/// Whether a key belongs to the old class of a box and has no meaning for the new class.
 pub(super) fn is_foreign(key: &str, old_class: &str, new_class: &str) -> bool {
     if matches!(key, "saved_object_attributes" | "saved_attribute_attributes" | "data") || key.starts_with("parameter_")
     {

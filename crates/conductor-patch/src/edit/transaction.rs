@@ -1,4 +1,4 @@
-//! A list of edits in progress: makes the changes and keeps their inverses.
+//! A list of edits while it is applied: makes the changes and collects their inverses.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// The edited document must be openable again, so its depth is checked. Only these outcomes can
-    /// make a patcher; a restored one was checked when it was made.
+    /// add a patcher; a restored patcher was checked when it was added.
     fn check_depth(&self, canvas: &CanvasId, outcome: &Outcome) -> Result<(), EditError> {
         let limit = Limits::default().max_depth;
         let inside = match outcome {
@@ -84,7 +84,7 @@ impl<'a> Transaction<'a> {
 
     pub(super) fn roll_back(mut self) {
         while let Some(change) = self.undo.pop() {
-            // The inverse of a change that was just made always fits.
+            // The inverse of a change that was just made cannot fail.
             let _ = change::make(&mut self.document.root, change);
         }
     }
@@ -141,7 +141,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Inserts a box or cord into its list: before a given box, else at the end.
+    /// Inserts a box or cord into its list: before the given box, or at the end.
     pub(super) fn insert(&mut self, id: &CanvasId, piece: Piece, before: Option<Slot>) -> Result<(), EditError> {
         let mark = match piece {
             Piece::Cord { .. } => Mark::Lines,
@@ -177,7 +177,7 @@ impl<'a> Transaction<'a> {
         self.splice(id, at, Vec::new(), vec![separator, piece])
     }
 
-    /// Removes a box or cord from its list, and the separator that is no longer needed.
+    /// Removes a box or cord from its list, and a separator that is no longer needed.
     pub(super) fn take_out(&mut self, id: &CanvasId, slot: Slot, is_box: bool) -> Result<(), EditError> {
         let canvas = self.canvas(id)?;
         let at = if is_box { canvas.position_of_box(slot) } else { canvas.position_of_cord(slot) };
@@ -221,7 +221,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// A patcher without a `boxes` or `lines` list gets an empty one.
+    /// Adds an empty `boxes` or `lines` list to a patcher without one.
     fn ensure_list(&mut self, id: &CanvasId, mark: Mark) -> Result<(), EditError> {
         let canvas = self.canvas(id)?;
         if canvas.position_of_mark(mark).is_some() {

@@ -1,11 +1,11 @@
-//! The reach of each class of object beyond its patch. A class that is in none of these lists is
-//! unknown and may do anything.
+//! The effects of each object class outside its patch (its "reach"). A class in none of these lists
+//! is unknown and may do anything.
 
 use super::Reach::{self, Host, Listens, LoadsCode, Midi, Network, ReadsFiles, RunsPrograms, Sends, WritesFiles};
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
-/// Classes of Pd whose whole effect leaves through their outlets, the loudspeaker or the console.
+/// Pd classes whose only effects are their outlets, the loudspeaker and the console.
 const PD_PURE: &str = "!= % & && * *~ + +~ - -~ / /~ < << <= == > >= >> | || abs abs~ atan atan2 b bag bang bang~ biquad~ block~ bng bp~ \
     catch~ change clip clip~ cnv cos cos~ cpole~ cputime czero_rev~ czero~ dac~ dbtopow dbtopow~ dbtorms dbtorms~ del delay delread4~ \
     delread~ div env~ exp exp~ f fft~ float framp~ fswap ftom ftom~ fudiformat fudiparse hip~ hradio hsl i ifft~ inlet inlet~ int line \
@@ -15,7 +15,7 @@ const PD_PURE: &str = "!= % & && * *~ + +~ - -~ / /~ < << <= == > >= >> | || abs
     slop~ snapshot~ spigot sqrt sqrt~ stripnote swap switch~ symbol t tabosc4~ tabplay~ tabread tabread4 tabread4~ tabread~ tabreceive~ \
     tan tgl threshold~ timer trigger unpack until vcf~ vd~ vline~ vradio vsl vsnapshot~ vu wrap wrap~";
 
-/// Classes of Pd that reach, and how.
+/// Pd classes with effects outside the patch, and the kinds of effect.
 const PD_REACH: &[(&[Reach], &str)] = &[
     (&[ReadsFiles, WritesFiles], "textfile text array table soundfiler file"),
     (&[ReadsFiles, WritesFiles, Sends], "qlist"),
@@ -35,7 +35,7 @@ const PD_REACH: &[(&[Reach], &str)] = &[
     (&[Sends], "value v tabwrite tabwrite~ tabsend~"),
 ];
 
-/// Classes of Max whose whole effect leaves through their outlets, the loudspeaker or the console.
+/// Max classes whose only effects are their outlets, the loudspeaker and the console.
 const MAX_PURE: &str = "!- !-~ !/ !/~ != !=~ % %~ & && * *~ + +=~ +~ - -~ / /~ < <~ << <= <=~ == ==~ > >~ >= >=~ >> | || abs abs~ accum acos \
     acosh acosh~ acos~ adsr~ allpass~ anal append asin asinh asinh~ asin~ atan atan2 atan2~ atanh atanh~ atan~ atodb atodb~ average~ \
     avg~ b bag bangbang biquad~ bitand~ bitnot~ bitor~ bitxor~ bline bondo borax bucket buddy button cartopol cartopol~ cascade~ change \
@@ -54,8 +54,8 @@ const MAX_PURE: &str = "!- !-~ !/ !/~ != !=~ % %~ & && * *~ + +=~ +~ - -~ / /~ <
     zl.lookup zl.median zl.mth zl.nth zl.queue zl.reg zl.rev zl.rot zl.scramble zl.sect zl.slice zl.sort zl.stack zl.stream zl.sub zl.sum \
     zl.swap zl.thin zl.union zl.unique zl.mean";
 
-/// Classes of Max that reach, and how. All others are unknown: `jit.*`, `live.*`, `mc.*` and every
-/// external.
+/// Max classes with effects outside the patch, and the kinds of effect. All other classes are
+/// unknown: `jit.*`, `live.*`, `mc.*` and every external.
 const MAX_REACH: &[(&[Reach], &str)] = &[
     (&[LoadsCode], "js jsui v8 v8ui v8.codebox jstrigger mxj mxj~ vst~ amxd~ rnbo~ poly~ pfft~ bpatcher gen~ gen"),
     (&[LoadsCode, RunsPrograms], "node.script node.codebox"),
@@ -76,13 +76,13 @@ const MAX_REACH: &[(&[Reach], &str)] = &[
     (&[Midi], "noteout ctlout midiout bendout pgmout touchout"),
 ];
 
-/// Keys of a Max box that only say how it looks and where it is.
+/// Keys of a Max box that only affect its appearance and position.
 const COSMETIC: &str = "annotation background bgcolor bgfillcolor border bordercolor bubble color fontface fontname fontsize hidden hint \
     id legacytextcolor linecount numinlets numoutlets outlettype patcher patching_rect presentation \
     presentation_linecount presentation_rect rounded style textcolor textjustification";
 
-/// Messages that make a Pd box send to a name or listen to one, or a message box become such a
-/// message.
+/// Messages that make a Pd box send to a name or receive from a name, or that put such a message
+/// into a message box.
 pub(super) const PD_ORDERS: &[&str] =
     &["send", "receive", "add", "add2", "addsemi", "addcomma", "adddollar", "adddollsym"];
 
@@ -94,7 +94,7 @@ const EXPR_FUNCTIONS: &str = "abs acos acosh asin asinh atan atan2 atanh cbrt ce
     float floor fmod if imodf int isinf isnan ldexp ln log log10 log1p max min mod modf mtof ftom dbtorms rmstodb dbtopow powtodb nearbyint \
     pow random rint round sin sinh sqrt tan tanh trunc symbol sum";
 
-/// How the classes of one program reach.
+/// The reach of the classes of one program.
 pub(super) struct Classes {
     pure: HashSet<&'static str>,
     reach: HashMap<&'static str, &'static [Reach]>,
@@ -126,12 +126,13 @@ impl Classes {
     }
 }
 
-/// Whether a key of a Max box only says how the box looks or where it is.
+/// Whether a key of a Max box only affects its appearance or position.
 pub(super) fn is_cosmetic(key: &str) -> bool {
     COSMETIC.split_ascii_whitespace().any(|it| it == key)
 }
 
-/// Whether an expression only computes. A variable or an array may be shared with other patches.
+/// Whether an expression only computes. Variables and arrays may be shared with other patches, so
+/// an expression that uses them is not plain.
 pub(super) fn is_plain_expression(text: &str) -> bool {
     let functions: HashSet<&str> = EXPR_FUNCTIONS.split_ascii_whitespace().collect();
     let mut rest = text;
@@ -139,7 +140,7 @@ pub(super) fn is_plain_expression(text: &str) -> bool {
     while let Some(letter) = rest.chars().next() {
         let word = rest.find(|it: char| !it.is_ascii_alphanumeric() && it != '_').unwrap_or(rest.len());
         if letter.is_ascii_digit() {
-            // A number with its exponent or suffix.
+            // Skip a number with its exponent or suffix.
             rest = rest.get(word..).unwrap_or_default();
             inlet = false;
         } else if word > 0 {
@@ -151,8 +152,8 @@ pub(super) fn is_plain_expression(text: &str) -> bool {
         } else if letter == '$' {
             let name = rest.get(1..).unwrap_or_default();
             let end = name.find(|it: char| !it.is_ascii_alphanumeric()).unwrap_or(name.len());
-            // `$s1` names an array; `$x1` and `$y1` are the signals of fexpr~, which may be
-            // indexed.
+            // `$s1` names an array. `$x1` and `$y1` are the signals of fexpr~ and may have an
+            // index.
             let kind = name.chars().next().unwrap_or(' ');
             if !matches!(kind, 'f' | 'i' | 'v' | 'x' | 'y') {
                 return false;

@@ -1,12 +1,12 @@
-//! Real patch files: `CONDUCTOR_PATCH_CORPUS` names a folder of Max patches, `CONDUCTOR_PD_CORPUS`
-//! one of Pd patches (default: the folders where Debian installs Pd). A missing folder is a skip
-//! that says so.
+//! Real patch files. `CONDUCTOR_PATCH_CORPUS` names a folder of Max patches, and
+//! `CONDUCTOR_PD_CORPUS` a folder of Pd patches (default: the folders where Debian installs Pd). If
+//! a folder is missing, its tests are skipped with a message.
 
 use std::path::{Path, PathBuf};
 
 use conductor_patch::{Document, Format, Limits};
 
-#[expect(clippy::disallowed_methods, reason = "tests are told by the environment where real files are")]
+#[expect(clippy::disallowed_methods, reason = "environment variables name the folders of real files")]
 fn named(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from)
 }
@@ -42,7 +42,7 @@ fn read(folders: &[PathBuf]) -> Vec<Sample> {
     for folder in folders {
         collect(folder, &mut found);
     }
-    // A folder may be linked into another one.
+    // Resolve links, because one folder may contain a link to another.
     for (path, _) in &mut found {
         *path = path.canonicalize().unwrap();
     }
@@ -54,7 +54,7 @@ fn read(folders: &[PathBuf]) -> Vec<Sample> {
         .collect()
 }
 
-/// Real Max files; empty with a printed reason when no folder is named.
+/// Real Max files. Prints the reason and returns an empty list when no folder is named.
 pub fn max() -> Vec<Sample> {
     match named("CONDUCTOR_PATCH_CORPUS") {
         Some(folder) => {
@@ -69,7 +69,7 @@ pub fn max() -> Vec<Sample> {
     }
 }
 
-/// Real Pd files; empty with a printed reason when there are none.
+/// Real Pd files. Prints the reason and returns an empty list when there are none.
 pub fn pd() -> Vec<Sample> {
     let folders = match named("CONDUCTOR_PD_CORPUS") {
         Some(folder) => vec![folder],
@@ -82,7 +82,7 @@ pub fn pd() -> Vec<Sample> {
     found
 }
 
-/// The fixtures the crate carries, one per style.
+/// The fixtures of this crate, one per style.
 pub fn fixtures() -> Vec<Sample> {
     let found = read(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("../conductor-patch/tests/fixtures")]);
     assert!(found.len() >= 8, "the fixtures are missing");

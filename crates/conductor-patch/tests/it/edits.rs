@@ -1,4 +1,4 @@
-//! The results and the errors of each edit.
+//! Tests the results and the errors of each edit.
 
 use conductor_patch::{
     Atom, Basis, CanvasId, CordEnds, Document, Edit, EditError, Fault, Format, JournalLimits, Limits, LookupError,
@@ -38,7 +38,7 @@ fn one(document: &mut Document, op: Op) -> Result<Outcome, EditError> {
 fn fault(document: &mut Document, op: Op) -> (Fault, String) {
     let before = document.to_bytes();
     let error = one(document, op).expect_err("should be refused");
-    assert_eq!(document.to_bytes(), before, "a refused edit changed something");
+    assert_eq!(document.to_bytes(), before, "a refused edit changed the document");
     assert!(!error.hint().is_empty());
     (error.fault(), error.to_string())
 }
@@ -62,7 +62,8 @@ fn adding_knows_classes_sizes_and_ports() {
     let message = NewBox { arguments: vec!["a, b; c".into(), Atom::Float(2.0)], ..add("message", 300.0, 200.0) };
     let Outcome::Added { text, .. } = one(&mut document, Op::Add(message)).unwrap() else { panic!() };
     assert_eq!(text, "a, b; c 2.");
-    // A user interface object takes no arguments; an unknown class gets neighbours.
+    // A user interface object accepts no arguments. The error about an unknown class suggests
+    // similar classes.
     assert_eq!(
         fault(&mut document, Op::Add(NewBox { arguments: vec![Atom::Int(1)], ..add("toggle", 0.0, 0.0) })).0,
         Fault::BadInput
@@ -90,7 +91,7 @@ fn an_unknown_class_needs_leave_and_gets_no_counts() {
         document.apply(&[root(Op::Add(NewBox { allow_unknown: true, ..add("vendor.thing 3", 10.0, 10.0) }))]).unwrap();
     assert!(applied.warnings.iter().any(|warning| warning.code == WarningCode::UnknownClass));
     assert!(!String::from_utf8(document.to_bytes()).unwrap().contains("numinlets"));
-    // Known as an abstraction, it needs no leave and has its counts.
+    // A registered abstraction needs no `allow_unknown` and has port counts.
     document.learn_abstraction(
         "my.voice",
         Ports { inlets: Some(2), outlets: Some(1), outlet_types: None, basis: Basis::Structure, exact: true },
@@ -141,7 +142,7 @@ fn subpatchers_are_made_empty_and_can_be_filled() {
         ];
         let revised = patch.apply(&edits, "fill", Some(2)).unwrap();
         assert_eq!(revised.applied.handles.len(), 2);
-        // The counts outside follow.
+        // The port counts outside are updated.
         let ports = patch.document().root().boxes().next().unwrap().ports();
         assert_eq!((ports.inlets, ports.outlets), (Some(1), Some(1)), "{format:?}");
         let again = Document::open(patch.document().to_bytes(), format, &Limits::default()).unwrap();
@@ -155,7 +156,8 @@ fn cords_outside_stay_with_their_inlet() {
     for (name, holder, from) in [("classic.maxpat", "obj-8", "obj-5"), ("synth.pd", "~7", "~5")] {
         let mut patch = patch(name);
         let canvas = patch.canvas(&["scale"]).unwrap();
-        // A second inlet to the left of the first becomes number 0; the cord moves on to number 1.
+        // A second inlet to the left of the first becomes number 0; the cord stays with the first
+        // inlet, now number 1.
         patch
             .apply(
                 &[Edit {
@@ -206,7 +208,7 @@ fn pd_cords_are_renumbered_when_a_box_goes() {
 #[test]
 fn replacing_keeps_what_it_can() {
     let mut document = fixture("classic.maxpat").open();
-    // Two outlets less, one inlet as before.
+    // The new object has two outlets less and the same number of inlets.
     let before = document.clone();
     let outcome = one(&mut document, set_text("obj-11", "print x")).unwrap();
     assert_eq!(outcome, Outcome::TextSet { old_text: "trigger b i foo".into(), kept: 1, dropped: vec![] });
@@ -214,7 +216,7 @@ fn replacing_keeps_what_it_can() {
     let changed = value["patcher"]["boxes"].as_array().unwrap().iter().find(|b| b["box"]["id"] == "obj-11").unwrap();
     assert_eq!(changed["box"]["numoutlets"], 0);
     assert!(changed["box"].get("outlettype").is_none());
-    // The old box was wider than its text: its width stays.
+    // The old box was wider than its text, so its width stays.
     assert_eq!(document.root().by_key("obj-11").unwrap().rect(), before.root().by_key("obj-11").unwrap().rect());
 
     let mut document = before.clone();
@@ -230,10 +232,10 @@ fn replacing_keeps_what_it_can() {
     let mut document = before.clone();
     assert_eq!(fault(&mut document, set_text("gain", "nosuch~ 2")).0, Fault::BadInput);
     assert_eq!(fault(&mut document, set_text("gain", "  ")).0, Fault::BadInput);
-    // An unknown class keeps its own arguments changeable.
+    // The arguments of an unknown class can be changed.
     one(&mut document, set_text("obj-13", "vendor.thing 5")).unwrap();
     assert_eq!(document.root().by_key("obj-13").unwrap().ports().inlets, Some(1));
-    // Content is content.
+    // The text of a message or comment is not parsed as a class.
     one(&mut document, set_text("fade", "")).unwrap();
     one(&mut document, set_text("obj-6", "cycle~ is only a word here")).unwrap();
     assert_eq!(document.root().by_key("obj-6").unwrap().maxclass(), "comment");
@@ -248,7 +250,7 @@ fn an_object_becomes_a_user_interface_object_and_back() {
     one(&mut document, set_text("obj-11", "t b b")).unwrap();
     let object = document.root().by_key("obj-11").unwrap();
     assert_eq!((object.maxclass(), object.text(), object.ports().outlets), ("newobj", "t b b", Some(2)));
-    // The embedded patcher of another class goes, and comes back with undo.
+    // When the class changes, the embedded patcher is removed; undo restores it.
     let bytes = document.to_bytes();
     let applied = document.apply(&[root(set_text("obj-8", "metro 5"))]).unwrap();
     assert!(document.root().by_key("obj-8").unwrap().inside().is_none());
@@ -321,7 +323,7 @@ fn names_are_checked_before_any_is_given() {
     };
     let Outcome::Named(done) = one(&mut document, assign(&[(1, "osc"), (2, "amp")])).unwrap() else { panic!() };
     assert_eq!((done[1].index, done[1].old_varname.as_deref(), done[1].maxclass.as_str()), (2, Some("gain"), "newobj"));
-    // Exchanged in one call.
+    // Two names are exchanged in one call.
     one(&mut document, assign(&[(1, "amp"), (2, "osc")])).unwrap();
     assert_eq!(document.root().boxes().nth(1).unwrap().varname(), Some("amp"));
     assert_eq!(fault(&mut document, assign(&[(99, "x")])).1, "Index 99 out of range (0-12)");
@@ -389,7 +391,7 @@ fn a_batch_is_all_or_nothing_and_its_preview_is_true() {
     assert_eq!(diff(&opened, patch.document(), 3).text, promised.text);
     assert_eq!(preview.to_bytes(), patch.document().to_bytes());
     assert!(matches!(patch.apply(&good, "late", Some(1)), Err(PatchError::WrongRevision { expected: 1, now: 2 })));
-    // A list that changes nothing makes no revision.
+    // A list that changes nothing does not create a revision.
     let revised =
         patch.apply(&[root(Op::Connect { ends: ends("obj-1", 0, "gain", 0), hidden: false })], "again", None).unwrap();
     assert_eq!((revised.revision, revised.applied.changed), (2, false));
@@ -419,7 +421,7 @@ fn undo_and_redo_have_labels_depths_and_limits() {
     assert_eq!(patch.depths().1, 0, "a new edit clears redo");
     assert!(patch.at_revision(9).is_some_and(|document| document.to_bytes() == patch.saved_bytes()));
     assert!(patch.at_revision(2).is_none() && patch.at_revision(99).is_none());
-    // Many values in a row are one step.
+    // Many values in a row become one step.
     let depth = patch.depths().0;
     patch.apply(&[root(set("obj-1", "fontsize", Value::One(Atom::Float(10.0))))], "knob", None).unwrap();
     for size in 11..20 {
@@ -446,12 +448,12 @@ fn references_are_tried_in_order_and_age() {
     let key = |patch: &Patch, name: &str| {
         patch.object(&CanvasId::ROOT, name).map(|id| patch.document().root().get(id).unwrap().key().to_owned())
     };
-    assert_eq!(key(&patch, "obj-2").unwrap(), "obj-1", "a varname goes before a key");
+    assert_eq!(key(&patch, "obj-2").unwrap(), "obj-1", "a varname has precedence over a key");
     assert_eq!(key(&patch, "obj-3").unwrap(), "obj-3");
     assert!(matches!(key(&patch, "twin"), Err(LookupError::Ambiguous { keys, .. }) if keys == ["obj-2", "obj-3"]));
     assert_eq!(key(&patch, "#1@1").unwrap(), "obj-2");
     assert!(matches!(key(&patch, "#9@1"), Err(LookupError::NotFound { .. })));
-    // `#i@rev` means the state at the start of the call.
+    // `#i@rev` refers to the state before the first edit of the call.
     patch.apply(&[root(Op::Remove("#0@1".into())), root(Op::Remove("#1@1".into()))], "remove two", None).unwrap();
     assert_eq!(patch.document().root().boxes().map(|object| object.key().to_owned()).collect::<Vec<_>>(), ["obj-3"]);
     assert!(matches!(key(&patch, "#0@1"), Err(LookupError::OldRevision { now: 2, .. })));
@@ -461,12 +463,12 @@ fn references_are_tried_in_order_and_age() {
     );
     assert!(
         matches!(patch.canvas(&["obj-3"]), Err(LookupError::NotFound { .. })),
-        "a box without a patcher is no canvas"
+        "a box without a patcher is not a canvas"
     );
 }
 
 fn edges(document: &Document) -> Vec<String> {
-    // Follows cords through subpatchers named `group` down to the boxes that do something.
+    // Follows cords through subpatchers named `group` to the boxes at their ends.
     fn targets(view: &conductor_patch::View<'_>, id: conductor_patch::BoxId, outlet: u32, out: &mut Vec<String>) {
         for cord in view
             .cords_of(id)
@@ -579,7 +581,11 @@ fn boxes_are_found_by_what_they_say() {
             .collect::<Vec<_>>()
     };
     assert_eq!(keys(Query { text: Some("CYCLE".into()), ..Query::default() }, true), ["obj-1"]);
-    assert_eq!(keys(Query { class: Some("t".into()), ..Query::default() }, true), ["obj-11"], "an alias is its class");
+    assert_eq!(
+        keys(Query { class: Some("t".into()), ..Query::default() }, true),
+        ["obj-11"],
+        "an alias matches its class"
+    );
     assert_eq!(keys(Query { class: Some("inlet".into()), ..Query::default() }, true).len(), 2);
     assert_eq!(keys(Query { class: Some("inlet".into()), ..Query::default() }, false).len(), 0);
     assert_eq!(keys(Query { varname: Some("ga".into()), ..Query::default() }, false), ["obj-2"]);
@@ -636,12 +642,12 @@ fn pd_names_live_beside_the_file() {
     assert_eq!(document.names_file(), None);
     one(&mut document, Op::SetVarname { target: "~1".into(), name: Some("osc".into()) }).unwrap();
     one(&mut document, Op::SetVarname { target: "~10".into(), name: Some("ghost".into()) }).unwrap();
-    assert_eq!(document.to_bytes(), sample.bytes, "the file itself is not touched");
+    assert_eq!(document.to_bytes(), sample.bytes, "the file itself does not change");
     let names = document.names_file().unwrap();
     let mut reopened = sample.open();
     assert_eq!(reopened.take_names(&names).unwrap(), []);
     assert_eq!(reopened.root().by_key("~1").unwrap().varname(), Some("osc"));
-    // The box moved on: found by its text and index; a box that is gone is reported.
+    // A moved box is found by its text and index; a name without a box is reported.
     one(&mut reopened, Op::Remove("~10".into())).unwrap();
     one(&mut reopened, Op::SetRect { target: "~1".into(), position: Point::new(99.0, 99.0), size: None }).unwrap();
     let mut third = Document::open(reopened.to_bytes(), Format::Pd, &Limits::default()).unwrap();
@@ -676,7 +682,11 @@ fn pd_boxes_have_fields_and_widths() {
     one(&mut document, Op::Add(message)).unwrap();
     assert!(String::from_utf8(document.to_bytes()).unwrap().contains("#X msg 7 7 1 \\, \\$1 \\; pd quit;"));
     let reopened = Document::open(document.to_bytes(), Format::Pd, &Limits::default()).unwrap();
-    assert_eq!(reopened.root().box_count(), document.root().box_count(), "an escaped semicolon ends no statement");
+    assert_eq!(
+        reopened.root().box_count(),
+        document.root().box_count(),
+        "an escaped semicolon does not end a statement"
+    );
     assert_eq!(fault(&mut document, set("~1", "colour", Value::One(Atom::Int(1)))).0, Fault::BadInput);
 }
 

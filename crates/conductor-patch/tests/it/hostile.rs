@@ -1,5 +1,5 @@
-//! Broken and malicious files: a clear refusal or a diagnostic, never a panic, and memory that
-//! stays in proportion.
+//! Broken and malicious files: they are refused or opened with a diagnostic, without a panic, and
+//! the memory use is proportional to the file size.
 
 use conductor_patch::{
     AmxdError, CanvasId, CordEnds, Document, Edit, EditError, Fault, Format, Limits, NewBox, Op, OpenError, Point,
@@ -94,7 +94,7 @@ fn broken_json_names_the_place() {
     for (text, line, part) in [
         ("{\n \"patcher\": {\n  \"boxes\": [\n", 4, "ends too early"),
         ("{\n \"patcher\": {,}\n}", 2, "expected a string"),
-        ("{\"patcher\": {}} x", 1, "more text"),
+        ("{\"patcher\": {}} x", 1, "unexpected text"),
         ("", 1, "ends too early"),
         ("{\"patcher\": {\"boxes\": [{\"box\": {\"text\": \"\u{1}\"}}]}}", 1, "control character"),
     ] {
@@ -189,7 +189,7 @@ fn a_device_keeps_its_frame_in_order() {
         let big = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
         assert_eq!(u32::from_le_bytes(bytes[16..20].try_into().unwrap()) as usize, bytes.len() - 20);
         let json = big(32) - 16;
-        assert_eq!(bytes[36 + json - 1], 0, "the length counts the NUL");
+        assert_eq!(bytes[36 + json - 1], 0, "the length includes the NUL");
         serde_json::from_slice::<serde_json::Value>(&bytes[36..36 + json - 1]).unwrap();
         let field = |name: &[u8], n: usize| {
             bytes.windows(4).enumerate().filter(|(_, window)| *window == name).nth(n).map(|(at, _)| big(at + 8))
@@ -230,8 +230,7 @@ fn a_device_whose_numbers_do_not_add_up_is_read_only() {
 
 #[test]
 fn a_document_only_holds_what_it_names() {
-    // Opening reads no file and runs nothing: the crate has no way to, so naming dangerous things
-    // has no effect at all.
+    // Opening reads no other file and executes nothing, so dangerous object names have no effect.
     let text = r#"{"patcher":{"boxes":[{"box":{"id":"obj-1","maxclass":"newobj","text":"shell rm -rf /","patching_rect":[0,0,9,9]}},{"box":{"id":"obj-2","maxclass":"newobj","text":"node.script evil.js @autostart 1","patching_rect":[0,0,9,9]}}],"lines":[]}}"#;
     assert_eq!(open(text).unwrap().root().box_count(), 2);
 }
@@ -239,7 +238,7 @@ fn a_document_only_holds_what_it_names() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Cut, flipped and doubled real files: opened faithfully or refused.
+    /// Truncated and corrupted files are opened without loss or refused.
     #[test]
     fn damaged_files_never_panic(which in 0usize..12, at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
         let samples = corpus::fixtures();

@@ -1,4 +1,4 @@
-//! Open and save without an edit gives the same bytes.
+//! Opening and saving without an edit returns the same bytes.
 
 use conductor_patch::{Document, Format, Limits};
 

@@ -1,4 +1,4 @@
-//! Places, faults and proposals.
+//! Tests of free places, layout checks and alignment proposals.
 
 use conductor_patch::layout::{Adjust, Align, LayoutError, Nub, align, free_place, nub, nubs, suggest_alignment};
 use conductor_patch::validate::{Check, Gravity, Options, validate};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::corpus::fixture;
 
-/// A patch of buttons and messages at the given places, joined by the given cords (from, to,
+/// A patch of buttons and messages at the given positions, connected by the given cords (from, to,
 /// midpoints).
 fn patch(boxes: &[(&str, f64, f64, f64, f64)], cords: &[(usize, usize, &[f64])]) -> Document {
     let boxes: Vec<String> = boxes
@@ -68,7 +68,7 @@ fn nubs_stand_where_max_and_pd_draw_them() {
     let hidden = r#"{"patcher":{"boxes":[{"box":{"id":"obj-1","maxclass":"newobj","text":"x","numinlets":3,"numoutlets":0,"drawfirstin":0,"patching_rect":[0.0,0.0,100.0,22.0]}}],"lines":[]}}"#;
     let hidden = Document::open(hidden.as_bytes(), Format::Maxpat, &Limits::default()).unwrap();
     assert_eq!(nub(&hidden.root().by_key("obj-1").unwrap(), false, 1), Some(Point::new(9.5, 0.0)));
-    // Pd 0.53 draws the nubs of `osc~ 440` at 50 from 50 to 57 and from 103 to 110.
+    // Pd 0.53 draws the nubs of `osc~ 440` at x 50 from 50 to 57 and from 103 to 110.
     let mut pd = Document::create(Format::Pd);
     pd.apply(&[Edit {
         canvas: CanvasId::ROOT,
@@ -187,7 +187,7 @@ fn alignments_are_proposed() {
     assert_eq!(align(&view, &ids[..1], Align::Left), Err(LayoutError::TooFew { needed: 2, given: 1 }));
 }
 
-/// A patch of `n` boxes in rows, each joined to the one below it, as patches grow in practice.
+/// A patch of `n` boxes in rows, each connected to the box below it, like typical patches.
 pub fn tall_patch(n: usize) -> Document {
     let columns = (n as f64).sqrt().ceil() as usize;
     let boxes: Vec<_> =
@@ -197,7 +197,7 @@ pub fn tall_patch(n: usize) -> Document {
     patch(&boxes, &cords)
 }
 
-/// Cost is counted in comparisons, so the machine's speed does not matter.
+/// The cost is counted in comparisons, so the speed of the machine does not matter.
 #[test]
 fn the_cost_of_validation_follows_the_size_of_the_patch() {
     let cost = |n: usize| {
@@ -208,7 +208,7 @@ fn the_cost_of_validation_follows_the_size_of_the_patch() {
     let (small, middle, large) = (cost(100), cost(1_000), cost(10_000));
     println!("comparisons per box: {small:.1} at 100, {middle:.1} at 1,000, {large:.1} at 10,000");
     assert!(large < small * 2.0, "{small} {large}");
-    // The control: comparing all pairs would cost this much per box.
+    // For comparison: comparing all pairs would need 10,000 comparisons per box.
     assert!(large < 10_000.0 / 100.0);
 }
 

@@ -1,4 +1,5 @@
-//! The boxes that reach beyond a patch, and that every change of a box driving them is noticed.
+//! Tests which boxes reach outside a patch, and that every change of a box that drives them is
+//! detected.
 
 use crate::undo::Dice;
 use conductor_patch::reach::{Environment, Reach, Reaching, reach, stays_pure};
@@ -46,7 +47,7 @@ fn pure_patches_reach_nothing() {
     let document =
         max(&["metro 500", "cycle~ 440", "message", "button", "p sub", "gen~", "t b b", "r a", "expr $f1 * 2"]);
     let found = reach(&document, &Environment::default());
-    // A new gen~ has no inside of its own yet.
+    // A new gen~ has no embedded patcher yet.
     assert_eq!(found.boxes.iter().map(|it| it.text.as_str()).collect::<Vec<_>>(), ["gen~"]);
 }
 
@@ -145,7 +146,7 @@ fn whatever_is_not_known_to_be_pure_reaches() {
     ] {
         assert!(!reach(&max(&[text]), &Environment::default()).is_empty(), "{text}");
     }
-    // A patch file that Max finds before its own object.
+    // Max finds this patch file before its built-in object.
     let shadowed = BTreeSet::from(["metro".to_owned()]);
     let around = Environment { shadowed: Some(&shadowed), ..Environment::default() };
     assert_eq!(reach(&max(&["metro 5"]), &around).boxes.len(), 1);
@@ -168,10 +169,10 @@ fn whatever_is_not_known_to_be_pure_reaches() {
 fn names_stay_in_the_patch_only_where_nothing_else_hears_them() {
     let body = "#X obj 1 1 s a;\n#X obj 1 1 r a;\n";
     assert_eq!(texts(&pd(body)), [""; 0]);
-    assert_eq!(reach(&pd(body), &Environment::default()).boxes.len(), 1, "a program with other patches");
+    assert_eq!(reach(&pd(body), &Environment::default()).boxes.len(), 1, "the program has other patches");
     let heard = BTreeSet::from(["a".to_owned()]);
     let around = Environment { heard_elsewhere: Some(&heard), ..ALONE };
-    assert_eq!(reach(&pd(body), &around).boxes.len(), 1, "another patch hears it");
+    assert_eq!(reach(&pd(body), &around).boxes.len(), 1, "another patch receives the name");
     let found = reach(&pd("#X obj 1 1 s a;\n#X obj 1 1 r a;\n#X obj 1 1 netsend;\n#X connect 1 0 2 0;\n"), &ALONE);
     assert_eq!(found.hears, heard);
     assert_eq!(found.driving.iter().map(|it| it.text.as_str()).collect::<Vec<_>>(), ["s a", "r a"]);
@@ -185,8 +186,8 @@ fn subpatches_are_followed_both_ways() {
     );
     let found = reach(&document, &ALONE);
     let driving: Vec<&str> = found.driving.iter().map(|it| it.text.as_str()).collect();
-    assert_eq!(driving, ["metro", "pd sub", "inlet"], "what leaves the subpatch does not drive what is in it");
-    // The order of inlets is where they are.
+    assert_eq!(driving, ["metro", "pd sub", "inlet"], "boxes after the subpatch do not drive boxes inside it");
+    // The positions of the inlets determine their order.
     let two = |a: u32, b: u32| {
         pd(&format!(
             "#N canvas 0 0 9 9 sub 0;\n#X obj {a} 1 inlet;\n#X obj {b} 1 inlet;\n#X obj 1 9 netsend;\n#X connect 0 0 2 0;\n#X restore 1 9 pd sub;\n"
@@ -197,8 +198,8 @@ fn subpatches_are_followed_both_ways() {
     assert_ne!(print(&two(1, 9)), print(&two(9, 1)));
 }
 
-/// Everything that can send into a box that reaches, found by going forward from every box, with
-/// its content and its cords.
+/// All boxes that can send to a box that reaches, with their contents and cords. Computed
+/// independently, by following the cords forward from every box.
 fn snapshot(document: &Document, found: &Reaching) -> BTreeMap<String, String> {
     type Node = (CanvasId, BoxId, bool);
     let mut next: BTreeMap<String, (Node, Vec<String>)> = BTreeMap::new();
@@ -319,7 +320,7 @@ fn the_same_print_means_that_nothing_that_can_reach_changed() {
             } else {
                 different += 1;
             }
-            // A box that reaches is in the list in every surrounding patch.
+            // A box that reaches is always in the list, whatever the rest of the patch contains.
             let mut count = 0;
             after.walk(&mut |view| {
                 count += view.boxes().filter(|it| matches!(it.class(), "netsend" | "textfile" | "nosuch")).count();

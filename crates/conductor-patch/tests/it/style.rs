@@ -1,4 +1,4 @@
-//! Edited parts look like the rest of the file, and no other line changes.
+//! Edited parts have the style of the file, and no other line changes.
 
 use conductor_patch::{Atom, CanvasId, CordEnds, Document, Edit, NewBox, Op, Point, Value, diff};
 
@@ -56,7 +56,7 @@ fn a_box_in_the_other_styles() {
         "{text}"
     );
     assert!(text.contains("+                    \"outlettype\": [ \"bang\" ],\n+                    \"patching_rect\": [ 600.0, 420.5, 63.0, 22.0 ],"), "{text}");
-    assert_eq!((added, removed), (12, 0), "the comma before it moves: {text}");
+    assert_eq!((added, removed), (12, 0), "the comma before the box moves: {text}");
     let (text, ..) = added_lines("four-spaces.maxpat", new_metro());
     assert!(
         text.contains(
@@ -110,10 +110,11 @@ fn a_patcher_without_lists_gets_them() {
     assert_eq!(value["patcher"]["boxes"][0]["box"]["text"], "metro 500");
 }
 
-/// Every style, every kind of small edit: few lines change, and all of them around one place.
+/// In every style, every kind of small edit changes only a few lines around one place.
 #[test]
 fn a_small_edit_changes_few_lines() {
-    // A device states its length in its frame as well, which is another test's matter.
+    // Devices are skipped: their frame contains a length that changes too, which another test
+    // covers.
     for sample in corpus::all().into_iter().filter(|sample| sample.format != conductor_patch::Format::Amxd) {
         let before = sample.open();
         let lines = sample.bytes.iter().filter(|b| **b == b'\n').count();
@@ -135,7 +136,7 @@ fn a_small_edit_changes_few_lines() {
                 continue;
             }
             let found = diff(&before, &after, 0);
-            // A file of one line changes that line.
+            // In a file of one line, that line changes.
             assert!(found.lines_added <= most || lines < 3, "{}: {}", sample.name, found.text);
             assert!(found.lines_removed <= most, "{}: {}", sample.name, found.text);
         }
@@ -165,7 +166,7 @@ fn untouched_numbers_keep_their_spelling() {
     assert_eq!(String::from_utf8(document.to_bytes()).unwrap(), text.replace("[1e1,", "[11.0,"));
 }
 
-/// Printed statements are broken where Pd breaks them.
+/// Printed statements have the same line breaks as in Pd.
 #[test]
 fn pd_statements_are_wrapped_as_pd_does() {
     let (mut same, mut all) = (0, 0);
@@ -186,6 +187,6 @@ fn pd_statements_are_wrapped_as_pd_does() {
             after = before.clone();
         }
     }
-    println!("{same} of {all} statements printed as they were");
+    println!("{same} of {all} statements were printed unchanged");
     assert!(same * 100 >= all * 97, "{same} of {all}");
 }

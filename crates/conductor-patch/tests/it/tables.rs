@@ -1,4 +1,4 @@
-//! The rule tables, compared with the counts in real files.
+//! Compares the rule tables with the counts in real files.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use conductor_patch::{Basis, Format, objects};
 
 use crate::corpus;
 
-/// Every cord of a working patch ends at a port that exists, so a table that denies one is wrong.
+/// Every cord of a working patch ends at an existing port, so a table without this port is wrong.
 #[test]
 fn the_pd_table_denies_no_port_that_real_patches_use() {
     let mut denied: BTreeMap<String, usize> = BTreeMap::new();
@@ -39,7 +39,7 @@ fn the_pd_table_denies_no_port_that_real_patches_use() {
     assert!(denied.values().sum::<usize>() * 1000 <= checked, "{denied:?}");
 }
 
-/// Compares the table's counts with those stored in files; gives (agreeing, answered, all).
+/// Compares the table's counts with the counts in files; returns (agreeing, answered, all).
 fn agreement(counts: impl Fn(&str) -> Option<(u32, u32)>) -> (usize, usize, usize) {
     let (mut agreeing, mut answered, mut all) = (0, 0, 0);
     let mut wrong: BTreeMap<String, usize> = BTreeMap::new();
@@ -71,7 +71,7 @@ fn agreement(counts: impl Fn(&str) -> Option<(u32, u32)>) -> (usize, usize, usiz
             }
         });
     }
-    println!("{agreeing} of {answered} answered agree, {all} in all; {wrong:?}");
+    println!("{agreeing} of {answered} answers agree, {all} objects in total; {wrong:?}");
     (agreeing, answered, all)
 }
 

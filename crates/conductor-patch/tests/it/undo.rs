@@ -1,5 +1,5 @@
-//! Random edits on real files: every state is sound, undo of all gives the opened bytes, redo of
-//! all the edited ones.
+//! Random edits on real files: every state is valid, undoing all edits restores the opened bytes,
+//! and redoing them restores the edited bytes.
 
 use conductor_patch::{
     Atom, CanvasId, CordEnds, Document, Edit, Format, JournalLimits, Limits, NewBox, Op, Patch, Point, Target, Value,
@@ -23,7 +23,7 @@ fn any_canvas(document: &Document, dice: &mut Dice) -> CanvasId {
     ids.swap_remove(dice.below(ids.len()))
 }
 
-/// An edit that may or may not be acceptable.
+/// A random edit; the document may refuse it.
 pub fn random_edit(document: &Document, dice: &mut Dice) -> Edit {
     let canvas = any_canvas(document, dice);
     let view = document.view(&canvas).unwrap();
@@ -112,7 +112,7 @@ pub fn random_edit(document: &Document, dice: &mut Dice) -> Edit {
     Edit { canvas, op }
 }
 
-/// Cords that the file's own counts or missing boxes leave hanging.
+/// Number of cords whose box or port is missing.
 fn dangling(document: &Document) -> usize {
     let mut count = 0;
     document.walk(&mut |view| count += view.cords().filter(|cord| cord.dangling()).count());
@@ -181,7 +181,7 @@ fn check(sample: &Sample, seed: u64, count: usize) -> usize {
             }
             Err(_) => assert!(
                 patch.document().to_bytes() == bytes,
-                "{} seed {seed}: a refused edit changed something: {shown}",
+                "{} seed {seed}: a refused edit changed the document: {shown}",
                 sample.name
             ),
         }
@@ -194,14 +194,14 @@ fn check(sample: &Sample, seed: u64, count: usize) -> usize {
         patch.undo(steps).unwrap();
         assert!(
             patch.document().to_bytes() == sample.bytes,
-            "{} seed {seed}: undo did not give the opened bytes",
+            "{} seed {seed}: undo did not restore the opened bytes",
             sample.name
         );
         assert!(!patch.dirty());
         patch.redo(steps).unwrap();
         assert!(
             patch.document().to_bytes() == edited,
-            "{} seed {seed}: redo did not give the edited bytes",
+            "{} seed {seed}: redo did not restore the edited bytes",
             sample.name
         );
         assert_eq!(patch.at_revision(1).unwrap().to_bytes(), sample.bytes, "{} seed {seed}: revision 1", sample.name);
@@ -213,7 +213,7 @@ fn check(sample: &Sample, seed: u64, count: usize) -> usize {
 fn random_edits_on_every_file_can_be_undone() {
     let mut made = 0;
     for (n, sample) in corpus::all().iter().enumerate() {
-        // The cost is that of reopening after each edit; large files get fewer.
+        // Large files get fewer edits, because the file is reopened after each edit.
         let count = if sample.bytes.len() > 100_000 { 4 } else { 8 };
         made += check(sample, n as u64 + 1, count);
     }
@@ -230,8 +230,8 @@ fn many_edits_on_the_fixtures_can_be_undone() {
     }
 }
 
-/// Lists compose: one list of edits equals its parts applied in order, and one inverse undoes all
-/// of it.
+/// Applying one list of edits equals applying its edits one by one, and one inverse undoes the
+/// whole list.
 #[test]
 fn lists_of_edits_compose() {
     for sample in corpus::fixtures() {
@@ -250,13 +250,14 @@ fn lists_of_edits_compose() {
         let back = Edit { canvas: CanvasId::ROOT, op: Op::Restore(applied.inverse) };
         let again = at_once.apply(std::slice::from_ref(&back)).unwrap();
         assert!(at_once.to_bytes() == sample.bytes, "{}", sample.name);
-        // The inverse of the inverse is the list again.
+        // The inverse of the inverse applies the list again.
         at_once.apply(&[Edit { canvas: CanvasId::ROOT, op: Op::Restore(again.inverse) }]).unwrap();
         assert!(at_once.to_bytes() == step_by_step.to_bytes(), "{}", sample.name);
     }
 }
 
-/// An inverse belongs to the state it was made in: elsewhere it is refused and nothing changes.
+/// An inverse applies only to the state after its edits; in another state it is refused and nothing
+/// changes.
 #[test]
 fn an_inverse_out_of_turn_is_refused() {
     let root = |op| Edit { canvas: CanvasId::ROOT, op };

@@ -1,5 +1,5 @@
-//! Memory stays in proportion to the file, whatever the file holds. This test needs its own binary
-//! because it replaces the global allocator with one that counts.
+//! The memory use is proportional to the file size for every content. This test is a separate
+//! binary because it replaces the global allocator by a counting one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
@@ -13,18 +13,18 @@ struct Counting;
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is passed unchanged to the system allocator; only sizes are added up.
+// SAFETY: every call is forwarded unchanged to the system allocator; the counter only adds sizes.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         PEAK.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller fulfils the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the pointer came from `alloc` above with this layout.
+        // SAFETY: `alloc` above returned the pointer for this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Peak memory that opening and saving take beyond the input, and the outcome.
+/// Peak memory of opening and saving in addition to the input, and the outcome.
 fn cost(text: String, format: Format) -> (usize, Result<(), OpenError>) {
     let bytes: std::sync::Arc<[u8]> = text.into_bytes().into();
     let before = NOW.load(Ordering::Relaxed);
@@ -45,7 +45,7 @@ fn cost(text: String, format: Format) -> (usize, Result<(), OpenError>) {
 fn opening_costs_memory_in_proportion() {
     const MB: usize = 1 << 20;
     let around = |filling: &str| format!("{{\"patcher\":{{\"boxes\":[],\"data\":{filling},\"lines\":[]}}}}");
-    // Data without structure costs only the copy that saving makes.
+    // Data without boxes and cords only costs the copy that saving makes.
     for filling in [
         format!("\"{}\"", "x".repeat(50 * MB)),
         format!("[{}0]", "1,".repeat(25 * MB)),
@@ -55,7 +55,7 @@ fn opening_costs_memory_in_proportion() {
         assert!(outcome.is_ok());
         assert!(peak < 52 * MB, "{} MB", peak / MB);
     }
-    // Endless structure is refused before it costs much.
+    // A file with millions of items is refused before it uses much memory.
     let endless = [
         (format!("{{\"patcher\":{{\"boxes\":[{}", "{\"box\":{}},".repeat(4 * MB)), Format::Maxpat),
         (format!("{{\"patcher\":{{\"lines\":[{}", "{\"patchline\":{}},".repeat(3 * MB)), Format::Maxpat),
@@ -72,7 +72,7 @@ fn opening_costs_memory_in_proportion() {
         );
         assert!(peak < 300 * MB, "{} MB, {outcome:?}", peak / MB);
     }
-    // A real patch of fifty thousand boxes, some 12 MB.
+    // A realistic patch of fifty thousand boxes, about 12 MB.
     let one = |n: usize| {
         format!(
             "{{\"box\":{{\"id\":\"obj-{n}\",\"maxclass\":\"newobj\",\"numinlets\":2,\"numoutlets\":1,\"outlettype\":[\"bang\"],\"patching_rect\":[{n}.0,5.0,60.0,22.0],\"text\":\"metro 500\"}}}}"

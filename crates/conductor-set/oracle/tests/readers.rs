@@ -1,5 +1,5 @@
-//! An edited Set, read by `bravoh-daw` (tempo, tracks, note counts), by `roxmltree` (every note
-//! attribute, ids, slots), and by Python's own XML reader through `read_set.py`.
+//! Reads edited Sets with `bravoh-daw` (tempo, tracks, note counts), with `roxmltree` (every note
+//! attribute, ids, slots), and with Python's XML reader (`read_set.py`).
 
 #[allow(dead_code)]
 #[path = "../../tests/it/fixtures.rs"]
@@ -10,7 +10,7 @@ use fixtures::{edited, golden, path, real_sets_if_any, skips};
 use roxmltree::Node;
 use std::collections::BTreeSet;
 
-/// Edits of every kind that any Set of our corpus can take, tempo apart.
+/// Edits of every kind that the Set supports, except tempo.
 fn edits(doc: &Document) -> Vec<LiveEdit> {
     let count = doc.track_rows().len();
     let new = format!("track:{count}");
@@ -92,7 +92,7 @@ fn sets() -> Vec<(String, Document)> {
         .collect()
 }
 
-/// The Set after every edit it can take: an automated tempo stays as it is.
+/// The Set after all edits that it supports. An automated tempo is not changed.
 fn worked(doc: &Document) -> Document {
     let after = edited(doc, &edits(doc));
     match after.plan(&[LiveEdit::SetTempo { bpm: 97.25 }]) {
@@ -113,7 +113,7 @@ fn as_file(doc: &Document) -> tempfile::NamedTempFile {
     file
 }
 
-/// Decodes a name: the reader returns names with their escapes.
+/// Decodes a name: the reader does not decode escapes.
 fn unescape(name: &str) -> String {
     name.replace("&lt;", "<")
         .replace("&gt;", ">")
@@ -135,8 +135,8 @@ fn bravoh_daw_reads_what_was_written() {
         let file = as_file(&after);
         let seen = bravoh_daw::parse(file.path()).expect(&name);
         assert!(seen.daw.contains("Ableton"), "{name}: {}", seen.daw);
-        // It reads the stored tempo, not the envelope; the two are the same unless the tempo is
-        // automated.
+        // The reader returns the stored tempo and ignores the envelope. They are equal unless the
+        // tempo is automated.
         if doc.plan(&[LiveEdit::SetTempo { bpm: 97.25 }]).is_ok() {
             assert_eq!(seen.bpm, Some(97.25), "{name}");
         }
@@ -157,7 +157,7 @@ fn bravoh_daw_reads_what_was_written() {
             after.overview().return_track_count,
             "{name}"
         );
-        // It counts notes clip by clip, groove pool included; those are not on any track of ours.
+        // The reader also counts the clips of the groove pool, which are not on any track.
         let ours: u32 = after
             .track_rows()
             .iter()
@@ -326,7 +326,7 @@ fn python_reads_the_same_notes() {
         .output()
         .is_err()
     {
-        skips::note("python3 is not there");
+        skips::note("python3 is not installed");
         return;
     }
     for (name, doc) in sets() {

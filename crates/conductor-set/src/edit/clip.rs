@@ -10,7 +10,7 @@ use crate::skeleton;
 use crate::track::TrackKind;
 use crate::xml::{El, Outline, Splices, number, reindent, splice};
 
-/// A MIDI clip of the Set whose children and their order are copied.
+/// A MIDI clip of the Set to clone; it provides the child elements and their order.
 fn donor(doc: &Document) -> Option<El<'_>> {
     doc.tracks()
         .filter(|t| t.kind == TrackKind::Midi)
@@ -19,7 +19,7 @@ fn donor(doc: &Document) -> Option<El<'_>> {
         .next()
 }
 
-/// Makes a donor into a fresh clip without notes.
+/// Turns a cloned clip into a new clip without notes.
 fn strip(text: &str, doc: &Document, length: f64, color: i64) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
     let clip =
@@ -100,14 +100,14 @@ pub(super) fn create(draft: &mut Draft, path: PathId, length: f64) -> Result<Don
     }
     doc.need_thawed(track)?;
     let value =
-        slot.at("ClipSlot/Value").ok_or_else(|| LiveError::unsupported(path, "the slot has no place for a clip"))?;
+        slot.at("ClipSlot/Value").ok_or_else(|| LiveError::unsupported(path, "the slot has no element for a clip"))?;
     let indent = format!("{}{}", value.indent(), doc.unit);
     let mut warnings = Vec::new();
     let raw = match donor(doc) {
         Some(el) => reindent(el.raw(), el.indent(), &indent),
         None => {
             warnings.push(
-                "the Set holds no MIDI clip to clone, so a built-in one was used; it is not tested in Live".to_owned(),
+                "the Set has no MIDI clip to clone, so a built-in clip was used; it was not tested in Live".to_owned(),
             );
             reindent(&skeleton::midi_clip(doc), "", &indent)
         }
@@ -131,7 +131,7 @@ pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &ClipProps) -> R
     if props.looping.is_some_and(|on| on != now.looping) {
         return Err(LiveError::unsupported(
             path,
-            "looping cannot be toggled in a document: loop and markers change meaning with it",
+            "looping cannot be changed in a document, because it changes the meaning of the loop and the markers",
         ));
     }
     let mut splices = Splices::default();
@@ -147,8 +147,8 @@ pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &ClipProps) -> R
     let (loop_start, loop_end) = props.loop_after((now.loop_start, now.loop_end))?;
     splices.number(clip.el, "Loop/LoopStart", loop_start);
     splices.number(clip.el, "Loop/LoopEnd", loop_end);
-    // The start marker is stored from the loop start, so moving the loop alone must not move the
-    // marker.
+    // The start marker is stored relative to the loop start. If only the loop moves, the marker
+    // must stay.
     if props.start_marker.is_some() || props.loop_start.is_some() {
         let marker = props.start_marker.unwrap_or(now.start_marker);
         splices.number(clip.el, "Loop/StartRelative", marker - loop_start);
@@ -156,7 +156,8 @@ pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &ClipProps) -> R
     if let Some(marker) = props.end_marker {
         splices.number(clip.el, "Loop/OutMarker", marker);
     }
-    // In the session a clip spans its loop; a clip that does not is left unchanged.
+    // The start and end of a session clip normally equal its loop; if they differ, they are not
+    // changed.
     if clip.is_session() && now.start_time == now.loop_start && now.end_time == now.loop_end {
         splices.number(clip.el, "CurrentStart", loop_start);
         splices.number(clip.el, "CurrentEnd", loop_end);

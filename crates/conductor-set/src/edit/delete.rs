@@ -29,14 +29,14 @@ pub(super) fn clip(draft: &mut Draft, path: PathId) -> Result<Done, LiveError> {
     Ok(Done { shifted, ..Done::new(outcome, track) })
 }
 
-/// The track and, if it is a group, everything inside it.
+/// The track and, if it is a group, all tracks inside it.
 fn with_children<'a>(tracks: &[Track<'a>], track: Track<'a>) -> Vec<Track<'a>> {
     let mut groups: BTreeSet<i64> = BTreeSet::new();
     let mut doomed = vec![track];
     if track.kind == TrackKind::Group {
         groups.extend(track.xml_id().map(i64::from));
     }
-    // A group comes before its tracks, so one pass in order also finds nested groups.
+    // A group precedes its tracks, so one pass in order also finds nested groups.
     for t in tracks.iter().filter(|t| t.index != track.index) {
         if t.el.integer("TrackGroupId").is_some_and(|id| groups.contains(&id)) {
             doomed.push(*t);
@@ -49,7 +49,7 @@ fn with_children<'a>(tracks: &[Track<'a>], track: Track<'a>) -> Vec<Track<'a>> {
     doomed
 }
 
-/// The number of routings of other tracks that name one of the deleted tracks.
+/// Number of routings in other tracks that refer to one of the deleted tracks.
 fn routings_to(doc: &Document, doomed: &[Track<'_>]) -> usize {
     let names: Vec<String> = doomed.iter().filter_map(|t| t.xml_id()).map(|id| format!("Track.{id}")).collect();
     let gone: BTreeSet<usize> = doomed.iter().map(|t| t.chunk).collect();
@@ -73,7 +73,7 @@ pub(super) fn track(draft: &mut Draft, path: PathId) -> Result<Done, LiveError> 
     if doomed.len() == tracks.len() {
         return Err(LiveError::Refused {
             subject: path,
-            reason: "a Set keeps at least one track".into(),
+            reason: "a Set must have at least one track".into(),
             cure: "create another track first",
         });
     }

@@ -15,18 +15,18 @@ use std::collections::BTreeSet;
 /// A device by id and name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceRef {
-    /// Its path.
+    /// Path of the device.
     pub id: PathId,
-    /// The name people see.
+    /// Name of the device in Live.
     pub name: String,
 }
 
 /// A parameter by id and name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParamRef {
-    /// Its path.
+    /// Path of the parameter.
     pub id: PathId,
-    /// The element path below the device, dotted.
+    /// Path of the XML element below the device; dots separate the names.
     pub name: String,
 }
 
@@ -34,11 +34,11 @@ pub struct ParamRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceInserted {
-    /// Its track.
+    /// Path of the track.
     pub track_id: PathId,
     /// The device.
     pub device: DeviceRef,
-    /// Its parameters.
+    /// Parameters of the device.
     pub params: Vec<ParamRef>,
 }
 
@@ -55,11 +55,11 @@ pub(super) fn insert(draft: &mut Draft, path: PathId, name: &str, index: u32) ->
         let names = names.into_iter().collect::<Vec<_>>().join(", ");
         return Err(LiveError::Unsupported {
             subject: Some(name.to_owned()),
-            reason: format!("a document can only clone a device it holds, and it holds no {name}"),
+            reason: format!("a document can only clone one of its own devices, and it has no {name}"),
             instead: if names.is_empty() {
-                "the person adds one in Live and saves; this Set holds no device at all".into()
+                "ask the person to add a device in Live and save; this Set has no devices".into()
             } else {
-                format!("use one that this Set holds ({names}), or the person adds one in Live and saves")
+                format!("use a device of this Set ({names}), or ask the person to add one in Live and save")
             },
             elsewhere: Elsewhere::Script,
         });
@@ -95,15 +95,15 @@ pub(super) fn insert(draft: &mut Draft, path: PathId, name: &str, index: u32) ->
     let n = u32::try_from(position).unwrap_or(u32::MAX);
     let device_path = owner.part(ChainPart::Device(n));
     let chain = draft.doc.need_chain(path)?;
-    let device = *chain.devices().get(position).ok_or_else(|| LiveError::broken("the new device is not there"))?;
+    let device = *chain.devices().get(position).ok_or_else(|| LiveError::broken("the new device is missing"))?;
     let params = chain.device_params(n, device).into_iter().map(|p| ParamRef { id: p.id, name: p.name }).collect();
     let inserted =
         DeviceInserted { track_id: path, device: DeviceRef { id: device_path, name: device_name(device) }, params };
-    let warning = format!("{} starts with the settings of the one it was cloned from", class_name(device));
+    let warning = format!("{} has the settings of the device from which it was cloned", class_name(device));
     Ok(Done { warnings: vec![warning], shifted: !last, ..Done::new(Outcome::Device(inserted), path) })
 }
 
-/// The clone with its own id, without the name a person gave the original.
+/// The clone with its own id and without the name that a person gave the original.
 fn fresh(raw: &str, id: u32) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(raw, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
     let mut splices = Splices::default();

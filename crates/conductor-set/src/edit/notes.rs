@@ -1,4 +1,4 @@
-//! Replaces notes: rewrites `KeyTracks`, keeps text and id of the notes that stay, and removes
+//! Replaces notes: rewrites `KeyTracks`, keeps the text and id of unchanged notes, and removes
 //! references to the ids of removed notes.
 
 use super::{Done, Outcome, check_range};
@@ -12,25 +12,25 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-/// Which notes a partial write replaces: those that start inside. Ends are exclusive, except
-/// `toPitch`.
+/// The notes that a partial write replaces: those that start inside the window. `toBeat` is
+/// exclusive, `toPitch` is inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NoteWindow {
-    /// First beat inside.
+    /// First beat of the window.
     pub from_beat: f64,
-    /// First beat outside.
+    /// First beat after the window.
     pub to_beat: f64,
-    /// Lowest pitch inside.
+    /// Lowest pitch of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_pitch: Option<u8>,
-    /// Highest pitch inside.
+    /// Highest pitch of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_pitch: Option<u8>,
 }
 
 impl NoteWindow {
-    /// Whether the note starts inside.
+    /// Whether the note starts inside the window.
     pub fn holds(&self, note: &Note) -> bool {
         (self.from_beat..self.to_beat).contains(&note.start_time)
             && self.from_pitch.is_none_or(|p| note.pitch >= p)
@@ -53,19 +53,19 @@ impl NoteWindow {
 /// A clip after its notes were replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotesWritten {
-    /// The clip.
+    /// Path of the clip.
     pub id: PathId,
-    /// Its name.
+    /// Name of the clip.
     pub name: String,
-    /// Notes in the clip afterwards.
+    /// Number of notes in the clip after the write.
     pub count: usize,
-    /// Notes that were there and are not any more.
+    /// Number of notes removed by the write.
     pub removed: usize,
-    /// Given notes that were dropped or cut because they overlapped.
+    /// Number of given notes that were dropped or shortened because of an overlap.
     pub adjusted: usize,
 }
 
-/// A note to be written, and the stored one it continues.
+/// A note to write, and the stored note that it replaces.
 #[derive(Debug, Clone, Copy)]
 struct Planned<'a> {
     note: Note,
@@ -73,17 +73,18 @@ struct Planned<'a> {
     given: bool,
 }
 
-// Sums of beats carry rounding noise; a real overlap is far longer than this.
+// Sums of beats have rounding errors; a real overlap is much longer than this.
 const NOISE: f64 = 1e-9;
 
 fn key(note: &Note) -> (u8, u64) {
-    // Adding zero folds -0 into 0, so that equal starts have equal bits.
+    // Adding zero turns -0 into 0, so that equal starts have equal bits.
     (note.pitch, (note.start_time + 0.0).to_bits())
 }
 
-/// Puts notes in pitch and time order and lets overlaps of one pitch follow Live: of two with one
-/// start the later in the list stays, and a note that runs into the next is cut at its start. Pairs
-/// that were both stored before are left alone.
+/// Sorts notes by pitch and time, and resolves overlaps of one pitch as Live does. Of two notes
+/// with the same start, the later one in the list is kept. A note that overlaps the next one is
+/// shortened to end at the start of the next note. Two notes that were both stored before are not
+/// changed.
 fn settle<'a>(list: Vec<Planned<'a>>) -> (Vec<Planned<'a>>, usize) {
     let mut adjusted = 0;
     let mut place: HashMap<(u8, u64), usize> = HashMap::with_capacity(list.len());
@@ -114,7 +115,7 @@ fn settle<'a>(list: Vec<Planned<'a>>) -> (Vec<Planned<'a>>, usize) {
     (kept, adjusted)
 }
 
-/// Whether notes of this clip leave out attributes of default value.
+/// Whether the notes of this clip omit attributes with default values.
 fn omits_defaults(doc: &Document, clip: El<'_>) -> bool {
     if doc.schema.family < Family::Live12_3 {
         return false;
@@ -139,8 +140,8 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
         let text = match stored {
             Some((raw, was)) if was == value => raw.to_owned(),
             Some(_) => number(value),
-            // A kept note omits the same attributes as before; a new one omits those that its
-            // neighbours omit.
+            // A kept note omits the same attributes as before; a new note omits defaults if the
+            // other notes do.
             None if default == Some(value) && (omit || old.is_some()) => return,
             None => number(value),
         };
@@ -157,7 +158,7 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
         let _ = write!(out, " IsEnabled=\"{}\"", !note.muted);
     }
     let _ = write!(out, " NoteId=\"{id}\"");
-    // Unknown attributes of later Live versions stay with the note.
+    // Keep attributes that this version does not know.
     for (name, _) in old.iter().flat_map(|el| el.attributes()).filter(|(name, _)| !KNOWN.contains(name)) {
         let raw = old.and_then(|el| el.attr_raw(name)).unwrap_or_default();
         let _ = write!(out, " {name}=\"{}\"", raw.replace('"', "&quot;"));
@@ -169,7 +170,7 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
 const KNOWN: [&str; 8] =
     ["Time", "Duration", "Velocity", "VelocityDeviation", "OffVelocity", "Probability", "IsEnabled", "NoteId"];
 
-/// The new `KeyTracks` element: one `KeyTrack` per pitch, ascending, ids from 0.
+/// The new `KeyTracks` element: one `KeyTrack` per pitch, in ascending order, with ids from 0.
 fn key_tracks(notes: &[(Planned<'_>, u32)], el: El<'_>, doc: &Document, omit: bool) -> String {
     if notes.is_empty() {
         return "<KeyTracks />".into();
@@ -230,7 +231,7 @@ pub(super) fn replace(
     let (settled, adjusted) = settle(stay.chain(given).collect());
 
     let warnings = if notes.iter().any(|n| n.selected.is_some()) {
-        vec!["selected is a view state that a document does not keep; it was dropped".to_owned()]
+        vec!["selected is a view state that a document does not store; it was dropped".to_owned()]
     } else {
         Vec::new()
     };

@@ -1,4 +1,4 @@
-//! Sets tempo and parameters: a value that may also be in an envelope.
+//! Sets the tempo and parameters. Their value may also be stored in an envelope.
 
 use super::{Done, Outcome, check_range};
 use crate::change::Draft;
@@ -16,15 +16,16 @@ pub struct ParamWritten {
     /// The parameter with its new value.
     #[serde(flatten)]
     pub param: Param,
-    /// The value before.
+    /// The old value.
     #[serde(serialize_with = "wire::number")]
     pub previous: f64,
     /// Fields that the document does not store.
     pub unknown: Vec<&'static str>,
 }
 
-/// Writes a parameter's value, and the one event of its envelope if it has one. With several events
-/// the value is automated and the written value would be overridden, so it is refused.
+/// Writes a parameter's value, and the event of its envelope if there is exactly one. With several
+/// events the parameter is automated: the automation would override the value, so the edit is
+/// refused.
 pub(super) fn write(
     splices: &mut Splices,
     track: El<'_>,
@@ -72,7 +73,10 @@ fn check_value(param: &Param, value: f64) -> Result<(), LiveError> {
         RangeSource::Unknown if value == param.value => Ok(()),
         RangeSource::Unknown => Err(LiveError::unsupported(
             subject,
-            format!("the document does not state which values {} may have apart from {}", param.name, param.value),
+            format!(
+                "the document does not state which values {} accepts; it only stores the value {}",
+                param.name, param.value
+            ),
         )),
         RangeSource::Mapping if param.is_quantized => {
             if value == 0.0 || value == 1.0 {
@@ -81,8 +85,8 @@ fn check_value(param: &Param, value: f64) -> Result<(), LiveError> {
                 Err(LiveError::value("value", format!("{} is a switch: 0 or 1, not {value}", param.name)))
             }
         }
-        // Stored values outside the mapping range are common, so the range reaches to the stored
-        // value.
+        // Stored values outside the mapping range are common, so the stored value extends the
+        // range.
         RangeSource::Mapping | RangeSource::Host => {
             check_range("value", value, param.min.min(param.value), param.max.max(param.value))
         }

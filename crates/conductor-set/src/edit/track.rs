@@ -1,5 +1,5 @@
-//! Sets track properties, and makes new tracks by cloning one of the same kind, which keeps the
-//! schema of the file.
+//! Sets track properties, and adds tracks by cloning a track of the same kind, so that the new
+//! track has the schema of the file.
 
 use super::{Done, Outcome, TrackProps, param};
 use crate::change::Draft;
@@ -40,7 +40,7 @@ pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &TrackProps) -> 
     Ok(Done::new(Outcome::Track(draft.doc.track_state(path)?), path))
 }
 
-/// Adds children to a childless element.
+/// Adds children to an element without children.
 fn fill(splices: &mut Splices, parent: El<'_>, children: impl Iterator<Item = String>, doc: &Document) {
     let indent = format!("{}{}", parent.indent(), doc.unit);
     let children: Vec<String> = children.map(|c| reindent(&c, "", &indent)).collect();
@@ -50,15 +50,15 @@ fn fill(splices: &mut Splices, parent: El<'_>, children: impl Iterator<Item = St
     }
 }
 
-/// Makes a slot list as long as the scene list, with every slot empty.
+/// Makes a slot list as long as the scene list and empties every slot.
 fn fit_slots(splices: &mut Splices, list: El<'_>, scenes: usize, doc: &Document) {
     let slots: Vec<El<'_>> = list.children().filter(|c| c.name() == "ClipSlot").collect();
     let Some(pattern) = slots.first() else {
         fill(splices, list, (0..scenes).map(|n| skeleton::slot(n, doc)), doc);
         return;
     };
-    // One rewrite of the whole list: lengthening and emptying must not be two overlapping
-    // replacements.
+    // Rewrite the whole list at once: two replacements, one for the length and one for the content,
+    // would overlap.
     let mut clean = Splices::default();
     let base = pattern.span().start;
     if let Some(value) = pattern.at("ClipSlot/Value") {
@@ -83,7 +83,7 @@ fn fit_slots(splices: &mut Splices, list: El<'_>, scenes: usize, doc: &Document)
     }
 }
 
-/// The element text with another `Id` on its first tag.
+/// The text of the element with another `Id` in its first tag.
 fn with_id(raw: &str, id: usize) -> String {
     let Ok((outline, _)) = Outline::read(raw, &[]) else {
         return raw.to_owned();
@@ -95,7 +95,7 @@ fn with_id(raw: &str, id: usize) -> String {
     splice(raw, &splices.sorted()).unwrap_or_else(|| raw.to_owned())
 }
 
-/// As many sends as the Set has returns.
+/// Makes the number of sends equal to the number of return tracks.
 fn fit_sends(splices: &mut Splices, sends: El<'_>, returns: usize, doc: &Document) {
     let holders: Vec<El<'_>> = sends.children().collect();
     let Some(pattern) = holders.first().copied() else {
@@ -114,7 +114,7 @@ fn fit_sends(splices: &mut Splices, sends: El<'_>, returns: usize, doc: &Documen
     }
 }
 
-/// Removes everything from a cloned track that belonged to the original.
+/// Removes everything that belongs to the original from a cloned track.
 fn strip(text: &str, doc: &Document, id: u32, name: &str) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
     let track =
@@ -152,7 +152,7 @@ fn strip(text: &str, doc: &Document, id: u32, name: &str) -> Result<String, Live
             fit_slots(&mut splices, list, scenes, doc);
         }
     }
-    // A cloned track inside a group sends its output there; the new track is outside the group.
+    // A track in a group sends its output to the group; the new track is outside the group.
     if chain.value("AudioOutputRouting/Target").as_deref() == Some("AudioOut/GroupTrack") {
         let main = if doc.schema.family >= Family::Live12 { "Main" } else { "Master" };
         splices.value(chain, "AudioOutputRouting/Target", &format!("AudioOut/{main}"));
@@ -189,7 +189,7 @@ pub(super) fn create(draft: &mut Draft, kind: TrackKind) -> Result<Done, LiveErr
         Some(donor) => (donor.el.lead().to_owned(), donor.el.raw().to_owned()),
         None => {
             warnings.push(format!(
-                "the Set holds no {} track to clone, so a built-in one was used; it is not tested in Live",
+                "the Set has no {} track to clone, so a built-in track was used; it was not tested in Live",
                 kind.as_str()
             ));
             let lead = doc.chunks[1].root().map(|el| el.lead().to_owned()).unwrap_or_default();
@@ -213,7 +213,7 @@ pub(super) fn create(draft: &mut Draft, kind: TrackKind) -> Result<Done, LiveErr
 pub(super) fn raise_next_pointee(draft: &mut Draft, next: u32) -> Result<(), LiveError> {
     let mut splices = Splices::default();
     let Some((chunk, el)) = draft.doc.in_set("NextPointeeId") else {
-        return Err(LiveError::unsupported("NextPointeeId", "the Set does not say which ids are free"));
+        return Err(LiveError::unsupported("NextPointeeId", "the Set does not state its next free id"));
     };
     splices.attr(el, "Value", &next.to_string());
     draft.splice(chunk, splices)

@@ -1,4 +1,4 @@
-//! The built-in Set, from new to saved.
+//! Tests of the built-in Set, from creation to saving.
 
 use crate::fixtures::small;
 use crate::large::large;
@@ -20,7 +20,7 @@ fn a_document_survives_its_own_bytes() {
     let doc = small();
     let again = Document::open(&doc.to_als(), 1 << 28).expect("opens");
     assert_eq!(again.to_xml(), doc.to_xml());
-    assert_eq!(again.to_als(), doc.to_als(), "equal text gives equal bytes");
+    assert_eq!(again.to_als(), doc.to_als(), "equal text yields equal bytes");
     assert_eq!(check(&doc), []);
     let set = OpenSet::open(&doc.to_als(), 1 << 28).expect("opens");
     assert!(!set.is_dirty());
@@ -32,6 +32,6 @@ fn memory_stays_below_two_and_a_half_times_the_text() {
     let doc = Document::from_xml(large(10_000_000)).expect("large");
     let (held, text) = (doc.memory(), doc.xml_len());
     assert!(text >= 10_000_000);
-    assert!(held * 2 < text * 5, "{held} bytes for {text} bytes of text");
-    println!("{:.2} bytes held per byte of text", held as f64 / text as f64);
+    assert!(held * 2 < text * 5, "{held} bytes of memory for {text} bytes of text");
+    println!("{:.2} bytes of memory per byte of text", held as f64 / text as f64);
 }

@@ -1,7 +1,8 @@
-//! Sets for the tests: our own, made here, and the real ones when `CONDUCTOR_LIVE_DATA` names their
-//! folder.
+//! Sets for the tests: Sets that this module builds, and real Sets when `CONDUCTOR_LIVE_DATA` names
+//! their folder.
 
-// Counts skips. A dependency on the testkit would pull in the whole product.
+// Counts skipped tests. The file is included because a dependency on the testkit would pull in the
+// whole product.
 #[path = "../../../conductor-testkit/src/skips.rs"]
 pub mod skips;
 
@@ -17,17 +18,19 @@ pub fn free() -> Guard {
     Guard::default()
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests find optional data through the environment, as the spec names it")]
+#[expect(clippy::disallowed_methods, reason = "an environment variable names the folder of optional data")]
 fn live_data() -> Option<PathBuf> {
     std::env::var_os("CONDUCTOR_LIVE_DATA").map(PathBuf::from)
 }
 
-/// The folder of recorded exchanges: the complete ones, or those of the tree.
+/// The folder of recorded exchanges: the complete folder if available, else the part in this
+/// repository.
 pub fn recorded() -> PathBuf {
     live_data().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../conductor/tests/recorded"))
 }
 
-/// Every real Set, by name, for a test that needs them: without them it counts as skipped.
+/// All real Sets with their names, for a test that requires them. Without real Sets the test counts
+/// as skipped.
 pub fn real_sets() -> Vec<(String, Vec<u8>)> {
     if live_data().is_none() {
         skips::note("real Sets: CONDUCTOR_LIVE_DATA is not set");
@@ -35,8 +38,8 @@ pub fn real_sets() -> Vec<(String, Vec<u8>)> {
     real_sets_if_any()
 }
 
-/// Like [`real_sets`], for tests that also have Sets of their own. Fails when the folder is named
-/// but has no Sets.
+/// Like [`real_sets`], for tests that also use built Sets. Fails when the folder is named but
+/// contains no Sets.
 pub fn real_sets_if_any() -> Vec<(String, Vec<u8>)> {
     fn walk(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
         for entry in std::fs::read_dir(folder).expect("read folder").flatten() {
@@ -64,7 +67,7 @@ pub fn real_set(name: &str) -> Option<Document> {
     Some(Document::open(&als, 1 << 28).expect(name))
 }
 
-/// Applies edits to a document that must take them.
+/// Applies edits that must succeed.
 pub fn edited(doc: &Document, edits: &[LiveEdit]) -> Document {
     let mut set = OpenSet::new(doc.clone());
     set.apply(edits, &free()).expect("edits apply");
@@ -95,13 +98,13 @@ fn make_small() -> Document {
     )
 }
 
-/// The same text as another generation of Live would have it, as far as the readers care.
+/// The same text with the version of another Live generation.
 pub fn as_family(doc: &Document, minor: &str) -> Document {
     let xml = doc.to_xml().replacen("12.0_12049", minor, 1);
     Document::from_xml(xml).expect(minor)
 }
 
-/// Rewrites the text of ordinary track number `n`.
+/// Rewrites the text of the ordinary track with index `n`.
 pub fn in_track(xml: &str, n: usize, rewrite: impl Fn(&str) -> String) -> String {
     let opens = ["\n\t\t\t<MidiTrack ", "\n\t\t\t<AudioTrack ", "\n\t\t\t<GroupTrack "];
     let mut starts: Vec<usize> = opens.iter().flat_map(|tag| xml.match_indices(tag).map(|(at, _)| at)).collect();
@@ -111,7 +114,7 @@ pub fn in_track(xml: &str, n: usize, rewrite: impl Fn(&str) -> String) -> String
     format!("{}{}{}", &xml[..start], rewrite(&xml[start..close]), &xml[close..])
 }
 
-/// Removes every element of this tag whose `Id` is `keep` or more.
+/// Removes every element with this tag whose `Id` is at least `keep`.
 fn shorten(xml: &str, tag: &str, keep: usize) -> String {
     let mut out = String::new();
     let mut until: Option<String> = None;
@@ -136,7 +139,7 @@ fn shorten(xml: &str, tag: &str, keep: usize) -> String {
     out
 }
 
-/// A device with one ranged parameter and a switch, numbered from `id` on.
+/// A device with one ranged parameter and a switch; its target ids start at `id`.
 pub fn device(class: &str, param: &str, value: f64, range: (f64, f64), id: u32) -> String {
     let (min, max) = range;
     format!(
@@ -152,7 +155,7 @@ pub fn device(class: &str, param: &str, value: f64, range: (f64, f64), id: u32) 
     )
 }
 
-/// An audio clip as far as the readers look.
+/// An audio clip with the elements that the readers use.
 pub fn audio_clip(name: &str, start: f64, end: f64, file: &str) -> String {
     format!(
         "<AudioClip Id=\"0\" Time=\"{start}\">\n<CurrentStart Value=\"{start}\" />\n<CurrentEnd Value=\"{end}\" />\n<Loop>\n\
@@ -166,7 +169,7 @@ pub fn audio_clip(name: &str, start: f64, end: f64, file: &str) -> String {
     )
 }
 
-/// Raises the next free id, so that devices put in by hand are below it.
+/// Raises the next free id, so that the ids of manually added devices are below it.
 pub fn with_ids(xml: &str, from: u32, count: u32) -> String {
     xml.replacen(&format!("NextPointeeId Value=\"{from}\""), &format!("NextPointeeId Value=\"{}\"", from + count), 1)
 }
@@ -176,8 +179,8 @@ pub fn next_id(xml: &str) -> u32 {
     xml[at..].split('"').next().and_then(|t| t.parse().ok()).expect("a number")
 }
 
-/// The Set of the recorded exchanges: Drums, Bass, Vocals, two returns, two scenes, 124 beats per
-/// minute, C Minor.
+/// The Set that the recorded exchanges use: Drums, Bass, Vocals, two returns, two scenes, 124 beats
+/// per minute, C Minor.
 pub fn golden() -> Document {
     static MADE: OnceLock<Document> = OnceLock::new();
     MADE.get_or_init(make_golden).clone()
@@ -219,7 +222,7 @@ fn make_golden() -> Document {
             replace_notes("track:1/clipslot:0/clip", &[Note::new(36, 0.0, 4.0)]),
         ],
     );
-    // The clip of the second track goes to its arrangement, and a new one takes its slot.
+    // Move the clip of the second track to its arrangement, and put a new clip into its slot.
     let xml = in_track(&doc.to_xml(), 1, |track| {
         let (from, to) = (track.find("<MidiClip ").expect("clip"), track.find("</MidiClip>").expect("clip") + 11);
         let clip = track[from..to].replace("<LoopOn Value=\"true\" />", "<LoopOn Value=\"false\" />");
@@ -244,7 +247,7 @@ fn make_golden() -> Document {
             1,
         )
     });
-    // A return carries the Reverb that insert_device clones.
+    // Add the Reverb that insert_device clones to a return track.
     let at = xml.find("<ReturnTrack ").expect("return");
     let reverb = device("Reverb", "DryWet", 0.5, (0.0, 1.0), ids + 9);
     let tail = xml[at..].replacen("<Devices />", &format!("<Devices>\n{reverb}\n</Devices>"), 1);

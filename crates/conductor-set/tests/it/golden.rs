@@ -1,8 +1,8 @@
-//! The recorded exchanges: a document's answers to the same calls have the recorded shape and
-//! values, or a named deviation.
+//! Recorded exchanges: a document's replies to the same calls have the recorded keys and values,
+//! except for listed deviations.
 //!
-//! Compared: values and keys of results as a superset, error codes. Not compared: prose, and the
-//! protocol around them.
+//! Compares the keys and values of results (more keys are allowed) and error codes. Does not
+//! compare messages or the protocol.
 
 use crate::fixtures::{free, golden, recorded};
 use crate::recorded::{Deviations, gaps};
@@ -37,11 +37,11 @@ fn to_json(value: impl serde::Serialize) -> Result<Value, LiveError> {
     serde_json::to_value(value).map_err(bad)
 }
 
-/// Makes the edit that a tool's arguments are, by the edit's own JSON form.
+/// Parses a tool's arguments as the JSON form of the edit, and applies the edit.
 fn edit(set: &mut OpenSet, name: &str, args: &Value) -> Result<Value, LiveError> {
     let mut body = args.as_object().cloned().ok_or_else(|| bad("object"))?;
     body.insert("edit".into(), json!(name));
-    // A malformed id is a different error than a malformed call, so ids are read first.
+    // An invalid id and an invalid call are different errors, so the ids are parsed first.
     for key in ["trackId", "clipId", "slotId", "paramId"] {
         if args.get(key).is_some() {
             id(args, key)?;
@@ -98,8 +98,8 @@ fn recorded_exchanges_hold() {
     for path in files {
         let file = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let number: u32 = file[..2].parse().unwrap_or(0);
-        // Below 10: lists of tools, resources and prompts; 31 and 40: prompts and protocol. None of
-        // these is a document's.
+        // Steps below 10 list tools, resources and prompts; steps 31 and 40 use prompts and the
+        // protocol. A document does not handle these.
         if !(10..=30).contains(&number) {
             continue;
         }
@@ -112,8 +112,8 @@ fn recorded_exchanges_hold() {
             let result = &step["response"]["result"];
             let (ours, theirs) = match params["uri"].as_str() {
                 Some(uri) => {
-                    // The recorded notes resource ignored the 400 rule and was cut into invalid
-                    // JSON; ours follows the tool.
+                    // The recorded notes resource ignored the limit of 400 and was truncated to
+                    // invalid JSON. Ours has the same limit as the tool.
                     let text = result["contents"][0]["text"].as_str();
                     let theirs = text.map(|t| serde_json::from_str::<Value>(t).ok());
                     let Some(theirs) = (match theirs {
@@ -157,19 +157,20 @@ fn recorded_exchanges_hold() {
                         failures.push(format!("{what}\n  refused: {ours}"));
                     }
                 }
-                (Ok(ours), Err(theirs)) => failures.push(format!("{what}\n  {theirs:?} was refused, here: {ours}")),
+                (Ok(ours), Err(theirs)) => failures
+                    .push(format!("{what}\n  the recording has the error {theirs:?}, but this call returned {ours}")),
             }
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(steps >= 80, "only {steps} steps were compared");
     let unused = list.unused();
-    assert!(unused.is_empty(), "deviations that nothing needs: {unused:?}");
-    println!("{steps} recorded steps hold");
+    assert!(unused.is_empty(), "unused deviations: {unused:?}");
+    println!("{steps} recorded steps passed");
 }
 
-/// Where `keys` of a recorded result are not in ours: `/a/*/b` means that some element of `a` has
-/// `b`.
+/// The `keys` of a recorded result that are missing in ours. `/a/*/b` means that at least one
+/// element of `a` has `b`.
 fn missing_keys(keys: &[Value], ours: &Value) -> Vec<String> {
     fn has(value: &Value, path: &[&str]) -> bool {
         match (path.split_first(), value) {
@@ -183,8 +184,8 @@ fn missing_keys(keys: &[Value], ours: &Value) -> Vec<String> {
     keys.filter(|k| !has(ours, &k.split('/').skip(1).collect::<Vec<_>>())).map(str::to_owned).collect()
 }
 
-/// The same contract without the recordings: calls, keys and codes, for a clone that has nothing
-/// else.
+/// The same test without the recordings: calls, keys and codes. For clones of the repository
+/// without the complete recordings.
 #[test]
 fn the_digest_of_the_exchanges_holds() {
     let digest: Value = serde_json::from_str(include_str!("../golden-digest.json")).expect("json");

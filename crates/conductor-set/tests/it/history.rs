@@ -1,4 +1,4 @@
-//! Revisions, guards, undo, and changes as values.
+//! Tests of revisions, guards, undo, and changes as values.
 
 use crate::fixtures::{free, golden, path, replace_notes, small};
 use conductor_set::{Author, Guard, LiveEdit, LiveError, Note, OpenSet, TrackKind, diff};
@@ -22,26 +22,26 @@ fn a_shifted_index_is_stale_until_the_session_looks_again() {
     set.apply(&[delete("track:0")], &guard(b, seen)).expect("B deletes");
     let before = (set.document().to_xml(), set.document().revision());
     let write = [replace_notes("track:0/clipslot:0/clip", &[])];
-    let refused = set.apply(&write, &guard(a, seen)).expect_err("A is behind");
+    let refused = set.apply(&write, &guard(a, seen)).expect_err("A has stale ids");
     assert_eq!((refused.code().as_str(), &refused), ("STALE_REFERENCE", &LiveError::StructureShifted));
     assert_eq!((set.document().to_xml(), set.document().revision()), before, "no byte changed");
     assert!(set.preview(&write, &guard(a, seen)).is_err());
-    // B made the shift, so B's ids are still valid; A must read again first.
-    set.apply(&[tempo(99.0)], &guard(b, seen)).expect("B goes on");
-    set.apply(&write, &guard(a, set.structure())).expect("A has looked");
-    // A caller whose ids mean this moment is never behind.
+    // B made the shift, so B's ids are still valid. A must read the ids again.
+    set.apply(&[tempo(99.0)], &guard(b, seen)).expect("B can continue");
+    set.apply(&write, &guard(a, set.structure())).expect("A has read again");
+    // Ids of a caller without `seen` refer to the current positions, so they cannot be stale.
     set.apply(&[tempo(98.0)], &free()).expect("a mapping");
-    // Undo of a shift is a shift.
+    // The undo of a shift is also a shift.
     let seen = set.structure();
     let undone = set.undo(4, &guard(b, seen)).expect("undo");
     assert!(undone.shifted && set.structure() > seen);
     assert!(set.apply(&write, &guard(a, seen)).is_err());
-    set.apply(&[tempo(97.0)], &guard(a, seen)).expect("an edit without a position is never behind");
-    // A reload may have shifted anything, for everyone, and ends history; a bad file changes
-    // nothing.
+    set.apply(&[tempo(97.0)], &guard(a, seen)).expect("an edit without a position cannot be stale");
+    // A reload may have shifted all ids of all callers, and it clears the history. A bad file
+    // changes nothing.
     let (seen, bytes) = (set.structure(), small().to_als());
     assert!(set.reload(b"nonsense", 1 << 28).is_err());
-    set.apply(&[tempo(96.0)], &guard(b, seen)).expect("still there");
+    set.apply(&[tempo(96.0)], &guard(b, seen)).expect("the Set is still open");
     set.reload(&bytes, 1 << 28).expect("reload");
     assert!(!set.is_dirty() && set.undo(1, &free()).expect("undo").count == 0);
     assert!(set.apply(&[delete("track:0")], &guard(b, seen)).is_err());
@@ -158,8 +158,8 @@ fn changes_apply_invert_and_compose() {
     let back = both.invert().apply(&after).expect("invert");
     assert_eq!((back.to_xml(), back.revision()), (doc.to_xml(), doc.revision()));
     assert_eq!(both.invert().invert(), both);
-    assert!(two.change.apply(&doc).is_err(), "a change applies only where it was planned");
-    assert!(two.change.then(one.change).is_err(), "changes compose only end to end");
+    assert!(two.change.apply(&doc).is_err(), "a change applies only to the revision for which it was planned");
+    assert!(two.change.then(one.change).is_err(), "only consecutive changes can be combined");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn saving_settles_what_is_dirty() {
     assert!(!set.is_dirty());
     assert_eq!((set.document().revision(), set.save()), (revision, bytes), "saving does not change the revision");
     assert_eq!(set.diff_to_saved().count, 0);
-    set.undo(1, &free()).expect("undo reaches behind a save");
+    set.undo(1, &free()).expect("undo works across a save");
     assert!(set.is_dirty());
 }
 
@@ -234,7 +234,7 @@ fn a_diff_names_every_kind_of_difference() {
     }
     assert_eq!(found.count, 6, "{}", found.text);
     assert_eq!(diff(&old, &old).count, 0);
-    // In the other direction, the created objects are gone.
+    // In the reverse diff, the created objects are deleted.
     let back = diff(set.document(), &old);
     assert!(back.changes.iter().any(|c| c.op == "delete_track" && c.subject == "track:3"));
 }
@@ -250,5 +250,5 @@ fn a_revision_tells_where_it_came_from() {
     .expect("other");
     let after = |doc: &conductor_set::Document| doc.plan(&[tempo(90.0)]).expect("plan").revision();
     assert_ne!(one.revision(), other.revision());
-    assert_ne!(after(&one), after(&other), "the same edit of another Set is another state");
+    assert_ne!(after(&one), after(&other), "the same edit of another Set has another revision");
 }

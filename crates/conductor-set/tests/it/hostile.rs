@@ -1,4 +1,4 @@
-//! Hostile files and ids, and faults that `check` must find.
+//! Tests of hostile files and ids, and of faults that `check` must find.
 
 use crate::fixtures::{as_family, edited, golden, in_track, path, replace_notes, small};
 use conductor_set::{Document, Fault, LiveEdit, Note, PathId, check};
@@ -42,7 +42,7 @@ fn bad_files_are_refused_with_the_reason() {
         (gzip(deep.as_bytes()), 1 << 20, "nested too deeply"),
     ] {
         let said = reason(&als, limit);
-        assert!(said.contains(wanted), "{said:?} should say {wanted:?}");
+        assert!(said.contains(wanted), "{said:?} should contain {wanted:?}");
     }
 }
 
@@ -189,7 +189,7 @@ fn check_finds_each_fault() {
     let grouped = in_track(&xml, 1, |t| t.replacen("TrackGroupId Value=\"-1\"", "TrackGroupId Value=\"55\"", 1));
     has(&faults(grouped.clone()), |f| matches!(f, Fault::DanglingGroup { group: 55, .. }));
 
-    // A fault the file was opened with does not stop an edit.
+    // A fault that the opened file already had does not prevent an edit.
     let faulty = Document::from_xml(grouped).expect("faulty");
     let renamed = edited(&faulty, &[replace_notes("track:1/clipslot:0/clip", &[Note::new(1, 0.0, 1.0)])]);
     assert_eq!(check(&renamed).len(), 1);

@@ -2,8 +2,8 @@
 
 use conductor_set::{Document, LiveEdit, Note, OpenSet};
 
-/// A Set whose text is at least `bytes` long: one MIDI track with a clip of 400 notes, as often as
-/// it takes. Target ids repeat, so it is for measuring and not for opening in Live.
+/// A Set whose text has at least `bytes` bytes: one MIDI track with a clip of 400 notes, repeated.
+/// Target ids repeat too, so the Set is only for measuring and cannot be opened in Live.
 pub fn large(bytes: usize) -> String {
     let mut set = OpenSet::new(Document::new_set().expect("skeleton"));
     let notes = (0..400).map(|n| Note::new(36 + (n % 24) as u8, f64::from(n) / 4.0, 0.25)).collect();
@@ -22,8 +22,7 @@ pub fn large(bytes: usize) -> String {
     let mut out = xml[..to].to_owned();
     let (mut id, mut seed) = (1_000, 1_u32);
     while out.len() < bytes {
-        // Real notes differ from each other; text that repeated would compress far better than any
-        // Set does.
+        // Vary the velocities: repeated text would compress much better than a real Set.
         for (n, part) in xml[from..to].split("Velocity=\"100\"").enumerate() {
             if n > 0 {
                 seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -10,7 +10,8 @@ mod hostile;
 mod large;
 mod property;
 mod real;
-// Compares recorded exchanges. A dependency on the testkit would pull in the whole product.
+// Compares recorded exchanges. The file is included because a dependency on the testkit would pull
+// in the whole product.
 #[path = "../../../conductor-testkit/src/golden.rs"]
 mod recorded;
 mod traps;

@@ -1,4 +1,4 @@
-//! Random edits: invariants after each, and undo of all.
+//! Random edits: checks invariants after each edit, and undoes all edits.
 
 use crate::fixtures::{free, golden, path};
 use conductor_set::{
@@ -45,8 +45,7 @@ fn param() -> impl Strategy<Value = PathId> {
     (owner, part).prop_map(|(owner, part)| path(&format!("{owner}/{part}")))
 }
 
-/// Numbers are multiples of powers of two: whether JSON carries the last digit of others depends on
-/// how its reader is built.
+/// Only numbers that are exact in binary: JSON parsers may round the last digit of other numbers.
 fn edit() -> impl Strategy<Value = LiveEdit> {
     let window = prop::option::of((0_u32..8, 1_u32..8).prop_map(|(from, length)| NoteWindow {
         from_beat: f64::from(from),
@@ -98,7 +97,7 @@ fn edit() -> impl Strategy<Value = LiveEdit> {
     ]
 }
 
-/// The document's facts about the object of an applied edit.
+/// Checks that the document contains the result of an applied edit.
 fn holds(doc: &Document, edit: &LiveEdit) {
     match edit {
         LiveEdit::SetTempo { bpm } => assert_eq!(doc.tempo(), Some(*bpm)),
@@ -154,7 +153,7 @@ proptest! {
                     made += applied.undo_steps;
                     prop_assert_eq!(check(set.document()), []);
                     holds(set.document(), edit);
-                    // The text read again gives the same facts.
+                    // The document is the same when its text is parsed again.
                     let again = Document::from_xml(set.document().to_xml()).expect("well formed");
                     prop_assert_eq!(again.overview().tracks, set.document().overview().tracks);
                     prop_assert_eq!(applied.undo_steps == 0, set.document().to_xml() == before.0);

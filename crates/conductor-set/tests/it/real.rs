@@ -1,4 +1,4 @@
-//! Real Sets: identity, undo, and edits of every kind.
+//! Tests with real Sets: opening and saving, undo, and edits of every kind.
 
 use crate::fixtures::{free, path, real_sets};
 use conductor_set::{ClipProps, Document, LiveEdit, Note, NoteQuery, OpenSet, TrackKind, TrackProps, check};
@@ -12,7 +12,7 @@ fn inflate(als: &[u8]) -> String {
     text
 }
 
-/// Every edit that this Set can take, with paths that exist in it.
+/// All edits that this Set supports, with paths that exist in it.
 pub fn edits_for(doc: &Document) -> Vec<LiveEdit> {
     let mut edits =
         vec![LiveEdit::CreateTrack { kind: TrackKind::Midi }, LiveEdit::CreateTrack { kind: TrackKind::Audio }];
@@ -123,7 +123,7 @@ fn line_ends_stay_as_they_are() {
 fn clips_outside_tracks_are_never_listed() {
     for (name, als) in real_sets().into_iter().filter(|(n, _)| n == "DefaultLiveSet.als") {
         let doc = Document::open(&als, 1 << 28).expect(&name);
-        assert!(doc.to_xml().contains("<MidiClip "), "the trap is there");
+        assert!(doc.to_xml().contains("<MidiClip "), "the Set contains a MIDI clip");
         assert!(doc.midi_clip_ids().is_empty());
         for row in doc.track_rows() {
             let clips = doc.clips(row.id, 0).expect("clips");
@@ -145,7 +145,7 @@ fn notes_of_the_drum_clips_are_all_read() {
     }
 }
 
-/// The tag paths below every element named `root`, and of how many such elements each is part.
+/// For every element named `root`, the set of tag paths below it.
 fn tag_paths(xml: &str, root: &str) -> Vec<BTreeSet<String>> {
     let mut reader = quick_xml::Reader::from_str(xml);
     let (mut stack, mut found): (Vec<String>, Vec<BTreeSet<String>>) = (Vec::new(), Vec::new());
@@ -182,7 +182,7 @@ fn tag_paths(xml: &str, root: &str) -> Vec<BTreeSet<String>> {
     }
 }
 
-/// Paths that belong to content and not to the frame a Set is made of.
+/// Whether a path belongs to the content of a Set and not to its fixed structure.
 fn is_content(path: &str) -> bool {
     [
         "Devices/",
@@ -199,7 +199,7 @@ fn is_content(path: &str) -> bool {
     .any(|c| path.contains(c))
 }
 
-/// The elements that all have, and those that any has.
+/// The paths that all sets contain, and the paths that at least one set contains.
 fn shared_and_any(sets: &[BTreeSet<String>]) -> (BTreeSet<String>, BTreeSet<String>) {
     let clean = |s: &BTreeSet<String>| s.iter().filter(|p| !is_content(p)).cloned().collect::<BTreeSet<_>>();
     let mut all = sets.iter().map(clean);
@@ -229,7 +229,7 @@ fn the_new_set_holds_what_all_real_sets_share_and_nothing_none_has() {
     }
 }
 
-/// Tracks are compared on their own.
+/// Removes the tracks, which are compared separately.
 fn without_tracks(set: BTreeSet<String>) -> BTreeSet<String> {
     set.into_iter().filter(|p| !p.starts_with("Tracks/")).collect()
 }
@@ -244,7 +244,7 @@ fn built_in_tracks_and_clips_have_the_shape_of_real_ones() {
             if shared.is_empty() {
                 continue;
             }
-            // Without a track of that kind to clone, the built-in one is used.
+            // Without a track of this kind to clone, the built-in track is used.
             let mut set = OpenSet::new(real.clone());
             let other = if kind == TrackKind::Midi { TrackKind::Audio } else { TrackKind::Midi };
             set.apply(&[LiveEdit::CreateTrack { kind: other }], &free()).expect("another");
@@ -252,7 +252,7 @@ fn built_in_tracks_and_clips_have_the_shape_of_real_ones() {
                 set.apply(&[LiveEdit::DeleteTrack { track_id: row.id }], &free()).expect("delete");
             }
             let made = set.apply(&[LiveEdit::CreateTrack { kind }], &free()).expect("built-in");
-            assert_eq!(made.warnings.len(), 1, "{name}: says that it is built in");
+            assert_eq!(made.warnings.len(), 1, "{name}: warns about the built-in track");
             assert_eq!(check(set.document()), []);
             let set: BTreeSet<_> =
                 tag_paths(&set.document().to_xml(), tag).remove(0).into_iter().filter(|p| !is_content(p)).collect();

@@ -1,4 +1,4 @@
-//! Surprising features of real Sets, each with the expected behaviour.
+//! Tests of surprising features of real Sets.
 
 use crate::fixtures::{
     as_family, audio_clip, device, edited, free, golden, in_track, next_id, path, real_set, replace_notes, small,
@@ -15,8 +15,8 @@ fn refused(doc: &Document, edit: LiveEdit) -> LiveError {
     let mut set = OpenSet::new(doc.clone());
     let before = (set.document().to_xml(), set.document().revision());
     let error = set.apply(&[edit], &free()).expect_err("must be refused");
-    assert_eq!((set.document().to_xml(), set.document().revision()), before, "a refusal leaves nothing behind");
-    assert!(!set.undo(1, &free()).expect("undo").can_redo, "and no undo entry");
+    assert_eq!((set.document().to_xml(), set.document().revision()), before, "a refused edit changes nothing");
+    assert!(!set.undo(1, &free()).expect("undo").can_redo, "a refused edit adds no undo entry");
     error
 }
 
@@ -77,11 +77,11 @@ fn omitted_attributes_read_as_defaults_and_are_written_alike() {
     assert!(xml.contains("<MidiNoteEvent Time=\"0\" Duration=\"0.25\" Velocity=\"100\" NoteId=\"1\" />"));
     assert!(xml.contains("<MidiNoteEvent Time=\"3.5\" Duration=\"0.5\" Velocity=\"100\" Probability=\"0.5\" IsEnabled=\"false\" NoteId=\"5\" />"));
     assert_eq!(notes_of(&after, BEAT).len(), 5);
-    // An empty clip follows the other notes of the Set.
+    // In an empty clip, new notes have the same form as the other notes of the Set.
     let slot = LiveEdit::CreateMidiClip { slot_id: path("track:0/clipslot:1"), length_beats: 1.0 };
     let after = edited(&doc, &[slot.clone(), replace_notes("track:0/clipslot:1/clip", &[Note::new(61, 0.0, 1.0)])]);
     assert!(after.to_xml().contains("<MidiNoteEvent Time=\"0\" Duration=\"1\" Velocity=\"100\" NoteId=\"1\" />"));
-    // Before 12.3 every attribute is written.
+    // Before 12.3 all attributes are written.
     let older = edited(&small(), &[slot, replace_notes("track:0/clipslot:1/clip", &[Note::new(61, 0.0, 1.0)])]);
     assert!(older.to_xml().contains(
         "<MidiNoteEvent Time=\"0\" Duration=\"1\" Velocity=\"100\" VelocityDeviation=\"0\" OffVelocity=\"64\" Probability=\"1\" IsEnabled=\"true\" NoteId=\"1\" />"
@@ -115,11 +115,11 @@ fn tempo_is_written_in_both_places() {
     assert!(xml.contains("<Manual Value=\"93.5\" />"));
     assert!(xml.contains("<FloatEvent Id=\"0\" Time=\"-63072000\" Value=\"93.5\" />"));
     assert_eq!(doc.tempo(), Some(93.5));
-    // The event is the Set's value where the two disagree.
+    // If the event and the stored value differ, the event is the value of the Set.
     let torn =
         Document::from_xml(xml.replacen("<Manual Value=\"93.5\" />", "<Manual Value=\"60\" />", 1)).expect("torn");
     assert_eq!(torn.tempo(), Some(93.5));
-    // Without an envelope the parameter alone is written.
+    // Without an envelope only the parameter is written.
     let bare = small().to_xml();
     let (from, to) = (
         bare.rfind("<AutomationEnvelope Id=\"1\">").expect("envelope"),
@@ -180,7 +180,7 @@ fn inverted_and_exceeded_ranges_take_any_value_of_the_hull() {
     for good in [0.0, 1.0, 3.5, 4.0] {
         OpenSet::new(exceeded.clone())
             .apply(&[param("track:0/device:0/param:0", good)], &free())
-            .expect("inside the hull");
+            .expect("inside the extended range");
     }
     for bad in [-0.1, 4.1, f64::NAN] {
         assert_eq!(code(&exceeded, param("track:0/device:0/param:0", bad)), "BAD_INPUT");
@@ -203,7 +203,7 @@ fn switches_take_0_and_1_and_enumerations_nothing_new() {
 }
 
 fn with_group() -> Document {
-    // The second track becomes a group with the first audio track after it.
+    // The second track becomes a group that contains the first audio track after it.
     let doc = edited(&small(), &[LiveEdit::CreateTrack { kind: TrackKind::Audio }]);
     let xml =
         in_track(&doc.to_xml(), 2, |t| t.replacen("MidiTrack ", "GroupTrack ", 1).replace("MainSequencer>", "Unused>"));
@@ -233,7 +233,7 @@ fn groups_count_as_tracks_and_hold_no_clips() {
         "WRONG_TYPE"
     );
     assert!(doc.clips(path("track:2"), 0).expect("lists").session.is_empty());
-    // Deleting the group takes its child; returns stay out of the count.
+    // Deleting the group also deletes its child. Return tracks are not counted.
     let mut set = OpenSet::new(doc);
     let applied = set.apply(&[LiveEdit::DeleteTrack { track_id: path("track:2") }], &free()).expect("delete");
     let Outcome::Deleted(gone) = &applied.outcomes[0] else { panic!("{applied:?}") };
@@ -261,8 +261,8 @@ fn a_track_made_from_a_grouped_donor_stands_outside() {
     });
     let doc = edited(&Document::from_xml(xml).expect("grouped"), &[LiveEdit::CreateTrack { kind: TrackKind::Audio }]);
     let xml = doc.to_xml();
-    assert_eq!(xml.matches("AudioOut/GroupTrack").count(), 1, "only the donor");
-    assert_eq!(xml.matches("TrackGroupId Value=\"0\"").count(), 1, "only the donor");
+    assert_eq!(xml.matches("AudioOut/GroupTrack").count(), 1, "only the cloned track");
+    assert_eq!(xml.matches("TrackGroupId Value=\"0\"").count(), 1, "only the cloned track");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn the_boundary_is_400_notes() {
     let Notes::Summary { count: 401, summary, first_notes, truncated: true, .. } =
         long.notes(path(BEAT), NoteQuery::default()).expect("401")
     else {
-        panic!("401 notes are summed up");
+        panic!("401 notes are summarized");
     };
     assert_eq!((summary.pitch_range, summary.span_beats, first_notes.len()), ([36, 59], 100.25, 50));
     let (mut walked, mut offset) = (Vec::new(), Some(0));
@@ -311,12 +311,13 @@ fn equal_notes_keep_their_ids_and_orphaned_expression_goes() {
         small().to_xml().replacen("<EventLists />", &format!("<EventLists>{}{}</EventLists>", list(1), list(3)), 1);
     let doc = Document::from_xml(xml).expect("mpe");
     let mut notes = notes_of(&doc, BEAT);
-    // Note ids were given in pitch order: 36 at 0 and 2 are 1 and 2, 38 at 1 and 3 are 3 and 4.
+    // Note ids are assigned in pitch order: the notes 36 at beats 0 and 2 have ids 1 and 2, the
+    // notes 38 at beats 1 and 3 have ids 3 and 4.
     notes.retain(|n| !(n.pitch == 38 && n.start_time == 1.0));
     notes.push(Note::new(40, 1.0, 0.5));
     let after = edited(&doc, &[replace_notes(BEAT, &notes)]).to_xml();
     assert!(after.contains("NoteId=\"1\" CC="), "the kept note keeps its expression");
-    assert!(!after.contains("NoteId=\"3\""), "the vanished note is gone everywhere");
+    assert!(!after.contains("NoteId=\"3\""), "all references to the removed note are removed");
     assert!(after.contains(
         "Velocity=\"100\" VelocityDeviation=\"0\" OffVelocity=\"64\" Probability=\"1\" IsEnabled=\"true\" NoteId=\"5\""
     ));
@@ -421,7 +422,7 @@ fn line_ends_and_indent_follow_the_file() {
     let text = after.to_xml();
     assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "no bare LF");
     let plain = edited(&small(), &edits).to_xml();
-    assert_eq!(text.replace("\r\n", "\n"), plain, "the same edits give the same text");
+    assert_eq!(text.replace("\r\n", "\n"), plain, "the same edits yield the same text");
     assert!(plain.lines().all(|l| l.trim_start_matches('\t') == l.trim_start()), "indent is tabs");
 }
 
@@ -458,7 +459,7 @@ fn live_11_is_written_with_what_it_has() {
         ],
     );
     assert_eq!(after.tempo(), Some(101.0));
-    assert!(!after.to_xml().contains("NoteProbabilityGroups"), "no element is added that a clip lacks");
+    assert!(!after.to_xml().contains("NoteProbabilityGroups"), "missing elements are not added to a clip");
     assert_eq!(check(&after), []);
 }
 
@@ -474,7 +475,7 @@ fn frozen_tracks_keep_their_content() {
         code(&doc, LiveEdit::CreateMidiClip { slot_id: path("track:0/clipslot:3"), length_beats: 4.0 }),
         "UNSUPPORTED"
     );
-    // A frozen track is not cloned; the other MIDI track is.
+    // A frozen track is not used as the template; the other MIDI track is cloned.
     let after = edited(&doc, &[LiveEdit::CreateTrack { kind: TrackKind::Midi }]);
     assert_eq!(after.to_xml().matches("<Freeze Value=\"true\" />").count(), 1);
 }
@@ -520,7 +521,7 @@ fn devices_are_cloned_from_donors_only() {
     let doc = golden();
     let mut set = OpenSet::new(doc.clone());
     let applied = set.apply(&[insert("track:2", "Reverb", 1)], &free()).expect("donor");
-    assert!(applied.shifted, "a device in the middle shifts those after it");
+    assert!(applied.shifted, "a device in the middle shifts the devices after it");
     assert_eq!(applied.warnings.len(), 1);
     let names: Vec<_> =
         set.document().devices(path("track:2")).expect("devices").devices.into_iter().map(|d| d.name).collect();
@@ -530,7 +531,7 @@ fn devices_are_cloned_from_donors_only() {
     assert_eq!(code(&doc, insert("track:2", "Instrument Rack", 0)), "SDK_REJECTED", "an instrument on an audio track");
     let error = refused(&doc, insert("track:0", "Wavetable", 0));
     assert_eq!(error.code().as_str(), "UNSUPPORTED");
-    assert!(error.hint().contains("EQ Eight"), "names what the Set holds: {}", error.hint());
+    assert!(error.hint().contains("EQ Eight"), "the hint lists the devices of the Set: {}", error.hint());
     assert_eq!(code(&doc, insert("returntrack:0", "Reverb", 0)), "WRONG_TYPE");
 }
 
@@ -568,7 +569,7 @@ fn a_render_is_planned_and_mixed_to_the_sample() {
         audio_clip("two", 1.0, 3.0, "/a/two.wav").replacen("SampleVolume Value=\"1\"", "SampleVolume Value=\"0.5\"", 1)
     );
     let doc = Document::from_xml(in_track(&xml, 1, |t| t.replacen("<Events />", &clips, 1))).expect("audio");
-    // 120 beats per minute: one beat is half a second.
+    // At 120 beats per minute one beat is half a second.
     let plan = doc.plan_render(path("track:1"), 0.5, 4.0).expect("plan");
     assert_eq!((plan.seconds, plan.pieces.len(), plan.pieces[0].offset, plan.pieces[1].at), (1.75, 2, 0.25, 0.25));
     let ramp = |from: f32| conductor_set::Samples {
@@ -607,8 +608,8 @@ fn arrangement_clips_are_counted_by_start_time() {
 #[test]
 fn a_group_in_a_group_goes_with_it() {
     let doc = with_group();
-    // One more group around the first: the group of `with_group` becomes the child of a copy of
-    // itself.
+    // Add another group around the first one: the group of `with_group` becomes the child of a copy
+    // of itself.
     let xml = doc.to_xml();
     let (from, to) = (xml.find("\n\t\t\t<GroupTrack ").expect("group"), xml.find("</GroupTrack>").expect("group") + 13);
     let inner = &xml[from..to];

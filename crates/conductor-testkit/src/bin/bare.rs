@@ -1,8 +1,7 @@
-//! The protocol layer alone: the SDK's own transport and a handler that gives its text back. What
-//! the doors are measured against.
+//! A server with only the SDK's transport and an echo handler. Benches compare the daemon with it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
-#![expect(clippy::print_stderr, reason = "a program of its own, for measuring")]
+#![expect(clippy::print_stderr, reason = "a separate program for benches")]
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -83,7 +82,7 @@ async fn socket(path: &str) -> io::Result<()> {
     }
 }
 
-/// Pipes driven without blocking: the fastest the SDK can be here.
+/// Non-blocking pipes, the fastest transport of the SDK for stdio.
 async fn stdio() -> io::Result<()> {
     let own = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
     let read = pipe::Receiver::from_owned_fd(own(io::stdin().as_fd())?)?;
@@ -92,7 +91,7 @@ async fn stdio() -> io::Result<()> {
     Ok(())
 }
 
-/// Sessions and JSON answers, as the door has them.
+/// HTTP with sessions and JSON answers, as in the daemon.
 async fn http(port: u16) -> io::Result<()> {
     let config = StreamableHttpServerConfig::default().with_legacy_session_mode(true).with_json_response(true);
     let service = StreamableHttpService::new(|| Ok(Bare), Arc::new(LocalSessionManager::default()), config);

@@ -1,11 +1,11 @@
-//! A daemon's doors over the test catalog, and the stdio proxy, as processes: what real clients are
-//! pointed at.
+//! A server process with the daemon's doors and the test tools, and the stdio proxy, for tests with
+//! real clients.
 //!
-//! `testdoor serve HOME` opens `mcp.sock` and a free HTTP port and prints the port; `testdoor proxy
-//! HOME [WORDS...]` is `mcp start`.
+//! `testdoor serve HOME` opens `mcp.sock` and a free HTTP port, and prints this port and the port
+//! of the proxy that adds the token. `testdoor proxy HOME [TOOLS...]` does the same as `mcp start`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program of its own, for tests")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a separate program for tests")]
 
 use std::io;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
             _ => proxy(home, rest).await,
         }
     });
-    // Blocking readers of a terminal cannot be woken; waiting for them would hang.
+    // A blocking read from a terminal cannot be interrupted, so waiting for it could hang.
     runtime.shutdown_background();
     code
 }
@@ -89,7 +89,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     let runs = Arc::new(Runs::default());
     let mut policy = Policy::default();
     let mut settings = Settings::default();
-    // Throughput is measured with the limits out of the way.
+    // High limits, so that they do not affect measurements of the throughput.
     let plenty = Rate { per_minute: 600_000_000, burst: 10_000_000 };
     (settings.limits.read, settings.limits.effect) = (plenty, plenty);
     settings.limits.in_flight = 100_000;
@@ -123,7 +123,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     let tokens = Tokens::new(vec![http::default_token(&home, &*ids)?]);
     let router =
         http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
-    // The second port is for clients that can send no header.
+    // The second port is for clients that cannot send headers.
     let token = std::fs::read_to_string(home.join("state/http.token"))?;
     let open_port = conductor_testkit::auth_proxy::start(address, token.trim()).await?.port();
     println!("{} {open_port}", address.port());

@@ -1,7 +1,7 @@
-//! A stand-in for Live, in Python: our script runs in it, or it answers as AbletonOSC does. It
-//! proves wiring and protocol, never what Live does.
+//! A simulation of Live in Python. It runs our script, or answers as AbletonOSC does. It tests the
+//! connections and the protocol, but cannot prove how Live behaves.
 //!
-//! Between it and us a [`Lossy`] way can lie, on which datagrams are lost, late or doubled.
+//! A [`Lossy`] path between the simulation and a client can lose, delay or duplicate datagrams.
 
 use super::{Killed, Missing};
 use parking_lot::{Mutex, MutexGuard};
@@ -25,19 +25,20 @@ fn root() -> PathBuf {
 /// Every address that AbletonOSC registers.
 pub const ADDRESSES: &str = include_str!("../../fakelive/abletonosc-addresses.txt");
 
-/// A running stand-in. Dropping it ends it.
+/// A running simulation of Live. Dropping it ends the process.
 pub struct Running {
     child: Killed,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// Where it answers as AbletonOSC.
+    /// The UDP port on which it answers as AbletonOSC.
     pub port: u16,
 }
 
-/// Our script, in a Live of this version, with its rendezvous file in this home.
+/// Runs our script in a simulated Live of this version. The script writes its address to this home.
 pub fn script(home: &Path, version: &str) -> Result<Running, Missing> {
     let bridges = root().join("bridges/live");
-    // The script finds the home beside itself, so it runs from a copy that says so.
+    // The script reads the path of the home from a file in its own folder, so run a copy with such
+    // a file.
     let folder = home.join("Remote Scripts");
     let copied = copy(&bridges.join("Conductor"), &folder.join("Conductor"))
         .and_then(|()| std::fs::write(folder.join("Conductor/home.txt"), home.to_string_lossy().as_bytes()));
@@ -55,17 +56,17 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Something that answers as AbletonOSC does, on the Set of the story.
+/// Answers as AbletonOSC does, with the Set of the test that runs on every host.
 pub fn osc() -> Result<Running, Missing> {
     start(&["osc"])
 }
 
-/// The same on the Set that the recorded exchanges were made on.
+/// Answers as AbletonOSC does, with the Set of the recorded exchanges.
 pub fn recorded_osc() -> Result<Running, Missing> {
     start(&["osc", "--song", "recorded"])
 }
 
-/// Started with these arguments and ready.
+/// Starts the simulation with these arguments and waits until it is ready.
 pub fn start(arguments: &[&str]) -> Result<Running, Missing> {
     let mut child = Command::new("python3")
         .arg("-B")
@@ -98,12 +99,12 @@ impl Running {
         answer["ok"].clone()
     }
 
-    /// The person does this, as a statement about `song`.
+    /// Executes a Python statement that can use `song`, as if a person used Live.
     pub fn run(&mut self, statement: &str) {
         self.order(json!({ "run": statement }));
     }
 
-    /// What an expression about `song` is.
+    /// Returns the value of a Python expression that can use `song`.
     pub fn look(&mut self, expression: &str) -> Value {
         self.order(json!({ "look": expression }))
     }
@@ -112,45 +113,45 @@ impl Running {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Live shows a dialog: it takes no order and answers nothing until it ends.
+    /// Simulates a dialog in Live: Live reads no command and answers nothing from now on.
     pub fn freeze(&mut self) {
         let _ = writeln!(self.orders, "{}", json!({ "run": "import time; time.sleep(600)" }))
             .and_then(|()| self.orders.flush());
     }
 
-    /// The person quits Live, which tidies up.
+    /// Quits Live as a person would, so that it cleans up.
     pub fn quit(mut self) {
         let _ = writeln!(self.orders, "{}", json!({ "quit": true })).and_then(|()| self.orders.flush());
         let _ = self.child.0.wait();
     }
 
-    /// Live crashes.
+    /// Simulates a crash of Live.
     pub fn crash(self) {
         drop(self);
     }
 }
 
-/// What goes wrong on the way. Addresses are those of OSC messages.
+/// Faults of a [`Lossy`] path. The addresses are OSC addresses.
 #[derive(Default)]
 pub struct Faults {
-    /// Replies at this address are lost, so many times.
+    /// This number of replies with this address are lost.
     pub lose: Option<(&'static str, u32)>,
-    /// Requests at this address never arrive.
+    /// Requests with this address never arrive.
     pub ignore: Option<&'static str>,
-    /// The next reply at this address comes after the fence's answer.
+    /// The next reply with this address arrives after the answer to the fence request.
     pub late: Option<&'static str>,
-    /// Errors that belong to nothing come before every reply.
+    /// An error that belongs to no request arrives before every reply.
     pub stray_error: bool,
-    /// Nothing arrives any more.
+    /// No datagram arrives any more.
     pub silent: bool,
-    /// Every nth datagram is lost, on either way.
+    /// Every nth datagram is lost, in both directions.
     pub lose_every: Option<u32>,
-    /// Every reply comes twice.
+    /// Every reply arrives twice.
     pub doubled: bool,
-    /// Every other reply comes this much later, so replies also overtake each other.
+    /// Every second reply is delayed by this time, so replies arrive in another order.
     pub delayed: Option<Duration>,
-    /// Live quits when it has taken a request at this address: that one is done, and nothing is
-    /// answered from there on.
+    /// Live quits after it has executed a request with this address. It sends no answer to this or
+    /// any later request.
     pub quit_at: Option<&'static str>,
 }
 
@@ -160,7 +161,7 @@ impl Faults {
     }
 }
 
-/// A way for datagrams with faults on it.
+/// A proxy for datagrams that adds faults.
 pub struct Lossy {
     pub address: SocketAddr,
     faults: Arc<Mutex<Faults>>,
@@ -177,7 +178,7 @@ fn address_of(packet: &[u8]) -> String {
     String::from_utf8_lossy(packet.split(|it| *it == 0).next().unwrap_or_default()).into_owned()
 }
 
-/// `/live/error` with a text, as the peer writes it.
+/// `/live/error` with a text, as AbletonOSC sends it.
 const GRIEVANCE: &[u8] = b"/live/error\0,s\0\0an old grievance\0\0\0\0";
 
 impl Lossy {
@@ -235,7 +236,7 @@ async fn back(
     let mut held: Option<Vec<u8>> = None;
     let mut count = 0_u32;
     loop {
-        // A closed port at the other end is told as an error; the peer may come back.
+        // A closed port of the peer is reported as an error. The peer may be started again.
         let Ok(length) = there.recv(&mut buffer).await else { continue };
         let Some(packet) = buffer.get(..length) else { continue };
         let address = address_of(packet);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub const PACKAGE: &str = "fluidsynth timgm6mb-soundfont aubio-tools";
-/// Its ports on the server.
+/// The ports of FluidSynth on the JACK server.
 pub const MIDI_PORT: &str = "fs:midi_00";
 const SOUND_PORT: &str = "fs:left";
 const SOUNDS: &str = "/usr/share/sounds/sf2/TimGM6mb.sf2";
@@ -19,18 +19,18 @@ pub fn probe() -> Result<String, Missing> {
     let output = Command::new("fluidsynth").arg("--version").output().map_err(|error| missing(error.to_string()))?;
     Command::new("aubiopitch").arg("--help").output().map_err(|error| missing(error.to_string()))?;
     if !Path::new(SOUNDS).exists() {
-        return Err(missing(format!("{SOUNDS} is not there")));
+        return Err(missing(format!("{SOUNDS} does not exist")));
     }
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
 }
 
-/// A running synthesizer. Dropping it ends it.
+/// A running synthesizer. Dropping it ends the process.
 pub struct Running {
     _group: Group,
     server: String,
 }
 
-/// On the JACK server of this name.
+/// Starts FluidSynth on the JACK server of this name.
 pub fn start(server: &str) -> Result<Running, Missing> {
     probe()?;
     let mut command = Command::new("fluidsynth");
@@ -38,7 +38,7 @@ pub fn start(server: &str) -> Result<Running, Missing> {
         .args(["-a", "jack", "-m", "jack", "-o", "audio.jack.id=fs", "-o", "midi.jack.id=fs", "-r", "48000"])
         .args(["-o", "synth.reverb.active=0", "-o", "synth.chorus.active=0", SOUNDS])
         .env("JACK_DEFAULT_SERVER", server)
-        // It ends with its input; this one stays open.
+        // FluidSynth exits when its stdin is closed, so keep this pipe open.
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
@@ -60,8 +60,8 @@ impl Running {
         command
     }
 
-    /// Records two seconds and gives the median of the pitches in it, in hertz; nothing when it
-    /// heard none.
+    /// Records two seconds. Returns the median of the detected pitches in hertz, or `None` for
+    /// silence.
     pub fn pitch(&self, folder: &Path) -> Option<f64> {
         let file = folder.join("heard.wav");
         let recorded = self.tool("jack_rec").args(["-d", "2", "-f"]).arg(&file).arg(SOUND_PORT).output().ok()?;

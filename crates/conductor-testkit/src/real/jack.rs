@@ -1,4 +1,4 @@
-//! A JACK server without hardware, under a name of its own.
+//! A JACK server without hardware, with its own server name.
 
 use super::{Group, Missing, PATIENCE, wait_for};
 use rustix::process::Signal;
@@ -22,22 +22,22 @@ pub fn probe() -> Result<String, Missing> {
     Ok(version)
 }
 
-/// A running server. Dropping it ends it.
+/// A running server. Dropping it ends the process.
 pub struct Running {
     group: Group,
     log: PathBuf,
 }
 
-/// The table of servers at the head of JACK's register: where it starts, and the size and number of
-/// its rows. A row is a process id and a name.
+/// The table of servers in JACK's registry file: its offset, the size of a row, and the number of
+/// rows. A row contains a process id and a name.
 const SERVERS: (u64, usize, usize) = (24, 264, 8);
 
-/// Takes dead servers out of JACK's register. It has room for eight, keeps the row of one that did
-/// not end in its own time, and refuses the ninth of another name, whoever left the rows behind.
+/// Removes dead servers from JACK's registry. The registry has eight rows, and a server that was
+/// killed leaves its row behind. JACK refuses a ninth server name.
 fn forget_the_dead() -> std::io::Result<()> {
     let (start, row, count) = SERVERS;
     let mut register = File::options().read(true).write(true).open("/dev/shm/jack-shm-registry")?;
-    // One sweeper at a time: a row that another one freed may be a new server's already.
+    // Lock the file: a new server may already use a row that another process has freed.
     register.lock()?;
     for at in (0..count).map(|index| start + (index * row) as u64) {
         let mut id = [0; 4];
@@ -53,11 +53,11 @@ fn forget_the_dead() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Starts a synchronous dummy server; without `-S` a loaded machine loses notes. Real-time
-/// scheduling is used where it is allowed.
+/// Starts a server with the dummy driver in synchronous mode (`-S`): otherwise notes are lost on a
+/// busy machine. Uses real-time scheduling if it is allowed.
 pub fn start(dir: &Path, name: &str, period: u32) -> Result<Running, Missing> {
     probe()?;
-    // There is no register before the first server.
+    // Fails before the first server, because the registry does not exist yet.
     let _ = forget_the_dead();
     let mut why = String::new();
     for scheduling in [&["-R", "-P", "70"][..], &["-r"]] {
@@ -84,27 +84,27 @@ impl Running {
     pub fn log_tail(&self) -> String {
         let mut text = String::new();
         if let Ok(mut file) = File::open(&self.log) {
-            // A log that cannot be read is an empty one; the caller has its own fault to tell.
+            // An unreadable log counts as empty: the caller reports an error anyway.
             let _ = file.read_to_string(&mut text);
         }
         let lines: Vec<&str> = text.lines().collect();
         lines.get(lines.len().saturating_sub(40)..).unwrap_or_default().join("\n")
     }
 
-    /// Ends the server at once, as a crash would.
+    /// Ends the server at once, like a crash.
     pub fn kill(self) {
         self.group.kill();
     }
 }
 
-/// All port names of the server that `JACK_DEFAULT_SERVER` names.
+/// All port names of the server in `JACK_DEFAULT_SERVER`.
 pub fn ports() -> Vec<String> {
     let output = Command::new("jack_lsp").output();
     let text = output.map(|it| String::from_utf8_lossy(&it.stdout).into_owned()).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-/// Waits for a port whose name contains the part.
+/// Waits for a port whose name contains `part`.
 pub fn wait_for_port(part: &str) -> Option<String> {
     wait_for(PATIENCE, || ports().into_iter().find(|name| name.contains(part)))
 }

@@ -1,5 +1,5 @@
-//! A session bus of its own with a GNOME keyring on it, in a fresh home: a reused one may hold a
-//! ring with another password, and unlocking then waits for a person.
+//! A separate session bus with a GNOME keyring, in a new home. In an existing home the keyring may
+//! have another password, and unlocking would wait for a person.
 
 use super::{Group, Missing, PATIENCE, wait_for};
 use rustix::process::Signal;
@@ -13,12 +13,12 @@ fn missing(why: impl Into<String>) -> Missing {
     Missing { part: "secret service", package: PACKAGE, why: why.into() }
 }
 
-/// Which bus a test wants.
+/// The state of the keyring for a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ring {
-    /// Open, as after a login.
+    /// The keyring is unlocked, as after a login.
     Unlocked,
-    /// Nobody on the bus keeps secrets, and nothing may be started to.
+    /// No keyring is on the bus, and none is started automatically.
     Nobody,
 }
 
@@ -33,13 +33,12 @@ pub fn start(ring: Ring) -> Result<Running, Missing> {
     for tool in ["dbus-daemon", "gnome-keyring-daemon", "secret-tool"] {
         let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).stdin(Stdio::null()).output();
         if !found.is_ok_and(|it| it.status.success()) {
-            return Err(missing(format!("{tool} is not there")));
+            return Err(missing(format!("{tool} is not installed")));
         }
     }
     let io = |fault: std::io::Error| missing(fault.to_string());
     let home = tempfile::tempdir().map_err(io)?;
-    // Without service files nothing is started by itself: a test has exactly the keeper it asked
-    // for.
+    // Without service files the bus starts no programs, so only the keyring of this test runs.
     let config = home.path().join("bus.conf");
     let text = format!(
         "<busconfig><type>session</type><listen>unix:dir={}</listen><policy context=\"default\"><allow send_destination=\"*\" \
@@ -68,7 +67,7 @@ impl Running {
         let mut command = self.command("gnome-keyring-daemon");
         command.args(["--foreground", "--unlock", "--components=secrets"]).stdin(Stdio::piped()).stdout(Stdio::null());
         let mut keeper = Group::spawn(&mut command, Signal::KILL).map_err(|fault| missing(fault.to_string()))?;
-        // It reads the password up to the end of its input.
+        // The program reads the password until its stdin is closed.
         if let Some(mut stdin) = keeper.child.stdin.take() {
             let _ = stdin.write_all(b"pw");
         }
@@ -92,7 +91,7 @@ impl Running {
         &self.address
     }
 
-    /// A program on this bus.
+    /// A command that uses this bus.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -105,7 +104,7 @@ impl Running {
         command
     }
 
-    /// What the keyring holds under these two attributes, asked by a program we did not write.
+    /// Reads the secret with these two attributes from the keyring, with a third-party program.
     pub fn lookup(&self, service: &str, username: &str) -> Option<String> {
         let output =
             self.command("secret-tool").args(["lookup", "service", service, "username", username]).output().ok()?;

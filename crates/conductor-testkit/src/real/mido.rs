@@ -3,7 +3,7 @@
 use super::Missing;
 use std::process::Command;
 
-/// The system's Python with mido, which need not be the first one in the path.
+/// A Python that has mido. It may not be the first Python in PATH.
 pub fn python() -> Result<&'static str, Missing> {
     let works = |python: &&str| {
         let tried = Command::new(*python).args(["-c", "import mido, rtmidi"]).output();
@@ -12,6 +12,6 @@ pub fn python() -> Result<&'static str, Missing> {
     ["python3", "/usr/bin/python3"].into_iter().find(works).ok_or(Missing {
         part: "mido",
         package: "python3-mido python3-rtmidi",
-        why: "no Python here has mido and rtmidi".into(),
+        why: "no installed Python has mido and rtmidi".into(),
     })
 }

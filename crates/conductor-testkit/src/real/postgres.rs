@@ -1,4 +1,4 @@
-//! A PostgreSQL of its own: made for one test, reachable by a socket in a temporary folder only.
+//! A PostgreSQL server for one test, reachable only through a socket in a temporary folder.
 
 use super::{Group, Missing, PATIENCE, wait_for};
 use rustix::process::Signal;
@@ -14,10 +14,10 @@ fn missing(why: impl Into<String>) -> Missing {
     Missing { part: "postgres", package: PACKAGE, why: why.into() }
 }
 
-/// Debian keeps the programs of each version apart.
+/// The folder of the newest programs. Debian has a separate folder for each version.
 fn programs() -> Result<PathBuf, Missing> {
     let mut found: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
-        .map_err(|_| missing("/usr/lib/postgresql is not there"))?
+        .map_err(|_| missing("/usr/lib/postgresql does not exist"))?
         .filter_map(|it| Some(it.ok()?.path().join("bin")))
         .filter(|it| it.join("initdb").exists())
         .collect();
@@ -25,7 +25,8 @@ fn programs() -> Result<PathBuf, Missing> {
     found.pop().ok_or_else(|| missing("no initdb under /usr/lib/postgresql"))
 }
 
-/// The server refuses to run as root; the package makes a user for it.
+/// The user for the server if the test runs as root: PostgreSQL refuses to run as root, and the
+/// package creates a user.
 fn user() -> Option<(u32, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -36,14 +37,14 @@ fn user() -> Option<(u32, u32)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-/// A running server. Dropping it ends it.
+/// A running server. Dropping it ends the process.
 pub struct Running {
     _group: Group,
     programs: PathBuf,
     folder: TempDir,
 }
 
-/// Password of the role that owns everything; only tests of the refusal use it.
+/// Password of the superuser. Only tests that superusers are refused use it.
 pub const BOSS_PASSWORD: &str = "boss-password";
 
 pub fn start() -> Result<Running, Missing> {
@@ -72,7 +73,7 @@ pub fn start() -> Result<Running, Missing> {
     let mut server = command(&programs, "postgres");
     server.arg("-D").arg(&data).arg("-k").arg(folder.path()).args(["-h", "", "-F"]);
     server.stdout(Stdio::null()).stderr(Stdio::null());
-    // At once: nothing in it is worth a checkpoint.
+    // SIGQUIT ends the server at once, without a checkpoint: its data is not needed.
     let group = Group::spawn(&mut server, Signal::QUIT).map_err(io)?;
     let running = Running { _group: group, programs, folder };
     let ready = || {
@@ -97,13 +98,13 @@ impl Running {
         self.folder.path()
     }
 
-    /// An address without a password.
+    /// The URL of the database, without a password.
     pub fn url(&self, user: &str) -> String {
         let folder = self.socket().display().to_string().replace('/', "%2F");
         format!("postgres://{user}@{folder}/postgres")
     }
 
-    /// Runs statements as the owner of everything, and gives what they print.
+    /// Runs statements as superuser and returns their output.
     pub fn sql(&self, text: &str) -> String {
         let output = Command::new(self.programs.join("psql"))
             .arg("-h")

@@ -1,4 +1,4 @@
-//! A PulseAudio server with one silent output, in a folder of its own.
+//! A PulseAudio server with one silent output, in its own folder.
 
 use super::{Group, Missing, PATIENCE, wait_for};
 use rustix::process::Signal;
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub const PACKAGE: &str = "pulseaudio pulseaudio-utils";
-/// The name of its output.
+/// The name of the silent output.
 pub const SINK: &str = "t";
 
 fn missing(why: String) -> Missing {
@@ -19,10 +19,10 @@ pub fn probe() -> Result<String, Missing> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// A running server. Dropping it ends it.
+/// A running server. Dropping it ends the process.
 pub struct Running {
     _group: Group,
-    /// `PULSE_SERVER` for its clients.
+    /// The value of `PULSE_SERVER` for clients.
     pub server: String,
 }
 
@@ -47,7 +47,7 @@ pub fn start(dir: &Path) -> Result<Running, Missing> {
 }
 
 impl Running {
-    /// What `pactl` prints; nothing when it fails.
+    /// The output of `pactl`, or `None` if it fails.
     pub fn pactl(&self, arguments: &[&str]) -> Option<String> {
         let mut command = Command::new("pactl");
         command.args(arguments).env("PULSE_SERVER", &self.server).env("LC_ALL", "C").stderr(Stdio::null());

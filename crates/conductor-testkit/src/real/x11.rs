@@ -20,19 +20,19 @@ pub fn probe() -> Result<(), Missing> {
     Ok(())
 }
 
-/// A running server. Dropping it ends it.
+/// A running server. Dropping it ends the process.
 pub struct Running {
     _group: Group,
-    /// Such as `:99`.
+    /// The display, such as `:99`.
     pub display: String,
 }
 
-/// Starts a server on a display number that it chooses itself, so that tests side by side do not
-/// meet.
+/// Starts a server, which selects a free display number. Tests that run in parallel thus use
+/// different displays.
 pub fn start() -> Result<Running, Missing> {
     probe()?;
-    // Without `-noreset` the server restarts whenever its last client leaves, and drops a client
-    // that is just connecting.
+    // Without `-noreset` the server restarts when its last client disconnects, and can then drop a
+    // client that is connecting.
     let mut command = Command::new("Xvfb");
     command
         .args(["-displayfd", "1", "-screen", "0", "800x600x24", "-nolisten", "tcp", "-noreset"])
@@ -50,15 +50,15 @@ pub fn start() -> Result<Running, Missing> {
 }
 
 impl Running {
-    /// A command that finds this server.
+    /// A command that uses this server.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env("DISPLAY", &self.display).stdin(Stdio::null()).stderr(Stdio::null());
         command
     }
 
-    /// Puts a window into the focus of the keyboard; its id, once the server says that it has it. A
-    /// window that is not yet on the screen cannot be focused, so this is tried until it is.
+    /// Gives a window the keyboard focus and returns its id when the server reports the focus.
+    /// Retries, because a window that is not yet visible cannot get the focus.
     pub fn focus(&self, class: &str) -> Option<u64> {
         let xdotool = |args: &[&str]| {
             let output = self.command("xdotool").args(args).output().ok().filter(|it| it.status.success())?;

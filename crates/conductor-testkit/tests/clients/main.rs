@@ -1,7 +1,7 @@
-//! Real clients against doors with tools made for tests: shell pipes, every failure in the SDKs,
+//! Tests real clients with a server of test tools: shell pipes, every error code in the SDKs, and
 //! the public suite with its fixtures.
 //!
-//! Not here: the same clients against the product; see the end-to-end tests of `conductor`.
+//! Not here: the same clients with the product; see the end-to-end tests of `conductor`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
@@ -39,7 +39,7 @@ fn one_request_piped_in_is_answered_whatever_stdio_is() {
     let to = std::fs::File::create(&output).expect("made");
     assert!(proxy(&door, &[]).stdin(from).stdout(to).status().expect("ends").success());
     assert_eq!(std::fs::read_to_string(&output).ok().as_deref(), Some(wanted));
-    // A socket pair, which is what Node gives its children.
+    // A socket pair, which Node uses as stdio of its child processes.
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
     let theirs_out = theirs.try_clone().expect("two ends");
     let mut child = proxy(&door, &[])
@@ -100,8 +100,8 @@ const CODES: [&str; 18] = [
     "CIRCUIT_OPEN",
 ];
 
-/// One widespread SDK checks a failure against the output schema too, and throws where it does not
-/// fit.
+/// Every error must be a result. One common SDK also validates an error against the output schema,
+/// and throws if it does not match.
 fn every_failure_is_a_result(client: &mut Puppet) {
     let tools = client.tools();
     assert!(tools.iter().any(|it| it == "test_echo") && tools.iter().all(|it| !it.contains('.')), "{tools:?}");
@@ -128,7 +128,8 @@ fn no_sdk_throws_on_an_error_result() {
         (&node, &["typescript_client.mjs", "--sdk", "2"]),
     ] {
         for over in ["stdio", "http"] {
-            // A door of its own: failures that count would open the circuit for the next client.
+            // A new server for each client: the failures would open the circuit breaker for the
+            // next client.
             let door = Doorstep::start(DOOR, &[]);
             let (home, url) = (door.home.path().to_string_lossy().into_owned(), door.url());
             let way = if over == "http" { &["http", &url][..] } else { &["stdio", DOOR, "proxy", &home] };

@@ -1,11 +1,12 @@
-//! A part that is missing is a skip that prints why, and a failure where real parts are required.
-//! Each case runs in a child of its own, because the path and the switch are environment variables.
+//! A test whose program is missing is skipped and prints why. It fails if real programs are
+//! required. Each case runs in a child process, because PATH and the switch are environment
+//! variables.
 
 use conductor_testkit::{real, require};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What the child does: the same lines as any test that needs JACK.
+/// The test that the child process runs. It is written like any test that needs JACK.
 #[test]
 fn needs_jack() {
     let version = require!(real::jack::probe());
@@ -36,7 +37,7 @@ fn a_hidden_part_is_a_skip_that_names_its_package() {
     );
 }
 
-/// The end of `.ci/test`, on lines as the tests write them and summaries as the runners do.
+/// Runs `.ci/summary` on example lines of skipped tests and on example summaries of the runners.
 #[test]
 fn the_last_lines_of_a_run_name_every_skip_and_second_try() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-"""The forwarder that a mido user writes. Prints `ready`, then hands every message on until its stdin ends.
+"""A typical MIDI forwarder written with mido. Prints `ready`, then forwards every message until its stdin is closed.
 
-forward.py CLIENT callback   in RtMidi's own thread: the fastest that mido can do
-forward.py CLIENT loop       in a loop over the input: the form of mido's manual
+forward.py CLIENT callback   forwards in RtMidi's thread, the fastest way with mido
+forward.py CLIENT loop       forwards in a loop over the input, as in mido's manual
 """
 import os
 import sys

@@ -1,4 +1,4 @@
-//! `conductor approvals`: calls that wait for a person, and the person's answer.
+//! `conductor approvals`: lists the calls that wait for a person, and sends the person's answer.
 
 use super::args::ApprovalsCommand;
 use super::question::{self, Answer};
@@ -52,7 +52,8 @@ pub fn run(command: ApprovalsCommand, home: &Home, out: &mut Out) -> Result<Verd
     }
 }
 
-/// Shows every fact in full. The daemon sends pages, and the terminal shows one screen at a time.
+/// Shows every fact in full. The daemon sends the text in pages, and the terminal shows one screen
+/// at a time.
 fn full(home: &Home, out: &mut Out, id: &str) -> Result<Verdict, Failure> {
     let columns = question::columns(io::stdout());
     let mut pager = Pager::new();
@@ -74,7 +75,7 @@ fn full(home: &Home, out: &mut Out, id: &str) -> Result<Verdict, Failure> {
     Ok(Verdict::Good)
 }
 
-/// Shows one screen at a time when stdin and stdout are terminals, else everything at once.
+/// Shows one screen at a time if stdin and stdout are terminals; otherwise everything at once.
 struct Pager {
     rows: Option<usize>,
     row: usize,
@@ -87,7 +88,7 @@ impl Pager {
         Pager { rows: both.then_some(if found < 4 { 24 } else { found }), row: 0 }
     }
 
-    /// False when the person ended it.
+    /// Returns false when the person ended the display.
     fn show(&mut self, out: &mut Out, text: &str) -> Result<bool, Failure> {
         for line in text.lines() {
             if self.rows.is_some_and(|rows| self.row + 1 >= rows) {
@@ -114,7 +115,7 @@ pub fn at_a_terminal() -> Result<(), Failure> {
     Err(Failure::Text("decisions need a terminal: run this command in one, without a pipe".into()))
 }
 
-/// Asks on the terminal. Only a `y` that was not typed too quickly is a yes.
+/// Asks a question on the terminal. Only a `y` that was not typed too quickly is a yes.
 pub fn ask_yes(out: &mut Out, question: &str) -> Result<bool, Failure> {
     at_a_terminal()?;
     question::discard_input();
@@ -141,7 +142,7 @@ fn watch(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     let mut client = Client::connect(&home.control_socket())?;
     client.ask("approvals.watch", json!({}))?;
     let open = ask(home, "approvals.list", json!({}))?;
-    out.line("Waiting for approval requests; Ctrl-C ends it.")?;
+    out.line("Waiting for approval requests. Press Ctrl-C to stop.")?;
     out.finish()?;
     for item in list(&open, "approvals") {
         answer(home, out, item)?;
@@ -152,7 +153,7 @@ fn watch(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     Ok(Verdict::Good)
 }
 
-/// Asks about one request. Items without an id report decisions and are skipped.
+/// Asks the person about one request. Items without an id report decisions and are skipped.
 fn answer(home: &Home, out: &mut Out, item: &Value) -> Result<(), Failure> {
     let Some(id) = item["id"].as_str() else { return Ok(()) };
     // The request may have been answered elsewhere while the person read another one.
@@ -170,7 +171,7 @@ fn answer(home: &Home, out: &mut Out, item: &Value) -> Result<(), Failure> {
     Ok(out.finish()?)
 }
 
-/// `90s`, `10m`, `2h`.
+/// Parses `90s`, `10m` or `2h` to milliseconds.
 fn parse_duration(text: &str) -> Result<u64, Failure> {
     let bad = || Failure::Text(format!("{text:?} is not a duration; write it like 90s, 10m or 2h"));
     let (number, unit) = text.split_at(text.len().saturating_sub(1));

@@ -3,7 +3,7 @@
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// One local daemon between a music studio, its player and AI clients.
+/// Connect a music studio, its player and AI clients through one local daemon.
 #[derive(Debug, Parser)]
 #[command(name = "conductor", version, disable_help_subcommand = true, arg_required_else_help = true)]
 pub struct Args {
@@ -34,7 +34,7 @@ pub enum Command {
     Panic,
     /// Show events, fired mappings and latencies live
     Monitor(Monitor),
-    /// Play a control and get a trigger for it
+    /// Listen while you play a control, and print a trigger for it
     Learn(Learn),
     /// Play events on a port, such as "pads hand" of a loopback device
     Send(Send),
@@ -51,7 +51,7 @@ pub enum Command {
     /// Install the bridge into Pure Data, Max or Live, so that Conductor can control it
     #[command(subcommand)]
     Bridge(BridgeCommand),
-    /// Check this machine and say how to fix problems
+    /// Check this machine and report how to fix problems
     Doctor,
     /// Connect AI clients over MCP
     #[command(subcommand)]
@@ -70,9 +70,9 @@ pub enum Command {
     /// Manage secrets
     #[command(subcommand)]
     Secrets(SecretsCommand),
-    /// Switch the performance lock: while it is on, only you can change the stage
+    /// Switch the performance lock, which stops AI clients from changing modes or sending MIDI
     Performance(Performance),
-    /// Show or reset tools that are switched off after failures
+    /// Show or reset tools that are disabled after failures
     #[command(subcommand)]
     Circuit(CircuitCommand),
     /// Check, describe, compare or draw Live Set files
@@ -81,7 +81,7 @@ pub enum Command {
     /// List, check, create, enable and disable plugins: your own tools, in JavaScript
     #[command(subcommand)]
     Plugins(PluginsCommand),
-    /// Run one plugin; the daemon starts this
+    /// Run one plugin; only the daemon uses this command
     #[command(hide = true)]
     PluginHost(PluginHost),
 }
@@ -97,13 +97,14 @@ pub enum PluginsCommand {
     },
     /// Write a working plugin and its type definitions into the plugin folder
     New {
-        /// Starts with a-z and contains a-z, 0-9, - and _
+        /// Name of the plugin; starts with a-z and contains a-z, 0-9, - and _
         name: String,
     },
-    /// Show a plugin, ask, and enable it
+    /// Show a plugin, ask for confirmation, and enable it
     ///
     /// The manifest and the file are pinned: when they change, the tools are refused until you
-    /// enable the plugin again. Options that are not given keep their value. This needs a terminal.
+    /// enable the plugin again. Options that you omit keep their value. This command needs a
+    /// terminal.
     Enable(PluginEnable),
     /// Disable a plugin and remove its tools
     Disable {
@@ -116,16 +117,16 @@ pub enum PluginsCommand {
 pub struct PluginEnable {
     /// Name of the plugin or of its file
     pub name: String,
-    /// Host it may fetch from, such as api.example.org; can be repeated
+    /// Host that the plugin may fetch from, such as api.example.org; can be repeated
     #[arg(long, value_name = "HOST")]
     pub net: Option<Vec<String>>,
-    /// File root it may read; can be repeated
+    /// File root that the plugin may read; can be repeated
     #[arg(long, value_name = "ROOT")]
     pub files_read: Option<Vec<String>>,
-    /// File root it may write; can be repeated
+    /// File root that the plugin may write; can be repeated
     #[arg(long, value_name = "ROOT")]
     pub files_write: Option<Vec<String>>,
-    /// Secret it may put into requests; can be repeated
+    /// Secret that the plugin may put into requests; can be repeated
     #[arg(long, value_name = "NAME")]
     pub secret: Option<Vec<String>>,
     /// Configuration field, such as units=metric; the value may be JSON; can be repeated
@@ -145,9 +146,9 @@ pub struct PluginHost {
 
 #[derive(Debug, Subcommand)]
 pub enum BridgeCommand {
-    /// Write the bridge with the address of this studio, and print its path
+    /// Write the bridge for this home, and print its path
     Install {
-        /// Program to install it for
+        /// Program to install the bridge for
         #[arg(value_enum)]
         name: BridgeName,
         /// Target folder for live, instead of the Remote Scripts folder of the User Library
@@ -160,7 +161,7 @@ pub enum BridgeCommand {
 pub enum BridgeName {
     /// A control surface for Ableton Live 11 and later
     Live,
-    /// A patch for Max 9; never run in a real Max
+    /// A patch for Max 9 (not yet tested in a real Max)
     Max,
     /// A helper patch for a Pure Data that you start yourself
     Pd,
@@ -186,16 +187,16 @@ pub struct McpSetup {
 
 #[derive(Debug, ClapArgs)]
 pub struct McpStart {
-    /// stdio serves the program that started this command
+    /// Transport; stdio serves the program that started this command
     #[arg(long, value_enum, default_value_t = Transport::Stdio)]
     pub transport: Transport,
-    /// Port on 127.0.0.1 for HTTP; 0 picks a free one
+    /// Port on 127.0.0.1 for HTTP; 0 chooses a free port
     #[arg(long, default_value_t = 3000)]
     pub port: u16,
     /// Toolsets or tools to list, separated by commas
     #[arg(long)]
     pub tools: Option<String>,
-    /// How tool names with a dot are listed
+    /// List tool names with underscores (safe) or with dots (dotted)
     #[arg(long, value_name = "safe|dotted", value_parser = ["safe", "dotted"])]
     pub tool_names: Option<String>,
 }
@@ -228,12 +229,12 @@ pub enum PlansCommand {
         /// Id of the plan, as in the list
         id: String,
     },
-    /// End a plan without a change
+    /// Close a plan without changing anything
     Reject {
         /// Id of the plan, as in the list
         id: String,
     },
-    /// Roll back an applied plan or a file edit; shows the change and asks
+    /// Roll back an applied plan or a file edit; shows the change and asks for confirmation
     Undo {
         /// Id of the plan or edit, as in the list
         id: String,
@@ -244,7 +245,7 @@ pub enum PlansCommand {
 pub enum ApprovalsCommand {
     /// List the calls that wait for an answer
     List {
-        /// Keep running, and ask about each new request
+        /// Keep running, and ask you about each new request
         #[arg(long)]
         watch: bool,
     },
@@ -252,18 +253,18 @@ pub enum ApprovalsCommand {
     Show {
         /// Id of the request, as in the list
         id: String,
-        /// Show every value in full, page by page, instead of shortening long ones
+        /// Show long values in full, page by page
         #[arg(long)]
         full: bool,
     },
     /// Allow a call: by default once, and with exactly these arguments
     ///
-    /// This needs a terminal, and is refused to programs that an AI client started. That stops an
-    /// honest client, not a hostile one that runs as you.
+    /// This command needs a terminal, and is refused to programs that an AI client started. This
+    /// stops an honest client, but not a hostile program that runs as your user.
     Allow {
         /// Id of the request, as in the list
         id: String,
-        /// How often the call may be made
+        /// How many times the call is allowed
         #[arg(long, default_value_t = 1)]
         uses: u32,
         /// How long the permission lasts, such as 90s, 10m or 2h
@@ -286,10 +287,11 @@ pub enum SecretsCommand {
     Set {
         /// Name of the secret
         name: String,
-        /// Host it may be sent to; can be repeated. Without one it is sent to no host
+        /// Host that the secret may be sent to; can be repeated. Without a host, the secret is
+        /// never sent
         #[arg(long = "host", value_name = "HOST")]
         hosts: Vec<String>,
-        /// Create the key file, with [secrets] key = "file". Anyone who can read your files can
+        /// Create the key file that [secrets] key = "file" uses. Anyone who can read your files can
         /// then read your secrets
         #[arg(long)]
         allow_key_file: bool,
@@ -339,7 +341,7 @@ pub struct Up {
     /// Start with virtual controllers and a demo configuration
     #[arg(long)]
     pub demo: bool,
-    /// Serve HTTP at this address, instead of [http] bind; port 0 picks a free one
+    /// Serve HTTP at this address, instead of [http] bind; port 0 chooses a free port
     #[arg(long, value_name = "ADDR")]
     pub http: Option<std::net::SocketAddr>,
 }
@@ -369,7 +371,7 @@ pub struct Learn {
     /// Stop listening after this time
     #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=300))]
     pub seconds: u32,
-    /// Fire mappings while learning
+    /// Let mappings fire while learning
     #[arg(long)]
     pub let_through: bool,
 }
@@ -378,7 +380,7 @@ pub struct Learn {
 pub struct Send {
     /// Device alias or exact port name
     pub port: String,
-    /// Events, such as "on:36@100 t:600 off:36"; notes still on at the end are released
+    /// Events, such as "on:36@100 t:600 off:36"; notes that are on at the end are released
     #[arg(required = true, num_args = 1..)]
     pub events: Vec<String>,
 }
@@ -400,10 +402,10 @@ pub struct Simulate {
 pub struct Explain {
     /// One event, such as on:36@100
     pub event: String,
-    /// Explain it in this mode
+    /// Explain the event in this mode
     #[arg(long)]
     pub mode: Option<String>,
-    /// Explain it as an event of this device
+    /// Explain the event as one of this device
     #[arg(long)]
     pub device: Option<String>,
 }
@@ -419,7 +421,7 @@ pub enum ConfigCommand {
     Show,
     /// Print the path of the file
     Path,
-    /// Show the parts of the file that are not in force, ask, and accept them
+    /// Show the parts of the file that are not in force, ask for confirmation, and accept them
     Accept,
 }
 

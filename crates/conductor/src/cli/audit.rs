@@ -1,8 +1,8 @@
-//! `conductor audit`: list, tail, verify, export and hash, on the files alone. It neither needs nor
-//! disturbs a daemon.
+//! `conductor audit`: list, tail, verify, export and hash. It reads the files directly, so it does
+//! not need a daemon and does not disturb one.
 //!
-//! Not here: asking a running daemon for the head of its log, and the check for a person. Both are
-//! passed in through [`Context`].
+//! Not here: reading the head of the log from a running daemon, and the check for a person. The
+//! results of both are in [`Context`].
 
 mod compare;
 mod export_plain;
@@ -36,37 +36,37 @@ pub use lines::Tail;
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
-/// How often to poll a file system that reports no changes.
+/// The interval at which a file system without change notifications is polled.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum AuditCommand {
     /// Show records, oldest first.
     List(ListArgs),
-    /// Show the last records, and with --follow new ones as they are written.
+    /// Show the last records; with --follow, also show new records as they are written.
     Tail(TailArgs),
     /// Check that no record was changed, removed or added.
     ///
-    /// Detected, also after a restart of the daemon: a changed, removed or added record; a missing
-    /// or shortened log, segment or checkpoint file; a log that was rolled back to an earlier
-    /// state, as long as state/, the OS keychain or the second copy ([audit] copy_to) still has a
-    /// later checkpoint.
+    /// This command detects, even after a restart of the daemon: a changed, removed or added
+    /// record; a missing or shortened log, segment or checkpoint file; a log that was rolled back
+    /// to an earlier state, as long as state/, the OS keychain or the second copy ([audit] copy_to)
+    /// still has a later checkpoint.
     ///
-    /// Not detected: the removal of records after the last checkpoint (at most 60 s or 256
-    /// records); a rollback of audit/, state/, the keychain entry and the second copy together; and
+    /// It does not detect: the removal of records after the last checkpoint (at most 60 s or 256
+    /// records); a rollback of audit/, state/, the keychain entry and the second copy together;
     /// changes by a program that can read the signing key (secrets/audit.key), unless a second copy
-    /// already has the records. Keep that copy where this user cannot write, and compare it with
+    /// already has the records. Store that copy where this user cannot write, and compare it with
     /// --against.
     ///
-    /// Exit codes: 0 INTACT, 10 BROKEN, 11 TRUNCATED, 12 FORKED, 13 MISSING, 14 TORN, 1 could not
-    /// read, 2 usage.
+    /// Exit codes: 0 INTACT, 10 BROKEN, 11 TRUNCATED, 12 FORKED, 13 MISSING, 14 TORN, 1 the log
+    /// could not be read, 2 usage error.
     Verify(VerifyArgs),
     /// Accept a log that is missing, shortened or changed, and continue it.
     ///
-    /// The daemon serves no tool until then. Look at the damage first (audit verify). The log
-    /// continues in a new segment whose first record says what was accepted and by whom. Existing
-    /// records are not changed, and lost ones are not restored. Only a person at a terminal can do
-    /// this.
+    /// The daemon serves no tool until the log is accepted. Check the damage with `audit verify`
+    /// first. The log continues in a new segment; its first record names the accepted damage and
+    /// the person. Existing records are not changed, and lost records are not restored. Only a
+    /// person at a terminal can do this.
     AcceptRollback,
     /// Write records to a file or to stdout.
     Export(ExportArgs),
@@ -79,14 +79,14 @@ pub enum AuditCommand {
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct ListArgs {
-    /// A tool, or a prefix that ends in *.
+    /// Name of a tool, or a prefix that ends in *.
     #[arg(long)]
     pub tool: Option<String>,
-    /// A principal, or a prefix that ends in *.
+    /// Name of a principal, or a prefix that ends in *.
     #[arg(long)]
     pub principal: Option<String>,
-    /// ok, error, rejected, denied, timeout, circuit_open, rate_limited, invalid, pending or
-    /// cancelled.
+    /// Result of the call: ok, error, rejected, denied, timeout, circuit_open, rate_limited,
+    /// invalid, pending or cancelled.
     #[arg(long)]
     pub result: Option<AuditResult>,
     /// A day or UTC time, such as 2026-01-02 or 2026-01-02T03:04:05Z.
@@ -115,7 +115,7 @@ pub struct VerifyArgs {
     /// Compare with a second copy: a folder of segments, or a jsonl export.
     #[arg(long, value_name = "PATH")]
     pub against: Option<PathBuf>,
-    /// The same as audit accept-rollback, after the report.
+    /// After the report, do the same as audit accept-rollback.
     #[arg(long)]
     pub accept: bool,
 }
@@ -146,16 +146,16 @@ pub enum Format {
     Seed,
 }
 
-/// Who records that a person accepts the damage.
+/// Which program records that a person accepts the damage.
 #[derive(Clone, Copy)]
 pub enum Acceptor<'a> {
-    /// The running daemon, which checks for a person itself. Returns the person, and the seq at
-    /// which the log continues.
+    /// The running daemon, which checks itself that a person accepts. The function returns the
+    /// person and the `seq` at which the log continues.
     Daemon(&'a dyn Fn() -> Result<(String, u64), String>),
-    /// This command, for the person at the terminal, when no daemon runs. The function stores the
-    /// new checkpoint line in the keychain.
+    /// This command, if no daemon runs. The principal is the person at the terminal. The function
+    /// stores the new checkpoint line in the keychain.
     Here(&'a Principal, &'a dyn Fn(&str)),
-    /// Nobody: accepting is refused for this reason.
+    /// No program: accepting is refused for this reason.
     Refused(&'a str),
 }
 
@@ -163,9 +163,9 @@ pub enum Acceptor<'a> {
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub home: &'a Path,
-    /// The end of the log by the running daemon, asked before the files are read.
+    /// The end of the log, as reported by the running daemon before the files are read.
     pub head: Option<Head>,
-    /// Checkpoints remembered in other places, read before the files.
+    /// Checkpoints that are stored in other places, read before the files.
     pub remembered: &'a [Remembered],
     /// Why the keychain cannot be read, if the configuration uses it.
     pub keychain_error: Option<&'a str>,
@@ -255,8 +255,8 @@ fn newest(args: &ListArgs, context: &Context<'_>) -> Result<VecDeque<Value>, Fai
 }
 
 fn tail(args: &TailArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
-    // Start to follow before the records are read, so that none is missed between the two. A record
-    // found by both is shown once.
+    // Start to follow before the records are read, so that no record is missed between the two
+    // steps. A record that both steps find is shown once.
     let following = args.follow.then(|| Follow::start(context.home)).transpose()?;
     let records = newest(&ListArgs { number: args.number, ..ListArgs::default() }, context)?;
     for record in &records {
@@ -268,7 +268,7 @@ fn tail(args: &TailArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
         out.flush()?;
         follow.wait();
         match follow.tail.poll(context.json, out) {
-            // `conductor audit tail -f | head` succeeds.
+            // A closed pipe is not a failure: `conductor audit tail -f | head` succeeds.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
             shown => shown?,
         }
@@ -279,7 +279,7 @@ fn tail(args: &TailArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
 struct Follow {
     tail: Tail,
     news: mpsc::Receiver<()>,
-    /// Dropping it ends the notifications.
+    /// Dropping the watcher ends the notifications.
     _watcher: notify::RecommendedWatcher,
 }
 
@@ -288,7 +288,7 @@ impl Follow {
         let layout = Layout::of(home);
         let (sender, news) = mpsc::channel();
         let notify_change = move |event: notify::Result<notify::Event>| {
-            // Our own reads are accesses too and must not cause another read.
+            // Ignore accesses, because our own reads must not cause another read.
             if event.is_ok_and(|event| !event.kind.is_access()) {
                 let _ = sender.send(());
             }
@@ -300,13 +300,14 @@ impl Follow {
     }
 
     fn wait(&self) {
-        // Poll now and then, for file systems that report no changes.
+        // The timeout is for file systems that do not report changes.
         let _ = self.news.recv_timeout(LOOK_AGAIN);
         while self.news.try_recv().is_ok() {}
     }
 }
 
-/// Writes one record as one line. Text in it is escaped, so it cannot break the line or color it.
+/// Writes one record as one line. Text in it is escaped, so that it cannot break or colour the
+/// line.
 pub(crate) fn show(record: &Value, json: bool, out: &mut dyn Write) -> io::Result<()> {
     if json {
         return writeln!(out, "{record}");
@@ -372,26 +373,32 @@ fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done
     Ok(report.verdict.exit_code())
 }
 
-/// Says which places would reveal a rollback, and which rollback would not be detected.
+/// Names the places that reveal a rollback, and the rollback that cannot be detected.
 fn rollback_note(context: &Context<'_>) -> String {
     let places: Vec<String> = context.remembered.iter().map(|it| it.place.to_string()).collect();
     let places = if places.is_empty() { "no other place".to_owned() } else { places.join(" and ") };
-    let silent = context.keychain_error.map(|why| format!(" (not the keychain: {})", escape(why))).unwrap_or_default();
+    let silent =
+        context.keychain_error.map(|why| format!(" (not in the keychain: {})", escape(why))).unwrap_or_default();
     format!(
-        "the last checkpoint is remembered by {places}{silent}; a rollback of the log, its checkpoints and {} together is not found",
+        "the last checkpoint is stored in {places}{silent}; a rollback of the log, its checkpoints and {} together cannot be detected",
         if context.remembered.is_empty() { "the keys" } else { "these places" }
     )
 }
 
-/// The public key, and where the secret one is. If the secret key is readable, the public key must
-/// match it: this detects a replacement of both the checkpoints and the public key.
+/// The public key, and the owner of the secret key. If the secret key can be read, the public key
+/// must match it. This detects a replacement of both the checkpoints and the public key.
 fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Option<Fault>), Failure> {
     let public = keys::public_key(&Disk, layout)?;
     let secret: Option<[u8; 32]> =
         Disk.read_at(&layout.signing_key(), 0, 33).ok().and_then(|bytes| bytes.try_into().ok());
     let own = secret.map(|bytes| SigningKey::from_bytes(&bytes).verifying_key());
     let mismatch = || {
-        Fault::new(Verdict::Forked, 0, "state/audit.pub of the key in secrets/audit.key", "the public key of another")
+        Fault::new(
+            Verdict::Forked,
+            0,
+            "state/audit.pub of the key in secrets/audit.key",
+            "the public key of another secret key",
+        )
     };
     match (own, public) {
         (Some(own), public) => {
@@ -455,7 +462,7 @@ fn to_json(report: &Report, held: &str, context: &Context<'_>) -> Value {
 
 fn accept_damage(report: &Report, context: &Context<'_>, out: &mut dyn Write) -> Done {
     let layout = Layout::of(context.home);
-    // The daemon refuses an intact log too when its key is missing.
+    // If the key is missing, the daemon refuses even an intact log.
     let refused = || keys::load(&Disk, &layout, context.ids, false).is_err();
     match report.verdict {
         Verdict::Intact if !refused() => {
@@ -463,7 +470,10 @@ fn accept_damage(report: &Report, context: &Context<'_>, out: &mut dyn Write) ->
             return Ok(0);
         }
         Verdict::Torn if !refused() => {
-            writeln!(out, "there is nothing to accept: the next start of the daemon sets the torn end aside")?;
+            writeln!(
+                out,
+                "there is nothing to accept: at its next start, the daemon moves the incomplete end of the log to a separate file"
+            )?;
             return Ok(report.verdict.exit_code());
         }
         Verdict::Intact | Verdict::Torn | Verdict::Missing | Verdict::Broken | Verdict::Forked | Verdict::Truncated => {
@@ -507,8 +517,9 @@ fn export_to(args: &ExportArgs, context: &Context<'_>, out: &mut dyn Write) -> D
         write!(out, "[")?;
     }
     while let Some(line) = lines.next_line(&Disk)? {
-        let record: Value = serde_json::from_slice(&line)
-            .map_err(|error| Failure::new(format_args!("a line is not a record ({error}); see `audit verify`")))?;
+        let record: Value = serde_json::from_slice(&line).map_err(|error| {
+            Failure::new(format_args!("a line of the log is not a record ({error}); run `conductor audit verify`"))
+        })?;
         if !within(&record, args.since, args.until) {
             continue;
         }

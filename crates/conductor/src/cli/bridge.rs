@@ -1,5 +1,5 @@
-//! `conductor bridge`: installs the scripts and patches that run inside other programs, with the
-//! address of this studio in them.
+//! `conductor bridge`: installs the scripts and patches that run inside other programs and connect
+//! them to this home.
 
 use super::args::{BridgeCommand, BridgeName};
 use super::{Failure, Verdict, out::Out};
@@ -30,7 +30,9 @@ pub fn run(command: &BridgeCommand, home: &Home, environment: &Environment, out:
             (json!({ "bridge": "live", "folder": folder }), folder, LIVE_NEXT)
         }
         BridgeName::Max | BridgeName::Pd if to.is_some() => {
-            return Err(Failure::Text("the helper patch goes into the studio's own folder; --to is for live".into()));
+            return Err(Failure::Text(
+                "the helper patch is always written to the Conductor home; --to works only with live".into(),
+            ));
         }
         BridgeName::Max => {
             let file = max::install(home.root(), &RandomIds)?;
@@ -45,24 +47,24 @@ pub fn run(command: &BridgeCommand, home: &Home, environment: &Environment, out:
 }
 
 const LIVE_NEXT: &str = "\
-In Live: Settings > Link, Tempo & MIDI > Control Surface > Conductor (restart Live if it is not listed).
-Then `conductor doctor` reports whether it is found.";
+In Live, choose Settings > Link, Tempo & MIDI > Control Surface > Conductor (restart Live if it is not listed).
+Then run `conductor doctor`, which reports whether the script was found.";
 const MAX_NEXT: &str = "\
-Open it in Max and keep it open. In config.toml: [patch.max] enabled = true
-It was tested against a fake Max only: please report any problem.";
-const PD_NEXT: &str = "Open it in your Pd and keep it open. In config.toml: [patch.pd] mode = \"attach\"";
+Open this patch in Max and keep it open. Set [patch.max] enabled = true in config.toml.
+This bridge was tested only with a simulated Max: please report any problem.";
+const PD_NEXT: &str = "Open this patch in your Pd and keep it open. Set [patch.pd] mode = \"attach\" in config.toml.";
 
-/// The folder in which Live looks for scripts; it exists once Live has been started.
+/// The folder in which Live searches for scripts. It exists after the first start of Live.
 fn remote_scripts(environment: &Environment) -> Option<PathBuf> {
     let library = environment.user_home.as_ref()?.join("Music/Ableton/User Library");
     library.is_dir().then(|| library.join("Remote Scripts"))
 }
 
-/// Writes the script; Live lists its folder as a control surface.
+/// Writes the script. Live lists the script's folder as a control surface.
 fn install_script(home: &Home, environment: &Environment, to: Option<&Path>) -> Result<PathBuf, Failure> {
     let scripts = to.map(Path::to_owned).or_else(|| remote_scripts(environment)).ok_or_else(|| {
         Failure::Text(
-            "no User Library of Live was found under ~/Music/Ableton; name the folder with --to \"…/User Library/Remote Scripts\""
+            "no User Library of Live was found under ~/Music/Ableton; set the folder with --to \"…/User Library/Remote Scripts\""
                 .into(),
         )
     })?;
@@ -71,7 +73,7 @@ fn install_script(home: &Home, environment: &Environment, to: Option<&Path>) -> 
     for (name, text) in SCRIPT {
         fs::write(folder.join(name), text)?;
     }
-    // The script writes its token into this home only.
+    // The script writes its token only into the home that this file names.
     fs::write(folder.join("home.txt"), format!("{}\n", home.root().display()))?;
     Ok(folder)
 }

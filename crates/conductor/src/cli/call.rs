@@ -1,5 +1,5 @@
-//! `conductor call TOOL [JSON]`: calls any tool through the pipeline. At a terminal, an approval
-//! that the call needs is asked for here.
+//! `conductor call TOOL [JSON]`: calls any tool through the pipeline. If the call needs an approval
+//! and stdin is a terminal, this command asks the person.
 
 use super::approvals::ask_yes;
 use super::args::CallArgs;

@@ -1,4 +1,4 @@
-//! `conductor circuit`: tools, and their targets, that are off after failures.
+//! `conductor circuit`: lists and resets the tools and targets that are disabled after failures.
 
 use super::args::CircuitCommand;
 use super::{Failure, Verdict, ask_and_show, list, out::Out, text};
@@ -25,7 +25,7 @@ pub fn run(command: &CircuitCommand, home: &Home, out: &mut Out) -> Result<Verdi
         CircuitCommand::Reset { tool, all } => {
             super::approvals::at_a_terminal()?;
             if tool.is_none() && !all {
-                return Err(Failure::Text("name a tool, or give --all".into()));
+                return Err(Failure::Text("name a tool, or use --all".into()));
             }
             ask_and_show(home, out, ("circuit.reset", json!({ "tool": tool })), |out, answer| {
                 out.line(format_args!("reset {}", text(answer, "reset")))

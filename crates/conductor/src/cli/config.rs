@@ -1,5 +1,5 @@
-//! `conductor config check|show|path|accept`. All but `accept` read the file themselves, so that
-//! they work when the file is broken or no daemon runs.
+//! `conductor config check|show|path|accept`. All commands except `accept` read the file
+//! themselves, so that they work when the file is invalid or no daemon runs.
 
 use super::approvals::{ask_yes, at_a_terminal};
 use super::args::ConfigCommand;
@@ -37,8 +37,8 @@ pub fn run(command: &ConfigCommand, home: &Home, out: &mut Out) -> Result<Verdic
     }
 }
 
-/// Shows the difference and asks. The daemon checks that a person answers, and that the file has
-/// not changed since.
+/// Shows the difference and asks the person. The daemon checks that a person answers, and that the
+/// file has not changed since it was shown.
 fn accept(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     at_a_terminal()?;
     let waiting = ask(home, "config.waiting", json!({}))?;
@@ -49,7 +49,7 @@ fn accept(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     }
     out.text(&difference(&waiting))?;
     if !ask_yes(out, "Put this file in force?")? {
-        out.line("left as it is")?;
+        out.line("nothing was changed")?;
         return Ok(Verdict::Bad);
     }
     ask_and_show(home, out, ("config.accept", json!({ "hash": waiting["hash"] })), |out, accepted| {
@@ -58,7 +58,8 @@ fn accept(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     })
 }
 
-/// The parts of the file that are not in force, for people. The terminal of `up` shows this too.
+/// Describes the parts of the file that are not in force. The terminal of `conductor up` shows this
+/// text too.
 pub fn difference(waiting: &Value) -> String {
     let mut text = String::new();
     let mut line = |it: &str| {
@@ -66,14 +67,14 @@ pub fn difference(waiting: &Value) -> String {
         text.push('\n');
     };
     if let Some(why) = waiting["closed"].as_str() {
-        line(&format!("Closed defaults serve: {why}"));
+        line(&format!("Closed defaults are in force: {why}"));
     }
     if let Some(why) = waiting["error"].as_str() {
-        line(&format!("Not read: {why}"));
+        line(&format!("The file could not be read: {why}"));
     }
-    texts(waiting, "held").iter().for_each(|it| line(&format!("waits: {it}")));
+    texts(waiting, "held").iter().for_each(|it| line(&format!("not in force: {it}")));
     for mapping in texts(waiting, "unprotected") {
-        line(&format!("types keys or text, in force already: mapping {mapping}"));
+        line(&format!("in force already: mapping {mapping}, which types keys or text"));
     }
     for changed in waiting["difference"].as_str().unwrap_or_default().split('\n').filter(|it| !it.is_empty()) {
         line(&format!("  {changed}"));
@@ -83,7 +84,7 @@ pub fn difference(waiting: &Value) -> String {
 
 fn show(out: &mut Out, path: &Path, checked: &Checked, value: &Value) -> io::Result<()> {
     if !checked.exists() {
-        return out.line(format_args!("{}: no file; the built-in empty mode serves", path.display()));
+        return out.line(format_args!("{}: there is no file; the built-in empty mode is in force", path.display()));
     }
     for fault in checked.rendered() {
         out.line(fault)?;

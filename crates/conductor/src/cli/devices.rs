@@ -1,4 +1,4 @@
-//! `conductor devices`.
+//! `conductor devices`: lists devices and ports.
 
 use super::{Failure, Verdict, list, out::Out, text, texts};
 use crate::doors::control::client::Client;

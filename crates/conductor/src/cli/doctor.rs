@@ -1,5 +1,4 @@
-//! `conductor doctor`: checks this machine, and says how to fix what does not work. It changes
-//! nothing.
+//! `conductor doctor`: checks this machine, and reports how to fix problems. It changes nothing.
 
 use super::{Failure, Verdict, block_on, list, out::Out, text, texts};
 use crate::config_check::Checked;
@@ -88,7 +87,7 @@ fn folder(home: &Home) -> Finding {
         }
         Err(error) => Finding::new("home", Grade::Bad, format!("{}: {error}", root.display())),
         Ok(found) if !found.is_dir() => Finding::new("home", Grade::Bad, format!("{} is not a folder", root.display()))
-            .cure("move the file away, or choose another folder with --home"),
+            .cure("move the file to another folder, or choose another home with --home"),
         Ok(found) if found.permissions().mode() & 0o077 != 0 => {
             Finding::new("home", Grade::Bad, format!("{} is open to other users", root.display()))
                 .cure(format!("chmod 700 {}", root.display()))
@@ -102,8 +101,8 @@ fn config(home: &Home) -> Finding {
     let checked = Checked::of(&path);
     let (errors, warnings) = (checked.errors(), checked.warnings());
     if !checked.exists() {
-        return Finding::new("config", Grade::Note, "no config.toml; the built-in empty mode serves")
-            .cure("`conductor up` writes one with comments");
+        return Finding::new("config", Grade::Note, "there is no config.toml; the built-in empty mode is in force")
+            .cure("`conductor up` writes a file with comments");
     }
     match (errors.first(), warnings.len()) {
         (Some(first), _) => {
@@ -127,8 +126,10 @@ fn daemon(home: &Home) -> Vec<Finding> {
     };
     let state = text(&status, "lifecycle_state");
     let mut findings = vec![match status["config"]["error"].as_str() {
-        Some(error) => Finding::new("daemon", Grade::Bad, format!("{state}, and keeps an old configuration: {error}"))
-            .cure("correct the file; the daemon reads it again when it is saved"),
+        Some(error) => {
+            Finding::new("daemon", Grade::Bad, format!("{state}, but the old configuration is still in force: {error}"))
+                .cure("correct the file; the daemon reads it again when it is saved")
+        }
         None => Finding::new("daemon", Grade::Good, format!("{state}, pid {}", status["pid"])),
     }];
     findings.extend(waiting(&status["config"]));
@@ -145,29 +146,29 @@ fn daemon(home: &Home) -> Vec<Finding> {
     findings
 }
 
-/// The parts of the configuration that are not in force until a person accepts them.
+/// Reports the parts of the configuration that are not in force until a person accepts them.
 fn waiting(config: &Value) -> Option<Finding> {
-    let cure = "read it and accept it with `conductor config accept`";
+    let cure = "check the changes and accept them with `conductor config accept`";
     if let Some(why) = config["closed"].as_str() {
-        return Some(Finding::new("accepted", Grade::Bad, format!("closed defaults serve: {why}")).cure(cure));
+        return Some(Finding::new("accepted", Grade::Bad, format!("closed defaults are in force: {why}")).cure(cure));
     }
     let held = texts(config, "held").join(", ");
     let since = text(config, "held_since");
-    let detail = format!("{held} changed in config.toml at {since} and are not in force");
+    let detail = format!("{held} in config.toml changed at {since}; the changes are not in force");
     (!held.is_empty()).then(|| Finding::new("accepted", Grade::Note, detail).cure(cure))
 }
 
-/// No tool is served while the log cannot be written.
+/// Reports the state of the audit log. No tool is served while the log cannot be written.
 fn audit(audit: &Value) -> Finding {
     match (audit["reason"].as_str(), audit["copy_fault"].as_str()) {
         (Some(reason), _) => Finding::new("audit", Grade::Bad, format!("no tool is served: {reason}"))
-            .cure("make room on the disk, or check the log with `conductor audit verify`"),
+            .cure("free space on the disk, or check the log with `conductor audit verify`"),
         (None, Some(fault)) => Finding::new("audit", Grade::Note, format!("the second copy is behind: {fault}")),
         (None, None) => Finding::new("audit", Grade::Good, "every call is written to the log"),
     }
 }
 
-/// Whether the engine's thread runs ahead of ordinary programs.
+/// Reports whether the engine thread has real-time priority.
 fn realtime(status: &Value) -> Option<Finding> {
     Some(match realtime_priority::is_urgent(status["pid"].as_u64()?, realtime_priority::OWNER)? {
         true => Finding::new("realtime", Grade::Good, "the engine thread has real-time priority"),
@@ -191,7 +192,7 @@ fn sandbox() -> Finding {
     Finding::new("sandbox", grade, strength.sentence())
 }
 
-/// Where the key of the secrets is. A home without secrets needs no key.
+/// Reports where the key of the secrets is stored. A home without secrets needs no key.
 fn secrets(home: &Home) -> Option<Finding> {
     let status = Client::connect(&home.control_socket()).and_then(|mut it| it.ask("secrets.status", json!({}))).ok()?;
     let sentence = text(&status, "sentence");
@@ -202,7 +203,8 @@ fn secrets(home: &Home) -> Option<Finding> {
     })
 }
 
-/// A running daemon does this check itself, since it may hold the ports that the check needs.
+/// Reports the connection to Live. If a daemon runs, the daemon does this check, because it may use
+/// the ports that the check needs.
 fn live(home: &Home) -> Result<Vec<Finding>, Failure> {
     let examined = match super::ask(home, "live.examine", json!({})) {
         Err(Failure::Client(ClientError::NoDaemon)) => {
@@ -223,16 +225,16 @@ fn live(home: &Home) -> Result<Vec<Finding>, Failure> {
     Ok(list(&examined, "checks").iter().map(of).collect())
 }
 
-/// A missing Pd is bad only when the configuration starts one; patch files are edited without Pd.
+/// Reports whether Pd can be used. A missing Pd is bad only if the configuration starts Pd; patch
+/// files can be edited without Pd.
 fn pure_data(home: &Home, environment: &Environment) -> Result<Option<Finding>, Failure> {
-    // An unreadable file is reported by `config`.
+    // The check `config` reports an unreadable file.
     let Ok(serving) = super::offline(home) else { return Ok(None) };
     let section = &serving.config.patch.pd;
     let wanted = section.mode == PdMode::Spawn;
     let found = block_on(examine(Path::new(&section.command), &environment.search_path))?;
     let missing = if wanted { Grade::Bad } else { Grade::Note };
-    let other =
-        "install Pure Data 0.53 to 0.57 (Debian: puredata-core), or name its program in `command` of [patch.pd]";
+    let other = "install Pure Data 0.53 to 0.57 (Debian: puredata-core), or set `command` of [patch.pd] to its program";
     Ok(Some(match found {
         Found::Nothing => {
             let detail = format!("{} was not found; patch files can still be edited", section.command);
@@ -251,7 +253,7 @@ fn pure_data(home: &Home, environment: &Environment) -> Result<Option<Finding>, 
             let (grade, about) = match fit {
                 Fit::Tested => (Grade::Good, ", the version Conductor is tested with".to_owned()),
                 Fit::Driven => (Grade::Note, format!("; expected to work, tested with {TESTED}")),
-                Fit::Refused => (missing, ", which Conductor cannot drive".to_owned()),
+                Fit::Refused => (missing, ", which Conductor does not support".to_owned()),
             };
             let finding = Finding::new("pd", grade, format!("{program}, Pd {version}{about}{used}"));
             if fit == Fit::Refused { finding.cure(other) } else { finding }
@@ -259,7 +261,7 @@ fn pure_data(home: &Home, environment: &Environment) -> Result<Option<Finding>, 
     }))
 }
 
-/// Which limits this system enforces for a Pd that the daemon starts.
+/// Reports the limits that this system enforces for a Pd that the daemon starts.
 fn pd_sandbox(home: &Home) -> Option<Finding> {
     let serving = super::offline(home).ok()?;
     let section = &serving.config.patch.pd;

@@ -1,5 +1,6 @@
-//! `conductor explain`: which mapping an event fires, and why the others do not. A daemon answers
-//! with its connected and muted devices; without a daemon only the file counts.
+//! `conductor explain`: shows which mapping an event fires, and why the others do not fire. A
+//! running daemon also considers connected and muted devices; without a daemon only the file is
+//! used.
 
 use super::args::Explain;
 use super::{Failure, Verdict, ask_or_offline, out::Out, text};

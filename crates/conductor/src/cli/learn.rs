@@ -1,5 +1,5 @@
-//! `conductor learn`: shows events as they are played; Enter ends it and prints the triggers that
-//! would fire on them.
+//! `conductor learn`: shows the events of a control while it is played. After Enter, prints the
+//! triggers that would fire on these events.
 
 use super::args::Learn;
 use super::{Failure, Verdict, list, monitor, out::Out, text};
@@ -13,25 +13,25 @@ pub fn run(args: &Learn, home: &Home, out: &mut Out) -> Result<Verdict, Failure>
     let mut client = Client::connect(&home.control_socket())?;
     client.ask("learn.start", json!({ "timeout_ms": args.seconds * 1000, "let_through": args.let_through }))?;
     if !out.is_json() {
-        out.line("Play the control a few times, slowly; for an encoder turn it both ways. Enter ends it.")?;
+        out.line("Play the control slowly a few times; turn an encoder both ways. Then press Enter.")?;
         out.finish()?;
         show_events(Client::connect(&home.control_socket())?)?;
     }
-    // The end of stdin counts as Enter.
+    // The end of stdin is treated as Enter.
     io::stdin().lock().read_line(&mut String::new())?;
     let learned = client.ask("learn.stop", json!({}))?;
     out.show(&learned, show)?;
     Ok(Verdict::good_if(!list(&learned, "suggestions").is_empty()))
 }
 
-/// Prints events on a thread of its own, since the command waits for Enter. The thread ends with
+/// Prints events on a separate thread, because this thread waits for Enter. The thread ends with
 /// the command.
 fn show_events(mut client: Client) -> Result<(), Failure> {
     client.ask("monitor", json!({}))?;
     std::thread::Builder::new().name("heard".into()).spawn(move || {
         let mut out = Out::new(false);
         while let Ok(Some(item)) = client.next_item() {
-            // The output was closed.
+            // Stop when the output is closed.
             if out.line(monitor::line(&item)).and_then(|()| out.finish()).is_err() {
                 return;
             }
@@ -42,9 +42,10 @@ fn show_events(mut client: Client) -> Result<(), Failure> {
 
 fn show(out: &mut Out, learned: &Value) -> io::Result<()> {
     let (suggestions, info) = (list(learned, "suggestions"), list(learned, "suggestion_info"));
-    out.line(format_args!("{} events heard", list(learned, "events").len()))?;
+    out.line(format_args!("{} events received", list(learned, "events").len()))?;
     if suggestions.is_empty() {
-        return out.line("no event that a mapping could listen to; is the device muted, or its channel left out?");
+        return out
+            .line("none of the events can be mapped; check whether the device is muted or its channel is excluded");
     }
     for (at, trigger) in suggestions.iter().enumerate() {
         let info = info.get(at).unwrap_or(&Value::Null);
@@ -58,7 +59,8 @@ fn show(out: &mut Out, learned: &Value) -> io::Result<()> {
     Ok(())
 }
 
-/// A JSON value as one line of TOML. Numbers, texts and lists are the same in both.
+/// Converts a JSON value to one line of TOML. Numbers, strings and lists are the same in both
+/// formats.
 fn inline(value: &Value) -> String {
     match value {
         Value::Object(members) => {

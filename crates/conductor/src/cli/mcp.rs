@@ -1,6 +1,6 @@
 //! `conductor mcp`: connects AI clients.
 //!
-//! stdout of `mcp start` belongs to the protocol; messages for people go to stderr.
+//! On stdout, `mcp start` writes only the protocol; messages for people go to stderr.
 
 use super::args::{McpCommand, McpSetup, McpStart, Transport};
 use super::{Failure, Verdict, block_on, out::Out, text};
@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// How long a daemon may take to answer after it was started.
+/// Time limit for a new daemon to accept connections.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
 pub fn run(command: McpCommand, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
@@ -31,7 +31,7 @@ pub fn run(command: McpCommand, home: &Home, environment: &Environment, out: &mu
 fn set_up(args: &McpSetup, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
     let client = setup::Client::parse(&args.client).ok_or_else(|| {
         let known: Vec<&str> = setup::Client::ALL.iter().map(|it| it.as_str()).collect();
-        Failure::Text(format!("unknown client {:?}; there are: {}", args.client, known.join(", ")))
+        Failure::Text(format!("unknown client {:?}; known clients: {}", args.client, known.join(", ")))
     })?;
     let program = std::env::current_exe()?;
     let places = setup::Places::of(environment.user_home.clone(), std::env::current_dir()?);
@@ -44,7 +44,7 @@ fn set_up(args: &McpSetup, environment: &Environment, out: &mut Out) -> Result<V
             out.line(format_args!("wrote {}; restart {} to connect it to Conductor", file.display(), args.client))?
         }
         Ok(setup::Done::Unchanged { file }) => {
-            out.line(format_args!("{} has an entry for Conductor already", file.display()))?
+            out.line(format_args!("{} already has an entry for Conductor", file.display()))?
         }
         Ok(setup::Done::NoFile) => out.line(client.snippet(&program))?,
         Err(fault) => {
@@ -67,7 +67,7 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
         let socket = home.root().join("mcp.sock");
         stdio::run(&socket, &hello, || start_daemon(home), signalled(), stdin.as_fd(), stdout.as_fd(), &say).await
     });
-    // A blocking read of the client's pipe may still run; it ends with the process.
+    // Do not wait for a blocking read of the client's pipe, which ends with the process.
     runtime.shutdown_background();
     match exit {
         Exit::Done => Ok(Verdict::Good),
@@ -75,8 +75,8 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
     }
 }
 
-/// Returns on SIGINT or SIGTERM. It listens from the call on, not from the first poll: a signal
-/// between the two would kill the process.
+/// Resolves on SIGINT or SIGTERM. The handlers are installed by the call and not by the first poll,
+/// because a signal between the two would kill the process.
 fn signalled() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let listening = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
@@ -95,7 +95,7 @@ fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{}", super::out::plain(line));
 }
 
-/// Starts a daemon in its own session, so that it outlives this process.
+/// Starts a daemon in its own session, so that it continues when this process ends.
 fn start_daemon(home: &Home) -> io::Result<()> {
     home.create().map_err(io::Error::other)?;
     let log = std::fs::OpenOptions::new().create(true).append(true).open(home.root().join("state/daemon.log"))?;
@@ -132,7 +132,7 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
     if is_over {
         return Err(Failure::Text("the daemon has ended, so MCP over HTTP is no longer served".to_owned()));
     }
-    // The daemon closes the port when the last connection that opened it ends.
+    // The daemon closes the port when the last connection that requested it has ended.
     client.finish();
     runtime.shutdown_background();
     Ok(Verdict::Good)

@@ -1,4 +1,4 @@
-//! `conductor mode set`.
+//! `conductor mode set`: switches the mode.
 
 use super::args::ModeCommand;
 use super::{Failure, Verdict, ask_and_show, out::Out, text};
@@ -6,7 +6,7 @@ use crate::home::Home;
 use serde_json::json;
 
 pub fn run(command: ModeCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    // Without a name, `--auto` was given.
+    // Without a name, the option `--auto` is set.
     let request = match command {
         ModeCommand::Set { name: Some(name), .. } => ("mode.set", json!({ "mode": name })),
         ModeCommand::Set { name: None, .. } => ("mode.auto", json!({})),

@@ -1,4 +1,4 @@
-//! `conductor modes`.
+//! `conductor modes`: lists the modes.
 
 use super::{Failure, Verdict, ask_and_show, list, out::Out, text};
 use crate::home::Home;

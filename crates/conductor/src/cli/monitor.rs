@@ -1,6 +1,6 @@
 //! `conductor monitor`: shows devices, events, fired mappings with reasons, latency and drops. On a
-//! terminal it redraws one screen; elsewhere it prints a summary and then one line per record,
-//! until interrupted. With `--port` it prints the bytes at a port.
+//! terminal it redraws one screen. Otherwise it prints a summary, and then one line per record
+//! until it is interrupted. With `--port` it prints the bytes that are sent to a port.
 
 use super::args::Monitor;
 use super::{Failure, Verdict, devices, list, out::Out, text};
@@ -14,15 +14,16 @@ use std::io::{self, IsTerminal};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// Time between two redraws.
+/// Minimum time between two redraws.
 const REDRAW_US: u64 = 50_000;
-/// The screen is redrawn after this time even without a new record: devices and counters change.
+/// The screen is redrawn after this time even without a new record, because devices and counters
+/// may have changed.
 const REFRESH: Duration = Duration::from_millis(500);
-/// Number of latencies that the figures are computed from.
+/// Number of latencies from which the percentiles are computed.
 const LATENCIES: usize = 500;
-/// Lines kept for a terminal that becomes larger.
+/// Number of lines that are kept, in case the terminal becomes larger.
 const LINES: usize = 500;
-/// Rows and columns of a terminal that does not report its size.
+/// Rows and columns to assume for a terminal that does not report its size.
 const SCREEN: (usize, usize) = (24, 80);
 
 pub fn run(args: Monitor, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
@@ -52,13 +53,13 @@ fn now(client: &mut Client) -> Result<(Value, Value), ClientError> {
     Ok((client.ask("status", json!({}))?, client.ask("bindings", json!({}))?))
 }
 
-/// Draws until the daemon ends or the person interrupts it. It changes no terminal mode, so an
-/// interrupt leaves an ordinary terminal with the last picture.
+/// Draws until the daemon ends or the person interrupts the command. The terminal mode is not
+/// changed, so the terminal works normally after an interrupt and shows the last screen.
 fn watch(mut records: Client, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     let mut asking = Client::connect(&home.control_socket())?;
     records.ask("monitor", json!({}))?;
     let (sender, items) = sync_channel(LINES);
-    // A thread of its own, since it waits for the daemon. It ends with the command.
+    // A separate thread waits for records of the daemon. It ends with the command.
     std::thread::Builder::new().name("records".into()).spawn(move || {
         while let Ok(Some(item)) = records.next_item() {
             if sender.send(item).is_err() {
@@ -99,7 +100,8 @@ fn screen() -> (usize, usize) {
     size.map(|it| (it.ws_row.into(), it.ws_col.into())).filter(|it| it.0 > 0 && it.1 > 0).unwrap_or(SCREEN)
 }
 
-/// Overwrites line by line and clears the rest of the screen last, so that nothing flickers.
+/// Overwrites the screen line by line and clears the rest at the end, so that the screen does not
+/// flicker.
 fn draw(out: &mut Out, lines: &[String]) -> io::Result<()> {
     out.control("\x1b[H")?;
     for line in lines {
@@ -116,7 +118,7 @@ struct View {
     lines: VecDeque<String>,
     latencies: VecDeque<u64>,
     next_seq: Option<u64>,
-    /// Records that arrived faster than they were read.
+    /// Number of records that were lost because they arrived faster than they were read.
     missed: u64,
 }
 
@@ -138,7 +140,7 @@ impl View {
         }
     }
 
-    /// As many lines as fit, with the newest record last.
+    /// The lines of one screen, with the newest record last.
     fn picture(&self, status: &Value, bindings: &Value, (rows, columns): (usize, usize)) -> Vec<String> {
         let mut lines: Vec<String> = head(status).into_iter().chain([self.latency()]).collect();
         lines.extend(device_lines(bindings));
@@ -147,10 +149,10 @@ impl View {
             format!("  {:<12} {:<10} {reason}", name, text(it, "state"))
         }));
         lines.push(match self.lines.is_empty() {
-            true => "play something; Ctrl-C ends this".to_owned(),
+            true => "Play a control. Press Ctrl-C to stop.".to_owned(),
             false => "device, event, mapping, gesture, outcome and reason (latency)".to_owned(),
         });
-        // The last row stays empty: a line break there would scroll.
+        // The last row stays empty, because a line break there would scroll the screen.
         let left = rows.saturating_sub(lines.len() + 1);
         lines.extend(self.lines.iter().skip(self.lines.len().saturating_sub(left)).map(|it| format!("  {it}")));
         lines.truncate(rows.saturating_sub(1));
@@ -164,7 +166,7 @@ impl View {
         let missed = if self.missed == 0 { String::new() } else { format!(", {} records not shown", self.missed) };
         match (at(50), at(99), sorted.last()) {
             (Some(p50), Some(p99), Some(most)) => {
-                format!("latency p50 {p50} us, p99 {p99} us, most {most} us of the last {}{missed}", sorted.len())
+                format!("latency p50 {p50} us, p99 {p99} us, max {most} us (of the last {}){missed}", sorted.len())
             }
             (_, _, _) => format!("latency: no measurement yet{missed}"),
         }
@@ -182,7 +184,7 @@ fn keep<T>(all: &mut VecDeque<T>, new: T, most: usize) {
 fn head(status: &Value) -> Vec<String> {
     let count = |key: &str| status["statistics"][key].as_u64().unwrap_or(0);
     let mut lines = vec![format!(
-        "mode {}, {} events heard, {} dropped, {} actions, {} failed",
+        "mode {}, {} events received, {} dropped, {} actions, {} failed",
         text(status, "current_mode"),
         count("events_processed"),
         count("events_dropped"),
@@ -248,9 +250,9 @@ mod tests {
         let picture = view.picture(&status, &bindings, (12, 80));
         let whole = picture.join("\n");
         assert_eq!(picture.len(), 11, "{whole}");
-        assert_eq!(picture[0], "mode Play, 9 events heard, 2 dropped, 5 actions, 1 failed");
+        assert_eq!(picture[0], "mode Play, 9 events received, 2 dropped, 5 actions, 1 failed");
         assert_eq!(picture[1], "Reconnecting");
-        assert_eq!(picture[2], "latency p50 200 us, p99 400 us, most 400 us of the last 41, 3 records not shown");
+        assert_eq!(picture[2], "latency p50 200 us, p99 400 us, max 400 us (of the last 41), 3 records not shown");
         assert!(
             picture[3].contains("muted") && picture[3].contains("\\u{1b}[2J"),
             "control characters are escaped: {whole}"

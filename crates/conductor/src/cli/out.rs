@@ -1,7 +1,7 @@
-//! Writes results and errors to stdout and stderr; the rest of the command line does not.
+//! Writes the results of commands to stdout and their errors to stderr.
 //!
-//! Names of modes, tracks and files are untrusted, so every line is escaped here: no output can
-//! move the cursor or hide a part of itself. JSON stays JSON.
+//! Names of modes, tracks and files are untrusted, so every line is escaped here. Therefore no name
+//! can move the cursor or hide text. Escaped JSON is still valid JSON.
 
 use super::{Failure, Verdict};
 use conductor_core::text::{escape, escape_json};
@@ -23,27 +23,27 @@ impl Out {
         self.json
     }
 
-    /// One line of the result for people, or several with line breaks between them.
+    /// Writes one line of the result for people, or several lines with line breaks between them.
     pub fn line(&mut self, text: impl Display) -> io::Result<()> {
         writeln!(self.stdout, "{}", plain(&text.to_string()))
     }
 
-    /// Complete lines, each with its line break.
+    /// Writes complete lines, each with its line break.
     pub fn text(&mut self, lines: &str) -> io::Result<()> {
         self.stdout.write_all(plain(lines).as_bytes())
     }
 
-    /// An unescaped control sequence, to draw on a terminal.
+    /// Writes an unescaped control sequence, to draw on a terminal.
     pub fn control(&mut self, sequence: &'static str) -> io::Result<()> {
         self.stdout.write_all(sequence.as_bytes())
     }
 
-    /// The result for programs, on one line.
+    /// Writes the result for programs, as JSON on one line.
     pub fn value(&mut self, value: &Value) -> io::Result<()> {
         writeln!(self.stdout, "{}", escape_json(&value.to_string()))
     }
 
-    /// A tool's result: JSON for programs and people.
+    /// Writes the result of a tool, which is JSON for programs and for people.
     pub fn data(&mut self, value: &Value) -> io::Result<()> {
         if self.json {
             return self.value(value);
@@ -51,7 +51,8 @@ impl Out {
         writeln!(self.stdout, "{}", escape_json(&serde_json::to_string_pretty(value)?))
     }
 
-    /// Shows a result: as JSON, or as `text` writes it. Always good, so that it can end a command.
+    /// Writes a result, as JSON or with the function `text`. Always returns `Verdict::Good`, so
+    /// that it can be the last call of a command.
     pub fn show(
         &mut self,
         value: &Value,
@@ -65,7 +66,7 @@ impl Out {
         Ok(Verdict::Good)
     }
 
-    /// For results that are written piece by piece.
+    /// The writer for results that are written in pieces.
     pub fn writer(&mut self) -> &mut dyn Write {
         &mut self.stdout
     }
@@ -76,7 +77,7 @@ impl Out {
 
     /// Reports why a command failed.
     pub fn fail(&mut self, failure: &Failure) {
-        // Errors of these writes cannot be reported anywhere.
+        // Errors of these writes are ignored, because they cannot be reported.
         if self.json {
             let _ = self.value(&failure.to_wire());
             let _ = self.finish();
@@ -91,7 +92,8 @@ impl Out {
     }
 }
 
-/// Escapes every control character but tabs, line breaks and carriage returns before a line break.
+/// Escapes every control character, except tabs, line breaks, and carriage returns before a line
+/// break.
 pub fn plain(lines: &str) -> String {
     let line = |line: &str| {
         let (line, end) = line.strip_suffix('\r').map_or((line, ""), |line| (line, "\r"));

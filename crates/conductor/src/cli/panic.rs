@@ -1,4 +1,4 @@
-//! `conductor panic`.
+//! `conductor panic`: releases every note and key, and silences every output.
 
 use super::{Failure, Verdict, ask_and_show, out::Out};
 use crate::home::Home;

@@ -25,7 +25,7 @@ fn read(path: &Path) -> Result<(Vec<u8>, Document), Failure> {
     let limits = Limits::default();
     let size = fs::metadata(path).map_err(|error| file_error(path, error))?.len();
     if size > limits.max_bytes as u64 {
-        return Err(file_error(path, format_args!("{size} bytes; the limit is {}", limits.max_bytes)));
+        return Err(file_error(path, format_args!("the file has {size} bytes; the limit is {}", limits.max_bytes)));
     }
     let bytes = fs::read(path).map_err(|error| file_error(path, error))?;
     let document = Document::open(bytes.clone(), format, &limits).map_err(|error| file_error(path, error))?;
@@ -124,7 +124,7 @@ fn compare(a: &Path, b: &Path, out: &mut Out) -> Result<Verdict, Failure> {
             out.line(format_args!("{} {}:{from}{to}", it.kind.name(), it.subject))?;
         }
         if found.changes.is_empty() && !found.identical {
-            out.line("the same patch, written differently")?;
+            out.line("the patches are equal, but the files are formatted differently")?;
         }
         Ok(())
     })?;
@@ -140,7 +140,7 @@ fn draw(path: &Path, to: Option<&Path>, out: &mut Out) -> Result<Verdict, Failur
     let bytes = match ending.as_deref() {
         Some("svg") => picture.to_svg().into_bytes(),
         Some("png") => picture.to_png().map_err(|error| file_error(&to, error))?,
-        Some(_) | None => return Err(file_error(&to, "give a name that ends in .png or .svg")),
+        Some(_) | None => return Err(file_error(&to, "use a file name that ends in .png or .svg")),
     };
     fs::write(&to, bytes).map_err(|error| file_error(&to, error))?;
     let value = json!({ "file": to, "width": picture.width, "height": picture.height, "omitted": drawn.omitted });

@@ -1,4 +1,5 @@
-//! `conductor performance on|off`: while the lock is on, only a person changes what is on stage.
+//! `conductor performance on|off`: turns the performance lock on or off. While it is on, AI clients
+//! cannot switch modes, send MIDI or apply plans; a person can.
 
 use super::approvals::at_a_terminal;
 use super::args::{Performance, Switch};

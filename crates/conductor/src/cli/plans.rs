@@ -1,4 +1,5 @@
-//! `conductor plans`: configuration changes that wait for a person, and their undo.
+//! `conductor plans`: lists, shows, applies, rejects and undoes planned changes of the
+//! configuration.
 
 use super::approvals::{ask_yes, at_a_terminal};
 use super::args::PlansCommand;
@@ -47,9 +48,9 @@ pub fn run(command: PlansCommand, home: &Home, out: &mut Out) -> Result<Verdict,
             let inverse = ask(home, "plans.undo", json!({ "id": id }))?;
             diff(out, text(&inverse, "diff_preview"))?;
             let params = json!({ "id": text(&inverse, "plan_id") });
-            if !ask_yes(out, "Undo it like this?")? {
+            if !ask_yes(out, "Apply this change to undo the plan?")? {
                 ask(home, "plans.reject", params)?;
-                out.line("left as it is")?;
+                out.line("nothing was changed")?;
                 return Ok(Verdict::Bad);
             }
             ask_and_show(home, out, ("plans.apply", params), |out, _| out.line("undone"))
@@ -57,11 +58,11 @@ pub fn run(command: PlansCommand, home: &Home, out: &mut Out) -> Result<Verdict,
     }
 }
 
-/// Restores the file as it was before the edit.
+/// Restores the content that the file had before the edit.
 fn undo_edit(record: &Value, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     out.line(escape(text(record, "summary")))?;
     if !ask_yes(out, "Restore the file as it was before?")? {
-        out.line("left as it is")?;
+        out.line("nothing was changed")?;
         return Ok(Verdict::Bad);
     }
     ask_and_show(home, out, ("plans.undo", json!({ "id": record["id"] })), |out, undone| {
@@ -86,7 +87,8 @@ fn show(out: &mut Out, record: &Value) -> io::Result<()> {
     Ok(())
 }
 
-/// The diff as one fact, so that every line is behind the mark: its text comes from a client.
+/// Shows the diff as one fact, so that every line starts with the mark. This is needed because a
+/// client wrote the text.
 fn diff(out: &mut Out, preview: &str) -> io::Result<()> {
     question::list(out, [fact("change", preview)].into_iter())
 }

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 const TYPES: &str = include_str!("plugins/conductor-plugin.d.ts");
 const STARTER: &str = include_str!("plugins/starter.js");
 
-/// The process of one plugin.
+/// Runs the process of one plugin.
 pub fn host(args: &PluginHost) -> ExitCode {
     child::run(&Limits { cpu_ms: args.cpu_ms, heap_mb: args.heap_mb, stack_kb: args.stack_kb })
 }
@@ -41,7 +41,7 @@ fn show_list(out: &mut Out, answer: &Value) -> io::Result<()> {
     let plugins = list(answer, "plugins");
     if plugins.is_empty() {
         out.line(format_args!("no plugins in {}", text(answer, "folder")))?;
-        return out.line("`conductor plugins new NAME` writes a first one");
+        return out.line("`conductor plugins new NAME` creates a plugin");
     }
     for it in plugins {
         let (name, tools) = (escape(text(it, "name")), texts(it, "tools"));
@@ -81,7 +81,7 @@ fn check(file: &Path, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     match block_on(plugins::look(&launch))? {
         Ok(manifest) => out.show(&manifest.shown(None), |out, value| {
             show_manifest(out, value)?;
-            out.line("valid; not enabled by this command")
+            out.line("the plugin is valid; this command does not enable it")
         }),
         Err(faults) => {
             out.show(&json!({ "faults": faults }), |out, _| {
@@ -96,7 +96,7 @@ fn show_manifest(out: &mut Out, value: &Value) -> io::Result<()> {
     out.line(format_args!("{} {}", text(value, "name"), escape(text(value, "version"))))?;
     out.line(format_args!("  {}", escape(text(value, "description"))))?;
     for tool in list(value, "tools") {
-        let asks = if tool["asks"] == true { "asks each time" } else { "runs without asking" };
+        let asks = if tool["asks"] == true { "asks you each time" } else { "runs without asking" };
         out.line(format_args!("  tool     {} ({asks})", text(tool, "name")))?;
         out.line(format_args!("           {}", escape(text(tool, "description"))))?;
     }
@@ -110,7 +110,7 @@ fn write_new(name: &str, home: &Home, out: &mut Out) -> Result<Verdict, Failure>
     if !is_name(name) || OURS.contains(&name) {
         let ours = OURS.join(", ");
         return Err(Failure::Text(format!(
-            "{name:?} is not a plugin name: use a-z first, then a-z, 0-9, - and _, at most 32 characters, and none of {ours}"
+            "{name:?} is not a valid plugin name: start with a-z, use only a-z, 0-9, - and _, at most 32 characters, and none of the names {ours}"
         )));
     }
     home.create()?;
@@ -139,7 +139,7 @@ fn enable(args: PluginEnable, home: &Home, out: &mut Out) -> Result<Verdict, Fai
         show_manifest(out, &shown)?;
         show_grants(out, &row)?;
     }
-    if !ask_yes(out, &format!("Let {} run?", text(&shown, "name")))? {
+    if !ask_yes(out, &format!("Enable {}?", text(&shown, "name")))? {
         out.line("nothing was changed")?;
         return Ok(Verdict::Bad);
     }
@@ -152,7 +152,7 @@ fn enable(args: PluginEnable, home: &Home, out: &mut Out) -> Result<Verdict, Fai
     Ok(Verdict::good_if(report["status"] == "ready"))
 }
 
-/// The options of the command line, as keys of the plugin's row.
+/// Converts the options of the command line to keys of the plugin's row in the configuration.
 fn granted(args: &PluginEnable, row: &Map<String, Value>) -> Result<Map<String, Value>, Failure> {
     let mut changes = Map::new();
     let lists = [
@@ -169,8 +169,8 @@ fn granted(args: &PluginEnable, row: &Map<String, Value>) -> Result<Map<String, 
         for pair in pairs {
             let (key, value) = pair
                 .split_once('=')
-                .ok_or_else(|| Failure::Text(format!("{pair:?}: write --config KEY=VALUE, such as units=metric")))?;
-            // A value that is not JSON is a text, so that texts need no second quotes.
+                .ok_or_else(|| Failure::Text(format!("{pair:?}: use --config KEY=VALUE, such as units=metric")))?;
+            // A value that is not JSON is used as a string, so that strings need no extra quotes.
             config.insert(key.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
         }
         changes.insert("config".into(), Value::Object(config));

@@ -1,8 +1,8 @@
-//! Asks questions on the terminal of `conductor up`: shown on stderr, answered with `y` or `n` and
-//! Enter.
+//! Asks questions on the terminal of `conductor up`. A question is shown on stderr; the person
+//! types `y` or `n` and Enter.
 //!
-//! Input typed before the question is discarded, and a `y` that comes quicker than a person can
-//! read does not count.
+//! Input that was typed before the question is discarded. A `y` is refused if it was typed faster
+//! than a person can read.
 
 use super::question::{self, Answer};
 use crate::gateway::Gateway;
@@ -19,7 +19,8 @@ use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc};
 
-/// Asks until the daemon stops. While this runs, an approver counts as present.
+/// Asks questions until the daemon stops. While this runs, the daemon treats a person as present to
+/// answer.
 pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
     let studio = &gateway.studio;
     let _present = studio.approvals.attend();
@@ -28,7 +29,7 @@ pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
     waiting.mark_changed();
     let mut lines = read_lines();
     loop {
-        // A waiting call has priority over a waiting file.
+        // Questions about calls have priority over the question about the file.
         let asked = tokio::select! {
             biased;
             asked = events.recv() => asked,
@@ -44,7 +45,7 @@ pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
                 let asked = tokio::select! {
                     biased;
                     asked = events.recv() => asked,
-                    // The file changed again: show the new difference.
+                    // The file has changed again, so show the new difference.
                     changed = waiting.changed() => {
                         if changed.is_err() {
                             return;
@@ -75,7 +76,7 @@ pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
     }
 }
 
-/// Asks whether to accept the parts of `config.toml` that are not in force. `None` when the
+/// Asks whether to accept the parts of `config.toml` that are not in force. Returns `None` when the
 /// terminal is closed.
 async fn ask_config(gateway: &Gateway, serving: &ConfigInForce, lines: &mut mpsc::Receiver<String>) -> Option<bool> {
     question::discard_input();
@@ -85,7 +86,7 @@ async fn ask_config(gateway: &Gateway, serving: &ConfigInForce, lines: &mut mpsc
         "difference": &*serving.waiting.difference, "unprotected": serving.waiting.typing,
     });
     let shown = super::config::difference(&shown);
-    say(&format!("\nconfig.toml is not in force as a whole.\n{shown}Put it in force? y or n: "));
+    say(&format!("\nSome parts of config.toml are not in force.\n{shown}Put it in force? y or n: "));
     let drawn = gateway.studio.clock.now();
     loop {
         let line = lines.recv().await?;
@@ -95,20 +96,20 @@ async fn ask_config(gateway: &Gateway, serving: &ConfigInForce, lines: &mut mpsc
     }
 }
 
-/// The answer in a typed line; without one, asks again.
+/// Reads the answer from a typed line. Asks again if the line is not a valid answer.
 fn judge(line: &str, after_us: u64) -> Option<bool> {
     match question::judge(line, after_us) {
         Answer::Yes => return Some(true),
         Answer::No => return Some(false),
         Answer::TooQuick => say(question::TOO_QUICK),
-        Answer::Neither => say("y or n, please: "),
+        Answer::Neither => say("type y or n: "),
     }
     None
 }
 
 async fn accept_config(gateway: &Gateway, owner: &OwnerHandle, hash: Digest, yes: bool) {
     if !yes {
-        return say("left as it is; `conductor config accept` asks again\n");
+        return say("nothing was changed; run `conductor config accept` to be asked again\n");
     }
     let by = Principal::Person { uid: rustix::process::geteuid().as_raw() };
     match gateway.accept_config(owner, by, hash).await {
@@ -117,7 +118,7 @@ async fn accept_config(gateway: &Gateway, owner: &OwnerHandle, hash: Digest, yes
     }
 }
 
-/// Asks about one call. `None` when the terminal is closed.
+/// Asks about one call. Returns `None` when the terminal is closed.
 async fn answer(studio: &Arc<Studio>, record: &Record, lines: &mut mpsc::Receiver<String>) -> Option<()> {
     question::discard_input();
     while lines.try_recv().is_ok() {}
@@ -128,7 +129,7 @@ async fn answer(studio: &Arc<Studio>, record: &Record, lines: &mut mpsc::Receive
             line = lines.recv() => line?,
             // The request was answered elsewhere, or has expired.
             () = decided(studio, record) => {
-                say(&format!("{} is decided\n", record.short));
+                say(&format!("{} was answered elsewhere or has expired\n", record.short));
                 return Some(());
             }
         };
@@ -165,14 +166,14 @@ async fn decided(studio: &Arc<Studio>, record: &Record) {
 }
 
 fn say(text: &str) {
-    // If the terminal is gone, the question can still be answered elsewhere.
+    // Errors are ignored: if the terminal is closed, the question can be answered elsewhere.
     let _ = io::stderr().write_all(text.as_bytes());
     let _ = io::stderr().flush();
 }
 
 fn read_lines() -> mpsc::Receiver<String> {
     let (lines, receiver) = mpsc::channel(16);
-    // Reading a terminal blocks, so it has its own thread, which ends with the process.
+    // Reading a terminal blocks, so a separate thread reads it. The thread ends with the process.
     let _ = std::thread::Builder::new().name("terminal".into()).spawn(move || {
         for line in io::stdin().lock().lines() {
             let Ok(line) = line else { return };

@@ -1,6 +1,6 @@
-//! Draws a question to a person on any terminal, and judges the typed answer.
+//! Formats a question to a person for any terminal, and interprets the typed answer.
 //!
-//! Not here: who may answer (`doors/control/person`), or what the answer does
+//! Not here: the check that a person answers (`doors/control/person`), and the effect of the answer
 //! (`pipeline/approval`).
 
 use super::{Failure, out::Out};
@@ -11,28 +11,28 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::io;
 
-/// A yes that comes sooner cannot be an answer to this question.
+/// A yes that is typed within this time cannot be an answer to this question.
 const TOO_QUICK_US: u64 = 300_000;
-/// The reply to a yes that came too quickly.
-pub const TOO_QUICK: &str = "that was quicker than reading; y or n: ";
+/// The message after a yes that was typed too quickly.
+pub const TOO_QUICK: &str = "you answered before you could read this; y or n: ";
 
-/// Width of labels, and the mark between a label and its value. Values are untrusted, so they are
-/// never printed left of the mark.
+/// Width of labels, and the mark between a label and its value. Values are untrusted, so every line
+/// of a value starts with the mark.
 const LABEL: usize = 10;
 const MARK: &str = "| ";
-/// On narrower terminals a label has its own line.
+/// On terminals with fewer columns, a label has its own line.
 const NARROW: usize = 32;
-/// Wider lines are hard to read, and would wrap when the window is made narrower.
+/// Longest line. Longer lines are hard to read, and would wrap when the window becomes narrower.
 const WIDEST: usize = 100;
 
-/// The columns of the terminal behind a descriptor.
+/// The number of columns of a terminal.
 pub fn columns(terminal: impl std::os::fd::AsFd) -> usize {
     let found = rustix::termios::tcgetwinsize(terminal).map_or(0, |it| usize::from(it.ws_col));
     if found == 0 { 80 } else { found }
 }
 
-/// The question as text: every fact in order, and the most important ones (target, tool, tier)
-/// again at the end, where the answer is typed.
+/// The question as text. It contains every fact in order. The most important facts (target, tool,
+/// tier) are repeated at the end, where the person types the answer.
 pub fn text(record: &Record, columns: usize) -> String {
     let mut text = format!("Approval {}\n", record.short);
     facts(&mut text, &record.facts, columns);
@@ -49,21 +49,21 @@ pub fn fact(label: &str, text: impl Into<String>) -> Fact {
     Fact { label: label.to_owned(), text: text.into() }
 }
 
-/// The question in an answer of the daemon, for the terminal at stdout.
+/// Formats the question from a reply of the daemon, for the terminal at stdout.
 pub fn of_answer(answer: &Value) -> Result<String, Failure> {
     let bytes = serde_json::to_vec(answer).map_err(io::Error::other)?;
     let record = Record::from_json(&bytes).map_err(|error| ClientError::Unreadable(error.to_string()))?;
     Ok(text(&record, columns(io::stdout())))
 }
 
-/// Prints a list for a terminal. No value can break out of its row.
+/// Prints a list. The lines of a value cannot be mistaken for another row.
 pub fn list(out: &mut Out, rows: impl Iterator<Item = Fact>) -> io::Result<()> {
     let mut text = String::new();
     facts(&mut text, &rows.collect::<Vec<_>>(), columns(io::stdout()));
     out.text(&text)
 }
 
-/// Writes facts as lines of at most that many columns. Each line of a value begins with the mark.
+/// Writes facts as lines of at most `columns` columns. Each line of a value starts with the mark.
 pub fn facts(out: &mut String, facts: &[Fact], columns: usize) {
     let columns = columns.clamp(8, WIDEST);
     let narrow = columns < NARROW;
@@ -89,8 +89,8 @@ pub fn facts(out: &mut String, facts: &[Fact], columns: usize) {
     }
 }
 
-/// Replaces runs of more than two blanks by their number, so that a value cannot align its text
-/// with our labels. Other kinds of blanks are written as escapes.
+/// Replaces more than two consecutive spaces by their number, so that a value cannot imitate our
+/// labels by aligning its text. Other kinds of blanks are escaped.
 fn fold_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut run = 0_usize;
@@ -119,8 +119,8 @@ fn fold_blanks(text: &str) -> String {
     out
 }
 
-/// Splits a line into pieces that fit. A character that is not ASCII counts as two columns, the
-/// maximum.
+/// Splits a line into pieces of at most `room` columns. A character that is not ASCII is counted as
+/// two columns, the maximum.
 fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let (mut piece, mut used) = (String::new(), 0);
@@ -143,12 +143,12 @@ pub fn discard_input() {
     let _ = tcflush(io::stdin(), QueueSelector::IFlush);
 }
 
-/// The meaning of a line typed as an answer.
+/// The meaning of a typed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Yes,
     No,
-    /// A yes that came before a person could have read the question.
+    /// A yes that was typed before a person could have read the question.
     TooQuick,
     Neither,
 }
@@ -173,7 +173,7 @@ mod tests {
         out.lines().map(str::to_owned).collect()
     }
 
-    /// Counted as a terminal that draws every wide character in two columns.
+    /// The width on a terminal that draws every wide character in two columns.
     fn width(row: &str) -> usize {
         row.chars().map(|it| if it.is_ascii() { 1 } else { 2 }).sum()
     }

@@ -1,5 +1,5 @@
 //! `conductor secrets`: stores the secrets that tools need. A value is typed without echo or read
-//! from stdin, never taken from the command line, which other programs can read.
+//! from stdin. It is never a command line argument, because other programs can read those.
 
 use super::args::SecretsCommand;
 use super::{Failure, Verdict, approvals::at_a_terminal, ask, ask_and_show, list, out::Out, text, texts};
@@ -54,13 +54,14 @@ pub fn run(command: SecretsCommand, home: &Home, out: &mut Out) -> Result<Verdic
         SecretsCommand::Rotate => {
             at_a_terminal()?;
             ask_and_show(home, out, ("secrets.rotate", json!({})), |out, done| {
-                out.line(format_args!("new key; {} secrets sealed again", done["sealed"]))
+                out.line(format_args!("created a new key; {} secrets were encrypted again", done["sealed"]))
             })
         }
     }
 }
 
-/// Reads a value: from the terminal without echo, else all of stdin without its last line break.
+/// Reads a value from the terminal without echo. If stdin is not a terminal, reads all of it
+/// without the last line break.
 pub fn value(question: &str) -> Result<Zeroizing<String>, Failure> {
     let mut value = Zeroizing::new(String::new());
     if io::stdin().is_terminal() {
@@ -77,8 +78,8 @@ pub fn value(question: &str) -> Result<Zeroizing<String>, Failure> {
     Ok(value)
 }
 
-/// Switches the echo off before the question is shown, so that keys typed at once are neither shown
-/// nor lost. Keys are read one by one, so that Ctrl-C can restore the terminal.
+/// Turns the echo off before the question is shown, so that keys typed at once are neither shown
+/// nor lost. Keys are read one by one, so that Ctrl-C can be handled and the terminal restored.
 fn hidden_line(question: &str, line: &mut String) -> io::Result<()> {
     let stdin = io::stdin();
     let before = tcgetattr(&stdin)?;
@@ -95,7 +96,7 @@ fn hidden_line(question: &str, line: &mut String) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the keys up to Enter, without the buffer of `Stdin`, which would keep a copy of the
+/// Reads the keys up to Enter. It does not use `Stdin`, whose buffer would keep a copy of the
 /// secret.
 fn typed_line(from: impl AsFd) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(1 << 10));

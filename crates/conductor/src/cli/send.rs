@@ -1,4 +1,4 @@
-//! `conductor send`: plays events on a port. Events sent to `NAME hand` arrive as if a hand had
+//! `conductor send`: plays events on a port. Events sent to `NAME hand` arrive as if a person had
 //! played the loopback device NAME.
 
 use super::args::Send;

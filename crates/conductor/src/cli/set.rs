@@ -53,7 +53,7 @@ fn open(path: &Path) -> Result<Document, Failure> {
     Document::open(&bytes, DEFAULT_XML_LIMIT).map_err(|refusal| file_error(path, refusal))
 }
 
-/// Checks every file, even after one failed.
+/// Checks every file, even if an earlier file failed.
 fn check(files: &[PathBuf], out: &mut Out) -> Result<Verdict, Failure> {
     let rows: Vec<Value> = files.iter().map(|path| check_one(path)).collect();
     let verdict = Verdict::good_if(rows.iter().all(|it| it["ok"] == true));
@@ -77,8 +77,8 @@ fn check_one(path: &Path) -> Value {
     };
     match OpenSet::open(&als, DEFAULT_XML_LIMIT) {
         Err(refusal) => failed(refusal.to_string()),
-        Ok(set) if *set.save() != *als => failed("a save would change it".into()),
-        // Existing faults are reported but are not a failure: Live opens such files.
+        Ok(set) if *set.save() != *als => failed("a save would change the file".into()),
+        // Existing faults are reported but are not a failure, because Live opens such files.
         Ok(set) => json!({ "path": path, "ok": true, "reason": null, "faults": faults(set.document()) }),
     }
 }

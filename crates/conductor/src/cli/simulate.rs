@@ -1,5 +1,5 @@
-//! `conductor simulate`: what events would do, by the configuration in force, or without a daemon
-//! by the file.
+//! `conductor simulate`: shows what events would do. It uses the configuration in force, or the
+//! file if no daemon runs.
 
 use super::args::Simulate;
 use super::{Failure, Verdict, ask_or_offline, file_error, out::Out, text};

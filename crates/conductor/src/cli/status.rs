@@ -1,4 +1,4 @@
-//! `conductor status`.
+//! `conductor status`: shows the state of the daemon.
 
 use super::{Failure, Verdict, ask_and_show, list, out::Out, text, texts};
 use crate::home::Home;
@@ -54,7 +54,7 @@ fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
 
 fn config(out: &mut Out, config: &Value) -> io::Result<()> {
     if let Some(error) = config["error"].as_str() {
-        row(out, "config", format_args!("kept the old one: {error}"))?;
+        row(out, "config", format_args!("the old configuration is still in force: {error}"))?;
     } else {
         let hash = config["hash"].as_str().map_or("built in", |it| it.get(..15).unwrap_or(it));
         let disabled = match config["disabled_mappings"].as_u64() {
@@ -64,7 +64,7 @@ fn config(out: &mut Out, config: &Value) -> io::Result<()> {
         row(out, "config", format_args!("{hash}, loaded {}{disabled}", text(config, "loaded_at")))?;
     }
     if let Some(why) = config["closed"].as_str() {
-        row(out, "config", format_args!("closed defaults serve: {why} (see `conductor config accept`)"))?;
+        row(out, "config", format_args!("closed defaults are in force: {why} (see `conductor config accept`)"))?;
     }
     let held = texts(config, "held").join(", ");
     if !held.is_empty() {
@@ -80,12 +80,12 @@ fn config(out: &mut Out, config: &Value) -> io::Result<()> {
     }
     let typing = texts(config, "unprotected").join(", ");
     if !typing.is_empty() {
-        row(out, "mappings", format_args!("{} type keys or text and came without a plan", escape(&typing)))?;
+        row(out, "mappings", format_args!("{} type keys or text and were added without a plan", escape(&typing)))?;
     }
     Ok(())
 }
 
-/// Shown only when something is wrong: no tool is served, or the second copy is behind.
+/// Prints a row only if there is a problem: no tool is served, or the second copy is behind.
 fn audit(out: &mut Out, audit: &Value) -> io::Result<()> {
     if let Some(reason) = audit["reason"].as_str() {
         row(out, "audit", format_args!("no tool is served: {reason}"))?;

@@ -1,4 +1,4 @@
-//! `conductor up`: the daemon in the foreground.
+//! `conductor up`: runs the daemon in the foreground.
 
 use super::args::Up;
 use super::{Failure, Verdict, out::Out};
@@ -15,9 +15,9 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Disables core dumps, so that a crash does not write the key of the secrets to disk. The filter
-/// is for systems that pipe dumps to a program, which ignore the limit. The process itself stays
-/// dumpable, since otherwise root would own its /proc entries.
+/// Disables core dumps, so that a crash does not write the key of the secrets to disk. Systems that
+/// pipe dumps to a program ignore the limit; for them the dump filter is set too. The process
+/// itself stays dumpable, because otherwise root would own its /proc entries.
 fn forbid_core_dumps() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
@@ -79,7 +79,8 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
         daemon.spawn(super::prompt::run(daemon.gateway().clone(), daemon.handle().clone()));
     }
     crate::release_memory::give_back();
-    // Again after every thread has run once: memory that only the start needed is free by then.
+    // Release memory again after every thread has run once: memory that only the start needed is
+    // free by then.
     daemon.spawn(async {
         tokio::time::sleep(FIRST_ROUND).await;
         crate::release_memory::give_back();
@@ -90,8 +91,8 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
     Ok(Verdict::Good)
 }
 
-/// With `[secrets] key = "passphrase"`, asks for it once. Without a terminal the secrets stay
-/// locked, and tools that need one report that.
+/// With `[secrets] key = "passphrase"`, asks for the passphrase once. Without a terminal the
+/// secrets stay locked, and tools that need a secret report that.
 fn ask_passphrase(daemon: &Daemon) -> Result<(), Failure> {
     let wanted = daemon.handle().serving().config.secrets == KeyRung::Passphrase;
     if wanted && io::stdin().is_terminal() {
@@ -134,7 +135,7 @@ fn greet(out: &mut Out, home: &Home, daemon: &Daemon, status: &Status) -> io::Re
 
 fn tour(out: &mut Out, has_config: bool, program: &str) -> io::Result<()> {
     if has_config {
-        out.line("\nYour configuration is unchanged; the demo's controllers, pads and keys, exist for this run only.")?;
+        out.line("\nYour configuration is unchanged. The demo's controllers (pads and keys) exist only for this run.")?;
     }
     out.line("\nTry these in a second terminal:\n")?;
     for (at, (command, what)) in demo::TOUR.iter().enumerate() {
@@ -145,8 +146,8 @@ fn tour(out: &mut Out, has_config: bool, program: &str) -> io::Result<()> {
     out.line("Events and actions appear below.\n")
 }
 
-/// What a person types to run this program: its name if it is in the search path, else its path,
-/// relative to the working directory if possible.
+/// The text that a person types to run this program: its name if it is in the search path,
+/// otherwise its path, relative to the working directory if possible.
 fn command_name(environment: &Environment) -> String {
     let name = "conductor";
     let Ok(own) = std::env::current_exe().and_then(|it| it.canonicalize()) else { return name.to_owned() };
@@ -157,7 +158,7 @@ fn command_name(environment: &Environment) -> String {
     let here = std::env::current_dir().and_then(|it| it.canonicalize()).ok();
     let near = here.and_then(|here| own.strip_prefix(here).ok().map(|it| it.to_path_buf()));
     let path = match near {
-        // The shell searches for a bare name, so add the folder.
+        // A shell looks for a name without a folder only in the search path, so add the folder.
         Some(near) if near.components().count() == 1 => std::path::Path::new(".").join(near),
         Some(near) => near,
         None => own,
@@ -166,14 +167,14 @@ fn command_name(environment: &Environment) -> String {
     if path.contains(' ') { format!("\"{path}\"") } else { path }
 }
 
-/// The demo prints every record of the trace.
+/// Prints every record of the trace; used by the demo.
 fn show_trace(daemon: &Daemon) -> Result<(), Failure> {
     let mut records = daemon.block_on(daemon.handle().monitor())?;
     daemon.spawn(async move {
         let mut out = Out::new(false);
         while let Some(record) = records.recv().await {
             let shown = out.line(super::monitor::line(&record.to_json())).and_then(|()| out.finish());
-            // The output was closed; the daemon keeps running.
+            // Stop printing when the output is closed; the daemon keeps running.
             if shown.is_err() {
                 return;
             }

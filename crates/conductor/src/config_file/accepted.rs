@@ -1,9 +1,9 @@
-//! `state/accepted.jsonl`: the configuration a person accepted, with a MAC, so that it is in force
-//! after a restart whatever the file says.
+//! `state/accepted.jsonl` stores the configuration that a person accepted, with a MAC. After a
+//! restart it is in force, whatever `config.toml` contains.
 //!
-//! The key of the MAC is derived from the key of the secrets where there are secrets; otherwise it
-//! is `secrets/config.key`, made at the first start. Every change has a number, and the audit log
-//! records the last one with its hash, so that restoring an older pair is detected. A home with an
+//! If there are secrets, the key of the MAC is derived from their key. Otherwise it is
+//! `secrets/config.key`, created at the first start. Every change has a number. The audit log
+//! records the last number and its hash, so that a restored older file is detected. A home with an
 //! audit log, an audit key or an entry in the keychain is never new: without a record with a valid
 //! MAC it gets closed defaults.
 //!
@@ -41,14 +41,14 @@ struct Record {
     id: Uuid,
     generation: u64,
     typing: std::collections::BTreeSet<String>,
-    /// The file when it was last loaded.
+    /// The text of `config.toml` when it was last loaded.
     text: Option<String>,
     tree: Value,
 }
 
 /// The accepted configuration found at a start.
 pub enum Found {
-    /// Nothing was ever accepted or logged here.
+    /// A new home: no configuration was ever accepted, and there is no audit log.
     New,
     Accepted {
         accepted: Accepted,
@@ -56,12 +56,12 @@ pub enum Found {
     },
     Closed {
         why: String,
-        /// The key may become available later; `[secrets]` then says where to ask for it.
+        /// The `[secrets]` section, if the key is locked and may become available later.
         locked: Option<Value>,
     },
 }
 
-/// The record of one home. Written by one thread only.
+/// The stored record of one home. Only one thread writes it.
 pub struct Store {
     home: PathBuf,
     ids: Arc<dyn Ids>,
@@ -93,23 +93,24 @@ impl Store {
             Ok(bytes) => bytes,
             Err(missing) if missing.kind() == io::ErrorKind::NotFound && self.is_new() => return Found::New,
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
-                return closed("no configuration was accepted in this home, or state/accepted.jsonl is gone");
+                return closed("no configuration was accepted in this home, or state/accepted.jsonl was removed");
             }
             Err(fault) => return closed(&format!("state/accepted.jsonl cannot be read: {fault}")),
         };
-        let damaged = || closed("state/accepted.jsonl is not what Conductor wrote");
+        let damaged = || closed("state/accepted.jsonl is damaged or was changed by another program");
         let mut lines = bytes.splitn(2, |it| *it == b'\n');
         let (Some(first), Some(body)) = (lines.next(), lines.next()) else { return damaged() };
         let (Ok(seal), Ok(record)) = (serde_json::from_slice::<Seal>(first), serde_json::from_slice::<Record>(body))
         else {
             return damaged();
         };
-        // The place of the key is not a secret, and a wrong place has no matching key.
+        // This setting is not verified yet. It only selects where the key is read, and a wrong key
+        // does not match the MAC.
         let rung = record.tree.pointer("/secrets/key").and_then(Value::as_str);
         self.secrets.configure(rung.and_then(|it| it.parse().ok()).unwrap_or_default());
         let key = match self.key(seal.key) {
             Ok(Some(key)) => key,
-            Ok(None) => return closed("the key of state/accepted.jsonl is gone"),
+            Ok(None) => return closed("the key of state/accepted.jsonl is missing"),
             Err(why) => {
                 let secrets = record.tree.get("secrets").cloned().unwrap_or_else(|| json!({}));
                 return Found::Closed { why, locked: Some(secrets) };
@@ -129,9 +130,9 @@ impl Store {
         Found::Accepted { accepted, text: record.text }
     }
 
-    /// Stores this as the configuration of the next start. On an error the old one stays.
+    /// Stores the configuration for the next start. On an error the old record is unchanged.
     pub fn save(&mut self, accepted: &Accepted, text: Option<&str>) -> io::Result<()> {
-        // Above every logged number, also after the record was lost.
+        // The new number must be higher than every logged number, even if the record was lost.
         let (id, generation) = match (&self.mark, last_mark(&self.home)) {
             (Some(mark), _) => (mark.id, mark.generation + 1),
             (None, Some(logged)) => (logged.id, logged.generation + 1),
@@ -162,7 +163,7 @@ impl Store {
         Ok(())
     }
 
-    /// `Err` when the key may become available later.
+    /// The key of the MAC. Returns `Err` if the key is locked and may become available later.
     fn key(&self, holder: Holder) -> Result<Option<[u8; 32]>, String> {
         let own = match std::fs::read(self.home.join("secrets").join(KEY)) {
             Ok(bytes) => <[u8; 32]>::try_from(bytes).ok(),
@@ -203,9 +204,9 @@ impl Store {
     }
 }
 
-/// Why a record with a valid MAC is not the last one.
+/// The reason why a record with a valid MAC is not the last record.
 fn behind(record: &Mark, logged: &Mark) -> Option<&'static str> {
-    const OLD: &str = "state/accepted.jsonl is older than the audit log says, or from another home";
+    const OLD: &str = "state/accepted.jsonl is older than the last entry in the audit log, or from another home";
     if record.id != logged.id || record.generation < logged.generation {
         return Some(OLD);
     }
@@ -235,7 +236,8 @@ fn last_mark_in(path: &Path) -> Option<Mark> {
         let start = end.saturating_sub(PIECE);
         let mut bytes = Disk.read_at(path, start, usize::try_from(end - start).ok()?).ok()?;
         bytes.extend_from_slice(&tail);
-        // The first line of a piece may have begun before it; it is read with the next one.
+        // The first line of a piece may be incomplete; it is read together with the previous piece
+        // of the file.
         let whole =
             if start == 0 { 0 } else { bytes.iter().position(|it| *it == b'\n').map_or(bytes.len(), |at| at + 1) };
         let found = bytes.get(whole..).unwrap_or_default().rsplit(|it| *it == b'\n').find_map(mark_of);

@@ -1,6 +1,6 @@
-//! Watches `config.toml` for changes, through links.
+//! Watches `config.toml` and the symbolic links to it for changes.
 //!
-//! Not here: the meaning of the file and when it is read (`config_file`).
+//! Not here: reading the file (`config_file`).
 
 use crate::config_file::Order;
 use notify::event::ModifyKind;
@@ -11,34 +11,35 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
-/// A name in a folder whose change may change the target of the path.
+/// A folder, and the name of a file or link in it that is part of the path.
 type Place = (PathBuf, OsString);
 
-/// Sends an order for every change to the file or to a link that leads to it. Watches folders, not
-/// the file: editors replace it by renaming. The watch ends with this value.
+/// Sends an order for every change of the file or of a link to it. Watches the folders, because
+/// editors replace the file by renaming. The watch ends when this value is dropped.
 pub struct Watch {
     orders: mpsc::Sender<Order>,
-    /// Shared with the watcher's own thread.
+    /// Shared with the thread of the watcher.
     places: Arc<Mutex<BTreeSet<Place>>>,
     folders: BTreeSet<PathBuf>,
     watcher: Option<RecommendedWatcher>,
 }
 
 impl Watch {
-    /// On an error nothing is watched until [`Watch::follow`] succeeds.
+    /// Starts the watch. On an error nothing is watched until [`Watch::follow`] succeeds.
     pub fn start(path: &Path, orders: mpsc::Sender<Order>) -> (Self, Option<String>) {
         let mut watch = Watch { orders, places: Arc::default(), folders: BTreeSet::new(), watcher: None };
         let error = watch.arm(path).err().map(|it| it.to_string());
         (watch, error)
     }
 
-    /// Watches the current target of the path. `true` when the target changed.
+    /// Watches the current target of the path. Returns `true` if the target changed.
     pub fn follow(&mut self, path: &Path) -> bool {
         let known = self.places.lock().clone();
         if self.watcher.is_some() && known == places(path) {
             return false;
         }
-        // A path that cannot be watched is read on request, and the watch is retried then.
+        // A path that cannot be watched is read only on request. Each request also retries the
+        // watch.
         self.arm(path).is_ok()
     }
 
@@ -56,7 +57,8 @@ impl Watch {
         }
         let mut failed = None;
         for folder in &folders {
-            // Known folders are watched again too: a folder of the same name may be another one.
+            // Watch known folders again too: a folder may have been replaced by another with the
+            // same name.
             failed = watcher.watch(folder, RecursiveMode::NonRecursive).err().or(failed);
         }
         self.folders = folders;
@@ -73,30 +75,31 @@ impl Watch {
 fn watcher(places: Arc<Mutex<BTreeSet<Place>>>, orders: mpsc::Sender<Order>) -> notify::Result<RecommendedWatcher> {
     notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let touched = match event {
-            // Reading the file must not cause another reading.
+            // Ignore access events: reading the file must not cause another read.
             Ok(event) => {
                 let places = places.lock();
-                // A removed folder removes its file; other changes of the folder do not matter.
+                // If a folder is removed or renamed, the file is lost. Other changes of the folder
+                // are ignored.
                 let goes = event.kind.is_remove() || matches!(event.kind, EventKind::Modify(ModifyKind::Name(_)));
                 let concerns = |path: &PathBuf| {
                     places.iter().any(|(folder, name)| path.file_name() == Some(name) || goes && path == folder)
                 };
                 !event.kind.is_access() && event.paths.iter().any(concerns)
             }
-            // Events were lost; one extra reading only costs a hash.
+            // Events were lost, so report a change. An unnecessary read is cheap.
             Err(_) => true,
         };
         if touched {
-            // The receiver ends before its watcher only at shutdown.
+            // The channel is closed only during shutdown.
             let _ = orders.send(Order::Touched);
         }
     })
 }
 
-/// The most links that are followed.
+/// The most symbolic links that are followed.
 const MOST_LINKS: usize = 40;
 
-/// Every link of the path, and the file itself.
+/// Every symbolic link in the path, and the file itself.
 fn places(path: &Path) -> BTreeSet<Place> {
     let mut places = BTreeSet::new();
     let mut here = PathBuf::new();

@@ -1,10 +1,10 @@
-//! Registers the processes of AI clients: connected ones, and those that disconnected recently. No
-//! process that one of them started may decide anything.
+//! Registers the processes of AI clients, connected or recently disconnected. A process that was
+//! started by one of them must not decide anything.
 //!
-//! Not here: the rule itself (`control/person`). The process of a client is the parent of an
-//! `mcp start` proxy, the peer of a connection to `mcp.sock`, or the local peer of an HTTP
-//! connection. It stays registered after it disconnects, for as long as an approval request lives:
-//! a client that hangs up and then opens a terminal is still that client.
+//! Not here: the rule itself (`control/person`). The process of a client is the parent of an `mcp
+//! start` proxy, the peer of a connection to `mcp.sock`, or the local peer of an HTTP connection.
+//! It stays registered after it disconnects, for as long as an approval request is valid: a client
+//! could disconnect and then open a terminal.
 
 use super::control::person::{self, Client};
 use conductor_core::event::Micros;
@@ -38,8 +38,8 @@ impl ClientProcesses {
         Arc::new(Self { entries: Mutex::default(), clock })
     }
 
-    /// Registers a connection of this process. `None` when the process has ended or is a service
-    /// manager, from which every process descends.
+    /// Registers a connection of this process. `None` if the process has ended, or if it is a
+    /// service manager, because every process descends from that.
     pub fn register(self: &Arc<Self>, pid: i32) -> Option<ClientProcess> {
         let client = person::client(pid)?;
         let (pid, started) = (client.pid, client.started);

@@ -1,8 +1,8 @@
-//! `control.sock`: the human door. It serves JSON-RPC 2.0, one message per line, to the command
+//! `control.sock`, also named the human door: JSON-RPC 2.0, one message per line, for the command
 //! line.
 //!
-//! Not here: MCP and the direct dialect, whose doors have no request that decides anything, and the
-//! rule for who counts as a person ([`person`]).
+//! Not here: MCP and direct tool calls, which have no request that decides anything, and the rule
+//! for who counts as a person ([`person`]).
 
 pub mod client;
 mod decisions;
@@ -32,15 +32,15 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Longest line either side accepts.
+/// Longest line that either side accepts.
 pub const MAX_LINE: usize = 4 * 1024 * 1024;
 
-/// The parts of the daemon that requests of this door use.
+/// The parts of the daemon that requests on `control.sock` use.
 pub struct Control {
     pub handle: OwnerHandle,
     pub home: Home,
     pub stop: CancellationToken,
-    /// Processes of AI clients, registered by the doors of AI clients.
+    /// Processes of AI clients. The MCP and HTTP doors register them.
     pub clients: Arc<ClientProcesses>,
     pub gateway: Arc<Gateway>,
 }
@@ -52,8 +52,8 @@ pub struct Caller {
     pub connection: u64,
 }
 
-/// Connection numbers of this door start above those of every other door, so that two doors never
-/// share one in the ledger.
+/// Connection numbers of this door start above those of all other doors, so that connections of two
+/// doors never have the same number.
 const FIRST_CONNECTION: u64 = 1 << 63;
 
 impl Control {
@@ -68,13 +68,14 @@ impl Control {
         person::recognise(peer, &clients, processes::find)
     }
 
-    /// The person who asks, as principal; an error when the peer does not count as one.
+    /// The calling person as a principal; an error if the peer does not count as a person.
     pub fn person(&self, caller: Caller) -> Result<Principal, ToolError> {
         let person = self.recognise(caller.peer).map_err(methods::refuse)?;
         Ok(Principal::Person { uid: person.uid })
     }
 
-    /// While the performance lock is on, only a recognised person may change the stage.
+    /// While the performance lock is on, only a recognised person may change devices, modes or MIDI
+    /// learn, or send messages.
     pub async fn may_change_the_stage(&self, peer: Peer, what: &str) -> Result<(), ToolError> {
         if self.recognise(peer).is_ok() || !self.handle.status().await?.performance_lock {
             return Ok(());
@@ -97,7 +98,7 @@ pub async fn serve(control: Arc<Control>, socket: Listener) {
         let (stream, peer) = match accepted {
             Ok(Some(accepted)) => accepted,
             Ok(None) => continue,
-            // This door keeps spare descriptors, for when the process has used all others.
+            // Free a spare descriptor: the process has used all others.
             Err(_) if spare.free_one() => continue,
             Err(error) => {
                 after_failed_accept(&error).await;
@@ -112,10 +113,11 @@ pub async fn serve(control: Arc<Control>, socket: Listener) {
         let place = open.add(connection);
         connections.spawn(async move {
             let (input, mut output) = stream.into_split();
-            // A peer that hangs up in the middle of its answer is not an error of ours.
+            // A peer that disconnects before it has read its answer is not an error of the daemon.
             let _ = converse(&control, input, &mut output, caller, &place).await;
             control.handle.tool_gone(caller.connection);
-            // Free the port before the peer sees the end, since the peer may bind the port then.
+            // Free the port before the peer's connection closes: the peer may bind the port right
+            // after that.
             control.gateway.http.release(None, caller.connection).await;
             drop(output);
         });
@@ -138,7 +140,8 @@ async fn converse(
     loop {
         line.clear();
         let mut bounded = (&mut input).take(MAX_LINE as u64 + 1);
-        // A connection that holds a listener is idle on purpose and must not be closed for it.
+        // A connection that owns a listener is idle on purpose and must not be closed for being
+        // idle.
         place.set_idle(!control.gateway.http.holds(caller.connection));
         let read = tokio::select! {
             read = bounded.read_until(b'\n', &mut line) => read?,
@@ -165,7 +168,7 @@ async fn converse(
         };
         let answer = match Request::read(&name, params) {
             Err(error) => Err(error),
-            // Playing takes as long as the script, and stops when the peer hangs up.
+            // Playing lasts as long as the script, and stops when the peer disconnects.
             Ok(request @ Request::Play { .. }) => tokio::select! {
                 answer = methods::answer(control, caller, request) => answer,
                 () = hung_up(&mut input) => return Ok(()),
@@ -179,7 +182,7 @@ async fn converse(
                 write_line(control, output, result_line(&id, &json!({ "streaming": true }))).await?;
                 loop {
                     let item = tokio::select! {
-                        // Send items that are there before the end of the stream.
+                        // Send the queued items before the end of the stream.
                         biased;
                         item = stream.next() => item,
                         // Any byte from the peer, or a closed connection, ends the stream.
@@ -196,7 +199,7 @@ async fn converse(
     }
 }
 
-/// Returns when the peer has closed its end. Bytes that it sent before stay in the buffer.
+/// Returns when the peer has closed its end. Bytes sent before that stay in the buffer.
 async fn hung_up(input: &mut (impl AsyncBufRead + Unpin)) {
     match input.fill_buf().await {
         Ok(said) if !said.is_empty() => std::future::pending().await,
@@ -204,7 +207,7 @@ async fn hung_up(input: &mut (impl AsyncBufRead + Unpin)) {
     }
 }
 
-/// Id, name and parameters of a request, or the JSON-RPC error to answer with.
+/// Id, name and parameters of a request, or the JSON-RPC error to return.
 fn parse(line: &[u8]) -> Result<(Value, String, Value), Value> {
     let request: Value = serde_json::from_slice(line)
         .map_err(|error| fault(Value::Null, -32700, format!("this line is not JSON: {error}")))?;
@@ -239,7 +242,7 @@ fn error_line(id: &Value, error: &ToolError) -> Value {
     } })
 }
 
-/// Every answer of this door is written here, so this is where secrets are removed from it.
+/// Writes one answer. All answers of this door pass here, so secrets are removed here.
 async fn write_line(control: &Control, output: &mut (impl AsyncWriteExt + Unpin), mut value: Value) -> io::Result<()> {
     control.gateway.studio.scrubber.value(&mut value);
     let mut bytes = serde_json::to_vec(&value)?;

@@ -1,7 +1,8 @@
 //! The HTTP door: listener, router, and the checks in front of every route.
 //!
-//! Host and Origin are checked before routing, on every path, so a page that reaches this port by
-//! DNS rebinding gets only a 403. There are no CORS headers. Not here: the routes themselves.
+//! Host and Origin are checked before routing, on every path, so a web page that reaches this port
+//! by DNS rebinding receives only a 403. There are no CORS headers. Not here: the routes
+//! themselves.
 
 pub mod plain;
 
@@ -47,7 +48,7 @@ use conductor_hosts::system::Ids;
 use conductor_hosts::system::open_files::after_failed_accept;
 use conductor_hosts::system::processes::tcp_peer;
 
-/// Bytes of a refused request that are read before the refusal is sent.
+/// Up to this many bytes of a refused request are read before the refusal is sent.
 const UNREAD: usize = 256 * 1024;
 const UNREAD_PATIENCE: Duration = Duration::from_secs(1);
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
@@ -80,12 +81,12 @@ impl Tokens {
         Arc::new(Self { tokens, last_failure_s: AtomicU64::new(u64::MAX) })
     }
 
-    /// The name of the token in `Authorization`, if it has the scope.
+    /// The name of the token in `Authorization`, if the token has this scope.
     pub fn check(&self, headers: &HeaderMap, scope: &str) -> Option<String> {
         self.find(headers, |token| token.scopes.contains(scope))
     }
 
-    /// Whether `Authorization` has any known token.
+    /// Whether `Authorization` contains any known token.
     pub fn knows(&self, headers: &HeaderMap) -> bool {
         self.find(headers, |_| true).is_some()
     }
@@ -110,7 +111,7 @@ impl Tokens {
         found
     }
 
-    /// Records at most one failure per second, so that guessing cannot fill the log.
+    /// Records at most one failure per second, so that guessing tokens cannot fill the log.
     pub async fn note_failure(&self, studio: &Studio) {
         let now = studio.now_ms() / 1000;
         if self.last_failure_s.swap(now, Ordering::Relaxed) != now {
@@ -119,11 +120,11 @@ impl Tokens {
     }
 }
 
-/// Random bytes of a token.
+/// Number of random bytes in a token.
 const TOKEN_BYTES: usize = 32;
 
-/// The default token of a home: created at the first start, in a file that only its owner can read.
-/// A truncated one is replaced.
+/// The default token of a home. It is created at the first start, in a file that only its owner can
+/// read. A truncated token is replaced.
 pub fn default_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
     let secret = match std::fs::read_to_string(token_file(home)) {
         Ok(text) if is_whole(text.trim()) => text.trim().to_owned(),
@@ -178,7 +179,7 @@ impl Authority {
         own.chain(self.origins.iter().cloned()).collect()
     }
 
-    /// Why the request is refused, if it is.
+    /// The reason to refuse the request, or `None` if it is allowed.
     fn fault(&self, headers: &HeaderMap, uri_authority: Option<&str>) -> Option<&'static str> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
@@ -207,7 +208,7 @@ impl Authority {
     }
 }
 
-/// A refusal with its reason as JSON, for the client's log.
+/// A refusal with its reason as JSON, which the client may log.
 pub fn refuse(status: StatusCode, reason: &str) -> Response {
     let mut response = (status, axum::Json(json!({ "error": reason }))).into_response();
     if status == StatusCode::UNAUTHORIZED {
@@ -216,8 +217,8 @@ pub fn refuse(status: StatusCode, reason: &str) -> Response {
     response
 }
 
-/// Reads the rest of the request before refusing it: closing a connection with unread bytes resets
-/// it, and the peer would not see the reason. Bounded in size and time.
+/// Reads the rest of the request, bounded in size and time, and then refuses it. Closing a
+/// connection with unread bytes would reset it, and the peer would not receive the reason.
 pub async fn refuse_after(body: Body, status: StatusCode, reason: &str) -> Response {
     let rest = Limited::new(body, UNREAD).collect();
     let _ = tokio::time::timeout(UNREAD_PATIENCE, rest).await;
@@ -250,7 +251,8 @@ async fn health(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// All routes of this listener. `more` are routes of other modules, behind the same checks.
+/// All routes of this listener. `more` contains routes of other modules; the same checks apply to
+/// them.
 pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, more: Router) -> Router {
     let mcp = Arc::new(McpHttp::new(shared, tokens));
     Router::new()
@@ -261,20 +263,22 @@ pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, 
         .fallback(|request: Request| {
             refuse_after(request.into_body(), StatusCode::NOT_FOUND, "nothing is served at this path")
         })
-        .method_not_allowed_fallback(|| async { refuse(StatusCode::METHOD_NOT_ALLOWED, "not with this method") })
+        .method_not_allowed_fallback(|| async {
+            refuse(StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed here")
+        })
         .layer(middleware::from_fn_with_state(Arc::clone(&shared.clients), register_client))
         .layer(middleware::from_fn_with_state(Arc::new(Guard { authority, tokens: Arc::clone(tokens) }), guard))
 }
 
-/// Both ends of a connection, and the process of the client that uses it.
+/// The two addresses of a connection, and the process of the client that uses it.
 struct Ends {
     peer: SocketAddr,
     ours: SocketAddr,
     process: OnceCell<Option<ClientProcess>>,
 }
 
-/// Registers a local process that sends a token as an AI client: once per connection, before its
-/// first request is answered.
+/// Registers a local process that sends a token as an AI client. This happens once per connection,
+/// before the first request is answered.
 async fn register_client(State(clients): State<Arc<ClientProcesses>>, request: Request, next: Next) -> Response {
     if request.headers().contains_key(header::AUTHORIZATION)
         && let Some(ends) = request.extensions().get::<Arc<Ends>>().cloned()
@@ -290,14 +294,14 @@ async fn register_client(State(clients): State<Arc<ClientProcesses>>, request: R
     next.run(request).await
 }
 
-/// Opens the port. The caller checks that the address is allowed.
+/// Opens the port. The caller has checked that the address is allowed.
 pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
     Ok((listener, bound))
 }
 
-/// Serves until `stop`, which also ends open streams.
+/// Serves requests until `stop`, which also ends open streams.
 pub async fn serve(listener: TcpListener, router: Router, connections: Arc<HttpConnections>, stop: CancellationToken) {
     loop {
         let accepted = tokio::select! {
@@ -341,13 +345,13 @@ pub async fn read_body(body: Body, limit: usize) -> Result<Bytes, Response> {
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "the message is too long"))
         }
-        Ok(Err(_)) => Err(refuse(StatusCode::BAD_REQUEST, "the body did not arrive")),
+        Ok(Err(_)) => Err(refuse(StatusCode::BAD_REQUEST, "the body could not be read")),
         Err(_) => Err(refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
     }
 }
 
-/// A stream whose writes fail when the peer reads nothing for [`WRITE_PATIENCE`], so that unread
-/// answers are not kept for ever.
+/// A stream whose writes fail if the peer reads nothing for [`WRITE_PATIENCE`], so that unread
+/// answers are not kept forever.
 struct WriteTimeout {
     stream: TcpStream,
     waiting: Option<Pin<Box<Sleep>>>,

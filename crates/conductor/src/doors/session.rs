@@ -1,4 +1,4 @@
-//! One connected AI client: its identity, its view of the tools, and its calls.
+//! One connected AI client: its identity, the tools it can list, and its calls.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -46,8 +46,8 @@ impl View {
         Ok(Self { toolset: Arc::new(toolset), names })
     }
 
-    /// The view of `[mcp]`. Unknown names were reported when the file was loaded and are skipped
-    /// here.
+    /// The view from the configuration `[mcp]`. Unknown names were reported when the file was
+    /// loaded and are skipped here.
     pub fn configured(studio: &Studio) -> Self {
         let settings = studio.settings();
         let catalog = studio.catalog();
@@ -70,18 +70,18 @@ pub struct Session {
     pub conn: ConnId,
     pub who: Who,
     view: OnceLock<View>,
-    /// Nothing has been received yet; a proxy may send its hello only then.
+    /// No message has been received yet. Only then may a proxy send its hello message.
     fresh: AtomicBool,
     running: AtomicUsize,
     refused_in_a_row: AtomicU32,
     floods: AtomicBool,
     /// 0 = no log messages were asked for.
     log_level: AtomicU8,
-    /// Cancelled when the peer is gone.
+    /// Cancelled when the peer has disconnected.
     pub gone: CancellationToken,
-    /// The process of the peer, where the kernel reports it.
+    /// The process of the peer, if the kernel reports it.
     peer_pid: OnceLock<i32>,
-    /// The peer's process and, for a proxy, the processes that started it.
+    /// The peer's process. For a proxy, also the processes that started it.
     processes: Mutex<Vec<ClientProcess>>,
 }
 
@@ -125,7 +125,7 @@ impl Session {
         self.processes.lock().extend(clients.register(pid));
     }
 
-    /// Registers the processes that started the peer, which is a proxy, as AI clients.
+    /// The peer is a proxy: registers the processes that started it as AI clients.
     pub fn register_starters(&self, clients: &Arc<ClientProcesses>) {
         let pids = self.peer_pid.get().map(|pid| starters(*pid, processes::find)).unwrap_or_default();
         self.processes.lock().extend(pids.into_iter().filter_map(|pid| clients.register(pid)));
@@ -135,12 +135,12 @@ impl Session {
         self.view.get_or_init(|| View::configured(&self.studio))
     }
 
-    /// Sets the view from a proxy's hello; false when the view is already in use.
+    /// Sets the view from a proxy's hello message. Returns false if the view is already in use.
     pub fn set_view(&self, view: View) -> bool {
         self.view.set(view).is_ok()
     }
 
-    /// True once, for the first message.
+    /// Returns true once, for the first message.
     pub fn first_message(&self) -> bool {
         self.fresh.swap(false, Ordering::AcqRel)
     }
@@ -153,8 +153,8 @@ impl Session {
         }
     }
 
-    /// Takes one of the connection's slots; true when that is over the limit. The call then still
-    /// goes to the pipeline, which refuses and records it.
+    /// Takes one of the connection's slots. Returns true if that exceeds the limit; the pipeline
+    /// then refuses and records the call.
     pub fn start(&self) -> (Running<'_>, bool) {
         let running = self.running.fetch_add(1, Ordering::AcqRel);
         (Running(&self.running), running >= self.studio.settings().mcp.max_in_flight)

@@ -1,7 +1,7 @@
-//! The yes of a held pad, given at the desk.
+//! Approves the pending request when a person has held the approval pad.
 //!
-//! Not here: whether the hold counts (`conductor_core::approval_pad`), and who may press at all
-//! (the owner asks the ports).
+//! Not here: the rules for holding the pad (`conductor_core::approval_pad`), and the check that the
+//! pad is hardware (`owner`).
 
 use conductor_core::pending::{Kind, Record, Yes};
 use conductor_core::policy::{Channel, PadSettings};
@@ -13,19 +13,25 @@ use serde_json::json;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Allows the one open call, or applies the one open plan. The text is for the log: what was
-/// answered, or why nothing was.
+/// Allows the only pending call, or applies the only pending plan. Returns a text for the log: the
+/// answer, or the reason why there was none.
 pub(crate) async fn answer(studio: &Arc<Studio>, pad: &PadSettings, id: Uuid) -> Result<String, String> {
-    studio.approvals.expire(studio).await.map_err(|fault| format!("the questions cannot be read: {fault}"))?;
+    studio.approvals.expire(studio).await.map_err(|fault| format!("the approval requests cannot be read: {fault}"))?;
     let waiting: Vec<Record> = studio.approvals.store().read(|pending| pending.waiting().cloned().collect());
     let [record] = waiting.as_slice() else {
-        return Err(format!("{} questions wait; a pad answers when there is exactly one", waiting.len()));
+        return Err(format!(
+            "{} approval requests are pending; the pad answers only if there is exactly one",
+            waiting.len()
+        ));
     };
     if record.id != id {
-        return Err("the question changed while the pad was held".to_owned());
+        return Err("the approval request changed while the pad was held".to_owned());
     }
     if !pad.tiers.contains(&record.tier) {
-        return Err(format!("{} is {}, which [policy.approval.pad] tiers do not list", record.short, record.tier));
+        return Err(format!(
+            "{} has the tier {}, which is not listed in [policy.approval.pad] tiers",
+            record.short, record.tier
+        ));
     }
     let by = Principal::Person { uid: rustix::process::geteuid().as_raw() };
     match record.kind {

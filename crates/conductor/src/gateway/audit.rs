@@ -1,8 +1,9 @@
-//! The audit log of a running daemon: open, or refused until a person accepts the damage. While it
-//! is refused, the engine runs, no tool is served, and only the outcomes of panics are kept, to be
-//! written first when the log is open again.
+//! The audit log of a running daemon. A damaged log stays closed until a person accepts the damage.
+//! Until then the engine runs, but no tool is available. Only the outcomes of panics are kept; they
+//! are written first when the log is open.
 //!
-//! Not here: the log itself (`audit_log`), and who counts as a person (`doors/control`).
+//! Not here: the log itself (`audit_log`), and the check that a caller is a person
+//! (`doors/control`).
 
 use crate::log::Log;
 use arc_swap::ArcSwap;
@@ -27,12 +28,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-/// Limit of panic outcomes kept while no log is open.
+/// The most panic outcomes that are kept while no log is open.
 const MAX_KEPT: usize = 64;
-/// How long a stop waits for the keychain, if it has answered before.
+/// The longest time that a stop waits for a keychain that has answered before.
 const STOP_WAIT: Duration = Duration::from_secs(1);
 
-/// The name of the note in the keychain.
+/// The name of the entry in the keychain.
 pub const NOTE: &str = "audit";
 
 enum State {
@@ -49,7 +50,7 @@ pub struct DaemonLog {
     ids: Arc<dyn Ids>,
     events: Arc<OnceLock<Arc<Events>>>,
     state: ArcSwap<State>,
-    /// Panic outcomes kept while no log is open, and the number of dropped ones.
+    /// Panic outcomes that are kept while no log is open, and the number of dropped outcomes.
     kept: Mutex<(VecDeque<(Stamp, Entry)>, u64)>,
     no_salt: InputHasher,
     /// Held while the log is opened again.
@@ -85,7 +86,7 @@ impl DaemonLog {
         this
     }
 
-    /// Publishes checkpoints as news.
+    /// Sends each new checkpoint to the subscribers of `events`.
     pub fn send_checkpoints_to(&self, events: &Arc<Events>) {
         let _ = self.events.set(Arc::clone(events));
     }
@@ -126,20 +127,20 @@ impl DaemonLog {
     fn report(&self, opened: &Opened) {
         for (call, tool) in &opened.unanswered {
             self.log.warn(format_args!(
-                "audit: {tool} (call {call}) started before the last stop; whether it took effect is unknown"
+                "audit: {tool} (call {call}) started before the last stop; it is unknown whether it took effect"
             ));
         }
         if let Some(bytes) = opened.torn_bytes {
-            self.log.warn(format_args!("audit: a torn end of {bytes} bytes was set aside"));
+            self.log.warn(format_args!("audit: an incomplete record of {bytes} bytes at the end was set aside"));
         }
     }
 
-    /// Whether the disk refused at the start, so that another attempt may succeed.
+    /// Whether the disk failed at the start, so that another attempt may succeed.
     pub fn wants_another_try(&self) -> bool {
         matches!(&**self.state.load(), State::Closed { try_again: true, .. })
     }
 
-    /// Opens the log again. Waits for the disk.
+    /// Tries to open the log again. Blocks on disk I/O.
     pub fn try_again(&self) {
         let _one = self.opening.lock();
         if self.wants_another_try() && self.start().is_ok() {
@@ -169,7 +170,7 @@ impl DaemonLog {
         }
     }
 
-    /// Continues the log after damage that a person has accepted. Waits for the disk and the
+    /// Continues the log after a person has accepted the damage. Blocks on disk I/O and the
     /// keychain.
     pub fn accept(&self, by: &Principal) -> Result<(Head, Report), String> {
         let _one = self.opening.lock();
@@ -193,23 +194,23 @@ impl DaemonLog {
         let (head, line) = match accepted {
             Ok(accepted) => accepted,
             Err(fault) => {
-                // Restore the state before: refused, for the same reason.
+                // Restore the previous state: closed, for the same reason.
                 let _ = self.start();
                 return Err(fault.to_string());
             }
         };
         if let Some(note) = &self.note {
-            // If the keychain does not answer now, the next start writes the note.
+            // If the keychain does not answer now, the next start writes the checkpoint.
             let _ = note.write(&line);
         }
         self.kept.lock().0.extend(owed);
         self.start()?;
-        self.log.info(format_args!("audit: {by} accepted a log that is {}", report.verdict));
+        self.log.info(format_args!("audit: {by} accepted a log with the verdict {}", report.verdict));
         Ok((head, report))
     }
 }
 
-/// `[audit]`.
+/// Converts the `[audit]` section.
 pub fn settings(audit: &config::Audit) -> Settings {
     Settings {
         full_detail: audit.detail == AuditDetail::Full,
@@ -227,7 +228,8 @@ fn refusal(fault: &dyn std::fmt::Display) -> String {
     format!("{fault}; check it with `conductor audit verify`, then continue with `conductor audit accept-rollback`")
 }
 
-/// The checkpoints of every place, and why the keychain cannot be read if it should be.
+/// The stored checkpoints of every place. If the keychain is used but cannot be read, also returns
+/// the reason.
 pub fn recall(
     home: &std::path::Path,
     settings: &Settings,
@@ -250,8 +252,8 @@ enum Message {
     Stop(mpsc::SyncSender<()>),
 }
 
-/// The keychain as a store of checkpoints, on a thread of its own: it may be slow, and only the
-/// first calls wait for it.
+/// Stores checkpoints in the keychain, on a separate thread because the keychain may be slow. Calls
+/// wait for it only until the first read is done.
 struct Keychain {
     messages: mpsc::Sender<Message>,
     answers: Arc<AtomicBool>,
@@ -268,8 +270,9 @@ impl Keychain {
         let thread = std::thread::Builder::new().name("audit memory".into()).spawn(move || {
             let found = note.read().map(|text| Remembered::new(Place::Keychain, &text));
             let agrees = match found {
-                // Locked or missing: the other places have the checkpoint. It is not asked again in
-                // this run, since a thread that waits for a keychain cannot be stopped.
+                // The keychain is locked or missing; the other places contain the checkpoint. It is
+                // not used again until the next start, because a thread that waits for a keychain
+                // cannot be stopped.
                 Err(_) => false,
                 Ok(None) => true,
                 Ok(Some(memory)) => match walk::checkpoints(&Disk, &Layout::of(&home)) {
@@ -287,7 +290,7 @@ impl Keychain {
             };
             noted.store(agrees, Ordering::Release);
             opened.settle();
-            // Do not keep the log alive for as long as this thread.
+            // Release the log here, because this thread may run longer than the log is needed.
             drop(opened);
             if agrees {
                 remember(&note, &inbox, &noted);

@@ -1,5 +1,5 @@
-//! Holds what a person grants to tools that reach outside the studio: folders, commands, databases,
-//! web hosts and secrets.
+//! The grants of a person to tools that access resources outside the studio: folders, commands,
+//! databases, web hosts and secrets.
 //!
 //! Not here: the configuration sections (`conductor_core::config`), and the tools.
 
@@ -28,7 +28,7 @@ pub struct Grants {
     known: Mutex<Option<(conductor_core::config::Tools, conductor_core::config::KeyRung)>>,
 }
 
-/// The secrets with default settings, for the part of a start before the configuration is read.
+/// The secrets with default settings, used at a start before the configuration is read.
 pub(crate) fn secrets_of(home: &Path, ids: &Arc<dyn Ids>) -> Arc<Secrets> {
     let keys = SystemKeys::new(Environment::read().credentials);
     Secrets::new(home, KeyRung::default(), Box::new(keys), Arc::clone(ids), Scrubber::new())
@@ -63,7 +63,7 @@ impl Grants {
         web::add(catalog, &self.web)
     }
 
-    /// Puts a configuration in force. Opens folders, which is quick, and waits for nothing else.
+    /// Puts a configuration in force. It opens folders, which is fast, and blocks on nothing else.
     pub fn put_in_force(&self, config: &Config, log: &Log) {
         let now = Some((config.tools.clone(), config.secrets));
         let mut known = self.known.lock();
@@ -81,16 +81,16 @@ impl Grants {
         self.open_secrets(log);
     }
 
-    /// Opens the secrets on a thread of its own, because the keychain may be slow.
+    /// Opens the secrets on a separate thread, because the keychain may be slow.
     pub fn open_secrets(&self, log: &Log) {
         let (secrets, log) = (Arc::clone(&self.secrets), log.clone());
         let opening = std::thread::Builder::new().name("secrets".into()).spawn(move || {
-            // A home without secrets needs no key and gets no warning about one.
+            // A home without secrets needs no key, so there is no warning about a missing key.
             if let Err(fault) = secrets.open_if_any() {
                 log.warn(fault);
             }
         });
-        // Without a thread, the first tool that needs a secret opens them.
+        // If the thread cannot be started, the first tool that needs a secret opens them.
         drop(opening);
     }
 }

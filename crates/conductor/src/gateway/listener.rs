@@ -1,5 +1,5 @@
-//! Opens and closes the listeners for HTTP clients: the daemon's own at `[http] bind`, and those
-//! requested over the human door.
+//! Opens and closes the HTTP listeners: the daemon's own at `[http] bind`, and those that clients
+//! of the control socket request.
 //!
 //! Not here: the routes (`doors::http`). A port that cannot be opened is reported, and the daemon
 //! runs without it.
@@ -26,7 +26,8 @@ pub struct Http {
     turn: tokio::sync::Mutex<()>,
 }
 
-/// No connection of the human door has this number.
+/// The holder of listeners that no connection holds. No connection of the control socket has this
+/// number.
 const NOBODY: u64 = 0;
 
 #[derive(Default)]
@@ -34,17 +35,19 @@ struct State {
     settings: config::Http,
     session_idle_s: u64,
     open: Vec<Listener>,
-    /// Whether the daemon has its own listener: at this address or, without one, at `bind`.
+    /// Present if the daemon has its own listener. It is bound to the inner address, or to `[http]
+    /// bind` if there is none.
     own: Option<Option<SocketAddr>>,
-    /// Why the daemon's own listener is missing.
+    /// The reason why the daemon's own listener is missing.
     fault: Option<String>,
 }
 
 struct Listener {
     bound: SocketAddr,
-    /// The daemon's own listener stays open without a holder.
+    /// Whether this is the daemon's own listener, which stays open without a holder.
     own: bool,
-    /// Connections of the human door that requested it. It closes with the last of them.
+    /// Connections of the control socket that requested the listener. It closes when the last of
+    /// them closes.
     holders: BTreeSet<u64>,
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -73,15 +76,15 @@ impl Http {
         self.open_for(address, NOBODY).await
     }
 
-    /// Opens a listener for a connection of the human door, or shares an open one. Port 0 shares
-    /// any.
+    /// Opens a listener for a connection of the control socket, or shares an open listener. With
+    /// port 0, any open listener is shared.
     pub async fn open_for(&self, address: SocketAddr, holder: u64) -> io::Result<SocketAddr> {
         let _turn = self.turn.lock().await;
         self.bind(address, false, BTreeSet::from([holder])).await
     }
 
-    /// Opens the daemon's own listener, at `address` or as `[http]` says. Never fails: the error is
-    /// kept for `status`.
+    /// Opens the daemon's own listener at `address`, or at `[http] bind`. On an error returns
+    /// `None` and stores the error for `status`.
     pub async fn open_own(&self, address: Option<SocketAddr>) -> Option<SocketAddr> {
         let _turn = self.turn.lock().await;
         self.state.lock().own = Some(address);
@@ -94,11 +97,11 @@ impl Http {
         let fault = bound.as_ref().err().map(|fault| {
             if fault.kind() == io::ErrorKind::AddrInUse {
                 let taken = format!("{address} is used by another program; choose another with --http or [http] bind");
-                // Clients that know this address may have sent the token to that program.
+                // Clients that use this address may have sent the token to that program.
                 let studio = &self.shared.studio;
                 match http::new_token(&studio.home, &*studio.ids) {
                     Ok(_) => {
-                        format!("{taken}. state/http.token has a new token, since that program may know the old one")
+                        format!("{taken}. A new token was written to state/http.token, because that program may know the old one")
                     }
                     Err(error) => format!("{taken}. state/http.token cannot be replaced: {error}"),
                 }
@@ -156,12 +159,12 @@ impl Http {
         }
     }
 
-    /// Closes a requested listener, whoever holds it. False when there is none.
+    /// Closes a requested listener, even if connections hold it. Returns `false` if there is none.
     pub async fn close_at(&self, address: SocketAddr) -> bool {
         self.end(|it| it.bound == address).await > 0
     }
 
-    /// Closes all requested listeners; the daemon's own ends with the daemon.
+    /// Closes all requested listeners. The daemon's own listener stays open until the daemon stops.
     pub async fn close(&self) {
         self.end(|_| true).await;
     }
@@ -179,7 +182,7 @@ impl Http {
         count
     }
 
-    /// The addresses that are served, the daemon's own first.
+    /// The addresses of open listeners; the daemon's own is first.
     pub fn served(&self) -> Vec<SocketAddr> {
         let state = self.state.lock();
         let mut served: Vec<(bool, SocketAddr)> = state.open.iter().map(|it| (!it.own, it.bound)).collect();
@@ -191,8 +194,8 @@ impl Http {
         self.state.lock().fault.clone()
     }
 
-    /// Applies a changed section. Open listeners are reopened, so that a removed token loses its
-    /// open streams. Does not wait.
+    /// Applies a changed section. Open listeners are closed and opened again, so that streams with
+    /// a removed token are closed. Does not wait.
     pub(crate) fn configure(self: &Arc<Self>, settings: &config::Http, session_idle_s: u64) {
         let mut state = self.state.lock();
         if state.settings == *settings && state.session_idle_s == session_idle_s {
@@ -212,7 +215,7 @@ impl Http {
         let mut own_bound = None;
         for listener in old {
             listener.stop.cancel();
-            // The port is free when its task has ended, also after a panic.
+            // The port is free when the task has ended, even if it panicked.
             let _ = listener.task.await;
             if listener.own {
                 own_bound = Some(listener.bound);
@@ -226,7 +229,7 @@ impl Http {
             state.own.map(|flag| flag.unwrap_or(state.settings.bind))
         };
         if let Some(wanted) = own {
-            // Keep a port that was picked automatically, since clients use it.
+            // Keep a port that was selected automatically, because clients use it.
             let kept = own_bound.filter(|it| wanted.port() == 0 && it.ip() == wanted.ip());
             self.bind_own(kept.unwrap_or(wanted)).await;
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Paths of the parameters to watch: those shown on controllers, and those whose knobs need the
-/// present value.
+/// current value.
 pub fn watched(config: &Config) -> BTreeSet<String> {
     let modes = config.modes.iter().map(|it| &it.rows);
     let bindings = modes.chain([&config.global]).flat_map(|it| &it.continuous).filter(|it| it.enabled);
@@ -33,8 +33,8 @@ pub fn watched(config: &Config) -> BTreeSet<String> {
     config.feedback.iter().filter_map(path).chain(turned).collect()
 }
 
-/// Poll intervals: of a running Live, whose peers answer at most ten times a second; of a file; and
-/// while no Set answers.
+/// Poll intervals: for a running Live (which sends values at most ten times a second), for a file,
+/// and while no Set is available.
 const LIVE_LOOK_US: u64 = 50_000;
 const FILE_LOOK_US: u64 = 200_000;
 const ABSENT_LOOK_US: u64 = 1_000_000;
@@ -86,7 +86,7 @@ async fn follow(gateway: &Gateway, paths: &mut watch::Receiver<BTreeSet<String>>
                     }
                     if look.is_file { FILE_LOOK_US } else { LIVE_LOOK_US }
                 }
-                // Lights keep the last value; a Set that opens later is found then.
+                // Lights keep the last value. A Set that is opened later is found by a later poll.
                 Err(_) => ABSENT_LOOK_US,
             };
         }

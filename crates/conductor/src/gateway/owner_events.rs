@@ -1,5 +1,5 @@
-//! The gateway's side of the owner's events: calls under a pad, values for a patch or a Live Set,
-//! the held approval pad, and changes for the audit log.
+//! Handles the owner's events in the gateway: calls fired by mappings, values for a patch or a Live
+//! Set, the held approval pad, and changes for the audit log.
 
 use super::{Gateway, approval_pad};
 use crate::owner::events::OwnerEvents;
@@ -76,9 +76,9 @@ impl OwnerEvents for GatewayEvents {
         } else if let Target::LiveParameter { path } = target {
             self.live_knobs.push((live_knobs::Knob { path: path.clone(), ranged }, value))
         } else {
-            return Err("this target has no host".to_owned());
+            return Err("this target is neither a Live parameter nor a patch attribute".to_owned());
         };
-        taken.map_err(|_: NotTaken| "the worker for this target ended".to_owned())
+        taken.map_err(|_: NotTaken| "the worker for this target has ended".to_owned())
     }
 
     fn config_in_force(&self, serving: &ConfigInForce) {
@@ -101,8 +101,8 @@ impl OwnerEvents for GatewayEvents {
         let (studio, log) = (Arc::clone(&self.gateway.studio), self.gateway.log.clone());
         self.gateway.runtime.spawn(async move {
             match approval_pad::answer(&studio, &settings, question).await {
-                Ok(done) => log.info(format_args!("by the pad: {done}")),
-                Err(why) => log.warn(format_args!("the held pad answered nothing: {why}")),
+                Ok(done) => log.info(format_args!("approval pad: {done}")),
+                Err(why) => log.warn(format_args!("the approval pad was held, but no request was answered: {why}")),
             }
         });
     }

@@ -1,9 +1,8 @@
-//! Manages plugins: the files in the plugin folder, those that a person enabled, and their
-//! processes.
+//! Manages plugins: the files in the plugin folder, the enabled plugins, and their processes.
 //!
 //! Files are found at start and whenever the folder or the configuration changes. A file runs only
-//! if a row of the configuration has the pin that a person saw, and every load is compared with
-//! that pin.
+//! if a row of the configuration contains its pin: a hash of the code and manifest that a person
+//! was shown. Every load is compared with the pin.
 //!
 //! Not here: the processes (`hosts::plugin`), their tools (`tools::plugins`), and the writing of
 //! rows (`tools::daemon::plugin_set`).
@@ -36,18 +35,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Longer files are not loaded.
+/// The maximum size of a plugin file.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
-/// How long a plugin may take to stop.
+/// The longest time for a plugin to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Found, but not enabled.
+    /// The file was found, but the plugin is not enabled.
     Disabled,
     Ready,
-    /// The configuration does not match its schema; the reason says what is missing.
+    /// The configuration does not match the plugin's schema, or a secret is missing.
     NotConfigured,
     InitFailed,
     /// The file is not the one that a person enabled.
@@ -75,7 +74,7 @@ struct Known {
     /// The manifest in use; for a changed file, the manifest that was enabled.
     manifest: Option<Arc<Manifest>>,
     runner: Option<Arc<Runner>>,
-    /// The row and code that were loaded. The same ones are not loaded again.
+    /// The row that was loaded. The plugin is loaded again only if its row or code changes.
     row: Option<Plugin>,
     code: Option<Digest>,
 }
@@ -89,7 +88,8 @@ struct Found {
 
 pub struct Plugins {
     folder: PathBuf,
-    /// The enabled manifests by name, so that the tools of a changed file can be refused.
+    /// The folder with the manifests of enabled plugins. If a file changes, its tools stay listed
+    /// but are refused.
     kept: PathBuf,
     program: ArcSwap<PathBuf>,
     studio: Arc<Studio>,
@@ -97,10 +97,10 @@ pub struct Plugins {
     log: Log,
     rows: ArcSwap<config::Plugins>,
     known: Mutex<BTreeMap<String, Known>>,
-    /// Only one scan at a time.
+    /// Allows only one scan at a time.
     looking: tokio::sync::Mutex<()>,
     touched: Arc<Notify>,
-    /// The manifest that a person was shown last. The file may change before it is loaded.
+    /// The manifest that was last shown to a person. The file may change before it is loaded.
     shown: Mutex<Option<Manifest>>,
 }
 
@@ -121,7 +121,7 @@ impl Plugins {
         })
     }
 
-    /// Stores the manifest that a person is shown.
+    /// Stores the manifest that is shown to a person.
     pub fn show(&self, manifest: &Manifest) {
         *self.shown.lock() = Some(manifest.clone());
     }
@@ -140,13 +140,14 @@ impl Plugins {
         self.program.load().to_path_buf()
     }
 
-    /// Sets new rows, which are applied soon. Does not wait.
+    /// Sets new rows and requests a reload. Does not wait for it.
     pub fn set_rows(&self, rows: &config::Plugins) {
         self.rows.store(Arc::new(rows.clone()));
         self.touched.notify_one();
     }
 
-    /// Loads plugins again soon, because something they need has changed, such as a secret.
+    /// Requests a reload of the plugins, because something that they need has changed, such as a
+    /// secret.
     pub fn touch(&self) {
         self.touched.notify_one();
     }
@@ -164,7 +165,7 @@ impl Plugins {
     pub async fn watch(self: Arc<Self>, debounce_ms: u64) {
         let touched = Arc::clone(&self.touched);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Our own reads are accesses and must not cause another scan.
+            // Ignore access events: our own reads must not cause another scan.
             if event.map_or(true, |it| !it.kind.is_access()) {
                 touched.notify_one();
             }
@@ -177,7 +178,7 @@ impl Plugins {
         }
         loop {
             self.touched.notified().await;
-            // Editors write in several steps.
+            // Wait, because editors write a file in several steps.
             self.studio.sleeper.until(self.studio.clock.now().plus_us(debounce_ms * 1000)).await;
             self.look().await;
         }
@@ -227,7 +228,7 @@ impl Plugins {
         self.put(&keep, fresh).await;
     }
 
-    /// Replaces the known plugins: tools, pins, reports.
+    /// Replaces the known plugins with their tools, pins and reports.
     async fn put(&self, keep: &BTreeSet<String>, fresh: BTreeMap<String, Known>) {
         let (gone, changed) = {
             let mut known = self.known.lock();
@@ -251,7 +252,8 @@ impl Plugins {
         }
         for runner in gone {
             tokio::spawn(async move {
-                // A running call gets time to end; then its process ends with its last owner.
+                // Wait for a running call to end. After the timeout, the process ends when its last
+                // handle is dropped.
                 let _ = tokio::time::timeout(STOP_TIMEOUT, runner.stop()).await;
             });
         }
@@ -309,8 +311,8 @@ impl Plugins {
         }
     }
 
-    /// Every file of the folder that may be a plugin. Links are followed: the pin covers their
-    /// target.
+    /// Every file of the folder that may be a plugin. Symbolic links are followed, because the pin
+    /// covers the content of the target.
     fn scan(&self) -> BTreeMap<String, Found> {
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -335,20 +337,21 @@ impl Plugins {
         Known { row: Some(row), code, ..known }
     }
 
-    /// Loads one enabled plugin and starts its process. The error is its state otherwise.
+    /// Loads one enabled plugin and starts its process. On failure, the error contains the plugin's
+    /// state.
     async fn load(&self, name: &str, row: &Plugin, found: Option<Found>) -> Result<Known, Box<Known>> {
         let known = |status, reason: String| Box::new(Known::of(&row.file, status, Some(reason)));
         if !row.enabled {
-            return Err(known(Status::Disabled, "switched off in config.toml".into()));
+            return Err(known(Status::Disabled, "disabled in config.toml".into()));
         }
         let Some(pin) = row.pin else {
             return Err(known(
                 Status::Disabled,
-                format!("it has no pin: `conductor plugins enable {name}` shows it and asks"),
+                format!("it has no pin; run `conductor plugins enable {name}` to review and enable it"),
             ));
         };
         let Some(Found { source, code }) = found else {
-            return Err(known(Status::InitFailed, format!("plugins/{} is not there", row.file)));
+            return Err(known(Status::InitFailed, format!("plugins/{} does not exist", row.file)));
         };
         let limits = Limits { cpu_ms: row.cpu_ms, heap_mb: row.heap_mb, ..Limits::default() };
         let launch = Launch { program: self.program(), limits, file: row.file.clone(), source };
@@ -360,23 +363,24 @@ impl Plugins {
             let manifest = self.kept(name, pin).map(Arc::new);
             Box::new(Known { manifest, ..Known::of(&row.file, Status::PinMismatch, Some(why)) })
         };
-        let enable = format!("`conductor plugins enable {name}` shows what it is now and asks");
+        let enable = format!("run `conductor plugins enable {name}` to review and enable the new version");
         let manifest = match looked {
             Ok(manifest) if manifest.pin != pin => {
-                return Err(changed(format!("plugins/{} is not what was enabled: {enable}", row.file)));
+                return Err(changed(format!("plugins/{} is not the version that was enabled; {enable}", row.file)));
             }
             Ok(manifest) if manifest.name != name => {
                 return Err(known(
                     Status::InitFailed,
-                    format!("it calls itself \"{}\", the row is named \"{name}\"", manifest.name),
+                    format!("its manifest has the name \"{}\", but the row is named \"{name}\"", manifest.name),
                 ));
             }
             Ok(manifest) => manifest,
-            // An enabled file could be loaded then, so if its bytes changed, report that instead.
+            // The file could be loaded when it was enabled. If its bytes have changed since, report
+            // the change instead.
             Err(faults) => {
                 return Err(match self.kept(name, pin) {
                     Some(kept) if kept.code != code => changed(format!(
-                        "plugins/{} was changed since it was enabled, and does not load: {}",
+                        "plugins/{} has changed since it was enabled, and cannot be loaded: {}",
                         row.file,
                         faults.join("; ")
                     )),
@@ -396,16 +400,19 @@ impl Plugins {
         let secrets: BTreeMap<String, String> =
             manifest.secret_fields().into_iter().map(|field| (field.clone(), format!("{name}.{field}"))).collect();
         let (means, names) = (self.means.clone(), secrets.clone());
-        // The keychain may be slow.
+        // Use a blocking thread, because the keychain may be slow.
         let missing = tokio::task::spawn_blocking(move || names.into_values().find(|it| !means.has_secret(it)));
         if let Ok(Some(missing)) = missing.await {
-            return Err(known(Status::NotConfigured, format!("`conductor secrets set {missing}` is missing")));
+            return Err(known(
+                Status::NotConfigured,
+                format!("a secret is missing; run `conductor secrets set {missing}`"),
+            ));
         }
         let reach =
             Reach::new(&self.studio, name, row, secrets.values().cloned().collect(), self.means.clone(), self.say());
         let expected = Arc::new(move |declared: &Value| match manifest::pin(declared, code) {
             Some(now) if now == pin => Ok(()),
-            Some(_) | None => Err("it declares something else each time it is loaded".to_owned()),
+            Some(_) | None => Err("its manifest is different each time it is loaded".to_owned()),
         });
         let runner = Runner::new(launch, &written, &json!(secrets), expected, reach);
         let warmed = tokio::time::timeout(patience, runner.warm()).await;
@@ -414,7 +421,7 @@ impl Plugins {
             Ok(Err(conductor_hosts::plugin::process::PluginError::Changed(why))) => return Err(changed(why)),
             Ok(Err(fault)) => return Err(known(Status::InitFailed, format!("onLoad: {fault}"))),
             Err(_) => {
-                return Err(known(Status::InitFailed, format!("onLoad did not end within {} ms", row.timeout_ms)));
+                return Err(known(Status::InitFailed, format!("onLoad did not return within {} ms", row.timeout_ms)));
             }
         }
         self.keep(&manifest);
@@ -449,8 +456,8 @@ impl Plugins {
         }
     }
 
-    /// The manifest that was enabled with this pin. The pin covers all of it, so the stored file
-    /// cannot differ.
+    /// The manifest that was enabled with this pin. The pin covers the whole manifest, so a changed
+    /// stored file is not used.
     fn kept(&self, name: &str, pin: Digest) -> Option<Manifest> {
         let read = || {
             let bytes = std::fs::read(self.kept.join(format!("{name}.json"))).ok()?;
@@ -479,7 +486,7 @@ impl Plugins {
         known.iter().map(report).collect()
     }
 
-    /// How often each plugin's process was restarted.
+    /// The number of restarts of each plugin's process.
     pub fn restarts(&self) -> Vec<(String, u64)> {
         self.reports().into_iter().map(|it| (it.name, it.restarts)).collect()
     }

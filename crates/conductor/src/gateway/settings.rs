@@ -1,6 +1,6 @@
 //! Converts configuration sections into the settings of the gateway's parts.
 //!
-//! Not here: reading the sections (`conductor_core::config`), and when they come into force
+//! Not here: reading the sections (`conductor_core::config`), and putting them in force
 //! (`gateway`).
 
 use crate::doors::http::Token;
@@ -42,7 +42,7 @@ fn mcp(mcp: &config::Mcp) -> McpSettings {
     }
 }
 
-/// The settings of a Pd that the daemon starts, if the configuration wants one.
+/// The settings of the Pd that the daemon starts, if the configuration enables it.
 pub(crate) fn pd(section: &config::Pd) -> Option<pd::Settings> {
     let spawned = pd::Settings {
         command: PathBuf::from(&section.command),
@@ -56,8 +56,8 @@ pub(crate) fn pd(section: &config::Pd) -> Option<pd::Settings> {
     }
 }
 
-/// The policy with its version. The version covers `[tools]` and `[plugins]`, so that a change
-/// there voids approvals as a change of `[policy]` does.
+/// The policy with its version. The version also covers `[tools]` and `[plugins]`: a change of
+/// these sections voids approvals, like a change of `[policy]`.
 pub(crate) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
     let tools = if config.tools.written.is_null() { json!({}) } else { config.tools.written.clone() };
     let plugins: Map<String, Value> = config.plugins.iter().map(|(name, row)| (name.clone(), row.to_json())).collect();
@@ -82,14 +82,14 @@ pub(crate) fn tokens(http: &config::Http) -> impl Iterator<Item = Token> {
     })
 }
 
-/// One line for each name of a tool that does not exist. The file is read before the catalog
-/// exists, so names are checked here.
+/// One line for each tool name that does not exist. Names are checked here because the file is read
+/// before the catalog exists.
 pub(crate) fn unknown_names(config: &Config, catalog: &Catalog) -> Vec<String> {
     let is_tool = |name: &str| catalog.get(name).is_some();
     let mut lines = Vec::new();
     for (index, rule) in config.policy.iter().flat_map(|it| &it.rules).enumerate() {
         match &rule.tool {
-            // A rule is compared with the dotted name only.
+            // A rule must contain the dotted name of a tool.
             Some(Pattern::Exact(name)) if catalog.get(name).is_none_or(|it| it.name != *name) => {
                 lines.push(format!("[policy] rule {index}: there is no tool \"{name}\""));
             }

@@ -1,14 +1,15 @@
-//! The device backends of this build. Each is tried when the daemon runs; a missing one is listed
-//! in `status` and never a failure to start.
+//! The device backends of this build. The daemon tries each of them. `status` lists the missing
+//! ones; the daemon starts without them.
 
 use crate::owner::ports::Source;
 use conductor_hosts::midi::{Announce, Stamp};
 
-/// Name under which other programs see us.
+/// The name that other programs display for our ports.
 #[cfg_attr(not(any(feature = "jack", feature = "alsa", target_os = "macos")), allow(dead_code))]
 const CLIENT: &str = "conductor";
 
-/// All backends except the loopback, in the order in which a virtual port is offered to them.
+/// All backends except the loopback. A virtual port is created on the first available backend in
+/// this order.
 #[cfg_attr(
     not(any(feature = "jack", feature = "alsa", feature = "gamepad", target_os = "macos")),
     allow(unused_variables)
@@ -34,7 +35,7 @@ mod pads {
 
     const NAME: &str = "gamepad";
 
-    /// Gamepads are found and opened like MIDI ports, but have no outputs.
+    /// The backend for gamepads. They are listed and opened like MIDI ports, but have no outputs.
     pub struct Pads {
         stamp: Stamp,
         announce: Announce,
@@ -55,7 +56,7 @@ mod pads {
     }
 
     fn refused(id: &str) -> PortError {
-        PortError::Refused { id: id.to_owned(), detail: "a gamepad is only listened to".to_owned() }
+        PortError::Refused { id: id.to_owned(), detail: "a gamepad can only be opened as an input".to_owned() }
     }
 
     impl Backend for Pads {

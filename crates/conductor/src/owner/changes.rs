@@ -1,4 +1,5 @@
-//! Changes around the owner: devices and ports that come and go, and another configuration.
+//! How the owner reacts to changes: devices and ports that were connected or lost, and a new
+//! configuration.
 
 use super::ports::{self, News, Table, with_slots};
 use super::{By, Owner, Phase};
@@ -43,7 +44,7 @@ impl Owner {
                 if self.phase == Phase::Starting {
                     self.phase = Phase::Serving;
                     for reply in self.awaiting_ready.drain(..) {
-                        // The waiting client may have hung up.
+                        // The client may have disconnected.
                         let _ = reply.send(());
                     }
                 }
@@ -52,7 +53,7 @@ impl Owner {
         self.carry_out();
     }
 
-    /// Reports the devices of the file that were lost since the last table.
+    /// Reports the configured devices that were lost since the last scan.
     fn note_lost(&self, now: &Table) {
         for before in self.table.devices.iter().filter(|it| it.is_configured && it.is_connected()) {
             let is_lost = |it: &&ports::Bound| it.device_id == before.device_id && !it.is_connected();
@@ -74,13 +75,14 @@ impl Owner {
         match arrival {
             Arrival::Same => self.parts.config_error = None,
             Arrival::Accepted(serving) if self.performance_lock => {
-                self.parts.config_error = Some("waits for the performance lock to be lifted".to_owned());
+                self.parts.config_error =
+                    Some("the new configuration waits until the performance lock ends".to_owned());
                 self.waiting = Some(serving);
             }
             Arrival::Accepted(serving) => self.put_in_force(serving),
             Arrival::Refused(refusal) => {
                 self.statistics.reloads_failed += 1;
-                self.parts.log.error(format_args!("kept the old configuration: {}", refusal.reason));
+                self.parts.log.error(format_args!("the old configuration stays in force: {}", refusal.reason));
                 self.parts.events.config_rejected(&refusal.reason);
                 self.parts.config_error = Some(refusal.reason);
             }
@@ -107,7 +109,7 @@ impl Owner {
         self.inputs.configure(&serving.config, &self.parts.slots);
         self.order(ports::Order::Config(serving.config.clone()));
         self.parts.config_error = None;
-        // Stored before the event: its receivers read the configuration from here.
+        // Store before sending the event, because its receivers read the configuration from here.
         self.parts.serving.store(Arc::clone(&serving));
         self.parts.events.config_in_force(&serving);
         self.mode_changed = true;

@@ -1,7 +1,8 @@
-//! Watches the desktop: whether there is a display, which window is in front, which programs run.
+//! Watches the desktop: the display, the frontmost window, and the running programs.
 //!
-//! Two threads, because both may block. Not here: X itself (`conductor_hosts::focus`), rules for
-//! windows (`conductor_core::focus`), and sending keys (`dispatch`).
+//! It uses two threads, one for windows and one for programs, because both may block. Not here: the
+//! X protocol (`conductor_hosts::focus`), window rules (`conductor_core::focus`), and sending keys
+//! (`dispatch`).
 
 use super::wake::{Wake, Waker};
 use conductor_hosts::apps;
@@ -12,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// How often running programs are listed while a condition needs them.
+/// The interval at which running programs are listed while a condition needs them.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Ends its threads when dropped.
+/// The handles of the two threads.
 pub(crate) struct Desktop {
     apps: (Arc<Apps>, JoinHandle<()>),
     #[cfg(feature = "desktop")]
@@ -29,7 +30,8 @@ struct Apps {
     end: AtomicBool,
 }
 
-/// Switches the listing of programs on while a condition needs it. Cheap: the owner calls it.
+/// Enables the listing of programs while a condition needs it. It never blocks, because the owner
+/// calls it.
 #[derive(Clone)]
 pub(crate) struct AppsWanted {
     apps: Arc<Apps>,
@@ -46,7 +48,7 @@ impl AppsWanted {
 
 impl Desktop {
     /// Without `display` no display is watched.
-    #[cfg_attr(not(feature = "desktop"), expect(unused_variables, reason = "this build knows no display"))]
+    #[cfg_attr(not(feature = "desktop"), expect(unused_variables, reason = "this build has no support for displays"))]
     pub fn start(display: Option<&str>, owner: &Waker) -> io::Result<Self> {
         let apps: Arc<Apps> = Arc::default();
         let (shared, waker) = (Arc::clone(&apps), owner.clone());
@@ -66,7 +68,7 @@ impl Desktop {
         let (apps, thread) = self.apps;
         apps.end.store(true, Ordering::Release);
         thread.thread().unpark();
-        // A thread that panicked has said so on stderr already.
+        // If the thread panicked, it has already written the reason to stderr.
         let _ = thread.join();
         #[cfg(feature = "desktop")]
         if let Some(focus) = self.focus {
@@ -102,7 +104,7 @@ mod focus {
     use std::thread::{Builder, Thread};
     use std::time::Duration;
 
-    /// How often a missing display is looked for.
+    /// The interval between two attempts to connect to a missing display.
     const RETRY: Duration = Duration::from_secs(2);
 
     pub struct FocusWatch {
@@ -118,8 +120,8 @@ mod focus {
             Ok(FocusWatch { end, thread: thread.thread().clone() })
         }
 
-        /// Does not wait for the thread: it may wait for an event of the X server, which no flag
-        /// ends. It ends at the next event and holds only its connection until then.
+        /// Does not join the thread, which may be blocked until the next event of the X server. The
+        /// thread ends at that event; until then it only keeps its connection open.
         pub fn close(self) {
             self.end.store(true, Ordering::Release);
             self.thread.unpark();

@@ -1,7 +1,7 @@
-//! Carries out effects. MIDI and OSC are sent at once; keys, text, mouse and volume go to their
-//! workers, calls to the gateway. Nothing here waits.
+//! Carries out effects. MIDI and OSC messages are sent at once. Keys, text, clicks and volume are
+//! passed to worker threads, and calls to the gateway. Nothing here blocks.
 //!
-//! Not here: deciding what happens (`conductor_core::engine`).
+//! Not here: deciding which effects to carry out (`conductor_core::engine`).
 
 use super::wake::Waker;
 use crate::log::Log;
@@ -18,24 +18,25 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Why an effect did not leave.
+/// The reason why an effect was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DispatchError {
-    /// The port is not open. The ledger keeps the ends that are due there until it is.
+    /// The port is not open. The engine's ledger stores the note-offs for this port until it is
+    /// open.
     NoOutput(DeviceSlot),
-    /// The port was open and is gone; the owner closes it.
+    /// The port was open but has been lost; the owner closes it.
     Died(DeviceSlot),
     Refused(String),
 }
 
-/// The worker side of the desktop.
+/// The desktop backends that the workers use.
 pub(crate) struct Hosts {
     pub desktop: Box<dyn Desktop>,
     pub mixer: Box<dyn Mixer>,
     pub events: Arc<dyn OwnerEvents>,
 }
 
-/// An OSC message for a host that needs a resolver.
+/// An OSC message for a host name that must be resolved.
 type NamedOsc = (Arc<str>, u16, Arc<OscMessage>);
 
 pub(crate) struct Dispatch {
@@ -139,7 +140,7 @@ impl Dispatch {
         sent
     }
 
-    /// Sends one whole message, already checked or made by us.
+    /// Sends one complete message that was already checked or was created by us.
     pub fn send(&mut self, port: DeviceSlot, bytes: &[u8], trail: Trail) -> Result<(), DispatchError> {
         let output = self.outputs.get_mut(&port).ok_or(DispatchError::NoOutput(port))?;
         match output.send(bytes, trail) {
@@ -152,7 +153,8 @@ impl Dispatch {
                 return Err(DispatchError::Refused(fault.to_string()));
             }
         }
-        // A slow listener must not delay the port; a closed one is removed.
+        // A slow listener must not delay the port, so it loses messages. A closed listener is
+        // removed.
         self.listeners.retain(|(at, heard)| {
             *at != port || !matches!(heard.try_send(bytes.to_vec()), Err(mpsc::error::TrySendError::Closed(_)))
         });
@@ -163,19 +165,20 @@ impl Dispatch {
 fn taken(pushed: Result<(), NotTaken>, lane: &str) -> Result<(), DispatchError> {
     pushed.map_err(|why| {
         DispatchError::Refused(match why {
-            NotTaken::Full => format!("{lane}: more is waiting than can be done"),
-            NotTaken::Gone => format!("{lane}: its worker ended"),
+            NotTaken::Full => format!("{lane}: the queue is full"),
+            NotTaken::Gone => format!("{lane}: the worker thread has ended"),
         })
     })
 }
 
-/// Runs on its worker, because the resolver may block.
+/// Resolves the host name and sends the message. Runs on a worker, because the resolver may block.
 fn send_to_name(out: &mut osc::Sender, host: &str, port: u16, message: &OscMessage) -> Result<(), String> {
     let to = (host, port).to_socket_addrs().map_err(|error| error.to_string())?.next();
-    out.send(to.ok_or("the name has no address")?, message).map_err(|fault| fault.to_string())
+    out.send(to.ok_or("the host name has no address")?, message).map_err(|fault| fault.to_string())
 }
 
-/// The address of a host that needs no resolver. A resolver may block for seconds.
+/// The address of `localhost` or of an IP address. Other hosts need a resolver, which may block for
+/// seconds.
 fn literal(host: &str) -> Option<IpAddr> {
     if host.eq_ignore_ascii_case("localhost") {
         return Some(Ipv4Addr::LOCALHOST.into());

@@ -1,7 +1,7 @@
-//! The owner's side of lights, faders, windows and the approval pad.
+//! The owner's part of lights, faders, window rules and the approval pad.
 //!
-//! Not here: LED pictures (`conductor_core::feedback`), the rules for windows
-//! (`conductor_core::focus`), and the rules for a held pad (`conductor_core::approval_pad`).
+//! Not here: LED schemes (`conductor_core::feedback`), window rules (`conductor_core::focus`), and
+//! the rules for holding the approval pad (`conductor_core::approval_pad`).
 
 use super::{By, Owner, ports};
 use conductor_core::approval_pad::ApprovalPad;
@@ -15,17 +15,17 @@ use conductor_gateway::pending_store::Waiting;
 use conductor_gateway::pipeline::approval::ApproverPresent;
 use conductor_gateway::report::{BackendNow, BackendState};
 
-/// The owner's side of controllers and desktop.
+/// The owner's state for lights, window rules and the approval pad.
 pub(crate) struct Surface {
     pub feedback: Feedback,
-    /// Kept between turns, so that a light does not allocate.
+    /// Reused in every turn of the loop, so that a light does not allocate.
     lights: Vec<Light>,
     pub focus: Focus,
     pub pad: ApprovalPad,
-    /// While the pad can be held, a person is present to answer.
+    /// Present while the pad can be held: a person can then answer approval requests.
     armed: Option<ApproverPresent>,
     waiting: Waiting,
-    /// Why no display can be used.
+    /// The reason why no display can be used.
     pub display_fault: Option<String>,
 }
 
@@ -51,7 +51,8 @@ impl Surface {
         [self.feedback.next_deadline(), self.pad.next_deadline()].into_iter().flatten().min()
     }
 
-    /// Whether events of a device also concern its lights, its motor faders or the approval pad.
+    /// Whether events of this device must be passed to [`Owner::is_input`]: it has lights, motor
+    /// faders or the approval pad.
     pub fn watches(&self, device: DeviceSlot) -> bool {
         self.feedback.uses(device) || self.pad.device() == Some(device)
     }
@@ -62,17 +63,18 @@ impl Surface {
     }
 }
 
-/// A policy with an error keeps the old one in force, but arms no pad.
+/// The settings of the approval pad. If the new policy has an error, the old policy stays in force,
+/// but the pad is disabled.
 fn pad_of(config: &Config) -> Option<&PadSettings> {
     config.policy.as_ref().and_then(|it| it.approval.pad.as_ref())
 }
 
 impl Owner {
-    /// Takes an event before the engine does. False: it comes from the motor of a fader that we
-    /// moved.
+    /// Processes an event before the engine does. Returns `false` if the event was caused by the
+    /// motor of a fader that we moved.
     pub(crate) fn is_input(&mut self, event: &Event) -> bool {
         if !self.surface.feedback.hear(event) {
-            self.engine.passed_over(event, "the motor of a fader that was just moved");
+            self.engine.passed_over(event, "caused by the motor of a fader that was just moved");
             return false;
         }
         if self.surface.pad.device() == Some(event.device) {
@@ -91,7 +93,7 @@ impl Owner {
         self.table.devices.iter().any(|it| it.slot == device && it.is_hardware)
     }
 
-    /// Sends due lights to controllers, and the answer of a pad that was held long enough.
+    /// Sends due lights to controllers, and reports an approval pad that was held long enough.
     pub(crate) fn show(&mut self) {
         let now = self.parts.clock.now();
         self.answer_by_pad(now);
@@ -101,7 +103,7 @@ impl Owner {
         for light in lights.drain(..) {
             self.surface.pad.lit(light.port, &light.message, now);
             self.engine.shown(light.port, &light.message, light.by, now);
-            // Not caused by a hand: where the port leads back to us, it must not press anything.
+            // Tainted: if the port leads back to us, the message must not fire sensitive actions.
             if let Err(error) = self.parts.dispatch.send_body(light.port, &light.message, Taint::Tool.into()) {
                 self.surface.feedback.not_sent(&light);
                 self.not_done(error);
@@ -122,7 +124,7 @@ impl Owner {
         self.report(Fact::PendingApprovals(waiting.count), Taint::Tool);
     }
 
-    /// Reports a fact to feedback. `by` is the taint of the change.
+    /// Passes a changed state to feedback. `by` is the taint of the change.
     pub(crate) fn report(&mut self, fact: Fact<'_>, by: Taint) {
         let now = self.parts.clock.now();
         self.surface.feedback.changed(fact, by, now);
@@ -150,15 +152,15 @@ impl Owner {
         self.follow(wish);
     }
 
-    /// Switches to the mode that the rules for windows choose.
+    /// Switches to the mode that the window rules select.
     pub(crate) fn follow(&mut self, wish: Option<Wish>) {
         let Some(wish) = wish else { return };
         if *wish.mode == **self.engine.mode().1 {
             return;
         }
         let now = self.parts.clock.now();
-        // A rule can only name a mode of its own configuration; a mode that is gone since changes
-        // nothing.
+        // The mode exists in the configuration of the rule. If it was removed since, nothing
+        // changes.
         let _ = self.engine.switch_mode(&wish.mode, Taint::Clean, now, &mut self.effects);
         self.carry_out_by(By::Rule);
     }

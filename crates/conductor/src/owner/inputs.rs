@@ -1,4 +1,4 @@
-//! The receivers of all inputs as one stream of events, in the order of their time stamps.
+//! Merges the receivers of all inputs into one stream of events, in the order of time stamps.
 
 use crate::owner::ports::SharedSlots;
 use crate::owner::ports::with_slots;
@@ -10,15 +10,15 @@ use conductor_hosts::midi::ring::{EventReceiver, RelativeControllers};
 #[derive(Default)]
 pub(crate) struct Inputs {
     open: Vec<Open>,
-    /// Dropped by inputs that are closed now.
+    /// Events that were dropped by inputs that are closed now.
     dropped_before: u64,
 }
 
 struct Open {
     lane: EventReceiver,
-    /// The least taint of every event of this port.
+    /// The minimum taint of the port; an event may have a more severe one.
     taint: Taint,
-    /// Its next event, taken out to compare its time with the others.
+    /// The next event, already received, to compare its time with those of other inputs.
     head: Option<Event>,
 }
 
@@ -34,7 +34,7 @@ impl Inputs {
         self.open.push(Open { lane, taint, head: None });
     }
 
-    /// The earliest event of all inputs.
+    /// Removes and returns the earliest event of all inputs.
     pub fn next(&mut self) -> Option<Event> {
         let mut earliest: Option<&mut Option<Event>> = None;
         for open in &mut self.open {
@@ -64,7 +64,7 @@ impl Inputs {
         left
     }
 
-    /// The least taint of a device's events, if its input is open.
+    /// The minimum taint of a device's events, if its input is open.
     pub fn taint(&self, device: DeviceSlot) -> Option<Taint> {
         self.open.iter().find(|it| it.lane.device() == device).map(|it| it.taint)
     }
@@ -73,7 +73,7 @@ impl Inputs {
         self.open.iter().any(|it| it.lane.device() == device)
     }
 
-    /// Events that the inputs had no room for.
+    /// The number of events that were dropped because an input's queue was full.
     pub fn dropped(&self) -> u64 {
         self.dropped_before + self.open.iter().map(|it| dropped(&it.lane)).sum::<u64>()
     }
@@ -93,7 +93,7 @@ fn dropped(lane: &EventReceiver) -> u64 {
     counts.dropped + counts.sysex_dropped
 }
 
-/// The controllers of a device that send ticks instead of positions, by all mappings for it.
+/// The controllers of a device that send ticks instead of positions, according to all its mappings.
 fn relative(config: &Config, alias: &str) -> RelativeControllers {
     let mut mask = RelativeControllers::default();
     let mut mark = |device: Option<&str>, channel: Option<u8>, cc: u8, mode: EncoderMode| {

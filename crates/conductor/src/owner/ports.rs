@@ -1,4 +1,4 @@
-//! Opens and closes ports, on a thread of its own because a backend may block while it opens a
+//! Opens and closes ports. Runs on a separate thread, because a backend may block while it opens a
 //! device. The owner is notified of changes and gets the receiver of each input and the handle of
 //! each output.
 //!
@@ -25,36 +25,36 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Numbers for device aliases and port names. Locked because two threads assign them: the owner
-/// when it compiles a configuration, this thread when it opens a port without an alias. Held for
-/// one lookup or one compilation.
+/// Numbers for device aliases and port names. A lock is needed because two threads assign numbers:
+/// the owner when it compiles a configuration, this thread when it opens a port without an alias.
+/// The lock is held for one lookup or one compilation.
 pub type SharedSlots = Arc<Mutex<Slots>>;
 
 pub fn with_slots<T>(slots: &SharedSlots, act: impl FnOnce(&mut Slots) -> T) -> T {
     act(&mut slots.lock())
 }
 
-/// Orders to the thread.
+/// Messages to the thread.
 pub enum Order {
-    /// Another configuration is in force.
+    /// A new configuration is in force.
     Config(Arc<Config>),
     Scan(Reply<Scanned>),
-    /// Enables, for this run, a device that the file disables. The callback runs after its port was
-    /// looked for.
+    /// Enables a device that the file disables, until the daemon stops. The callback runs after the
+    /// next scan.
     Enable(String, Box<dyn FnOnce() + Send>),
-    /// A message is waiting for this output.
+    /// Opens this output, because a message is to be sent to it.
     OpenOutput(String),
-    /// The owner found this output dead.
+    /// The owner failed to send to this output.
     OutputDied(DeviceSlot),
     End,
 }
 
-/// News for the owner.
+/// Notifications to the owner.
 pub enum News {
     Input {
         device: DeviceSlot,
         lane: EventReceiver,
-        /// The least taint of every event of this port.
+        /// The minimum taint of the port; an event may have a more severe one.
         taint: Taint,
     },
     InputLost {
@@ -67,7 +67,7 @@ pub enum News {
     OutputLost {
         port: DeviceSlot,
     },
-    /// A message waits for this port, which could not be opened.
+    /// A port could not be opened, although a message is to be sent to it.
     NotOpened {
         port: DeviceSlot,
         why: String,
@@ -81,14 +81,14 @@ pub struct Table {
     pub inputs: Vec<String>,
     pub outputs: Vec<String>,
     pub gamepads: Vec<String>,
-    /// Addresses we listen at.
+    /// The addresses of our OSC listeners.
     pub osc_listeners: Vec<String>,
-    /// Devices of the configuration in its order, then ports without an alias.
+    /// The configured devices in file order, then ports without an alias.
     pub devices: Vec<Bound>,
     pub backends: Vec<BackendNow>,
 }
 
-/// One device and the ports it has now.
+/// A device and its connected ports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     pub device_id: String,
@@ -97,7 +97,7 @@ pub struct Bound {
     pub output: Option<String>,
     pub is_configured: bool,
     pub wants_input: bool,
-    /// Its input is hardware, not a program.
+    /// Whether the input is hardware, not a port of a program.
     pub is_hardware: bool,
 }
 
@@ -111,7 +111,7 @@ impl Bound {
     }
 }
 
-/// Wakes the thread. Backends announce changes here from callbacks that may neither lock nor
+/// Wakes the thread. Backends call this when ports change, from callbacks that must not lock or
 /// allocate.
 #[derive(Default)]
 pub(crate) struct ScanSignal {
@@ -132,26 +132,27 @@ impl ScanSignal {
     }
 }
 
-/// The loopback is the first of all sources.
+/// The index of the loopback in `sources`.
 const LOOPBACK: usize = 0;
 
-/// A port: its backend and how it is opened there.
+/// A port: its backend, and the data to open it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     source: usize,
-    /// The backend's id of an existing port, or the name of one that we create.
+    /// The backend's id of an existing port, or the name of a port that we create.
     id: String,
     name: String,
     is_made: bool,
     is_hardware: bool,
-    /// The taint of its events: any program can write to a port that is neither hardware nor
+    /// The taint of the port's events. Any program can write to a port that is neither hardware nor
     /// trusted.
     taint: Taint,
-    /// As in [`PortInfo`]: a port that came back is another port.
+    /// The generation in [`PortInfo`]. A port that was reconnected has a new generation and is
+    /// opened again.
     generation: u64,
 }
 
-/// A device with the ports it should have.
+/// A device and the ports that should be open.
 struct Wanted {
     bound: Bound,
     input: Option<Place>,
@@ -163,7 +164,7 @@ struct OpenInput {
     handle: Box<dyn Input>,
 }
 
-/// A backend, and when to retry it while it is missing.
+/// A backend, and the time of the next attempt while it is missing.
 pub(crate) struct Source {
     backend: Box<dyn Backend>,
     protocol: Protocol,
@@ -190,14 +191,14 @@ impl Source {
     }
 }
 
-/// An OSC address that a device listens at.
+/// The OSC listener of a device.
 struct OscInput {
     listen: String,
     allow_network: bool,
     heard_by: Result<Listener, String>,
 }
 
-/// The parts of the thread.
+/// The data to create a [`PortScanner`].
 pub(crate) struct Parts {
     pub loopback: Loopback,
     /// All sources except the loopback, which always exists.
@@ -212,7 +213,7 @@ pub(crate) struct Parts {
 
 pub(crate) struct PortScanner {
     loopback: Loopback,
-    /// The loopback comes first.
+    /// All sources; the first is the loopback.
     sources: Vec<Source>,
     midi: Roster,
     gamepads: Roster,
@@ -222,9 +223,9 @@ pub(crate) struct PortScanner {
     bell: Bell,
     signal: Arc<ScanSignal>,
     clock: Arc<dyn Clock>,
-    /// Aliases of the loopback devices that are plugged in.
+    /// Aliases of the loopback devices that exist now.
     plugged: BTreeSet<String>,
-    /// Aliases that the file disables and this run enabled.
+    /// Aliases of devices that the file disables but that were enabled since the start.
     enabled: BTreeSet<String>,
     inputs: BTreeMap<DeviceSlot, OpenInput>,
     outputs: BTreeMap<DeviceSlot, Place>,
@@ -255,10 +256,10 @@ impl PortScanner {
         }
     }
 
-    /// Scans once, then whenever something changes, a scan is requested, or the interval has
-    /// passed.
+    /// Scans once. Scans again when a backend reports a change, a scan is requested, or the
+    /// interval has passed.
     pub fn run(mut self, orders: &mpsc::Receiver<Order>, post: impl Fn(Wake)) {
-        // Before the first scan, so that nothing announced during it is missed.
+        // Set before the first scan, so that no change during that scan is missed.
         let _ = self.signal.thread.set(std::thread::current());
         let mut due = Due { scan: true, ..Due::default() };
         loop {
@@ -268,7 +269,8 @@ impl PortScanner {
                 due.outputs.clear();
                 let seen = changes(&before, &self.table);
                 due.enabled.drain(..).for_each(|answer| answer());
-                // Every request before a scan gets its result; a client that hung up is ignored.
+                // Every scan request that arrived before this scan gets its result. Disconnected
+                // clients are ignored.
                 for reply in due.replies.drain(..) {
                     let _ = reply.send(seen.clone());
                 }
@@ -313,10 +315,11 @@ impl PortScanner {
         ControlFlow::Continue(())
     }
 
-    /// Waits. True when a scan is due; false when something woke the thread.
+    /// Waits. Returns `true` if the interval has passed, and `false` if the thread was woken.
     fn wait(&self) -> bool {
         if self.sources.len() == 1 {
-            // The loopback announces every change; there is nothing else to look for.
+            // The loopback is the only backend and reports every change, so no scan at an interval
+            // is needed.
             std::thread::park();
             return false;
         }
@@ -332,7 +335,7 @@ impl PortScanner {
         self.plug_loopback_devices();
         let now = self.clock.now();
         for source in &mut self.sources {
-            // A requested scan also retries backends that were missing a moment ago.
+            // A requested scan also retries missing backends before their next attempt is due.
             let is_due = source.retry.is_due(now);
             if due.replies.is_empty() && !is_due {
                 continue;
@@ -391,7 +394,8 @@ impl PortScanner {
             self.loopback.plug(alias);
         }
         self.plugged = wanted;
-        // The following scan sees these changes; announcing them would cause another one.
+        // The scan that follows includes these changes, so clear the signal to prevent another
+        // scan.
         self.signal.changed.store(false, Ordering::Release);
     }
 
@@ -399,8 +403,8 @@ impl PortScanner {
         self.sources.get(source).map_or(Protocol::Midi, |it| it.protocol)
     }
 
-    /// Devices of the configuration in its order, then ports without an alias, each with the ports
-    /// it should have.
+    /// The configured devices in file order, then ports without an alias, each with the ports that
+    /// should be open.
     fn wanted(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Wanted> {
         let config = self.config.clone();
         let configured = config.devices.iter().filter(|it| it.protocol != Protocol::Osc);
@@ -436,7 +440,7 @@ impl PortScanner {
                     device.input = Some(place);
                 }
                 (Identity::Alias(_), Way::Output, Some(device)) => device.output = Some(place),
-                // A loopback port without an alias that receives is only an instrument.
+                // A loopback port without an alias is only used as an output.
                 (Identity::Raw(name), Way::Input, None) if hears && raw_left > 0 && *source != LOOPBACK => {
                     raw_left -= 1;
                     devices.push(Wanted { input: Some(place), ..self.device(name, false, true) });
@@ -444,8 +448,7 @@ impl PortScanner {
                 (Identity::Alias(_) | Identity::Raw(_), Way::Input | Way::Output, _) => {}
             }
         }
-        // Ports we make ourselves, on the first backend through which other programs can reach
-        // them.
+        // Ports that we create, on the first backend whose ports other programs can use.
         let is_public = |it: &Source| it.protocol == Protocol::Midi && it.ports.is_ok();
         let public = self.sources.iter().skip(1).position(is_public).map(|it| it + 1);
         for device in config.devices.iter().filter(|it| it.protocol == Protocol::Midi) {
@@ -462,7 +465,7 @@ impl PortScanner {
         devices
     }
 
-    /// Identifies each port by the roster of its protocol.
+    /// Finds the device or raw name of each port, with the roster of its protocol.
     fn identities(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Identity> {
         let of = |protocol: Protocol, sources: &[Source]| -> Vec<PortInfo> {
             let of = |at: &usize| sources.get(*at).is_some_and(|it| it.protocol == protocol);
@@ -478,7 +481,7 @@ impl PortScanner {
         identities.collect()
     }
 
-    /// Opens and closes OSC listeners as the configuration says.
+    /// Opens and closes OSC listeners according to the configuration.
     fn listen(&mut self, post: &impl Fn(Wake)) -> Vec<Wanted> {
         let config = self.config.clone();
         let mut devices = Vec::new();
@@ -503,7 +506,7 @@ impl PortScanner {
                     let started = Listener::start(listen, device.allow_network, sender, self.stamp.clone());
                     let heard_by = started.map_err(|fault| fault.to_string());
                     if heard_by.is_ok() {
-                        // The listener itself marks its events as coming from the network.
+                        // The events of an OSC listener already have the taint `Network`.
                         post(Wake::Ports(News::Input { device: slot, lane: receiver, taint: Taint::Network }));
                     }
                     OscInput { listen: listen.clone(), allow_network: device.allow_network, heard_by }
@@ -521,7 +524,7 @@ impl PortScanner {
         devices
     }
 
-    /// Whether the file or this run enables its input.
+    /// Whether the input is enabled, by the file or since the start.
     fn is_wanted(&self, device: &Device) -> bool {
         device.enabled || self.enabled.contains(&device.alias)
     }
@@ -565,8 +568,8 @@ impl PortScanner {
                 true => source.backend.create_input(&place.id, sender),
                 false => source.backend.open_input(&place.id, sender),
             };
-            // A port that cannot be opened is retried with the next scan; until then the device is
-            // absent.
+            // If a port cannot be opened, the next scan tries again. Until then the device is not
+            // connected.
             if let Ok(handle) = opened {
                 self.inputs.insert(slot, OpenInput { place: place.clone(), handle });
                 post(Wake::Ports(News::Input { device: slot, lane: receiver, taint: place.taint }));
@@ -582,7 +585,7 @@ impl PortScanner {
         if self.outputs.get(&slot) == Some(place) {
             return Ok(());
         }
-        let source = self.sources.get_mut(place.source).ok_or("its backend is gone")?;
+        let source = self.sources.get_mut(place.source).ok_or("its backend no longer exists")?;
         let opened = match place.is_made {
             true => source.backend.create_output(&place.id),
             false => source.backend.open_output(&place.id),
@@ -593,7 +596,8 @@ impl PortScanner {
         Ok(())
     }
 
-    /// Outputs named by their port: those that mappings name, and those that messages wait for.
+    /// Opens outputs that are addressed by their port name: those in mappings, and those of pending
+    /// messages.
     fn open_named_outputs(&mut self, places: &[usize], ports: &[PortInfo], asked: &[String], post: &impl Fn(Wake)) {
         let is_device = |name: &str| self.config.devices.iter().any(|it| it.alias == name);
         let mut names = with_slots(&self.slots, |slots| {
@@ -631,18 +635,18 @@ impl PortScanner {
     }
 }
 
-/// The reasons of the next scan.
+/// The reasons for the next scan.
 #[derive(Default)]
 struct Due {
     scan: bool,
     replies: Vec<Reply<Scanned>>,
     enabled: Vec<Box<dyn FnOnce() + Send>>,
-    /// Outputs that messages are waiting for.
+    /// The outputs of pending messages.
     outputs: Vec<String>,
 }
 
 impl OscInput {
-    /// Only listeners with an error; a working one is listed by its address.
+    /// The state of a listener with an error. A working listener is listed by its address instead.
     fn report(&self) -> Option<BackendNow> {
         let reason = self.heard_by.as_ref().err()?;
         let (name, state) = (format!("osc {}", self.listen), BackendState::Missing);
@@ -654,18 +658,19 @@ impl Source {
     fn report(&self) -> BackendNow {
         let state = if self.ports.is_ok() { BackendState::Ready } else { BackendState::Missing };
         let name = self.backend.name();
-        // The name is listed next to the reason, so it is removed from the error text.
+        // `status` shows the name next to the reason, so remove the name from the error text.
         let reason = self.ports.as_ref().err().map(|it| it.strip_prefix(&format!("{name}: ")).unwrap_or(it).to_owned());
         BackendNow { name: name.to_owned(), state, reason }
     }
 }
 
-/// Of an input.
+/// The taint of an input.
 fn taint(is_open_to_programs: bool) -> Taint {
     if is_open_to_programs { Taint::Virtual } else { Taint::Clean }
 }
 
-/// A port without an alias has no row in the file that could trust it.
+/// Whether the port's device is marked as trusted. A port without an alias has no row in the file,
+/// so it is not trusted.
 fn is_trusted(config: &Config, identity: &Identity) -> bool {
     config.devices.iter().any(|it| it.trusted && it.alias == identity.device_id())
 }

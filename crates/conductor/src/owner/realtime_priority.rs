@@ -1,21 +1,21 @@
-//! Real-time priority for the owner's thread. A machine that renders a mix or compiles must not
-//! delay a pad: with ordinary priority the owner would run tens of milliseconds late.
+//! Real-time priority for the owner's thread. With normal priority the owner could run tens of
+//! milliseconds late while the machine renders a mix or compiles.
 
 /// The name of the owner's thread.
 pub const OWNER: &str = "owner";
 
-/// The lowest real-time priority: above all ordinary work, and below the audio threads of JACK and
-/// PipeWire, which start at 5. The engine must never cost the sound a period.
+/// The lowest real-time priority: above all threads with normal priority, and below the audio
+/// threads of JACK and PipeWire, which start at 5. The engine must never cause an audio dropout.
 #[cfg(target_os = "linux")]
 const PRIORITY: libc::c_int = 1;
 
-/// Gives the calling thread real-time priority. Threads and programs that it starts are ordinary
-/// again. Most systems allow this only for members of a group (`audio` on Debian); otherwise
-/// nothing changes.
+/// Gives the calling thread real-time priority. Threads and programs that it starts have normal
+/// priority. Most systems allow this only for members of a group (`audio` on Debian); for other
+/// users it fails.
 #[cfg(target_os = "linux")]
 pub fn raise() -> std::io::Result<()> {
     let wish = libc::sched_param { sched_priority: PRIORITY };
-    // SAFETY: the call reads one structure, which outlives it; thread 0 is the calling one.
+    // SAFETY: the call reads one structure, which outlives it; thread 0 is the calling thread.
     let done = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const wish) };
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
@@ -25,11 +25,11 @@ pub fn raise() -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Whether a thread of a process has real-time priority; nothing where the system does not say.
+/// Whether a thread of a process has real-time priority. `None` if the system does not report it.
 pub fn is_urgent(process: u64, thread_name: &str) -> Option<bool> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let lines = threads.filter_map(|it| std::fs::read_to_string(it.ok()?.path().join("stat")).ok());
-    // `id (name) state ...`: the policy is the forty-first field, and 1 is first in, first out.
+    // The line is `id (name) state ...`. The scheduling policy is field 41, and 1 is SCHED_FIFO.
     lines.filter(|line| line.contains(&format!("({thread_name})"))).find_map(|line| {
         let mut fields = line.rsplit(')').next()?.split_ascii_whitespace();
         Some(fields.nth(38)? == "1")

@@ -1,4 +1,5 @@
-//! Answers requests. Questions change nothing; orders are carried out before they are answered.
+//! Answers requests to the owner. A request that changes something is carried out before it is
+//! answered.
 
 use super::{Owner, Phase, ports, with_slots};
 use crate::config_file::one_line;
@@ -18,10 +19,11 @@ use conductor_gateway::report::{
 use conductor_hosts::midi::{LEFT_OUT, check_message};
 use serde_json::Value;
 
-/// Errors of the file that `status` lists in full; the others are counted.
+/// The most errors of the file that `status` lists; further errors are only counted.
 const SHOWN_FAULTS: usize = 16;
 
-/// Sent by panic on every channel: sustain off, all notes off, all sound off.
+/// Controllers and values that panic sends on every channel: sustain off, all notes off, all sound
+/// off.
 const SILENCE: [(u8, u8); 3] = [(64, 0), (123, 0), (120, 0)];
 
 impl Owner {
@@ -61,7 +63,7 @@ impl Owner {
                 answer_with(reply, self.learn_start(timeout_ms, let_through, client))
             }
             Request::At(time, reply) => {
-                // Drop the replies of clients that hung up.
+                // Remove the replies of disconnected clients.
                 self.alarms.retain(|it| !it.1.is_closed());
                 self.alarms.push((time, reply));
             }
@@ -165,16 +167,19 @@ impl Owner {
         let switched = self.engine.switch_mode(mode, by, now, &mut self.effects);
         self.carry_out();
         switched.map_err(|_| unknown_mode(mode, &self.parts.serving.load()))?;
-        // Also when it is the current mode already: the caller wants to keep it.
+        // Start the hold even if this is already the current mode: the caller wants to keep it.
         self.surface.focus.chosen_by_hand();
         Ok(self.switched())
     }
 
     fn auto_mode(&mut self) -> Result<Switched, ToolError> {
         if self.parts.serving.load().config.per_app_modes.is_none() {
-            return Err(ToolError::new(Code::BadInput, "no rules choose the mode: there is no [per_app_modes]")
-                .subject(Subject::Config("per_app_modes".into()))
-                .hint("Write rules under [per_app_modes], such as rules = { Live = \"Session\" }."));
+            return Err(ToolError::new(
+                Code::BadInput,
+                "no rules select the mode: the configuration has no [per_app_modes]",
+            )
+            .subject(Subject::Config("per_app_modes".into()))
+            .hint("Write rules under [per_app_modes], such as rules = { Live = \"Session\" }."));
         }
         let wish = self.surface.focus.release();
         self.follow(wish);
@@ -256,14 +261,15 @@ impl Owner {
         let is_disabled = serving.config.devices.iter().any(|it| it.alias == device_id && !it.enabled);
         let switched = DeviceSwitched { device_id: device_id.clone(), enabled, message };
         if enabled && is_disabled {
-            // Its port is not open yet; the reply is sent when it is.
+            // The port is not open yet; the reply is sent after the next scan.
             self.order(ports::Order::Enable(device_id, Box::new(move || answer_with(reply, Ok(switched)))));
         } else {
             answer_with(reply, Ok(switched));
         }
     }
 
-    /// A device alias, else the exact name of a port. Nothing fuzzy.
+    /// Finds an output by its device alias, else by the exact name of its port. There is no fuzzy
+    /// match.
     fn output(&mut self, port: &str) -> Result<DeviceSlot, ToolError> {
         let serving = self.parts.serving.load();
         let is_alias = serving.config.devices.iter().any(|it| it.alias == port && it.direction.has_output());
@@ -295,9 +301,9 @@ impl Owner {
     fn learn_start(&mut self, timeout_ms: u32, let_through: bool, client: Option<u64>) -> Result<Value, ToolError> {
         let can_be_heard = |it: &ports::Bound| self.inputs.is_open(it.slot) && !self.engine.is_muted(it.slot);
         if !self.table.devices.iter().any(can_be_heard) {
-            return Err(ToolError::new(Code::HostOffline, "no input is connected; there is nothing to learn from")
+            return Err(ToolError::new(Code::HostOffline, "no input is connected, so nothing can be learned")
                 .subject(Subject::Device("any".into()))
-                .hint("Connect a controller, or check conductor_list_device_bindings for what is muted."));
+                .hint("Connect a controller, or check with conductor_list_device_bindings whether it is muted."));
         }
         let wall = Timestamp::from_millis(self.parts.clock.wall_ms());
         let started = self.learn.start(timeout_ms, let_through, client, self.parts.clock.now(), wall);
@@ -340,7 +346,7 @@ impl Owner {
         for (index, message) in messages.iter().enumerate() {
             if let Err(failed) = self.parts.dispatch.send(slot, message, taint.into()) {
                 let error = match &failed {
-                    DispatchError::NoOutput(_) | DispatchError::Died(_) => offline(&port, "the port is gone"),
+                    DispatchError::NoOutput(_) | DispatchError::Died(_) => offline(&port, "the port was disconnected"),
                     DispatchError::Refused(why) => ToolError::new(Code::Busy, format!("message {index}: {why}")),
                 };
                 self.not_done(failed);
@@ -380,7 +386,7 @@ impl Owner {
             new.map(|it| TraceRecord::of(it, slots)).filter(matches).collect()
         });
         let limit = wanted.limit.unwrap_or(50);
-        // Without a start the newest records are wanted, with one the oldest from there.
+        // Without `since_seq` return the newest records; with it, the oldest records from there on.
         let next_seq = match wanted.since_seq {
             Some(_) if records.len() > limit => {
                 records.truncate(limit);
@@ -407,8 +413,8 @@ impl Owner {
         for port in &open {
             let silence = (0..16u8).flat_map(|channel| SILENCE.map(|(cc, value)| [0xB0 | channel, cc, value]));
             for message in silence {
-                // A tool may request it too: where the port leads back to us, it must not press
-                // anything.
+                // Tainted, because a tool may request a panic: if the port leads back to us, the
+                // messages must not fire sensitive actions.
                 if let Err(failed) = self.parts.dispatch.send(*port, &message, Taint::Tool.into()) {
                     self.not_done(failed);
                 }
@@ -436,7 +442,8 @@ fn left_out(names: &[&str]) -> impl Iterator<Item = BackendNow> {
     })
 }
 
-/// Sends a reply. A caller that hung up needs none; its order is carried out anyway.
+/// Sends a reply. If the caller has disconnected, the reply is dropped, but its request was carried
+/// out.
 fn answer_with<T>(reply: Reply<T>, answer: T) {
     let _ = reply.send(answer);
 }

@@ -1,4 +1,4 @@
-//! What wakes the owner, and how everything else in the daemon wakes it.
+//! The messages that wake the owner, and the handle to send them.
 
 use super::ports;
 use crate::config_file;
@@ -10,9 +10,9 @@ use conductor_hosts::midi::ring::Bell;
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
-/// Everything that ends the owner's waiting, apart from a full ring and its own deadlines. Closed:
-/// the owner's loop matches every one.
-#[cfg_attr(not(feature = "desktop"), allow(dead_code, reason = "nothing reports displays and windows"))]
+/// The messages to the owner. Events of devices and the owner's deadlines wake it without a
+/// message.
+#[cfg_attr(not(feature = "desktop"), allow(dead_code, reason = "this build does not report displays and windows"))]
 pub enum Wake {
     Request(Request),
     /// The file changed; its content follows as `Config`.
@@ -23,17 +23,17 @@ pub enum Wake {
         ticket: CallTicket,
         ok: bool,
     },
-    /// A worker could not do what it was given.
+    /// A worker failed to carry out an effect.
     WorkerFailed,
-    /// Approvals and plans that wait for a person.
+    /// The pending approvals and plans have changed.
     Waiting(Waiting),
-    /// A display came, or why there is none.
+    /// A display is available, or the reason why it is not.
     Display(Result<(), String>),
-    /// Another window is in front; nothing when that is unknown.
+    /// Another window is frontmost; `None` if it is unknown.
     Front(Option<Window>),
-    /// The programs that run.
+    /// The names of the running programs.
     Programs(BTreeSet<String>),
-    /// New values of parameters of the Set, by path.
+    /// New values of parameters in the Live Set, with their paths.
     LiveParameters(Vec<(String, Reading)>),
     Stop,
 }
@@ -48,13 +48,13 @@ pub struct Waker {
 
 impl Waker {
     pub fn post(&self, wake: Wake) {
-        // An owner that has ended needs no waking.
+        // If the owner has ended, the message is dropped.
         if self.wakes.send(wake).is_ok() {
             self.bell.ring();
         }
     }
 
-    /// Reports how a call under a pad ended.
+    /// Reports whether a call that a mapping fired has succeeded.
     pub fn call_done(&self, ticket: CallTicket, ok: bool) {
         self.post(Wake::CallDone { ticket, ok });
     }
@@ -70,7 +70,7 @@ impl Inbox for Waker {
     }
 
     fn config_request(&self, request: ConfigRequest) {
-        // A thread that has ended drops the request, and the caller sees its reply closed.
+        // If the thread has ended, the request is dropped and the caller's reply channel is closed.
         let _ = self.config.send(config_file::Order::Asked(request));
     }
 }

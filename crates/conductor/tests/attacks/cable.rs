@@ -1,4 +1,4 @@
-//! What a model sends comes back over a cable and presses a pad.
+//! MIDI that a model sends returns over a cable and presses a pad.
 
 use crate::rig::Rig;
 #[cfg(feature = "jack")]
@@ -19,8 +19,8 @@ fn note(port: &str, note: u8) -> serde_json::Value {
     json!({ "port": port, "messages": [{ "type": "note_on", "channel": 1, "note": note, "velocity": 100 }] })
 }
 
-/// Within the daemon: the model plays the pads' own loopback, directly and through a mapping and a
-/// route.
+/// Within the daemon: the model sends notes to the loopback of the pads, directly and through a
+/// mapping and a route.
 #[test]
 fn a_model_that_plays_the_pads_runs_no_command() {
     let folder = tempfile::tempdir().unwrap();
@@ -50,15 +50,15 @@ fn a_model_that_plays_the_pads_runs_no_command() {
     rig.assert_unharmed();
 }
 
-/// Out of one JACK port and back into another, through a mapping.
+/// The note leaves one JACK port and returns at another, through a mapping.
 #[cfg(feature = "jack")]
 #[test]
 fn what_comes_back_over_a_cable_runs_no_command() {
     over_a_cable("");
 }
 
-/// A device that a person trusts is trusted with other programs, not with what this daemon sent
-/// itself.
+/// A trusted device is trusted for events of other programs, not for messages that this daemon
+/// sent.
 #[cfg(feature = "jack")]
 #[test]
 fn trust_in_a_device_does_not_cover_what_a_model_sent() {

@@ -1,4 +1,4 @@
-//! The model has a file tool of its own and rewrites what the daemon reads.
+//! The model has its own file tool and rewrites the files that the daemon reads.
 
 use crate::rig::{Rig, settle};
 use rustix::process::Signal;
@@ -41,7 +41,7 @@ fn rewrites(rig: &Rig) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Whatever the file says, and however often the daemon starts again.
+/// Tries every rewritten file, and restarts the daemon several times.
 #[test]
 fn a_rewritten_file_widens_nothing() {
     let mut rig = Rig::start("");
@@ -49,14 +49,14 @@ fn a_rewritten_file_widens_nothing() {
         rig.studio.save(&text);
         settle(&rig);
         let mut model = rig.model();
-        // A pad row that runs something is no way around either, also when a model presses the pad.
+        // A pad row with a command does not help either, not even if the model presses the pad.
         let _ = model.call("conductor_send_midi", json!({ "port": "pads hand", "messages": [{ "type": "note_on", "channel": 1, "note": 90, "velocity": 100 }] }));
         settle(&rig);
         drop(model);
         eprint_case(what);
         rig.assert_unharmed_but_for_the_file();
     }
-    // The same over a restart, by a stop and by a kill.
+    // The same with a restart, after a stop and after a kill.
     for signal in [Signal::TERM, Signal::KILL] {
         let (what, text) = rewrites(&rig).remove(1);
         rig.studio.save(&text);
@@ -69,7 +69,7 @@ fn a_rewritten_file_widens_nothing() {
     }
 }
 
-/// The memory of what was accepted is a file too.
+/// The model deletes the files that record the accepted configuration.
 #[test]
 fn deleting_what_was_accepted_widens_nothing() {
     let mut rig = Rig::start("");
@@ -92,7 +92,7 @@ fn deleting_what_was_accepted_widens_nothing() {
     assert!(!rig.outside.path().join("RAN").exists(), "a process was started");
 }
 
-/// The record of the model's own question is a file too: it writes the person's yes into it.
+/// The model edits the file of its own approval request and sets it to allowed.
 #[test]
 fn a_yes_that_the_model_writes_itself_does_not_count() {
     let mut rig = Rig::start("");

@@ -1,4 +1,5 @@
-//! SQL that would leave the database, write through a read, or take the machine.
+//! SQL that tries to reach outside the database, to write in a read, or to use up the machine's
+//! resources.
 
 use crate::rig::{Rig, settle};
 use crate::studio::until;
@@ -27,7 +28,7 @@ fn no_statement_leaves_the_database_or_writes_through_a_read() {
     rig.assert_unharmed();
 }
 
-/// Reads whose work is far larger than their text: each ends, and leaves the processor alone
+/// Short queries with a very large amount of work: each must end, and must not use the processor
 /// afterwards.
 #[test]
 fn a_read_that_would_take_the_machine_ends() {

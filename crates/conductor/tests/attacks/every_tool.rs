@@ -1,10 +1,10 @@
-//! Every tool that is listed, with arguments made from its own schema and filled with what an
-//! attacker would try.
+//! Calls every listed tool with arguments that are generated from its schema and filled with attack
+//! strings.
 
 use crate::rig::{Rig, settle};
 use serde_json::{Map, Value, json};
 
-/// Strings that lead somewhere they should not.
+/// Paths, commands and addresses that a tool must not access.
 fn payloads(rig: &Rig) -> Vec<String> {
     let home = rig.studio.home().display().to_string();
     vec![
@@ -27,7 +27,7 @@ fn payloads(rig: &Rig) -> Vec<String> {
     ]
 }
 
-/// A value that fits the schema, with the payload wherever a string may be.
+/// A value that matches the schema, with the payload in every string.
 fn fill(schema: &Value, payload: &str, depth: usize) -> Value {
     if let Some(fixed) = schema.get("const") {
         return fixed.clone();
@@ -61,7 +61,7 @@ fn fill(schema: &Value, payload: &str, depth: usize) -> Value {
     }
 }
 
-/// Only what the schema requires.
+/// Only the required members of the schema.
 fn required(schema: &Value, payload: &str) -> Value {
     let names: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let members = names.iter().map(|it| ((*it).to_owned(), fill(&schema["properties"][*it], payload, 1)));
@@ -90,7 +90,7 @@ fn every_tool_with_every_payload_changes_nothing_that_a_person_guards() {
     rig.assert_unharmed();
 }
 
-/// Method names that exist for people, on the door that models have.
+/// Calls the methods of the human door on the socket for AI clients.
 #[test]
 fn no_method_of_the_human_door_answers_a_model() {
     let rig = Rig::start("");

@@ -1,5 +1,5 @@
-//! A model that asks and connects without end: the person's door stays open and nothing is decided
-//! by exhaustion.
+//! A model sends calls and opens connections without end. The human door must still answer, and
+//! nothing may be decided because of the load.
 
 use crate::rig::{Rig, settle};
 use serde_json::json;

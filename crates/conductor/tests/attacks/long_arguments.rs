@@ -1,11 +1,11 @@
-//! Arguments made so long or so odd that a person could not see what they say, or that a rule would
-//! not match.
+//! Arguments so long or so unusual that a person could not read them, or that a rule would not
+//! match them.
 
 use crate::rig::{Rig, settle};
 use serde_json::json;
 use std::process::Output;
 
-/// Everything the person is shown for every open question.
+/// The full text that a person is shown for all open questions.
 fn shown(rig: &Rig) -> String {
     let listed = rig.studio.ask("approvals.list", json!({}));
     let mut text = String::new();
@@ -41,7 +41,7 @@ fn a_question_names_its_target_or_is_not_asked() {
     rig.assert_unharmed();
 }
 
-/// A person's `deny` holds however the call is spelled.
+/// A `deny` rule applies to every way to write the call's arguments.
 #[test]
 fn no_spelling_gets_past_a_rule() {
     let rig =

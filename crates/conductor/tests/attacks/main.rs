@@ -1,7 +1,7 @@
-//! A hostile model against a running daemon. It has every tool and, in some tests, a file of its
-//! own on the disk; it never has a person's yes. Each test plays one detour and then asserts on
-//! effects alone: no file outside the granted folders, no change of policy, no process, no packet,
-//! no decision. Nothing here looks inside the daemon.
+//! A hostile model against a running daemon. It can call every tool and, in some tests, write a
+//! file on the disk; it never has a person's approval. Each test tries one attack and then checks
+//! only effects: no file outside the granted folders, no policy change, no process, no packet, no
+//! decision. No test inspects the daemon's internals.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 

@@ -1,5 +1,5 @@
-//! A plugin's file is on the disk; running it, or changing it after a person's yes, is not the
-//! model's to decide.
+//! A plugin's file is on the disk. The model must not be able to run it, or to change it after a
+//! person's approval.
 
 use crate::rig::{Rig, settle};
 use serde_json::json;
@@ -26,7 +26,7 @@ fn a_dropped_plugin_runs_nothing_and_no_row_enables_it() {
         answer["error"].is_object() || answer["code"].is_string() || answer["result"]["isError"] == true,
         "{answer}"
     );
-    // The model writes the row that a person's yes would have written.
+    // The model writes the same row that a person's approval would have written.
     let digest = {
         use sha2::{Digest, Sha256};
         let bytes = Sha256::digest(source(&rig).as_bytes());

@@ -1,4 +1,4 @@
-//! A host that a person named answers with a redirect to one that no person named.
+//! An allowed host answers with a redirect to a host that is not allowed.
 
 use crate::rig::{Rig, settle};
 use serde_json::json;
@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
-/// An allowed host that sends everyone on.
+/// An allowed host that redirects every request.
 fn redirector(to: Arc<Mutex<String>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -46,7 +46,7 @@ fn a_redirect_leads_no_further_than_a_person_allowed() {
         to.lock().unwrap().clone_from(&target);
         let answer = model.call("web.fetch", json!({ "url": format!("http://127.0.0.1:{port}/go") }));
         assert!(!answer.to_string().contains("has no address"), "{target} was looked up: {answer}");
-        // The same place without the detour.
+        // The same target, requested without the redirect.
         let direct = if target.starts_with("//") { format!("http:{target}") } else { target };
         let answer = model.call("web.fetch", json!({ "url": direct }));
         assert!(answer["status"].is_null(), "{direct}: {answer}");

@@ -1,5 +1,5 @@
-//! A studio with something to lose, the hostile model that talks to it, and the list of what must
-//! not have happened.
+//! A studio with files worth attacking, the hostile model that is connected to it, and the list of
+//! effects that must not occur.
 
 use crate::studio::{BINARY, DEVICES, Studio};
 use conductor_testkit::real::wait_for;
@@ -26,7 +26,7 @@ const DECISIONS: [&str; 9] = [
     "circuit.reset",
 ];
 
-/// A loopback listener that nothing may reach.
+/// A loopback listener that must not receive any connection.
 pub struct Trap {
     pub tcp: u16,
     pub udp: u16,
@@ -61,12 +61,12 @@ impl Trap {
 
 pub struct Rig {
     pub studio: Studio,
-    /// Nothing in this folder may change. `mark` leaves a file here when it runs, so a started
-    /// process shows as a change too.
+    /// Nothing in this folder may change. The program `mark` creates a file here when it runs, so a
+    /// started process is visible as a change too.
     pub outside: tempfile::TempDir,
     /// A folder that a person granted for writing.
     pub granted: tempfile::TempDir,
-    /// A folder that a person granted and a rule denies.
+    /// A folder that a person granted, with a rule that denies access.
     pub private: tempfile::TempDir,
     pub trap: Trap,
     /// Questions and plans that wait for a person.
@@ -77,12 +77,13 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// A studio with one command, one folder, one denied folder, a question and a plan.
+    /// Starts a studio with one command, one granted folder, one denied folder, a question and a
+    /// plan.
     pub fn start(more: &str) -> Self {
         Self::start_with(more, |_| {})
     }
 
-    /// The same, with the studio's environment set first.
+    /// Like [`Rig::start`], but sets the studio's environment first.
     pub fn start_with(more: &str, prepare: impl FnOnce(&mut Studio)) -> Self {
         let folder = || tempfile::tempdir().unwrap();
         let (outside, granted, private) = (folder(), folder(), folder());
@@ -148,7 +149,7 @@ effect = "read"
         Model::start(self.studio.home())
     }
 
-    /// The text of the configuration as the person left it.
+    /// The text of the configuration that the person wrote.
     pub fn config(&self) -> String {
         String::from_utf8_lossy(&self.config).into_owned()
     }
@@ -161,13 +162,14 @@ effect = "read"
         self.outside.path().join("secret.txt").display().to_string()
     }
 
-    /// All that must not have happened, looked at from outside.
+    /// Checks from outside the daemon that no forbidden effect has occurred.
     pub fn assert_unharmed(&self) {
         assert_eq!(std::fs::read(self.studio.config_file()).unwrap(), self.config, "the configuration file changed");
         self.assert_unharmed_but_for_the_file();
     }
 
-    /// For tests whose model writes the configuration file with a tool of its own.
+    /// Like [`Rig::assert_unharmed`], for tests in which the model writes the configuration file
+    /// itself.
     pub fn assert_unharmed_but_for_the_file(&self) {
         self.assert_alive();
         let after = contents(self.outside.path());
@@ -185,7 +187,7 @@ effect = "read"
         let plans = self.studio.ask("plans.list", json!({}));
         let plan = plans["plans"].as_array().unwrap().iter().find(|it| it["plan_id"] == self.plan.as_str());
         assert!(plan.is_some_and(|it| it["status"] == "pending"), "the plan is not open any more: {plans}");
-        // Policy, by what it does.
+        // Check the policy by its effect.
         let mut model = self.model();
         for call in
             [json!({ "command": "pwn" }), json!({ "argv": [self.mark()] }), json!({ "command": "pwn", "args": [] })]
@@ -200,7 +202,7 @@ effect = "read"
         assert!(!self.outside.path().join("RAN").exists(), "a process was started");
     }
 
-    /// The daemon still answers a person.
+    /// Checks that the daemon still answers a person.
     pub fn assert_alive(&self) {
         assert_eq!(self.studio.status()["daemon_running"], true);
     }
@@ -236,9 +238,9 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// An AI client as people run it: it starts `conductor mcp start` and speaks MCP over its standard
-/// input and output. A shell is the client's own process, so that the test itself is not taken for
-/// the client.
+/// An AI client as people run it: it starts `conductor mcp start` and sends MCP over its standard
+/// input and output. The client's process is a shell, so that the test process itself does not
+/// count as the client.
 pub struct Model {
     client: Child,
     input: ChildStdin,
@@ -259,7 +261,7 @@ impl Model {
             .unwrap();
         let (input, output) = (client.stdin.take().unwrap(), BufReader::new(client.stdout.take().unwrap()));
         let mut model = Model { client, input, output, next: 1 };
-        // The client offers to answer questions by itself: it must never be asked.
+        // The client declares that it can answer questions, but it must never be asked.
         model.request(
             "initialize",
             json!({
@@ -290,7 +292,7 @@ impl Model {
             assert!(self.output.read_line(&mut line).unwrap() > 0, "the daemon hung up");
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["method"] == "elicitation/create" {
-                // A hostile client says yes to everything it is asked.
+                // A hostile client approves every request.
                 let yes = json!({ "jsonrpc": "2.0", "id": message["id"], "result": { "action": "accept", "content": { "approve": true } } });
                 writeln!(self.input, "{yes}").unwrap();
             } else if message["id"] == id {
@@ -299,7 +301,7 @@ impl Model {
         }
     }
 
-    /// One tool call: its structured result, its error object, or the protocol's error.
+    /// Makes one tool call. Returns its structured result, its error object, or the protocol error.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let message = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
         let result = &message["result"];
@@ -328,14 +330,14 @@ impl Drop for Model {
     }
 }
 
-/// Gives work that is under way time to have its effect.
+/// Waits until running work has had its effect.
 pub fn settle(rig: &Rig) {
     let mut model = rig.model();
     for _ in 0..5 {
         let answer = model.call("conductor_get_status", json!({}));
         assert_eq!(answer["daemon_running"], true, "{answer}");
     }
-    // Half a second, for what no message announces.
+    // Wait half a second for effects that no message reports.
     let never = wait_for(Duration::from_millis(500), || None::<()>);
     assert!(never.is_none());
 }

@@ -1,5 +1,5 @@
-//! A running Pure Data reads, writes and dials; a model that may edit a patch must not get any of
-//! it without a person.
+//! A running Pure Data can read files, write files and open connections. A model that may edit a
+//! patch must not be able to cause that without a person.
 
 use crate::rig::{Model, Rig, settle};
 use conductor_testkit::real::pd;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const PD: &str = "[patch.pd]\nmode = \"spawn\"\naudio = \"off\"\n";
 
-/// Messages that do harm once a loadbang reaches their object.
+/// Messages that do harm when a loadbang sends them to their object.
 fn harms(rig: &Rig) -> Vec<(&'static str, String)> {
     let outside = rig.outside.path().display();
     let home = rig.studio.home().display();
@@ -46,7 +46,7 @@ fn edits(class: &str, message: &str) -> Value {
     ])
 }
 
-/// The model writes the file with a tool of its own and has it opened.
+/// The model writes the file with its own tool and then opens it.
 #[test]
 fn a_patch_that_is_opened_does_no_harm() {
     require!(pd::probe());
@@ -63,8 +63,8 @@ fn a_patch_that_is_opened_does_no_harm() {
     rig.assert_unharmed();
 }
 
-/// The model builds it box by box in a patch that runs, takes it back and forth, saves it and has
-/// it opened again.
+/// The model builds the harmful boxes in a running patch, undoes and redoes the edits, saves the
+/// patch and opens it again.
 #[test]
 fn a_patch_that_is_edited_while_it_runs_does_no_harm() {
     require!(pd::probe());
@@ -86,7 +86,7 @@ fn a_patch_that_is_edited_while_it_runs_does_no_harm() {
             };
             let _ = model.call(tool, one);
         }
-        // A harmless box is turned into a harmful one.
+        // Change a harmless box to a harmful one.
         let mild = json!({ "patch_id": id, "obj_type": "float", "position": [200, 10], "varname": "mild" });
         let _ = model.call("add_max_object", mild);
         let _ = model.call("replace_object_text", json!({ "patch_id": id, "varname": "mild", "new_text": class }));
@@ -100,13 +100,13 @@ fn a_patch_that_is_edited_while_it_runs_does_no_harm() {
     rig.assert_unharmed();
 }
 
-/// The reproduction of the takeover: document tools write the patch, opening it runs it.
+/// Document tools write the patch, then opening it on host `pd` runs it.
 #[test]
 fn a_document_that_is_saved_and_then_run_does_no_harm() {
     require!(pd::probe());
     let rig = Rig::start(PD);
     let mut model = rig.model();
-    // The ports of `define` are not known to a document, so no cord can be drawn there.
+    // A document does not know the ports of `define`, so no cord can be drawn there.
     let drawn = harms(&rig).into_iter().filter(|(class, _)| !class.contains("define"));
     for (index, (class, message)) in drawn.enumerate() {
         let made = model.call("create_patch", json!({ "format": "pd", "host": "document" }));
@@ -142,7 +142,7 @@ fn an_abstraction_that_changes_under_a_running_patch_does_no_harm() {
         let _ = model.call("edit_patch", json!({ "patch_id": id, "edits": edits(class, &message) }));
         let _ = model.call("save_patch", json!({ "patch_id": id }));
     }
-    // An instance made after the file changed would run it.
+    // A box that is created after the file changed would run the new file.
     let _ = model.call("open_patch", json!({ "path": "later.pd", "host": "pd" }));
     if let Some(id) = running(&mut model) {
         let _ = model.call("add_max_object", json!({ "patch_id": id, "obj_type": "inner", "position": [10, 10] }));
@@ -152,7 +152,7 @@ fn an_abstraction_that_changes_under_a_running_patch_does_no_harm() {
     rig.assert_unharmed();
 }
 
-/// Ordinary work on a running patch needs no question.
+/// Ordinary edits of a running patch need no approval.
 #[test]
 fn pure_edits_of_a_running_patch_ask_nothing() {
     require!(pd::probe());

@@ -1,5 +1,5 @@
-//! A device callback must not allocate. This binary counts what its threads allocate, so it holds
-//! nothing else.
+//! A device callback must not allocate. This binary counts the allocations of its threads, so it
+//! contains no other tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
@@ -26,7 +26,7 @@ fn count() {
     });
 }
 
-// Every call is passed on as it is; counting touches no memory but a constant thread-local.
+// Passes every call to the system allocator. Counting uses only a constant thread-local.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -63,7 +63,8 @@ fn hearing_allocates_nothing_with_room_and_without() {
     let _input = loopback.open_input("pads", sender).unwrap();
     let sysex: Vec<u8> = [&[0xF0][..], &[5; 3000], &[0xF7]].concat();
     let spent = allocations(|| {
-        // More than the ring holds, of every kind the rule tells apart.
+        // Send more messages than the ring can store, of every kind that its overflow rule
+        // distinguishes.
         for i in 0..20_000u32 {
             let (note, value) = ((i % 128) as u8, (i / 128 % 128) as u8);
             hand.play(

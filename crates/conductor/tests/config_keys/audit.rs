@@ -40,7 +40,7 @@ pub(super) fn a_segment_ends_where_the_file_says() {
     assert!((900_000..1_100_000).contains(&first), "{first} bytes in the first segment");
 }
 
-/// The real clock, with the calendar ten days ago.
+/// The real clock, with the wall time set back by ten days.
 #[derive(Debug)]
 struct TenDaysAgo(RealClock);
 
@@ -81,8 +81,8 @@ pub(super) fn segments_older_than_the_file_says_are_removed() {
     assert!(gone.is_some());
 }
 
-/// Far fewer records than `checkpoint_records`, and nobody calls any more: time alone makes the
-/// checkpoint.
+/// There are far fewer records than `checkpoint_records` and no further calls, so only time causes
+/// the checkpoint.
 #[test]
 pub(super) fn a_checkpoint_is_made_when_the_file_says() {
     let studio = Studio::start("[audit]\ncheckpoint_ms = 100\n");
@@ -98,7 +98,7 @@ pub(super) fn a_checkpoint_is_made_when_the_file_says() {
 #[test]
 pub(super) fn a_second_copy_that_is_required_and_cannot_be_written_stops_every_effect() {
     let place = tempfile::tempdir().unwrap();
-    // A file where the folder should be: nobody can write below it, root included.
+    // Put a file in place of the folder, so that no user, not even root, can write below it.
     let folder = place.path().join("file").join("second");
     std::fs::write(place.path().join("file"), "in the way").unwrap();
     for (required, code) in [(true, "AUDIT_UNAVAILABLE"), (false, "ok")] {

@@ -17,7 +17,7 @@ fn circuits_trip_and_calls_are_repeated_as_often_as_the_file_says() {
 
     studio.reload("[retry]\nattempts = 1\n[circuit]\nopen_ms = 1\n");
     let again = loop {
-        // The probe is admitted as soon as the millisecond is over.
+        // The probe is admitted as soon as the millisecond has passed.
         let code = studio.code(&mut client, test_tools::FAIL);
         if code != "CIRCUIT_OPEN" {
             break code;
@@ -36,8 +36,8 @@ pub(super) fn a_call_is_repeated_as_often_and_as_soon_as_the_file_says() {
         assert_eq!(studio.runs.of(test_tools::FAIL), 9);
         clock.now().since(from)
     };
-    // Eight waits of 4 ms and a bit; or each twice as long as the one before, which is a second at
-    // least.
+    // With the cap: eight waits of about 4 ms. Without it, each wait is twice as long as the
+    // previous one: at least a second in total.
     let (capped, doubled) = (took("cap_ms = 4\n"), took(""));
     assert!(capped * 2 < doubled, "{capped} {doubled}");
 }
@@ -61,14 +61,15 @@ fn counts_and_closes(head: &str) {
         let mut client = studio.client();
         calls.iter().map(|arguments| studio.call(&mut client, test_tools::FAIL, arguments.clone()).0).collect()
     };
-    // A success in between: two in a row are wanted, or two in a window.
+    // There is a success between the failures. `window` counts two failures within a time,
+    // `consecutive` needs two in a row.
     let broken_up = [bad(), good(), bad(), good()];
     let off = ["INTERNAL", "ok", "INTERNAL", "CIRCUIT_OPEN"];
     let on = ["INTERNAL", "ok", "INTERNAL", "ok"];
     assert_eq!(run("", &broken_up), off);
     assert_eq!(run("mode = \"consecutive\"\n", &broken_up), on);
 
-    // Two failures that no window holds together.
+    // Two failures that are not within one window.
     let studio = Studio::start(&format!("{attempts}{head}failures = 2\nwindow_ms = 1\n"));
     let mut client = studio.client();
     for _ in 0..3 {
@@ -86,7 +87,7 @@ fn counts_and_closes(head: &str) {
         if state() == conductor_core::breaker::State::Passing {
             break;
         }
-        // Refused until the millisecond is over; then each good probe counts.
+        // Calls are refused until the millisecond has passed; then each successful probe counts.
         probes += u32::from(studio.call(&mut client, test_tools::FAIL, good()).0 == "ok");
     }
     assert_eq!(probes, 2);

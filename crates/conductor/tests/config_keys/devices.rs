@@ -1,4 +1,4 @@
-//! `[[devices]]`: how a port finds its alias, what it may do and where the daemon listens.
+//! `[[devices]]`: how a port gets its alias, what it may do, and where the daemon listens.
 
 use super::every_key::{bindings, osc};
 use super::surface::{BOARD, with_cable};
@@ -37,8 +37,8 @@ pub(super) fn a_virtual_input_is_trusted_on_a_word() {
     assert_eq!(outcome(false), (Outcome::Tainted, true));
 }
 
-/// A tool turns a knob, the knob's binding plays a loopback device, and a pad of that device would
-/// type.
+/// A tool sends a knob's message, the knob's binding plays a loopback device, and a pad of that
+/// device would type keys.
 #[test]
 fn what_a_tool_turned_is_no_hand_behind_a_binding() {
     let rows = "[[devices]]\nalias = \"second\"\nloopback = true\n\
@@ -82,7 +82,7 @@ pub(super) fn a_device_is_heard_and_told_as_the_file_says() {
     };
     assert_eq!(ways("Bidirectional"), (true, true));
     assert_eq!(ways("Input"), (true, false));
-    // Without an alias that hears it, it is heard as any other port.
+    // Without an alias for its input, the input is opened like any other port.
     assert_eq!(ways("Output\"\n[advanced_settings]\nlisten_mode = \"Configured"), (false, true));
 }
 

@@ -1,11 +1,11 @@
-//! Every key that the file may have changes what a running daemon does.
+//! Every key that the file may have changes the behaviour of a running daemon.
 //!
-//! The keys are asked of the reader itself: into each table of the file that has every field, a key
-//! is put that cannot be, and the refusal lists those that can. Each of them must have evidence
-//! here: a probe, which sees something else under another value; a test that fails when the file
-//! loses the key; or a test of another binary, by its name. So a key that somebody adds and forgets
-//! to use fails this test by its name. Triggers, actions, sources, glue and targets are data of the
-//! engine and are varied one by one in `conductor-core`'s tests.
+//! The list of keys comes from the configuration reader: an invalid key is added to each table of a
+//! file with every field, and the error lists the valid keys. Each key must have evidence here: a
+//! probe whose result differs between two values, a test that fails if the file lacks the key, or
+//! the name of a test in another binary. A key that is added and never used makes this test fail
+//! with the key's name. Triggers, actions, sources, glue and targets are data of the engine;
+//! `conductor-core`'s tests vary them one by one.
 
 use super::surface::BOARD;
 use super::*;
@@ -33,7 +33,7 @@ const NAMES: [&str; 10] = [
     "tools.shell.commands[].slots",
 ];
 
-/// The names of all tables below one, as [`without`] writes them.
+/// The names of all tables below a table, as [`without`] writes them.
 fn tables(table: &dyn TableLike, name: &str, all: &mut BTreeSet<String>) {
     all.insert(name.to_owned());
     for (key, item) in table.iter() {
@@ -56,7 +56,7 @@ fn tables(table: &dyn TableLike, name: &str, all: &mut BTreeSet<String>) {
     }
 }
 
-/// `table.key` of every key the reader knows.
+/// `table.key` of every key that the reader accepts.
 fn accepted(fixture: &str) -> BTreeSet<String> {
     let document: DocumentMut = fixture.parse().unwrap();
     let (mut all, mut keys) = (BTreeSet::new(), BTreeSet::new());
@@ -78,11 +78,11 @@ fn accepted(fixture: &str) -> BTreeSet<String> {
     keys
 }
 
-/// Why a key is believed to do something.
+/// The proof that a key has an effect.
 enum Evidence {
-    /// What is seen under the one and under the other value must differ.
+    /// The results of `see` for the two values must differ.
     Probe { one: String, other: String, see: fn(&Studio) -> String },
-    /// A test that fails when the file loses the key. It also runs by itself.
+    /// A test that fails if the file lacks the key. The test also runs by itself.
     Test { name: &'static str, run: fn() },
     /// A test of another binary, by its file and name.
     Elsewhere { file: &'static str, name: &'static str },
@@ -103,7 +103,7 @@ fn probe(one: impl Into<String>, other: impl Into<String>, see: fn(&Studio) -> S
     Evidence::Probe { one: one.into(), other: other.into(), see }
 }
 
-/// One line of the board, and another one in its place.
+/// The board, and the board with one line replaced.
 fn board(line: &str, other: &str) -> (String, String) {
     assert!(BOARD.contains(line), "{line}");
     (BOARD.to_owned(), BOARD.replacen(line, other, 1))
@@ -118,7 +118,7 @@ fn added(one: &str, other: &str, see: fn(&Studio) -> String) -> Evidence {
     probe(format!("{BOARD}\n{one}\n"), format!("{BOARD}\n{other}\n"), see)
 }
 
-// What can be seen of a daemon.
+// Observations of a daemon, as text.
 
 pub(super) fn bindings(studio: &Studio) -> String {
     format!("{:?}", studio.block_on(studio.handle().bindings()).unwrap())
@@ -138,16 +138,16 @@ fn rows(studio: &Studio) -> String {
     format!("{:?} {:?}", of("*"), of("Play"))
 }
 
-/// Events that arrive of a press of the pads.
+/// Number of events that arrive after one press of a pad.
 fn heard_of_the_pads(studio: &Studio) -> String {
     let played = studio.handle().send("pads hand".into(), vec![vec![0x90, 36, 1]], SentBy::Person);
-    // Nobody listens to a device that is disabled.
+    // A disabled device has no listener, so sending may fail.
     let _ = studio.block_on(played);
     studio.status().statistics.events_processed.to_string()
 }
 
-/// What a press that must wait leads to, and after how many milliseconds; deadlines of the hands
-/// are exact, whenever they wake.
+/// The effect of a deferred press, and its delay in milliseconds. The deadlines of the engine are
+/// exact, even if it wakes late.
 fn timed(studio: &Studio, press: [u8; 3]) -> String {
     studio.play(&press);
     let traced = || studio.block_on(studio.handle().trace(Wanted::default())).unwrap().records;
@@ -168,7 +168,7 @@ fn hold(studio: &Studio) -> String {
     timed(studio, [0x90, 62, 100])
 }
 
-/// Which gestures are suggested after two keys, one soon after the other.
+/// The gestures that MIDI learn suggests after two keys in quick succession.
 fn learned(studio: &Studio) -> String {
     let handle = studio.handle();
     studio.block_on(handle.learn_start(60_000, false, None)).unwrap();
@@ -181,19 +181,19 @@ fn learned(studio: &Studio) -> String {
     learned["suggestions"].as_array().unwrap().iter().any(|it| it["type"] == "NoteChord").to_string()
 }
 
-/// Whether what is played at the pads is heard.
+/// Whether events of the pads are received.
 fn played(studio: &Studio) -> String {
     let sent = studio.handle().send("pads hand".into(), vec![vec![0x90, 36, 1]], SentBy::Person);
     studio.block_on(sent).is_ok().to_string()
 }
 
-/// What the synth hears of a note, a controller and a bend on two channels.
+/// The messages that the synth receives for a note, a controller and a bend on two channels.
 fn routed(studio: &Studio) -> String {
     let mut ear = studio.ear("synth");
     for message in [[0x90, 60, 100], [0x80, 60, 0], [0x91, 70, 100], [0x81, 70, 0], [0xB0, 30, 1], [0xE0, 0, 70]] {
         studio.play(&message);
     }
-    // The hand's messages are fed in their order, and the mark leaves after them.
+    // Messages are processed in order, so the mark is sent after them.
     studio.play(&[0x90, 36, 1]);
     format!(
         "{:?}",
@@ -201,12 +201,12 @@ fn routed(studio: &Studio) -> String {
     )
 }
 
-/// How often a note went round before it was stopped, and that this is told.
+/// How often a note loops before it is stopped. The stop must be reported.
 fn circled(studio: &Studio) -> String {
     let mut ear = studio.ear("pads hand");
     studio.play(&[0x90, 60, 100]);
     studio.was_stopped();
-    // All of them are off again when the key is.
+    // Releasing the key releases all notes of the loop.
     studio.play(&[0x80, 60, 0]);
     let (mut on, mut off) = (0, 0);
     while on == 0 || off < on {
@@ -217,7 +217,7 @@ fn circled(studio: &Studio) -> String {
     format!("{} times, {} dropped", on - 1, studio.status().statistics.events_dropped)
 }
 
-/// A device that repeats everything it is told, which a mapping answers.
+/// A device repeats every message that it receives, and a mapping answers each.
 fn echoed(studio: &Studio) -> String {
     let mut ear = studio.ear("synth");
     studio.play(&[0x90, 40, 1]);
@@ -255,7 +255,7 @@ fn flooded(studio: &Studio) -> String {
     (dropped > 0).to_string()
 }
 
-/// What becomes of a message that arrives over UDP.
+/// The effect of a message that arrives over UDP.
 fn over_udp(studio: &Studio) -> String {
     let found = studio.block_on(studio.handle().devices()).unwrap();
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -271,7 +271,7 @@ pub(super) fn osc(more: &str) -> String {
 }
 
 const GO: &str = "[[global_mappings]]\ntrigger = { type = \"Osc\", address = \"/go\" }\naction = { type = \"Text\", text = \"x\" }\n";
-/// Ends what a probe listens for.
+/// A mark message that ends what a probe waits for.
 const MARK: &str = "[[global_mappings]]\nid = \"mark\"\ntrigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
                     action = { type = \"SendMidi\", port = \"synth\", channel = 14, message_type = \"CC\", controller = 1, value = 1 }\n";
 
@@ -284,7 +284,7 @@ fn route(line: &str) -> String {
     format!("{play}\n{MARK}[[routes]]\n{}\n", lines.join("\n"))
 }
 
-/// What the pads play comes back to them, a semitone higher.
+/// Notes of the pads are sent back to the pads, a semitone higher.
 fn ring(more: &str) -> String {
     format!("{BOARD}\n[[routes]]\nfrom = \"pads\"\nto = \"pads hand\"\ntransform = {{ note_offset = 1 }}\n{more}\n")
 }
@@ -303,7 +303,7 @@ const TAPS: &str = "[[global_mappings]]\nid = \"double\"\ntrigger = { type = \"D
 const LONG: &str = "[[global_mappings]]\nid = \"long\"\ntrigger = { type = \"LongPress\", note = 62 }\naction = { type = \"ModeChange\", mode = \"Mix\" }\n";
 pub(super) const STICKS: &str = "[[global_continuous]]\nid = \"stick\"\nsource = { type = \"GamepadAnalogStick\", axis = \"left_x\" }\ntargets = [{ type = \"CC\", port = \"synth\", channel = 0, controller = 1 }]\n\
                       [[global_continuous]]\nid = \"pull\"\nsource = { type = \"GamepadTrigger\", trigger = \"right\" }\ntargets = [{ type = \"CC\", port = \"synth\", channel = 0, controller = 2 }]\n";
-/// `loop` repeats what it is told into its own input.
+/// `loop` sends every message that it receives to its own input.
 const ECHO: &str = "[[global_mappings]]\nid = \"say\"\ntrigger = { type = \"Note\", note = 40, device = \"pads\" }\n\
                     action = { type = \"SendMidi\", port = \"pads\", channel = 0, message_type = \"NoteOn\", note = 41, velocity = 100, duration_ms = 60000 }\n\
                     [[global_mappings]]\nid = \"answer\"\ntrigger = { type = \"Note\", note = 41, device = \"pads\" }\n\
@@ -622,7 +622,7 @@ fn front() -> Evidence {
 }
 
 fn named(table: &str, key: &str) -> &'static str {
-    // A few hundred bytes for the life of a test.
+    // Leaks a few hundred bytes until the test ends.
     Box::leak(format!("{table}.{key}").into_boxed_str())
 }
 
@@ -684,14 +684,14 @@ const SOURCES: [&str; 12] = [
     include_str!("tools.rs"),
 ];
 
-/// Whether the source has a test of this name that nobody switched off.
+/// Whether the source has a test of this name that is not ignored.
 fn is_test(source: &str, name: &str) -> bool {
     let Some((before, _)) = source.split_once(&format!("fn {name}(")) else { return false };
     let attributes = before.rsplit("\n\n").next().unwrap_or(before);
     (attributes.contains("#[test]") || attributes.contains("#[tokio::test")) && !attributes.contains("#[ignore")
 }
 
-/// The sections of the file, in parts that are shown side by side.
+/// The sections of the file, in parts that are tested in parallel.
 const PARTS: [&[&str]; 7] = [
     &["schema", "default_mode", "modes", "global_mappings", "global_continuous", "routes", "feedback"],
     &["devices"],
@@ -706,7 +706,7 @@ fn section(key: &str) -> &str {
     key.split(['.', '[', '{']).next().unwrap_or(key)
 }
 
-/// What is wrong with the evidence, if anything is.
+/// The fault of the evidence, if there is one.
 fn fault(key: &str, evidence: Evidence) -> Option<String> {
     match evidence {
         Evidence::Probe { one, other, see } => {
@@ -725,13 +725,14 @@ fn fault(key: &str, evidence: Evidence) -> Option<String> {
     }
 }
 
-/// What is seen under a configuration. Many probes share one of their two, so each is seen once.
+/// The observation under a configuration. Many probes share a configuration, so each is observed
+/// once.
 fn seen_under(config: String, see: fn(&Studio) -> String) -> String {
     static SEEN: Memo<(String, usize), String> = Memo::new();
     SEEN.get((config.clone(), see as usize), || see(&Studio::start(&config)))
 }
 
-/// How long the test takes with all its keys, on this machine and under its present load.
+/// Run time of the test with all its keys, on this machine and at its present load.
 fn usual_time(name: &'static str, run: fn()) -> Duration {
     static TIMES: Memo<&str, Duration> = Memo::new();
     TIMES.get(name, || {
@@ -742,7 +743,7 @@ fn usual_time(name: &'static str, run: fn()) -> Duration {
     })
 }
 
-/// Values that are made once each; a second thread waits for the first.
+/// Values that are computed once each; a second thread waits for the first.
 struct Memo<K, V>(Mutex<BTreeMap<K, Arc<OnceLock<V>>>>);
 
 impl<K: Ord, V: Clone> Memo<K, V> {
@@ -756,7 +757,8 @@ impl<K: Ord, V: Clone> Memo<K, V> {
     }
 }
 
-/// Most of the time is spent waiting for events that never come, so a few keys are shown at once.
+/// Most of the time is spent waiting for events that never occur, so several keys are tested at
+/// once.
 fn show(part: usize) {
     let of_this = evidence().into_iter().filter(|(key, _)| PARTS[part].contains(&section(key)));
     let (left, faults) = (Mutex::new(of_this), Mutex::new(Vec::new()));
@@ -811,7 +813,7 @@ fn the_keys_of_tools_do_something() {
     show(6);
 }
 
-/// The checker sees a key that does nothing, and one that nobody thought of.
+/// The checker detects a key without effect, and a key without evidence.
 #[test]
 fn a_probe_that_sees_nothing_and_a_key_without_evidence_are_found() {
     let Evidence::Probe { one, other, see } = varied("color = \"green\"", "color = \"red\"", bindings) else {
@@ -824,7 +826,7 @@ fn a_probe_that_sees_nothing_and_a_key_without_evidence_are_found() {
 }
 
 impl Studio {
-    /// Waits until something was not sent on any more.
+    /// Waits until a loop was stopped.
     pub(super) fn was_stopped(&self) {
         let traced = || self.block_on(self.handle().trace(Wanted::default())).unwrap().records;
         let told = || traced().iter().any(|it| it.reason.contains("max_route_depth")).then_some(());

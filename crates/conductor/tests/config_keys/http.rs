@@ -1,4 +1,4 @@
-//! `[http]`: where it is served and to whom.
+//! `[http]`: the address, and the accepted tokens and hosts.
 
 use super::*;
 
@@ -9,8 +9,8 @@ pub(super) fn http_is_served_where_and_to_whom_the_file_says() {
     let head = "[http]\nbind = \"127.0.0.1:0\"\nhosts = [\"studio.example\"]\norigins = [\"https://studio.example\"]\n";
     let studio = Studio::start(&format!("{head}{tokens}"));
     let at = studio.serve();
-    // A method that is not served tells a good token (405) from a bad one (401), and both from a
-    // refused Host (403).
+    // With a method that is not served, a good token gives 405, a bad token 401, and a refused Host
+    // 403.
     assert_eq!(studio.knock(at, "open sesame", &[]), 405);
     assert_eq!(studio.knock(at, &studio.default_token(), &[]), 405);
     assert_eq!(studio.knock(at, "open barley", &[]), 401);
@@ -29,7 +29,8 @@ pub(super) fn http_is_served_where_and_to_whom_the_file_says() {
     assert_eq!(studio.gateway().http.served(), [at], "a port that was picked is kept");
     assert_eq!(studio.knock(at, "open sesame", &[("Host", "studio.example")]), 401);
 
-    // Whoever joins the daemon's own listener does not end it.
+    // Opening the same address again shares the daemon's own listener, and closing it does not stop
+    // the listener.
     assert_eq!(studio.block_on(studio.gateway().http.open(at)).unwrap(), at);
     studio.block_on(studio.gateway().http.close());
     assert_eq!(studio.knock(at, &studio.default_token(), &[]), 405);

@@ -1,4 +1,4 @@
-//! `[limits]`, and `max_in_flight` of `[mcp]`: how often, how much and how much at once.
+//! `[limits]`, and `max_in_flight` of `[mcp]`: rates, sizes and concurrent calls.
 
 use super::*;
 
@@ -11,7 +11,7 @@ pub(super) fn limits_hold() {
     assert_eq!(reads, ["ok", "RATE_LIMITED"]);
     let effects: Vec<String> = (0..3).map(|_| studio.code(&mut client, test_tools::SET)).collect();
     assert_eq!(effects, ["ok", "ok", "RATE_LIMITED"]);
-    // Long enough for one more at the usual rates.
+    // Long enough for one more call at the default rates.
     pause(300);
     assert_eq!(
         [test_tools::ECHO, test_tools::SET].map(|it| studio.code(&mut client, it)),
@@ -35,8 +35,8 @@ pub(super) fn limits_hold() {
 pub(super) fn a_connection_and_the_whole_daemon_do_as_much_at_once_as_the_file_says() {
     let slow = || modern(json!({ "name": test_tools::SLOW, "arguments": {} }));
     let echo = || modern(json!({ "name": test_tools::ECHO, "arguments": { "text": "x" } }));
-    // What a second call of the same connection and one of another connection get while the first
-    // is under way.
+    // Whether a second call of the same connection, and a call of another connection, are refused
+    // while the first call runs.
     for (config, same, other) in
         [("[mcp]\nmax_in_flight = 1\n", true, false), ("[limits]\nin_flight = 1\n", true, true)]
     {
@@ -54,8 +54,8 @@ pub(super) fn a_connection_and_the_whole_daemon_do_as_much_at_once_as_the_file_s
     }
 }
 
-/// After a hundred refusals for speed in a row the door stops reading from that connection for a
-/// while; others are served meanwhile.
+/// After a hundred consecutive rate-limit refusals, the door stops reading from that connection for
+/// a while. Other connections are served meanwhile.
 #[test]
 fn a_flood_is_not_listened_to_for_a_while() {
     let studio = Studio::start("[limits]\nread = { per_minute = 1, burst = 1 }\n");
@@ -72,7 +72,8 @@ fn a_flood_is_not_listened_to_for_a_while() {
             }
             let waiting = flood.start("ping", json!({})).await;
             let mut answered = std::pin::pin!(flood.reply(waiting));
-            // Twenty whole exchanges of another connection, each after the flood's ping was sent.
+            // Twenty complete exchanges of another connection, each after the flooding connection
+            // has sent a ping.
             let mut silent = true;
             for _ in 0..20 {
                 tokio::select! {

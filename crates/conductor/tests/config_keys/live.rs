@@ -1,4 +1,4 @@
-//! `[live]`, `[live.osc]` and `[live.script]`, with knobs and feedback on parameters of a Set.
+//! `[live]`, `[live.osc]` and `[live.script]`, with knobs and feedback for parameters of a Set.
 
 use super::*;
 use conductor_testkit::real::Missing;
@@ -6,7 +6,7 @@ use conductor_testkit::real::Missing;
 /// The Set of the examples: three tracks, two scenes.
 const SET: &[u8] = include_bytes!("../../../../examples/sets/golden.als");
 
-/// A home with a Set in it.
+/// A home that contains a Set.
 fn sets(config: &str) -> Studio {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("sets")).unwrap();
@@ -57,7 +57,7 @@ pub(super) fn large_sets_are_refused_and_tracks_rendered_where_the_file_says() {
     let mut client = small.client();
     let (code, body) = small.call(&mut client, "live_open_set", json!({ "path": "big.als" }));
     assert_eq!(code, "BAD_INPUT", "{body}");
-    // `render_dir`: where a track goes.
+    // `render_dir`: the folder of rendered tracks.
     let sample = small.home.path().canonicalize().unwrap().join("sets/vox_take.wav");
     write_wav(&sample);
     let xml = gunzip(SET).replace("/audio/vox_take.wav", &sample.to_string_lossy());
@@ -71,7 +71,7 @@ pub(super) fn large_sets_are_refused_and_tracks_rendered_where_the_file_says() {
     assert!(rendered["path"].as_str().is_some_and(|it| it.starts_with(folder.to_str().unwrap())), "{rendered}");
 }
 
-/// Without a Live, what each choice means.
+/// The meaning of each `host` value if no Live is running.
 #[test]
 pub(super) fn the_host_is_looked_for_where_the_file_says() {
     let nowhere = "[live.osc]\nhost = \"127.0.0.9\"\nport = 9\nreply_port = 19\ntimeout_ms = 300\n";
@@ -95,7 +95,7 @@ fn gunzip(bytes: &[u8]) -> String {
     String::from_utf8(run_gzip("-dc", bytes)).unwrap()
 }
 
-/// Two seconds at half scale.
+/// Writes two seconds of sound at half scale.
 fn write_wav(file: &std::path::Path) {
     let (bits_per_sample, sample_format) = (16, hound::SampleFormat::Int);
     let spec = hound::WavSpec { channels: 1, sample_rate: 8000, bits_per_sample, sample_format };
@@ -127,7 +127,7 @@ fn the_keys_of_live_osc_and_script_count() {
     let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"auto\"\n{osc}"));
     let (_, song) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
     assert_eq!((&song["host"], &song["setId"]), (&json!("abletonosc"), &json!("live_osc")), "{song}");
-    // The script comes first where it runs, and a Live that does not answer is given up after
+    // If the script runs, it has priority. A Live that does not answer is abandoned after
     // `timeout_ms`.
     let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"auto\"\n[live.script]\ntimeout_ms = 300\n{osc}"));
     let mut scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
@@ -138,15 +138,16 @@ fn the_keys_of_live_osc_and_script_count() {
     assert_eq!(studio.call(&mut client, "live_get_song_overview", json!({})).0, "TIMEOUT");
 }
 
-/// Far longer than is usual.
+/// Far longer than the default timeout.
 const LONG_MS: u64 = 60_000;
 
-/// Asks the patient studio, then the usual one: the usual one gives up while the other still waits.
+/// Calls the studio with the long timeout, then the one with the default: the default call times
+/// out while the other still waits.
 fn outlasts(patient: &Studio, usual: &Studio) {
     let overview = modern(json!({ "name": "live_get_song_overview", "arguments": {} }));
     let mut client = patient.client();
     let asked = patient.block_on(client.start("tools/call", overview));
-    // A head start: with equal times the first to be asked is also the first to answer.
+    // Give the first call a head start: with equal timeouts it would also end first.
     pause(500);
     let (code, body) = usual.call(&mut usual.client(), "live_get_song_overview", json!({}));
     assert_eq!(code, "TIMEOUT", "{body}");
@@ -161,7 +162,7 @@ pub(super) fn an_abletonosc_that_does_not_answer_is_waited_for_as_long_as_the_fi
     let port = silent.local_addr().unwrap().port();
     let osc =
         |more: String| sets(&format!("{NO_RETRY}[live]\nhost = \"abletonosc\"\n[live.osc]\nport = {port}\n{more}\n"));
-    // A port that another program has is told by its number.
+    // If another program uses the port, the error names the port number.
     let theirs = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = theirs.local_addr().unwrap().port();
     let studio = osc(format!("reply_port = {taken}"));
@@ -218,7 +219,7 @@ fn a_knob_turns_a_parameter_of_a_set_as_one_step() {
     assert!(wait_for(PATIENCE, || (panning(&mut client, 1) == 0.5).then_some(())).is_some(), "`out` gives the range");
 }
 
-/// By a knob, by a tool and back again: the motor goes where the parameter stands.
+/// Changed by a knob, by a tool and back: the motor always shows the value of the parameter.
 #[test]
 pub(super) fn a_controller_shows_where_a_parameter_of_a_set_stands() {
     let row = "[[feedback]]\ndevice = \"pads\"\nout = { type = \"CC\", channel = 0, controller = 50 }\n\
@@ -234,7 +235,8 @@ pub(super) fn a_controller_shows_where_a_parameter_of_a_set_stands() {
     assert_eq!(studio.hear(&mut ear), [0xB0, 50, 50]);
 }
 
-/// A knob that takes over waits for what somebody else set; an endless one goes on from there.
+/// Another client changed the parameter: a knob with takeover waits until it reaches the value, and
+/// an endless knob continues from the value.
 #[test]
 fn a_knob_knows_where_somebody_else_put_its_parameter() {
     let board = "[[devices]]\nalias = \"pads\"\nloopback = true\n[[modes]]\nname = \"Default\"\n\
@@ -254,7 +256,7 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
     let mut ear = studio.ear("pads");
     let config = format!("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n{board}{}{}", shown(0), shown(1));
     assert_eq!(studio.reload(&config), Vec::<String>::new());
-    // What is shown has been heard by the knobs too.
+    // The values that are shown have also reached the bindings of the knobs.
     assert_eq!((studio.hear(&mut ear), studio.hear(&mut ear)), (vec![0xB0, 50, 64], vec![0xB0, 51, 64]));
     let mut client = studio.client();
     for (track, value) in [(0, 0.5), (1, -0.5)] {
@@ -268,8 +270,8 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
         let (_, listed) = studio.call(&mut client, "live_list_devices", json!({ "trackId": format!("track:{track}") }));
         listed["mixer"][1]["value"].as_f64().unwrap()
     };
-    // Far below where it stands; then the endless knob, one detent up, whose arrival says that the
-    // first was taken too.
+    // First a value far below the parameter's. Then one step of the endless knob: when its change
+    // arrives, the first message has been processed too.
     studio.play(&[0xB0, 7, 10]);
     studio.play(&[0xB0, 16, 1]);
     let arrived = wait_for(PATIENCE, || (panning(1) > -0.5).then(|| panning(1))).expect("the knob turns it");
@@ -277,8 +279,8 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
     assert_eq!(panning(0), 0.5, "the fader has not reached it");
     studio.play(&[0xB0, 7, 127]);
     assert!(wait_for(PATIENCE, || (panning(0) == 1.0).then_some(())).is_some(), "crossed, and taken over");
-    // A reload forgets where the knobs were, not where the parameters are, although nothing about
-    // those is new by then.
+    // A reload drops the positions of the knobs but not the values of the parameters, although no
+    // new values are reported.
     while studio.hear(&mut ear) != [0xB0, 50, 127] {}
     assert_eq!(studio.reload(&format!("{config}# again\n")), Vec::<String>::new());
     pause(1000);
@@ -372,7 +374,7 @@ fn doctor_says_which_of_port_script_version_or_permission_is_wrong() {
     let found = examine(&alone);
     assert!(of(&found, "live files", "/no/such/folder") && of(&found, "live script", "not running"), "{found}");
     assert!(of(&found, "abletonosc", "script: nothing listens"), "{found}");
-    // The port that answers go to is taken.
+    // Another program uses the reply port.
     let live = require!(fakelive::osc());
     let taken = std::net::UdpSocket::bind(("127.0.0.1", 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -381,11 +383,11 @@ fn doctor_says_which_of_port_script_version_or_permission_is_wrong() {
     drop(taken);
     let found = examine(&busy);
     assert!(of(&found, "abletonosc", "Live 12.2 answers") && of(&found, "abletonosc", "permission:"), "{found}");
-    // An old Live.
+    // An old version of Live.
     let old = require!(fakelive::start(&["osc", "--live", "10.1.0"]));
     let studio = sets(&format!("[live.osc]\nport = {}\nreply_port = {}\n", old.port, free_port()));
     assert!(of(&examine(&studio), "abletonosc", "version: Live 10.1"), "{}", examine(&studio));
-    // The script: fine, then with a file that others may read.
+    // The script: first with correct permissions, then with a file that other users may read.
     let scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
     assert!(of(&examine(&studio), "live script", "Live 12.2.0"), "{}", examine(&studio));
     use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,8 @@
-//! Every key of `config.toml` on a running daemon: each section is written to a file, a daemon is
-//! started on it, and a client at its doors or a player at its pads notices. Some tools that fail
-//! and ask on request are added to the daemon's catalog.
+//! Tests every key of `config.toml` on a running daemon: each section is written to a file, a
+//! daemon is started with it, and a client or a player of pads checks the effect. The daemon's
+//! catalog has additional test tools, which fail or need approval on request.
 //!
-//! One file per section; `every_key` sees that no key is left out.
+//! One file per section; `every_key` checks that no key is left out.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
@@ -81,7 +81,7 @@ impl Studio {
         self.daemon.stop()
     }
 
-    /// The error's code, or `ok`.
+    /// Makes a call. Returns the error code or `ok`, and the body.
     fn call(&self, client: &mut LineClient, tool: &str, arguments: Value) -> (String, Value) {
         let params = modern(json!({ "name": tool, "arguments": arguments }));
         let reply = self.block_on(client.request("tools/call", params));
@@ -126,7 +126,7 @@ impl Studio {
         self.status().backends.into_iter().find(|it| it.name == backend)?.reason
     }
 
-    /// Plays at the hand's end of the pads.
+    /// Sends a message as the player of the pads.
     fn play(&self, message: &[u8]) {
         self.send("pads hand", message);
     }
@@ -135,7 +135,8 @@ impl Studio {
         self.block_on(self.gateway().http.open_own(None)).expect("a free port")
     }
 
-    /// The status of an answer; 0 when there was none, as while the listener is opened anew.
+    /// The HTTP status of an answer; 0 if there was none, for example while the listener is
+    /// reopened.
     fn knock(&self, at: SocketAddr, token: &str, more: &[(&str, &str)]) -> u16 {
         let bearer = format!("Bearer {token}");
         let mut headers = vec![("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
@@ -156,7 +157,7 @@ impl Studio {
     }
 }
 
-/// A thread that was woken by something else before may park for no time at all.
+/// Waits for the whole time. A plain park could return at once because of an earlier wake-up.
 fn pause(ms: u64) {
     wait_for(std::time::Duration::from_millis(ms), || None::<()>);
 }

@@ -1,4 +1,4 @@
-//! `[mcp]`: what clients see, and how long the daemon waits for them.
+//! `[mcp]`: the tools that clients list, and how long the daemon waits for clients.
 
 use super::policy::DENY;
 use super::*;
@@ -44,13 +44,13 @@ fn a_list_that_changed_is_told_to_both_eras() {
         let told = studio.block_on(client.next());
         assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
     }
-    // A file that leaves the list as it is tells nobody.
+    // A file that does not change the list sends no notification.
     studio.reload(&format!("{DENY}[limits]\nin_flight = 7\n"));
     let ping = studio.block_on(legacy.request("ping", json!({})));
     assert!(ping["result"].is_object(), "{ping}");
 }
 
-/// Frames of a client of the older era that shows forms, and never answers one.
+/// Messages of a client with an MCP version before 2026 that can show forms but never answers.
 #[test]
 pub(super) fn a_form_nobody_answers_is_waited_for_as_long_as_the_file_says() {
     let studio = Studio::start("[mcp]\nelicitation_wait_ms = 1\n[policy.approval]\nclient_tiers = [\"HardwareIO\"]\n");
@@ -76,11 +76,12 @@ pub(super) fn a_session_nobody_uses_ends_when_the_file_says() {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "idle", "version": "1" } } });
     let begun = studio.block_on(send(at, &request(at, "POST", "/mcp", &headers, &hello.to_string())));
     let session = begun.header("mcp-session-id").expect("a session").to_owned();
-    // The stream of the session ends with it; with the default this would wait for an hour.
+    // The stream of the session ends with the session. With the default, this would wait for an
+    // hour.
     let headers = [&headers[..], &[("Mcp-Session-Id", session.as_str())]].concat();
     studio.block_on(send(at, &request(at, "GET", "/mcp", &headers, "")));
     let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" });
-    // The stream ends a moment before the session is forgotten; in between the SDK answers 500.
+    // The stream ends shortly before the session is removed. In between, the SDK answers 500.
     let ask = || studio.block_on(send(at, &request(at, "POST", "/mcp", &headers, &list.to_string())));
     let gone = wait_for(PATIENCE, || Some(ask()).filter(|it| it.status != 500)).expect("the session is forgotten");
     assert_eq!(gone.status, 404, "{}", gone.body);

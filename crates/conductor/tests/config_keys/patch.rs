@@ -16,7 +16,7 @@ fn patches(section: &str) -> Studio {
 
 #[test]
 pub(super) fn open_patches_and_their_steps_are_as_many_as_the_file_says() {
-    // `open` and its order, which is the order of the list.
+    // `open`: its order is the order of the list.
     let studio =
         patches("[patch]\nopen = [\"b.maxpat\", \"a.maxpat\", \"none.maxpat\"]\nmax_open = 2\njournal_steps = 2\n");
     let mut client = studio.client();
@@ -24,14 +24,14 @@ pub(super) fn open_patches_and_their_steps_are_as_many_as_the_file_says() {
     let names: Vec<&str> =
         listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
     assert_eq!(names, ["b", "a"]);
-    // `journal_steps`: two of three edits can be taken back.
+    // `journal_steps`: two of three edits can be undone.
     let id = listed["patches"][0]["patch_id"].clone();
     for text in ["cycle~ 1", "cycle~ 2", "cycle~ 3"] {
         studio.call(&mut client, "replace_object_text", json!({ "patch_id": id, "varname": "osc", "new_text": text }));
     }
     let (_, undone) = studio.call(&mut client, "undo_patch", json!({ "patch_id": id, "steps": 9 }));
     assert_eq!(undone["undone"].as_array().map(Vec::len), Some(2));
-    // `max_open`: the clean one makes room.
+    // `max_open`: the patch without edits is closed.
     studio.call(&mut client, "open_patch", json!({ "path": "c.maxpat" }));
     let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
     let names: Vec<&str> =
@@ -59,7 +59,7 @@ pub(super) fn files_are_opened_where_and_how_large_the_file_says() {
     assert_eq!(rooted.call(&mut client, "open_patch", big).0, "BAD_INPUT");
 }
 
-/// Steps that hold more than a megabyte together are forgotten, the newest last.
+/// Steps that need more than a megabyte together are dropped, the oldest first.
 #[test]
 pub(super) fn steps_hold_as_much_as_the_file_says() {
     let studio = patches("[patch]\njournal_mb = 1\n");
@@ -104,7 +104,7 @@ pub(super) fn pd_is_started_with_the_files_flags() {
     let started =
         log["logs"].as_array().unwrap().iter().filter_map(Value::as_str).find(|it| it.contains("starting")).unwrap();
     assert!(started.contains("\"-sleepgrain\" \"2\"") && started.contains("-noaudio"), "{started}");
-    // Whether there is a sound card is the machine's affair; what Pd is asked for is ours.
+    // The machine may have no sound card, so check only the options that Pd is started with.
     let sounding = patches("[patch.pd]\nmode = \"spawn\"\naudio = \"default\"\n[retry]\nattempts = 1\n");
     let mut client = sounding.client();
     sounding.call(&mut client, "create_patch", create);
@@ -133,7 +133,7 @@ fn a_knob_moves_an_attribute_of_a_patch_as_one_step() {
         (body["value"] == json!(48.0)).then_some(())
     });
     assert!(arrived.is_some(), "{:?}", studio.call(&mut client, "get_object_attribute", ask.clone()));
-    // All of it is one step back.
+    // All changes are one undo step.
     let (_, undone) = studio.call(&mut client, "undo_patch", json!({ "patch_id": id }));
     assert_eq!((&undone["undone"], &undone["undo_depth"]), (&json!(["knob on fontsize of osc"]), &json!(0)));
     let (_, dirty) = studio.call(&mut client, "get_patch_dirty", json!({ "patch_id": id }));

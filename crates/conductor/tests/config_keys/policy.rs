@@ -1,4 +1,4 @@
-//! `[policy]`: decisions by tier and by rule, and how long approvals live.
+//! `[policy]`: decisions by tier and by rule, and how long approvals are valid.
 
 use super::*;
 

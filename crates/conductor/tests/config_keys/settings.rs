@@ -26,7 +26,7 @@ pub(super) fn ports_without_an_alias_are_heard_as_the_file_says() {
     assert_eq!(connected("max_midi_ports = 1"), 1);
 }
 
-/// A mapping and a binding can lead back to their own device as well as a route.
+/// Like a route, a mapping or a binding can send events back to its own device.
 #[test]
 fn a_ring_of_mappings_or_bindings_ends_where_the_file_says() {
     let forward = "[[global_mappings]]\nid = \"on\"\ntrigger = { type = \"Note\", note = 60, device = \"pads\" }\n\
@@ -39,7 +39,7 @@ fn a_ring_of_mappings_or_bindings_ends_where_the_file_says() {
         let mut ear = studio.ear("pads hand");
         studio.play(&message);
         studio.was_stopped();
-        // The mark is the first message after those that went round.
+        // The mark is the first message after those of the loop.
         studio.play(&[0xBF, 99, 1]);
         let heard = std::iter::repeat_with(|| studio.hear(&mut ear)).take_while(|it| it[..2] != [0xBF, 99]);
         let sounding = heard.filter(|it| it[0] == message[0]);
@@ -48,7 +48,7 @@ fn a_ring_of_mappings_or_bindings_ends_where_the_file_says() {
     }
 }
 
-/// What the synth is told when a stick and a trigger are moved to 0.6.
+/// The messages that the synth receives when a stick and a trigger are moved to 0.6.
 #[test]
 pub(super) fn a_stick_and_a_trigger_rest_as_far_as_the_file_says() {
     let told = |line: &str| {
@@ -67,8 +67,8 @@ pub(super) fn a_stick_and_a_trigger_rest_as_far_as_the_file_says() {
     assert_eq!((stick_beside, pull_beside), (stick, pull), "each is its own");
 }
 
-/// A missing backend is looked for as well, at first every second or so; so the interval shows in
-/// how often ports are listed.
+/// A missing backend is also retried, at first about every second. So the number of port listings
+/// shows the interval.
 #[test]
 pub(super) fn ports_that_nobody_announces_are_looked_for_as_often_as_the_file_says() {
     let start = |interval: u32| {
@@ -95,7 +95,8 @@ pub(super) fn a_file_is_picked_up_when_and_if_the_file_says() {
     let patient = start("[config]\ndebounce_ms = 10000");
     save(&unwatched);
     save(&patient);
-    // Saved later and seen after the usual time: the other two would have been seen by now.
+    // This file is saved later and read after the default delay: by then the other two would have
+    // been read too.
     let usual = start("");
     save(&usual);
     wait_for(PATIENCE, || is_seen(&usual).then_some(())).expect("the file is read");

@@ -1,5 +1,6 @@
-//! `[led]`, `[[feedback]]`, `[per_app_modes]` and `[policy.approval.pad]`: what a controller shows,
-//! which window chooses the mode, and the pad that answers. Each key is varied on a running daemon.
+//! `[led]`, `[[feedback]]`, `[per_app_modes]` and `[policy.approval.pad]`: the lights of a
+//! controller, the mode for the front window, and the approval pad. Each key is varied on a running
+//! daemon.
 
 use super::{Studio, pause};
 use conductor::app::{Machine, MakeBackend};
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use tokio::sync::mpsc as async_mpsc;
 
-/// Two controllers of the loopback; `pads` has lights and is played at `pads hand`.
+/// Two loopback controllers; `pads` has lights and is played through the port `pads hand`.
 pub(super) const BOARD: &str = r##"
 default_mode = "Play"
 [[devices]]
@@ -45,13 +46,13 @@ impl Studio {
         self.block_on(self.handle().listen(port.to_owned())).unwrap()
     }
 
-    /// The next message at a port; fails when none comes.
+    /// The next message at a port. Fails if none arrives.
     pub(super) fn hear(&self, ear: &mut async_mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
         let heard = self.block_on(async { tokio::time::timeout(PATIENCE, ear.recv()).await });
         heard.expect("a message").expect("the daemon runs")
     }
 
-    /// What has been heard when a mark, sent after it, arrives. Nothing else is sent to the synth's
+    /// All messages received before a mark that is sent now. Nothing else is sent to the synth's
     /// controller 127.
     fn heard_by_now(&self, ear: &mut async_mpsc::Receiver<Vec<u8>>, port: &str) -> Vec<Vec<u8>> {
         const MARK: [u8; 3] = [0xBF, 127, 99];
@@ -66,8 +67,8 @@ impl Studio {
         }
     }
 
-    /// What a controller shows after the daemon started on these lines and had time to paint: the
-    /// first messages to its pads.
+    /// The first messages to the pads of a controller, after the daemon started with these lines
+    /// and sent its lights.
     fn lights(lines: &str, count: usize) -> Vec<Vec<u8>> {
         let studio = Studio::start(&format!("{BOARD}\n"));
         let mut ear = studio.ear("pads");
@@ -129,7 +130,7 @@ pub(super) fn feedback_rows_show_what_they_are_told_to_show() {
     let on = || vec![0x92, 51, 21];
     let off = || vec![0x92, 51, 3];
     type Act<'a> = &'a dyn Fn(&Studio);
-    // What is shown at first, and after each act.
+    // The state at first, and after each action.
     let mut shown = |row: &str, acts: &[Act<'_>]| {
         studio.reload(&format!("{BOARD}\n{row}"));
         let mut heard = vec![studio.hear(&mut ear)];
@@ -157,7 +158,7 @@ pub(super) fn feedback_rows_show_what_they_are_told_to_show() {
     let synth = row("{ type = \"Connected\", device = \"synth\" }");
     let away: Act<'_> = &|it| drop(it.reload(&format!("{absent}\n{synth}")));
     let mut connected = shown(&synth, &[away]);
-    // A reload tells every control anew; the news of the port comes after it.
+    // A reload sends every control again; the event about the port follows.
     if connected.last() == Some(&on()) {
         connected[1] = studio.hear(&mut ear);
     }
@@ -176,8 +177,8 @@ pub(super) fn a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand() {
     assert_eq!(studio.hear(&mut pads), [0xB0, 20, 20]);
     drop(studio);
 
-    // The same control, moved by us, says where it is a moment later: that is no input. Whether the
-    // answer of this test comes in time is the machine's affair, so it may try again.
+    // The daemon moves the same control, and the control reports its position a moment later: that
+    // is not input. The answer of this test may be late on a slow machine, so the test repeats it.
     let studio = Studio::start(&format!("{BOARD}\n{}", row.replace("controller = 20", "controller = 7")));
     let mut pads = studio.ear("pads");
     let traced = || studio.block_on(studio.handle().trace(Wanted::default())).unwrap();
@@ -193,11 +194,10 @@ pub(super) fn a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand() {
     assert!(is_motor);
 }
 
-/// A controller at the end of a cable, as far as the daemon can tell: the loopback's machinery
-/// under another name.
+/// For the daemon, a controller at the end of a cable. It is a loopback with another name.
 pub(super) struct Cable {
     pub machinery: Loopback,
-    /// How often its ports were listed.
+    /// How often the ports were listed.
     pub scans: Arc<AtomicUsize>,
 }
 
@@ -233,8 +233,8 @@ impl Backend for Cable {
     }
 }
 
-/// A backend with one input, whose lane the test fills itself. The daemon does not care that MIDI
-/// has no sticks.
+/// A backend with one input, whose events the test sends itself. The daemon accepts gamepad events
+/// from it too.
 struct Handed(Cable, mpsc::Sender<EventSender>);
 
 struct Open;
@@ -276,7 +276,7 @@ impl Backend for Handed {
     }
 }
 
-/// A gamepad in the test's hand.
+/// A gamepad that is controlled by the test.
 pub(super) struct Pad {
     stamp: Stamp,
     lane: EventSender,
@@ -288,7 +288,7 @@ impl Pad {
     }
 }
 
-/// A daemon that hears one gamepad, without an alias.
+/// Starts a daemon with one gamepad that has no alias.
 pub(super) fn with_gamepad(config: &str) -> (Studio, Pad) {
     let (tell_stamp, stamp) = mpsc::channel();
     let (tell, told) = mpsc::channel();
@@ -312,8 +312,8 @@ fn pad_section(device: &str, note: u8, hold_ms: u32, tiers: &str) -> String {
     )
 }
 
-/// A daemon with a controller called Grand, and the hand that plays it. Another one lies unused
-/// beside it.
+/// Starts a daemon with a controller named Grand, and returns the handle that plays it. A second
+/// controller is not used.
 pub(super) fn with_cable(config: &str) -> (Studio, Hand) {
     let (tell, told) = mpsc::channel();
     let make: MakeBackend = Box::new(move |stamp, announce| {
@@ -340,7 +340,7 @@ impl Studio {
         desk.store().read(|pending| pending.waiting().count())
     }
 
-    /// Starts a call that must be asked about; it is held while the pad is armed.
+    /// Starts a call that needs approval. The call waits while the pad is armed.
     fn ask(&self, client: &mut LineClient, text: &str) -> i64 {
         let params = modern(json!({ "name": test_tools::DANGER, "arguments": { "text": text } }));
         let before = self.open_questions();
@@ -374,7 +374,8 @@ pub(super) fn a_call_waits_for_a_person_as_long_as_the_file_says() {
 #[test]
 pub(super) fn each_key_of_the_pad_counts() {
     const TIERS: &str = "[\"HardwareIO\"]";
-    // Another note, another device, a longer hold, other tiers: the same gesture does nothing.
+    // With another note, another device, a longer hold time or other tiers, the same gesture has no
+    // effect.
     let others = [
         ("note", pad_section("keys", 52, 50, TIERS)),
         ("device", pad_section("pads", 51, 50, TIERS)),
@@ -390,7 +391,7 @@ pub(super) fn each_key_of_the_pad_counts() {
         hand.play(&DOWN, Taint::Clean);
         (what, studio, hand, client)
     });
-    // Pressed last and for as long as is usual: once this call is allowed, the others have been
+    // Pressed last, with the default hold time: when this call is allowed, the others have been
     // held for longer than that.
     let usual = pad_section("keys", 51, 50, TIERS).replace("hold_ms = 50\n", "");
     let (studio, hand) = with_cable(&usual);
@@ -409,10 +410,10 @@ fn what_a_model_can_reach_never_holds_the_pad() {
     let (studio, hand) = with_cable(&pad_section("keys", 51, 50, "[\"HardwareIO\"]"));
     let mut client = studio.client();
     studio.ask(&mut client, "mine");
-    // An event that did not come from a hand.
+    // An event that was not played by a person.
     hand.play(&DOWN, Taint::Tool);
     hand.play(&UP, Taint::Tool);
-    // A tool sent MIDI a moment ago; whatever is pressed now may be its doing.
+    // A tool has just sent MIDI, so a press now may be an effect of that.
     let press =
         json!({ "port": "pads hand", "messages": [{ "type": "note_on", "channel": 1, "note": 51, "velocity": 100 }] });
     let mut other = studio.client();
@@ -421,7 +422,7 @@ fn what_a_model_can_reach_never_holds_the_pad() {
     pause(200);
     assert_eq!((studio.open_questions(), studio.runs.of(test_tools::DANGER)), (1, 0));
     hand.play(&UP, Taint::Clean);
-    // And a loopback device is never hardware, whoever plays it.
+    // A loopback device never counts as hardware, whoever plays it.
     studio.reload(&pad_section("pads", 51, 50, "[\"HardwareIO\"]"));
     assert!(!studio.is_attended());
     studio.play(&DOWN);

@@ -54,7 +54,7 @@ pub(super) fn every_key_of_files_and_commands_counts() {
     // `name` and `path` of roots.
     let (code, read) = studio.call(&mut client, "filesystem_read", json!({ "root": "attic", "path": "note.txt" }));
     assert_eq!((code.as_str(), &read["content"]), ("ok", &json!("hello")), "{read}");
-    // Commands run without a question where `effect` says that they only read.
+    // A command runs without approval if its `effect` is read.
     let mut run = |command: &str, args: Value| {
         let (code, body) = studio.call(&mut client, "shell_exec", json!({ "command": command, "args": args }));
         (code, body["stdout"].as_str().unwrap_or_default().trim().to_owned())

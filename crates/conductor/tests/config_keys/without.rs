@@ -1,5 +1,5 @@
-//! What a test makes of a file that lost one of its keys: exactly what it would make of a daemon
-//! that ignores the key.
+//! Runs a test with a file that lacks one key. For the test, this is the same as a daemon that
+//! ignores the key.
 //!
 //! Keys are written as `table.key`, with `[]` for every row of a list and `{}` for every name in a
 //! table of names.
@@ -12,20 +12,20 @@ use std::time::Duration;
 use toml_edit::{DocumentMut, TableLike, Value};
 
 thread_local! {
-    /// The key that files written by this thread go without.
+    /// The key that is removed from all files that this thread writes.
     static LOST: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 const NAME: &str = "without a key";
 
-/// How much longer than with the key a test may run before it counts as waiting for an event that
-/// never comes.
+/// If a test runs longer than this factor times its usual time, it is treated as waiting for an
+/// event that never occurs.
 const FACTOR: u32 = 3;
-/// The bounds of that time, however fast or slow the test usually is.
+/// Lower and upper limit of that time.
 const LEAST: Duration = Duration::from_secs(2);
 const MOST: Duration = Duration::from_secs(20);
 
-/// The text as it goes to the daemon.
+/// The text that is passed to the daemon.
 pub(super) fn written(config: &str) -> String {
     LOST.with_borrow(|lost| match lost {
         Some(key) => without(config, key),
@@ -33,14 +33,14 @@ pub(super) fn written(config: &str) -> String {
     })
 }
 
-/// Whether the test fails when the key is gone, or waits far longer than the time it `usually`
-/// takes. The test runs in a thread of its own, which is abandoned when it hangs.
+/// Whether the test fails without the key, or runs far longer than `usually`. The test runs in a
+/// separate thread, which is abandoned if it hangs.
 pub(super) fn is_missed(key: &str, test: fn(), usually: Duration) -> bool {
     let (sender, failed) = mpsc::channel();
     let key = key.to_owned();
     let run = move || {
         LOST.set(Some(key));
-        // The receiver is gone when the test took too long.
+        // The receiver no longer exists if the test took too long.
         let _ = sender.send(catch_unwind(test).is_err());
     };
     silence_expected_panics();
@@ -48,8 +48,8 @@ pub(super) fn is_missed(key: &str, test: fn(), usually: Duration) -> bool {
     failed.recv_timeout((usually * FACTOR).clamp(LEAST, MOST)).unwrap_or(true)
 }
 
-/// Tests that fail as they should print nothing: a hundred backtraces would hide the one that
-/// matters.
+/// Suppresses the output of tests that fail as expected: a hundred backtraces would hide a real
+/// failure.
 fn silence_expected_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -62,7 +62,8 @@ fn silence_expected_panics() {
     });
 }
 
-/// A text that is no TOML is given back as it is: it is wrong on purpose.
+/// Removes the key. A text that is not TOML is returned unchanged, because it is invalid on
+/// purpose.
 pub(super) fn without(config: &str, key: &str) -> String {
     let Ok(mut document) = config.parse::<DocumentMut>() else { return config.to_owned() };
     let (table, key) = key.rsplit_once('.').unwrap_or(("", key));
@@ -70,7 +71,7 @@ pub(super) fn without(config: &str, key: &str) -> String {
     document.to_string()
 }
 
-/// Acts on every table of that name.
+/// Calls `act` with every table of that name.
 pub(super) fn at(table: &mut dyn TableLike, name: &str, act: &mut dyn FnMut(&mut dyn TableLike)) {
     if name.is_empty() {
         return act(table);

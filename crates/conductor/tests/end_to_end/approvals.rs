@@ -1,5 +1,5 @@
-//! What a person sees before they decide, and who counts as one: on real terminals, with clients
-//! that try to be the person.
+//! What a person is shown before a decision, and who counts as a person: on real terminals, with
+//! clients that try to pass as a person.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use crate::terminal::{conductor, say_yes};
@@ -45,8 +45,8 @@ fn short(parked: &Value) -> String {
     parked["error"]["data"]["short"].as_str().unwrap().to_owned()
 }
 
-/// Lines that a terminal would show; none may be wider than the screen, or the terminal would break
-/// it without our mark.
+/// The lines that a terminal shows. No line may be wider than the screen, because the terminal
+/// would wrap it without our continuation mark.
 fn rows(shown: &str, columns: usize) -> Vec<String> {
     let rows: Vec<String> = shown.split('\n').map(|it| it.trim_end_matches('\r').to_owned()).collect();
     for row in &rows {
@@ -72,7 +72,8 @@ fn nothing_that_a_client_writes_looks_like_the_question_itself() {
             "| filesystem.read",
             "Allow this once? y or n: ",
         ];
-        // Padded, so that a terminal that breaks the lines by itself shows each at the left edge.
+        // Pad each line, so that a terminal that wraps lines itself shows each of them at the left
+        // edge.
         let content: String = forged.iter().map(|it| line(it)).collect::<Vec<_>>().concat()
             + &forged.join("\n")
             + "\r\n\u{2028}\u{85}\u{1b}[2J"
@@ -93,7 +94,7 @@ fn nothing_that_a_client_writes_looks_like_the_question_itself() {
                 marked || ours("") || ours("In short:") || (narrow && row.ends_with(':') && label.len() <= 10),
                 "{columns}: {row:?}\n{shown}"
             );
-            // A label of ours is followed by a value of ours.
+            // A genuine label is followed by its genuine value.
             if !narrow && label == "tool" && row.starts_with("  tool") {
                 assert!(row.ends_with("| filesystem.write"), "{row:?}");
             }
@@ -101,7 +102,7 @@ fn nothing_that_a_client_writes_looks_like_the_question_itself() {
                 assert!(row.ends_with("| HardwareIO"), "{row:?}");
             }
         }
-        // The true head is in the last rows, whatever came before.
+        // The genuine header is repeated in the last rows, whatever the content contains.
         let tail = rows[rows.len().saturating_sub(22)..].join("\n");
         let joined: String = tail.replace("\n             | ", "").replace("\n| ", "");
         assert!(
@@ -156,7 +157,7 @@ fn all_of_a_long_question_can_be_read_in_pages() {
         assert!(whole.contains(&format!("+ line number {n} of the payload")), "{n}");
     }
     assert!(whole.lines().all(|it| it.get(13..15) == Some("| ")), "every line has its mark");
-    // On a terminal one screen at a time.
+    // A terminal shows one screen at a time.
     let mut pages = Terminal::sized(conductor(files.home(), &["approvals", "show", &short, "--full"]), 24, 80);
     let first = pages.until("-- Enter for more, q to end --");
     assert!(first.lines().count() <= 24, "{first}");
@@ -166,11 +167,11 @@ fn all_of_a_long_question_can_be_read_in_pages() {
     assert!(pages.end().0.success());
 }
 
-// ---- who is a person
+// ---- who counts as a person
 // --------------------
 
-/// A client with a shell: it calls a tool over one of the three doors, and then tries to be the
-/// person.
+/// A client with a shell. It calls a tool over one of the three doors, and then tries to approve it
+/// as a person.
 const CLIENT: &str = r#"
 import json, os, pty, socket, subprocess, sys, time, urllib.request
 door, home, binary, url = sys.argv[1:5]
@@ -224,7 +225,7 @@ for line in sys.stdin:
         code, said = on_a_pty(argv)
         answer = {"code": code, "said": said}
     elif kind == "orphan":
-        # A shell in a session of its own, whose parent ends at once, and a terminal from `script`.
+        # A shell in a new session whose parent ends at once, with a terminal from `script`.
         out = wish["out"]
         command = " ".join(argv)
         subprocess.run(["sh", "-c", f"( setsid sh -c 'sleep {wish['after']}; script -qec \"{command}\" /dev/null > {out}.part 2>&1 < /dev/null; mv {out}.part {out}' & )"])
@@ -232,13 +233,13 @@ for line in sys.stdin:
             time.sleep(0.05)
         answer = {"said": open(out).read()}
     elif kind == "early":
-        # An orphan that waits for a question that is not asked yet.
+        # An orphan that is started before the question and waits for it.
         out, command = wish["out"], " ".join(argv)
         subprocess.run(["sh", "-c", f"( setsid sh -c 'while [ ! -e {out}.id ]; do sleep 0.05; done; "
             f"script -qec \"{command} $(cat {out}.id)\" /dev/null > {out}.part 2>&1 < /dev/null; mv {out}.part {out}' & )"])
         answer = {}
     elif kind == "double":
-        # Forked twice, a terminal opened by the grandchild itself.
+        # Forks twice; the grandchild itself opens a terminal.
         out = wish["out"]
         if (child := os.fork()) == 0:
             os.setsid()
@@ -316,7 +317,7 @@ fn no_detour_makes_a_client_a_person() {
         let said = refused(json!({ "do": "pty", "words": words }));
         assert!(said.contains("was started by an AI client"), "{door}: {said}");
         let said = refused(json!({ "do": "orphan", "words": words, "after": 0.3, "out": out("a") }));
-        assert!(said.contains("cannot be distinguished"), "{door}: {said}");
+        assert!(said.contains("may have been started and detached"), "{door}: {said}");
         refused(json!({ "do": "double", "words": words, "out": out("b") }));
         // Other decisions need a person too.
         refused(json!({ "do": "double", "words": ["performance", "on"], "out": out("c") }));
@@ -328,14 +329,13 @@ fn no_detour_makes_a_client_a_person() {
         };
         refused(json!({ "do": "pty", "words": words }));
         refused(json!({ "do": "orphan", "words": words, "after": 0.1, "out": out("d") }));
-        // The person next to it is asked and heard, in a terminal that is younger than the
-        // question.
+        // A real person can answer, in a terminal that was opened after the question.
         let (code, said) = at_a_terminal(conductor(studio.home(), &["approvals", "allow", &short]));
         assert_eq!(code, Some(0), "{door}: {said}");
     }
 }
 
-/// An orphan that was there before the question decides nothing either.
+/// An orphan that was started before the question cannot decide anything either.
 #[test]
 fn an_orphan_from_before_the_question_decides_nothing() {
     let studio = Studio::start(DEVICES);
@@ -348,7 +348,7 @@ fn an_orphan_from_before_the_question_decides_nothing() {
     std::fs::write(format!("{out}.new"), &short).unwrap();
     std::fs::rename(format!("{out}.new"), format!("{out}.id")).unwrap();
     let said = until("the orphan has tried", || std::fs::read_to_string(&out).ok());
-    assert!(said.contains("cannot be distinguished"), "{said}");
+    assert!(said.contains("may have been started and detached"), "{said}");
     assert_eq!(studio.ask("approvals.show", json!({ "id": short }))["state"], "pending");
 }
 
@@ -406,7 +406,7 @@ fn the_performance_lock_holds_for_every_process_but_a_person() {
     assert_eq!(alone(&["mode", "set", "Mix"]).0, Some(0), "without the lock a script may");
 }
 
-/// Names come from files, and files from models.
+/// Names may come from files that a model has written.
 #[test]
 fn no_command_prints_what_moves_the_cursor() {
     let home = tempfile::tempdir().unwrap();
@@ -464,8 +464,8 @@ fn what_a_write_or_a_delete_took_away_comes_back_after_a_restart() {
     assert!(undo.end().0.success() && files.folder.path().join("empty").is_dir());
 }
 
-/// Answers about the caller's world come at once, as often as they are asked for, and do not switch
-/// a tool off.
+/// Errors about an absent device or Set are returned at once, every time, and do not trip the
+/// circuit breaker.
 #[test]
 fn an_absent_device_and_a_missing_set_never_open_a_circuit() {
     let absent = "[[devices]]\nalias = \"gone\"\ndirection = \"Output\"\nmatchers = [{ type = \"ExactName\", pattern = \"Nobody\" }]\n";
@@ -489,7 +489,7 @@ fn an_absent_device_and_a_missing_set_never_open_a_circuit() {
     );
 }
 
-/// The numbers of the direct dialect, from the tools that the documents name them for.
+/// The error numbers of direct tool calls, from the tools for which the documentation lists them.
 #[test]
 fn the_documented_numbers_come_from_the_tools_themselves() {
     let files = FileStudio::open("[policy.approval]\nttl_ms = 1000\n");

@@ -1,5 +1,5 @@
-//! The audit log after its files were removed, shortened or put back while no daemon ran: found
-//! also after the next start.
+//! The audit log after its files were removed, shortened or replaced while no daemon ran. The
+//! damage is detected, also after the next start.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use conductor_testkit::real::keyring::{self, Ring};
@@ -15,7 +15,7 @@ const PAD: &str = "[[modes]]\nname = \"Default\"\n[[modes.mappings]]\nid = \"kic
     trigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
     action = { type = \"SendMidi\", port = \"synth\", channel = 0, message_type = \"CC\", controller = 20, value = 1 }\n";
 
-/// A stopped daemon's home with some records.
+/// The home of a stopped daemon, with some records.
 fn worked(more: &str) -> Studio {
     let mut studio = Studio::start(&format!("{DEVICES}{PAD}{more}"));
     work(&studio);
@@ -34,7 +34,7 @@ fn work(studio: &Studio) {
     }
 }
 
-/// Exit code and words of `audit verify`.
+/// Exit code and output of `audit verify`.
 fn verify(studio: &Studio, environment: &[(&str, &str)]) -> (i32, String) {
     let output = studio.command().args(["audit", "verify"]).envs(environment.iter().copied()).output().unwrap();
     (output.status.code().unwrap(), text(&output.stdout) + &text(&output.stderr))
@@ -50,7 +50,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(done.success());
 }
 
-/// Puts back what `kept` holds of these names, and nothing else of them.
+/// Restores these files from `kept`, and removes those that `kept` does not contain.
 fn put_back(home: &Path, kept: &Path, names: &[&str]) {
     for name in names {
         remove(&home.join(name));
@@ -58,7 +58,8 @@ fn put_back(home: &Path, kept: &Path, names: &[&str]) {
     }
 }
 
-/// The daemon plays, says why it serves no tool, and a person at a terminal lets it go on.
+/// Mappings still work, the daemon reports why no tool can be called, and a person accepts the log
+/// at a terminal.
 fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment: &[(&str, &str)]) {
     let (code, word) = verdict;
     let before = verify(studio, environment);
@@ -74,7 +75,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let after = verify(studio, environment);
     assert_eq!(after.0, code, "after the start: {}", after.1);
 
-    // Every surface says so, and the hands play.
+    // All interfaces report it, and mappings still work.
     let status = studio.status();
     assert_eq!(status["audit"]["writable"], false);
     assert!(status["audit"]["reason"].as_str().unwrap().contains(word), "{status}");
@@ -82,7 +83,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     assert!(said.contains("audit     no tool is served: the audit log is "), "{said}");
     let doctor = studio.run(&["doctor"]);
     assert!(!doctor.status.success() && text(&doctor.stdout).contains("bad   audit"), "{}", text(&doctor.stdout));
-    // Without `state/` nothing says which configuration was accepted.
+    // Without `state/`, the accepted configuration is unknown.
     if !status["config"]["closed"].is_null() {
         studio.accept();
     }
@@ -94,7 +95,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let silence = call(studio.home(), "conductor_panic", &json!({}));
     assert_eq!(silence["result"]["audit"], "pending", "{silence}");
 
-    // Only a person goes on, and that is a record.
+    // Only a person can continue the log, and that is recorded.
     let nobody =
         studio.command().args(["audit", "accept-rollback"]).envs(environment.iter().copied()).output().unwrap();
     assert_eq!(nobody.status.code(), Some(2), "{}", text(&nobody.stderr));
@@ -112,7 +113,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let (accepted, said) = at_a_terminal(command);
     assert!(accepted == Some(0) && said.contains("accepted as person:"), "{said}");
 
-    // At once, and after further starts.
+    // Tools work at once, and after further starts.
     let silence = call(studio.home(), "conductor_panic", &json!({}));
     assert!(silence["result"]["ports"].is_array() && silence["result"]["audit"].is_null(), "{silence}");
     let listed = text(&studio.run(&["audit", "list", "-n", "200"]).stdout);
@@ -120,7 +121,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     let after: Vec<&str> = listed.lines().skip_while(|it| !it.contains("audit.accepted")).collect();
     let kept = after.iter().position(|it| it.contains("outcome") && it.contains("conductor_panic"));
     let next = after.iter().position(|it| it.contains("intent"));
-    // A panic that does not wait for the keychain has no intent.
+    // A panic that does not wait for the keychain has no intent record.
     assert!(kept.is_some() && next.is_none_or(|next| kept < Some(next)), "the panic was written first: {listed}");
     assert_eq!(studio.status()["audit"]["writable"], true);
     for _ in 0..2 {
@@ -132,7 +133,7 @@ fn refused_until_accepted(studio: &mut Studio, verdict: (i32, &str), environment
     }
 }
 
-/// One question to a socket, and its answer.
+/// Sends one request to a socket and prints the answer.
 const ASK: &str = "import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
@@ -162,7 +163,7 @@ fn the_state_folder_deleted_alone_is_found() {
     let mut studio = worked("");
     remove(&studio.home().join("state"));
     refused_until_accepted(&mut studio, (13, "MISSING"), &[]);
-    // The key with it: nothing is left that could have signed.
+    // The signing key is deleted too, so no signature can be checked.
     let mut studio = worked("");
     remove(&studio.home().join("state"));
     remove(&studio.home().join("secrets"));
@@ -197,7 +198,7 @@ fn a_rollback_of_the_whole_home_is_found_by_the_second_copy() {
     put_back(studio.home(), kept.path(), &["audit", "state", "secrets"]);
     refused_until_accepted(&mut studio, (11, "TRUNCATED"), &[]);
 
-    // All of it gone: only the copy knows that there was a log.
+    // Everything is deleted: only the copy shows that there was a log.
     studio.stop();
     for name in ["audit", "audit.log", "state", "secrets"] {
         remove(&studio.home().join(name));
@@ -223,7 +224,7 @@ fn a_rollback_of_the_whole_home_is_found_by_the_keychain() {
     work(&studio);
     studio.stop();
     let sound = verify(&studio, &bus);
-    assert!(sound.0 == 0 && sound.1.contains("remembered by state/audit.last and the OS keychain"), "{}", sound.1);
+    assert!(sound.0 == 0 && sound.1.contains("stored in state/audit.last and the OS keychain"), "{}", sound.1);
     put_back(studio.home(), kept.path(), &["audit", "state", "secrets"]);
     refused_until_accepted(&mut studio, (11, "TRUNCATED"), &bus);
 
@@ -231,13 +232,14 @@ fn a_rollback_of_the_whole_home_is_found_by_the_keychain() {
     for name in ["audit", "audit.log", "state", "secrets"] {
         remove(&studio.home().join(name));
     }
-    // Nothing on the disk says that this home is not new; the keychain answers within moments.
+    // No file shows that this home is not new, but the keychain does, and it answers quickly.
     assert_eq!(verify(&studio, &bus).0, 13);
     studio.up(&[]);
     until("the keychain's word", || (studio.status()["audit"]["writable"] == false).then_some(()));
 }
 
-/// What nothing can find: everything that remembers was put back too. The verdict says so.
+/// A rollback that cannot be detected: all places that store the last checkpoint were rolled back
+/// too. The verdict mentions this limit.
 #[test]
 fn a_rollback_of_everything_is_not_found_and_the_verdict_says_so() {
     let mut studio = worked("");
@@ -251,8 +253,8 @@ fn a_rollback_of_everything_is_not_found_and_the_verdict_says_so() {
     put_back(studio.home(), kept.path(), &["audit", "state"]);
     let (code, said) = verify(&studio, &[]);
     assert_eq!(code, 0, "{said}");
-    let limit = "remembered by state/audit.last";
-    assert!(said.contains(limit) && said.contains("together is not found"), "{said}");
+    let limit = "stored in state/audit.last";
+    assert!(said.contains(limit) && said.contains("together cannot be detected"), "{said}");
 }
 
 #[test]
@@ -270,7 +272,7 @@ fn a_shortened_or_missing_checkpoint_file_is_found_also_after_a_start() {
     }
 }
 
-/// Removing the memory first does not help to hide a rollback.
+/// Deleting the stored checkpoint first does not hide a rollback.
 #[test]
 fn a_rollback_with_the_memory_removed_is_found() {
     let mut studio = worked("");
@@ -317,7 +319,8 @@ fn a_second_copy_that_was_shortened_is_no_alarm_and_catches_up() {
         let same = std::fs::read(studio.home().join("audit/000001.jsonl")).unwrap();
         assert_eq!(std::fs::read(&segment).unwrap(), same);
     }
-    // Its memory alone put back to an earlier one: the log has more, which is no fault.
+    // Only the copy's stored checkpoint is set back: the log has more records, which is not a
+    // fault.
     let memory = second.path().join("audit.last");
     let old = std::fs::read(&memory).unwrap();
     studio.up(&[]);
@@ -354,7 +357,7 @@ fn a_daemon_killed_again_and_again_leaves_a_log_that_is_intact() {
     assert_eq!(intact, 30);
 }
 
-/// The first start is killed as soon as one of its files appears; the next one serves.
+/// The first start is killed as soon as one of its files exists. The next start must work.
 #[test]
 fn a_first_start_that_was_killed_is_no_alarm() {
     let appears = [
@@ -419,7 +422,7 @@ fn rotation_is_no_alarm() {
     }
 }
 
-/// Questions need the store of approvals; silence does not.
+/// Questions need the approval store; `conductor_panic` does not.
 #[test]
 fn panic_works_while_questions_cannot_be_kept_and_whatever_policy_says() {
     let policy = "[[policy.rules]]\ntool = \"conductor_panic\"\ndecision = \"ask\"\n";
@@ -462,7 +465,8 @@ fn refused_and_ended_plans_leave_nothing_and_applied_ones_can_be_undone_after_a_
     assert!(made.iter().skip(8).all(|it| it["error"]["data"]["code"] == "BUSY"));
     assert_eq!(names(studio.home()).len(), 8 * 3, "a record and two files for each plan: {:?}", names(studio.home()));
 
-    // Rejected ones keep their record and lose their bytes; the stale ones too, once that is known.
+    // Rejected plans keep their record but not their bytes. The same is true for stale plans, once
+    // they are found to be stale.
     assert_eq!(person(&studio, &["plans", "reject", ids[1]]).0, Some(0));
     assert_eq!(person(&studio, &["plans", "apply", ids[0]]).0, Some(0));
     assert_eq!(person(&studio, &["plans", "apply", ids[2]]).0, Some(1));
@@ -472,7 +476,8 @@ fn refused_and_ended_plans_leave_nothing_and_applied_ones_can_be_undone_after_a_
     }
     studio.stop();
 
-    // What crashes and other times left: half written files, bytes of no record, a record of 2020.
+    // Leftovers of crashes and old runs: partly written files, bytes without a record, and a record
+    // from 2020.
     let plans = studio.home().join("state/plans");
     let stray = "00000000-0000-4000-8000-00000000000";
     std::fs::write(plans.join(format!(".{stray}1.after.new")), "half").unwrap();
@@ -488,17 +493,17 @@ fn refused_and_ended_plans_leave_nothing_and_applied_ones_can_be_undone_after_a_
     let mut command = Command::new(BINARY);
     command.env("CONDUCTOR_HOME", studio.home()).args(["plans", "undo", ids[0]]);
     let mut undo = conductor_testkit::terminal::Terminal::start(command);
-    undo.until("Undo it like this? [y/N]");
+    undo.until("Apply this change to undo the plan? [y/N]");
     loop {
         undo.type_in("y\n");
-        if undo.until_any(&["undone", "quicker than reading; y or n: "]).ends_with("undone") {
+        if undo.until_any(&["undone", "before you could read this; y or n: "]).ends_with("undone") {
             break;
         }
     }
     assert!(!std::fs::read_to_string(studio.config_file()).unwrap().contains("Mode 0\""));
 }
 
-/// Speaks to `control.sock` as a person: at a terminal of its own.
+/// Sends a request to `control.sock` as a person, with its own terminal.
 fn as_a_person(studio: &Studio, method: &str, params: &Value) -> Value {
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let mut command = Command::new("python3");
@@ -537,7 +542,7 @@ fn the_seeds_own_commands_apply_and_reject_and_an_expired_plan_has_its_number() 
     assert_eq!(twice["error"]["data"]["code"], "BAD_INPUT", "{twice}");
     drop((synth, hand));
 
-    // As if the daemon had been away for longer than a plan lives.
+    // Simulates a daemon that was stopped for longer than a plan is valid.
     let late = plan(&studio, 42);
     studio.stop();
     let file = studio.home().join(format!("state/plans/{}.json", late["plan_id"].as_str().unwrap()));

@@ -1,4 +1,4 @@
-//! What the tests of the audit log on real files share: a record to write, and the verdict.
+//! Shared by the tests of the audit log on real files: a record to write, and the verdict.
 
 use std::path::Path;
 

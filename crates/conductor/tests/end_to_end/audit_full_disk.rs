@@ -1,7 +1,7 @@
-//! The audit log on a file system of 1 MB that really fills up, and gets room again.
+//! The audit log on a file system of 1 MB that becomes full, and later has free space again.
 //!
-//! The work is done by a child of this same binary inside a mount namespace of its own; where none
-//! can be made, the test says so.
+//! A child process of this test binary does the work in a separate mount namespace. If no namespace
+//! can be created, the test reports that it is skipped.
 
 use conductor_hosts::system::{Ids, RealClock, SeededIds};
 use std::io::{BufRead, BufReader, Write};
@@ -142,7 +142,7 @@ fn serve_on_a_full_disk() {
     assert_eq!(message.matches("cannot be written").count(), 1, "said once: {message}");
     assert!(message.starts_with("the audit log cannot be written: "), "{message}");
 
-    // Silence goes on, effects do not.
+    // `conductor_panic` still works; tools with effects do not.
     for _ in 0..3 {
         let silence = daemon.call("conductor_panic", &json!({}));
         assert_eq!(silence["result"]["audit"], "pending", "{silence}");
@@ -154,7 +154,7 @@ fn serve_on_a_full_disk() {
     let note = json!({ "port": "synth", "messages": [{ "type": "note_on", "channel": 1, "note": 60 }] });
     assert!(down(&daemon.call("conductor_send_midi", &note)));
 
-    // Every surface says why.
+    // All interfaces report the reason.
     let (code, said) = daemon.run(&["status"]);
     assert!(
         code == Some(0) && said.contains("audit     no tool is served: the audit log cannot be written: "),
@@ -171,7 +171,7 @@ fn serve_on_a_full_disk() {
     let (code, said) = daemon.run(&["doctor"]);
     assert!(code == Some(1) && said.contains("bad   audit        no tool is served: "), "{said}");
 
-    // With room the queue is written first.
+    // When there is space again, the kept outcomes are written first.
     std::fs::remove_file(&ballast).expect("removed");
     daemon.until("up again", "conductor_get_status", |answer| answer["result"]["audit"]["writable"] == true);
     let silence = daemon.call("conductor_panic", &json!({}));
@@ -192,7 +192,7 @@ fn serve_on_a_full_disk() {
     assert!(matches!(found, Verdict::Intact | Verdict::Torn), "{faults}");
 }
 
-/// Runs a test of this binary on a small file system of its own; says so where none can be had.
+/// Runs a test of this binary on a separate small file system, or reports that none can be created.
 fn on_a_small_disk(child: &str, size: &str) {
     let home = tempfile::tempdir().expect("a folder");
     let inside = |script: &str| {

@@ -1,7 +1,7 @@
-//! A writer under load is killed with SIGKILL at random moments, again and again: no acknowledged
-//! record is lost, and the log is whole after each reopening.
+//! A writer under load is killed with SIGKILL at random times, many times: no acknowledged record
+//! is lost, and the log is valid after each reopening.
 //!
-//! The writer is this same test binary, run as a child with a home in its environment.
+//! The writer is this same test binary, started as a child with a home in its environment.
 
 use conductor_hosts::system::{Ids, RealClock, SeededIds};
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 const HOME: &str = "CONDUCTOR_KILL_HOME";
 const SEED: &str = "CONDUCTOR_KILL_SEED";
 const KILLS: u64 = 200;
-/// Kills on one home before the next fresh one.
+/// Number of kills on one home before a new home is used.
 const KILLS_PER_HOME: u64 = 25;
 
 fn open(home: &Path, seed: u64) -> (AuditLog, usize) {
@@ -33,11 +33,12 @@ fn open(home: &Path, seed: u64) -> (AuditLog, usize) {
     (log, opened.unanswered.len())
 }
 
-/// One write per acknowledgement: what the parent has read, the log had promised.
+/// Writes one line per acknowledgement: every line that the parent has read is a record that the
+/// log must contain.
 fn acknowledge(seq: u64, call: uuid::Uuid, phase: &str) {
     let line = format!("ack {seq} {call} {phase}\n");
     let mut out = std::io::stdout().lock();
-    // The parent may be gone; then nobody asks any more.
+    // The parent may have ended. The acknowledgement is not needed then.
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
@@ -59,7 +60,7 @@ fn writer() {
                 let (log, outcome) = (log.clone(), outcome.clone());
                 tokio::spawn(async move {
                     let ids = SeededIds::new(seed ^ (n + 1));
-                    // Without end: only a kill stops it.
+                    // Runs until it is killed.
                     for _ in 0..u64::MAX {
                         let call = ids.v4();
                         if n % 2 == 0 {
@@ -86,7 +87,7 @@ fn writer() {
 
 type Promised = HashMap<u64, (String, String)>;
 
-/// Starts a writer, lets it make `acks` promises, kills it, and reads every promise it still made.
+/// Starts a writer, kills it after `acks` acknowledgements, and reads all acknowledgements.
 fn write_and_kill(home: &Path, seed: u64, acks: u64, promised: &mut Promised) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("own path"))
         .args(["--ignored", "--exact", "audit_kill::writer", "--nocapture", "--test-threads=1"])
@@ -103,7 +104,7 @@ fn write_and_kill(home: &Path, seed: u64, acks: u64, promised: &mut Promised) ->
             return false;
         };
         let words: Vec<&str> = line.split(' ').collect();
-        // libtest prints its own lines, and may share one with the first promise.
+        // libtest prints its own output, and may share a line with the first acknowledgement.
         if let [.., "ack", seq, call, phase] = words[..] {
             promised.insert(seq.parse().expect("a number"), (call.to_owned(), phase.to_owned()));
             count += 1;

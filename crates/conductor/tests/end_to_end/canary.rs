@@ -1,6 +1,6 @@
-//! Two secrets down every path of a running daemon: every door, every kind of answer, a plugin that
-//! reads them, a request that names them. Then every sink is read. The same run without declaring
-//! them secret is the negative control: each sink tells them.
+//! Sends two secrets through every path of a running daemon: every door, every kind of answer, a
+//! plugin that reads them, and a request that contains them. Then every sink is searched for them.
+//! As a negative control, the same run without registered secrets finds them in each sink.
 //!
 //! Not here: the panic of a built-in tool, which needs a tool that panics (`integration/canary`).
 
@@ -19,9 +19,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::process::Stdio;
 
-/// Characters that every encoding spells otherwise.
+/// Contains characters that each encoding writes differently.
 const BIRD: &str = "canary-5d0e\"27/+q";
-/// One that passes as a name wherever a name is wanted.
+/// A secret that is valid wherever a name is required.
 const BEE: &str = "canary.bee-83c1f0";
 
 fn spellings() -> Vec<String> {
@@ -51,7 +51,7 @@ fn told(text: &str) -> Vec<String> {
     spellings().into_iter().filter(|it| text.contains(it.as_str())).collect()
 }
 
-/// Reads the note and lets it out in every way a plugin has.
+/// Reads the note and outputs it in every way that a plugin has.
 const PARROT: &str = r#"
 const secret = async () => (await files.read("note.txt", { encoding: "utf-8" })).trim();
 export default { name: "parrot", version: "1.0.0", description: "Says it again.", tools: [
@@ -75,7 +75,7 @@ export default { name: "parrot", version: "1.0.0", description: "Says it again."
 ] };
 "#;
 
-/// What was heard, by where.
+/// Received data, by sink.
 type Sinks = BTreeMap<&'static str, String>;
 
 struct Stage {
@@ -114,7 +114,7 @@ impl Stage {
         let address = address_of(&ready);
         let events = Stream::open(&studio, address, &folder.path().join("events"));
         let stage = Stage { studio, folder, address, events, sinks };
-        // A stream that listens hears the plugin become ready.
+        // An open event stream receives the event that the plugin is ready.
         let checked = stage.studio.run(&["--json", "plugins", "check", "parrot"]);
         let shown: Value = serde_json::from_slice(&checked.stdout).unwrap_or_else(|_| panic!("{checked:?}"));
         let row = format!(
@@ -133,7 +133,7 @@ impl Stage {
         heard.push('\n');
     }
 
-    /// Tool calls that hold the secrets, ask for them, or fail with them.
+    /// Tool calls that contain the secrets, request them, or fail with them.
     fn calls() -> Vec<(&'static str, Value)> {
         let both = format!("{BIRD} {BEE}");
         let mut calls = vec![
@@ -174,7 +174,7 @@ impl Stage {
             let output = self.studio.run(&["--json", "call", tool, &arguments.to_string()]);
             self.hear("command line", &format!("{}{}", text(&output.stdout), text(&output.stderr)));
         }
-        // What a patch or a database was made to keep is kept in a file.
+        // Data that a patch or a database stores is in a file afterwards.
         for (tool, arguments) in [
             ("save_patch", json!({ "patch_id": BEE })),
             (
@@ -213,7 +213,7 @@ impl Stage {
         }
     }
 
-    /// Everything an MCP client can ask for, with the secrets in it.
+    /// All requests that an MCP client can make, with the secrets in them.
     fn requests() -> Vec<(&'static str, Value)> {
         let mut requests: Vec<(&str, Value)> = Self::calls()
             .into_iter()
@@ -258,7 +258,7 @@ impl Stage {
             (BEE, json!({ "direct": BIRD })),
             ("filesystem.read", json!({ "path": "note.txt" })),
             ("filesystem.read", json!({ "path": BEE })),
-            // The patch is watched: its name would be in the notification.
+            // The patch is watched, so the notification would contain its name.
             (
                 "tools/call",
                 json!({ "name": "add_max_object", "arguments": { "patch_id": BEE, "obj_type": "bng", "position": [9, 9] } }),
@@ -329,7 +329,7 @@ impl Stage {
         self.hear("http: what tells nothing of a call", &(watched + &listed));
     }
 
-    /// Ends the daemon and reads what it leaves.
+    /// Stops the daemon and reads all files that it leaves.
     fn end(mut self) -> Sinks {
         self.studio.signal(rustix::process::Signal::TERM);
         let ended = self.studio.ended();
@@ -412,7 +412,7 @@ fn a_secret_is_in_no_file_and_no_word_of_a_running_daemon() {
     assert!(sinks["stdio: notifications"].contains("notifications/message"), "{}", sinks["stdio: notifications"]);
 }
 
-/// The sinks that hold nothing of a call by what they are.
+/// Sinks that by design contain no data of a call.
 const SILENT: [&str; 2] = ["http: what tells nothing of a call", "stderr of the proxy"];
 
 #[test]

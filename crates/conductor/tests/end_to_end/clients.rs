@@ -1,9 +1,9 @@
-//! Clients nobody here wrote, against the built binary: the MCP inspector, the Python and the
-//! TypeScript SDK, in both eras of the protocol, over `conductor mcp start` and over `/mcp`. Each
-//! lists the tools, calls one of each tier and walks an approval to its end.
+//! Third-party clients against the built binary: the MCP inspector, the Python SDK and the
+//! TypeScript SDK, with old and new versions of the protocol, over `conductor mcp start` and over
+//! `/mcp`. Each client lists the tools, calls one tool of each tier and completes an approval.
 //!
-//! A person decides on a terminal, in a process that does not descend from the client; what does
-//! descend from it decides nothing.
+//! A person decides at a terminal, in a process that does not descend from the client. Processes
+//! that descend from the client cannot decide anything.
 
 use crate::studio::{BINARY, DEVICES, Ear, Studio, until};
 use conductor_testkit::foreign_client::Puppet;
@@ -23,7 +23,7 @@ trigger = { type = "Note", note = 36, device = "pads" }
 action = { type = "SendMidi", port = "synth", channel = 0, message_type = "CC", controller = 20, value = 1 }
 "#;
 
-/// Policy lets the client's own dialog answer for what leaves the daemon.
+/// The policy accepts answers from the client's own dialog for HardwareIO tools.
 const CLIENT_MAY_ANSWER: &str = "[policy.approval]\nclient_tiers = [\"HardwareIO\"]\n";
 
 struct HttpStudio {
@@ -43,7 +43,7 @@ impl HttpStudio {
         std::fs::read_to_string(self.studio.home().join("state/http.token")).unwrap().trim().to_owned()
     }
 
-    /// The words after a client's own: how it reaches the daemon.
+    /// The arguments that connect a client to the daemon.
     fn way(&self, door: Door) -> Vec<String> {
         let words: Vec<&str> = match door {
             Door::Stdio => vec!["stdio", BINARY, "--home", self.studio.home().to_str().unwrap(), "mcp", "start"],
@@ -59,8 +59,8 @@ impl HttpStudio {
         }
         words.extend(self.way(door));
         let puppet = Puppet::start(&program, &words);
-        // One older SDK does not say which version it speaks; a client that chooses by itself has
-        // to.
+        // One older SDK does not report its protocol version. A client that chooses the version
+        // itself must report it.
         let said = puppet.version.as_str();
         if said.is_some() || client.chooses() {
             assert_eq!(said, Some(client.speaks()), "{client:?} {door:?}");
@@ -68,7 +68,7 @@ impl HttpStudio {
         Some(Box::new(puppet))
     }
 
-    /// A person at a terminal of her own.
+    /// Runs a command as a person, at a separate terminal.
     fn person(&self, words: &[&str]) -> (Option<i32>, String) {
         let mut command = std::process::Command::new(BINARY);
         command.env("CONDUCTOR_HOME", self.studio.home()).args(words);
@@ -113,10 +113,10 @@ impl Client {
     }
 }
 
-/// What every client can do, however it is driven.
+/// The operations that every client supports.
 trait Guest {
     fn tools(&mut self) -> Vec<String>;
-    /// Whether it is an error result, and its value.
+    /// Calls a tool. Returns whether the result is an error, and its value.
     fn call(&mut self, tool: &str, arguments: &Value) -> (bool, Value);
 }
 
@@ -131,7 +131,7 @@ impl Guest for Puppet {
     }
 }
 
-/// The inspector's command line: a new process, and a new connection, for every call.
+/// The inspector's command line: a new process and a new connection for every call.
 struct Inspector<'a> {
     studio: &'a HttpStudio,
     door: Door,
@@ -172,8 +172,8 @@ impl Guest for Inspector<'_> {
     }
 }
 
-/// List, one tool of each tier, a plan applied and an approval given by a person; then the mapped
-/// pad plays. `note` tells stories in one studio apart.
+/// Lists the tools, calls one of each tier, and a person applies a plan and approves a call; then
+/// the mapped pad plays. `note` distinguishes several runs in one studio.
 fn walk(studio: &HttpStudio, guest: &mut dyn Guest, note: u8) {
     let synth = &mut studio.studio.listen("synth");
     let tools = guest.tools();
@@ -285,7 +285,7 @@ fn clients_that_find_out_by_themselves_speak_the_newer_era() {
     }
 }
 
-/// `mcp start` over HTTP at a free port: its process, its address and its port.
+/// Starts `mcp start` over HTTP at a free port. Returns its process, its URL and its port.
 fn open_a_door(studio: &Studio) -> (std::process::Child, String, u16) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut words = studio.command();
@@ -300,7 +300,8 @@ fn open_a_door(studio: &Studio) -> (std::process::Child, String, u16) {
     (started, url, port)
 }
 
-/// Nothing runs before it; what it started stays, and the door closes with it.
+/// No daemon runs before the command. The daemon that it starts keeps running, and the HTTP
+/// listener closes when the command ends.
 #[test]
 fn one_command_opens_a_daemon_to_clients_over_http() {
     let client = Client::Python { era: "modern" };
@@ -308,7 +309,7 @@ fn one_command_opens_a_daemon_to_clients_over_http() {
         return;
     }
     let studio = Studio::empty();
-    // The daemon that the command starts serves a port of its own besides.
+    // The daemon that the command starts also serves its own HTTP port.
     std::fs::write(studio.config_file(), format!("{DEVICES}{MODES}[http]\nbind = \"127.0.0.1:0\"\n")).unwrap();
     let (mut started, url, port) = open_a_door(&studio);
     let studio = HttpStudio { studio, url };
@@ -361,7 +362,7 @@ fn inspect(door: Door) {
     }
 }
 
-/// Where the client shows forms and policy lets it answer, nobody else is asked.
+/// If the client can show forms and policy accepts its answer, no other approver is asked.
 fn the_client_answers(client: Client) {
     if client.begin().is_none() {
         return;
@@ -377,7 +378,7 @@ fn the_client_answers(client: Client) {
         let mut unwilling = studio.puppet(client, door, Some("decline")).expect("asked above");
         let (failed, refused) = unwilling.call("conductor_send_sysex", &json!({ "port": "synth", "data": [0x7D, 9] }));
         assert_eq!((failed, &refused["code"]), (true, &json!("DENIED")), "{client:?} {door:?}: {refused}");
-        // One that shows no forms waits for the person at the terminal all the same.
+        // A client without forms waits for the person at the terminal.
         let mut mute = studio.puppet(client, door, None).expect("asked above");
         let (_, parked) = mute.call("conductor_send_sysex", &json!({ "port": "synth", "data": [0x7D, 11] }));
         assert_eq!(parked["code"], "APPROVAL_REQUIRED", "{client:?} {door:?}");
@@ -403,8 +404,8 @@ fn a_client_of_the_newer_era_is_asked_by_its_result() {
     the_client_answers(Client::TypeScript { sdk: "2", era: "modern" });
 }
 
-/// With the policy as it comes no dialog goes to the client, whatever it declares: it would say yes
-/// to itself.
+/// With the default policy no dialog is sent to the client, whatever it declares: it could approve
+/// its own call.
 #[test]
 fn a_client_that_would_say_yes_by_itself_is_not_asked() {
     let studio = HttpStudio::open("");
@@ -419,8 +420,8 @@ fn a_client_that_would_say_yes_by_itself_is_not_asked() {
     }
 }
 
-/// A client with a shell of its own, and a terminal in it: what it starts is not a person. A
-/// stranger to it is.
+/// A client with its own shell and a terminal in it: processes that it starts do not count as a
+/// person. Other processes do.
 #[test]
 fn what_a_client_started_decides_nothing() {
     let client = Client::Python { era: "legacy" };
@@ -462,8 +463,8 @@ fn what_a_client_started_decides_nothing() {
     }
 }
 
-/// The suite against the product: what needs no fixture passes, and the control, what does need
-/// one, does not.
+/// The conformance suite against the product: scenarios without fixtures pass. As a control,
+/// scenarios that need fixtures fail.
 #[test]
 fn the_public_suite_without_fixtures() {
     if node().is_none() {
@@ -497,9 +498,9 @@ fn the_public_suite_without_fixtures() {
     }
     let (good, text) = suite("tools-call-simple-text");
     assert!(!good, "passed without its fixture\n{text}");
-    // The scenario of completion asks for a prompt that only the fixtures have. The protocol wants
-    // -32602 for a prompt that does not exist, and an empty list would tell a client that its
-    // prompt is there; so it belongs to the fixtures, and fails here in exactly that way.
+    // The completion scenario requests a prompt that only the fixtures have. The protocol requires
+    // -32602 for an unknown prompt; an empty list would mean that the prompt exists. So the
+    // scenario needs the fixtures and must fail here with this error.
     let (good, text) = suite("completion-complete");
     assert!(!good && text.contains("Unknown prompt: test_prompt_with_arguments"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! The command line as a person and a script see it.
+//! The command line as a person and a script use it.
 
 use crate::studio::{BINARY, DEVICES, Studio, text};
 use conductor_testkit::require;
@@ -70,8 +70,8 @@ fn the_demo_in_the_foreground_shows_what_the_pads_do() {
     child.wait().unwrap();
 }
 
-/// `make run` leaves the binary in its build folder, where no shell looks: the tour is printed so
-/// that it can be typed as it stands.
+/// `make run` leaves the binary in its build folder, which is not in `PATH`. The printed commands
+/// of the tour must work there unchanged.
 #[test]
 fn the_tour_can_be_typed_where_the_program_is_not_on_the_path() {
     use std::io::{BufRead, BufReader};
@@ -104,8 +104,8 @@ fn the_tour_can_be_typed_where_the_program_is_not_on_the_path() {
     }
 }
 
-/// A pad that runs a command which nobody allowed: told at its place with the cure, refused when
-/// pressed; the cure cures it.
+/// A pad runs a command that is not allowed: the fault is reported with its place and a fix, and a
+/// press is refused. With the fix, the press works.
 #[test]
 fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
     let mapping = "\n[[modes]]\nname = \"Default\"\n[[modes.mappings]]\nid = \"run\"\ntrigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
@@ -120,11 +120,11 @@ fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
     };
     let told = check();
     assert!(told.contains(&format!("config.toml:{line}:38")), "{told}");
-    assert!(told.contains("no command is allowed, so this one is refused when it is pressed"), "{told}");
+    assert!(told.contains("no command is allowed, so this action is refused"), "{told}");
     let cure =
         "[[tools.shell.commands]] with name = \"echo\", program = \"/bin/echo\" and args = [\"two words\", \"3\"]";
     assert!(told.contains(cure), "{told}");
-    // At a terminal: what a program sends is no hand.
+    // Press at a terminal: events that a program sends do not count as played by a person.
     let press = || {
         let mut send = studio.command();
         send.args(["send", "pads hand", "on:36@100 off:36"]);
@@ -143,7 +143,7 @@ fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
     let row = "[[tools.shell.commands]]\nname = \"echo\"\nprogram = \"/bin/echo\"\nargs = [\"two words\", \"3\"]\neffect = \"read\"\n";
     studio.save(&format!("{config}{row}"));
     studio.accept();
-    assert!(!check().contains("refused when it is pressed"));
+    assert!(!check().contains("so this action is refused"));
     crate::studio::until("the command is allowed", || {
         press();
         let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
@@ -151,7 +151,7 @@ fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
     });
 }
 
-/// Programs that say they are some version of Pd, and the one that is installed.
+/// Programs that report various versions of Pd, and the installed Pd.
 #[test]
 fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
     let studio = Studio::empty();
@@ -178,9 +178,9 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
         ("spawn", tested.as_str(), "ok", "Pd 0.53.1, the version Conductor is tested with"),
         ("off", &tested, "ok", "mode is off"),
         ("spawn", &near, "note", "Pd 0.56-2; expected to work, tested with 0.53.1"),
-        ("spawn", &old, "bad", "Pd 0.47.1, which Conductor cannot drive"),
-        ("off", &old, "note", "cannot drive"),
-        ("spawn", &dumb, "bad", "tells no version of Pd"),
+        ("spawn", &old, "bad", "Pd 0.47.1, which Conductor does not support"),
+        ("off", &old, "note", "does not support"),
+        ("spawn", &dumb, "bad", "reports no version of Pd"),
         ("spawn", "no-such-pd", "bad", "no-such-pd was not found"),
         ("off", "no-such-pd", "note", "patch files can still be edited"),
     ] {
@@ -188,7 +188,7 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
         assert_eq!(line["grade"], grade, "{mode} {command}: {line}");
         assert!(line["detail"].as_str().unwrap().contains(word), "{mode} {command}: {line}");
         let cured = line["cure"].as_str().is_some_and(|it| it.contains("[patch.pd]"));
-        let needs = ["not found", "cannot drive", "no version"]
+        let needs = ["not found", "does not support", "no version"]
             .iter()
             .any(|it| word.contains(it) || line["detail"].as_str().unwrap().contains(it));
         assert_eq!(cured, needs, "{line}");
@@ -199,7 +199,7 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
     assert!(detail.starts_with('/') && detail.contains(&format!("/pd, Pd {version}")), "{line}");
 }
 
-/// The Set of the demo has its sample with it, so every Live tool can be tried there.
+/// The demo contains the sample of its Set, so every Live tool can be tried there.
 #[test]
 fn the_demo_renders_the_track_of_its_set() {
     let mut studio = Studio::empty();
@@ -216,10 +216,10 @@ fn the_demo_renders_the_track_of_its_set() {
     let samples: Vec<f32> = sound.samples::<f32>().map(Result::unwrap).collect();
     let peak = samples.iter().fold(0.0_f32, |most, it| most.max(it.abs()));
     assert!((0.2..=1.0).contains(&peak), "{peak}");
-    // It sounds in every beat, not in one click.
+    // There is sound in every beat, not only one click.
     let beats = samples.chunks(samples.len().div_ceil(8));
     assert!(beats.clone().count() == 8 && beats.clone().all(|it| it.iter().any(|it| it.abs() > 0.05)));
-    // A part of it, and a home that was made before the sample was shipped.
+    // Render a part, then again in a home that was created before the sample was part of the demo.
     let ask = r#"{"trackId":"track:2","startBeat":2,"endBeat":4}"#;
     let part = json_of(&studio.run(&["--json", "call", "live_render_track", ask]));
     assert!(part["seconds"].as_f64().is_some_and(|it| (it - seconds / 4.0).abs() < 0.01), "{part}");
@@ -230,7 +230,7 @@ fn the_demo_renders_the_track_of_its_set() {
     assert_eq!(again["peak"], part["peak"], "{again}");
 }
 
-/// What each command answers, not only that it answers.
+/// Checks the content of each answer, not only that there is one.
 #[test]
 fn every_command_speaks_json_when_asked() {
     let config = format!(
@@ -411,8 +411,8 @@ fn a_crash_of_the_daemon_leaves_no_memory_on_disk() {
     assert_eq!(of("coredump_filter").trim(), "00000000");
 }
 
-/// The address of a killed daemon is worth nothing: the next one has another port and other tokens,
-/// and a stop removes it.
+/// The address of a killed daemon is useless: the next daemon has another port and other tokens. A
+/// stop removes the address.
 #[test]
 fn the_address_for_bridges_is_new_at_every_start_and_gone_after_a_stop() {
     let mut studio = Studio::start("schema = 1\n[patch.pd]\nmode = \"attach\"\n[patch.max]\nenabled = true\n");

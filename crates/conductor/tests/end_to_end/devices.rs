@@ -1,5 +1,4 @@
-//! Devices as `status` and the tools tell about them: what they say is so, and what is switched is
-//! switched.
+//! Devices in `status` and in the tools: the reports are correct, and muting has its effect.
 
 use crate::studio::{Studio, until};
 use serde_json::{Value, json};
@@ -37,7 +36,7 @@ fn set(studio: &Studio, device: &str, enabled: bool) -> Value {
     )
 }
 
-/// How often the pad does something.
+/// How often the pad has fired.
 fn plays(studio: &Studio) -> usize {
     let before = studio.status()["statistics"]["actions_executed"].as_u64().unwrap();
     let mut hand = studio.hand();
@@ -151,7 +150,7 @@ fn status_names_the_device_its_place_and_its_last_event() {
     assert!(rows.iter().all(|it| it["is_configured"] == true && it["port_name"] == it["device_id"]), "{all}");
 }
 
-/// A device of the file that goes leaves a record.
+/// A disconnected device of the file is recorded.
 #[test]
 fn a_device_that_is_lost_is_written_down() {
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -169,7 +168,7 @@ fn a_device_that_is_lost_is_written_down() {
     assert_eq!(record["detail"]["device"], "touch", "{record}");
 }
 
-/// An action whose port is gone did not happen.
+/// An action whose port is missing must be reported as failed.
 #[test]
 fn an_action_that_failed_is_not_counted_as_done() {
     let studio = Studio::start(&TWO.replace("ENABLED", "true").replace("port = \"synth\"", "port = \"nowhere\""));

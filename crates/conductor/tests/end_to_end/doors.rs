@@ -1,6 +1,6 @@
-//! The doors of a running daemon against those who should not come in: pages of other sites, other
-//! users, and garbage of every kind on every door. Whatever comes, the daemon answers properly or
-//! hangs up, stays the process it was, and stays small.
+//! The doors of a running daemon against unwanted input: web pages of other sites, other users, and
+//! invalid data of every kind. The daemon must answer correctly or close the connection, keep
+//! running, and not use much memory.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use conductor_testkit::mcp_process::resident_peak;
@@ -15,10 +15,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Real time a test waits for an answer before it gives up; nothing asserts on it.
+/// Maximum time that a test waits for an answer; no test checks the time itself.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// One message may be four mebibytes, and is copied a few times on its way; far above that
-/// something is kept that should not be.
+/// Limit of memory growth. A message may have 4 MiB and is copied a few times; growth above the
+/// limit means that data is kept by mistake.
 const ROOM: u64 = 96 << 20;
 
 fn open() -> (Studio, SocketAddr, String) {
@@ -30,20 +30,21 @@ fn open() -> (Studio, SocketAddr, String) {
     (studio, at, token)
 }
 
-/// The status of one request, sent as these bytes on a connection of its own; `None` when the
-/// daemon hung up without one.
+/// Sends these bytes on a new connection. Returns the HTTP status, or `None` if the daemon closed
+/// the connection without one.
 fn status_of(at: SocketAddr, request: &[u8]) -> Option<u16> {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // A daemon that refuses early may close while we still write; its answer is read all the same.
+    // A daemon that refuses early may close the connection while we still write. Its answer can
+    // still be read.
     let _ = stream.write_all(request);
     let mut line = String::new();
     let _ = BufReader::new(stream).read_line(&mut line);
     line.split(' ').nth(1)?.parse().ok()
 }
 
-/// Every combination of Host, Origin, token and route: with a foreign Host or Origin it is 403
-/// whatever else is right, and nothing is told.
+/// Every combination of Host, Origin, token and route: a foreign Host or Origin always gives 403
+/// without any data.
 #[test]
 fn no_page_of_another_site_gets_past_host_and_origin() {
     let (studio, at, token) = open();
@@ -105,8 +106,7 @@ fn no_page_of_another_site_gets_past_host_and_origin() {
                     head.push_str("\r\n");
                     let status = status_of(at, head.as_bytes());
                     let good = *host_good && *origin_good;
-                    // Without any Host the request is no HTTP at all, which is told before anything
-                    // else.
+                    // A request without a Host is invalid HTTP, which is checked first.
                     let refused = status == Some(403) || (host.is_empty() && status == Some(400));
                     assert_eq!(
                         !refused, good,
@@ -123,7 +123,8 @@ fn no_page_of_another_site_gets_past_host_and_origin() {
     assert_eq!(log.matches("\"phase\":\"outcome\"").count(), calls, "nothing that was refused became a call");
 }
 
-/// What the line doors have in common, so that one table of garbage serves them all.
+/// The operations that all line-based doors share, so that one table of invalid data tests all of
+/// them.
 trait Wire {
     fn send(&mut self, bytes: &[u8]) -> std::io::Result<()>;
     fn end(&mut self);
@@ -198,7 +199,8 @@ impl Drop for Proxy {
 
 fn read_line(input: &mut impl BufRead) -> Option<Value> {
     let mut line = String::new();
-    // A peer that was hung up on while it still wrote sees a reset where its end would be.
+    // If the daemon closed the connection while the peer still wrote, the peer receives a reset
+    // instead of the end of the stream.
     let read = input.read_line(&mut line).ok()?;
     (read > 0).then(|| serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}")))
 }
@@ -214,7 +216,7 @@ fn nested(depth: usize) -> Vec<u8> {
     line
 }
 
-/// Lines that are no request, and each time a good one behind them on the same connection.
+/// Sends lines that are not requests, each followed by a valid request on the same connection.
 fn garbage_then_a_request(open: &mut dyn FnMut() -> Box<dyn Wire>, good: &[u8]) {
     let lines: Vec<(&str, Vec<u8>)> = vec![
         ("nested far beyond any use", nested(500_000)),
@@ -247,12 +249,12 @@ fn garbage_then_a_request(open: &mut dyn FnMut() -> Box<dyn Wire>, good: &[u8]) 
             assert!([-32700, -32600, -32601, -32602].contains(&code), "{what}: {refusal}");
         }
     }
-    // Ten thousand in a row: each is answered, in order, and the request behind them too.
+    // Ten thousand invalid lines: each is answered, in order, and the request after them too.
     let mut wire = open();
     let mut flood = b"not json\n".repeat(10_000);
     flood.extend(good);
     let mut refused = 0;
-    // Piece by piece, or each side would wait for the other to read.
+    // Send in pieces while reading; otherwise each side would wait for the other to read.
     for piece in flood.chunks(4096) {
         wire.send(piece).unwrap();
         for _ in piece.iter().filter(|it| **it == b'\n') {
@@ -266,14 +268,14 @@ fn garbage_then_a_request(open: &mut dyn FnMut() -> Box<dyn Wire>, good: &[u8]) 
         }
     }
     assert_eq!(refused, 10_000);
-    // A request that never ends, and then the end: no answer is owed, and nothing hangs.
+    // An incomplete request, then the connection closes: no answer is sent, and nothing hangs.
     let mut wire = open();
     wire.send(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"conductor_get_st").unwrap();
     wire.end();
     while let Some(answer) = wire.line() {
         assert!(answer["error"].is_object(), "{answer}");
     }
-    // Sixty-four mebibytes without a newline: told, and hung up on.
+    // 64 MiB without a newline: the daemon reports the error and closes the connection.
     let mut wire = open();
     let mebibyte = vec![b'x'; 1 << 20];
     let mut sent = 0;
@@ -282,7 +284,7 @@ fn garbage_then_a_request(open: &mut dyn FnMut() -> Box<dyn Wire>, good: &[u8]) 
     }
     wire.end();
     let told = wire.line();
-    // One that is still writing when it is hung up on may see the reset instead of the reason.
+    // A peer that still writes may receive the reset instead of the reason.
     if let Some(told) = told {
         assert_eq!((&told["id"], &told["error"]["code"]), (&Value::Null, &json!(-32600)), "{told}");
     } else {
@@ -290,7 +292,7 @@ fn garbage_then_a_request(open: &mut dyn FnMut() -> Box<dyn Wire>, good: &[u8]) 
     }
 }
 
-/// Runs the garbage of one door and says how far the daemon grew.
+/// Sends the invalid data of one door and checks that the daemon's memory stays within the limit.
 fn stays_small(studio: &Studio, mut act: impl FnMut()) {
     let before = resident_peak(studio.pid()).expect("the daemon runs");
     act();
@@ -334,7 +336,7 @@ fn garbage_over_http() {
         [head(&format!("Content-Length: {}\r\nConnection: close\r\n", bytes.len())), bytes.to_vec()].concat()
     };
     stays_small(&studio, || {
-        // Bodies that are no message.
+        // Bodies that are not valid messages.
         for (what, bytes) in [
             ("nested", nested(500_000)),
             ("no UTF-8", b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}".to_vec()),
@@ -346,7 +348,8 @@ fn garbage_over_http() {
             let status = status_of(at, &body(&bytes));
             assert!(status.is_some_and(|it| (400..500).contains(&it)), "{what}: {status:?}");
         }
-        // Too long: by its own word, by what comes, and by a promise nobody keeps.
+        // Bodies that are too long: by their Content-Length, by their actual size, and one whose
+        // announced bytes are never sent.
         assert_eq!(status_of(at, &body(&vec![b'x'; 8 << 20])), Some(413));
         let chunk = [b"100000\r\n".to_vec(), vec![b'x'; 1 << 20], b"\r\n".to_vec()].concat();
         let endless = [head("Transfer-Encoding: chunked\r\n"), chunk.repeat(16)].concat();
@@ -354,7 +357,7 @@ fn garbage_over_http() {
         let mut promised = TcpStream::connect(at).unwrap();
         promised.write_all(&[head("Content-Length: 1099511627776\r\n"), b"{".to_vec()].concat()).unwrap();
         drop(promised);
-        // Heads that are none.
+        // Invalid request heads.
         for (what, bytes) in [
             ("noise", (0u8..=255).cycle().take(100_000).collect::<Vec<u8>>()),
             ("another version", format!("GET /health HTTP/9.9\r\nHost: {at}\r\n\r\n").into_bytes()),
@@ -369,7 +372,8 @@ fn garbage_over_http() {
             let status = status_of(at, &bytes);
             assert!(status.is_none_or(|it| (400..600).contains(&it)), "{what}: {status:?}");
         }
-        // A hundred requests in one write, garbage last: all of them are answered first.
+        // A hundred requests in one write, followed by invalid bytes: all requests are answered
+        // first.
         let mut many = format!("GET /health HTTP/1.1\r\nHost: {at}\r\n\r\n").repeat(100).into_bytes();
         many.extend(b"\xff\xff\xff\r\n\r\n");
         let mut stream = TcpStream::connect(at).unwrap();
@@ -409,7 +413,7 @@ fn another_user_is_turned_away_from_the_door_of_ai_clients() {
     assert_eq!(log.matches("\"phase\":\"outcome\"").count(), 1, "only the owner's call is there");
 }
 
-/// Proxies that find no daemon start one each; one of those stays, and every proxy is served by it.
+/// Several proxies that find no daemon start one each. One daemon remains and serves all proxies.
 #[test]
 fn proxies_that_start_at_once_end_with_one_daemon() {
     let home = tempfile::tempdir().unwrap();
@@ -424,11 +428,11 @@ fn proxies_that_start_at_once_end_with_one_daemon() {
         })
         .collect();
     let daemon = pids[0];
-    // Those that came too late to the home say so and end.
+    // Daemons that could not lock the home report that and exit.
     until("one daemon is left", || (daemons(home.path()) == [daemon as u32]).then_some(()));
     assert!(pids.iter().all(|it| *it == daemon), "{pids:?}");
     assert!(proxies.iter().all(|it| u64::from(it.child.id()) != daemon), "the daemon is a process of its own");
-    // It stays when its clients end.
+    // The daemon keeps running when its clients end.
     for proxy in &mut proxies {
         proxy.end();
         assert!(proxy.child.wait().unwrap().success());
@@ -436,8 +440,8 @@ fn proxies_that_start_at_once_end_with_one_daemon() {
     let mut late = Proxy::start(home.path());
     late.send(STATUS).unwrap();
     assert_eq!(late.line().unwrap()["result"]["pid"], daemon);
-    // And when it ends, its clients end with 1. Waiting for a child would close its input and let
-    // it end by itself.
+    // When the daemon ends, its clients exit with 1. `Child::wait` would close the client's input
+    // and so end it, so take the input first.
     let input = late.child.stdin.take();
     kill_process(Pid::from_raw(daemon as i32).unwrap(), Signal::TERM).unwrap();
     assert_eq!(late.child.wait().unwrap().code(), Some(1));
@@ -446,7 +450,7 @@ fn proxies_that_start_at_once_end_with_one_daemon() {
     assert!(!home.path().join("control.sock").exists(), "it has let go of its home");
 }
 
-/// Every daemon of this home, by its process.
+/// The process ids of all daemons of this home.
 fn daemons(home: &Path) -> Vec<u32> {
     let own = |entry: std::fs::DirEntry| {
         let pid = entry.file_name().to_str()?.parse().ok()?;

@@ -1,5 +1,5 @@
-//! A model with file tools of its own rewrites the configuration and what is kept about it. Nothing
-//! widens; a person accepts.
+//! A model with its own file tools rewrites the configuration and the files about it. It gains no
+//! permissions until a person accepts the change.
 
 use crate::studio::{Studio, text, until};
 use conductor_testkit::stranger::DirectClient;
@@ -7,7 +7,7 @@ use conductor_testkit::terminal::{Terminal, at_a_terminal};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// One root, one command, one pad that runs it, one that only plays.
+/// One root, one command, one pad that runs the command, and one pad that only sends MIDI.
 const BASE: &str = r#"schema = 1
 [[devices]]
 alias = "pads"
@@ -39,7 +39,7 @@ per_minute = 600
 
 struct Rig {
     studio: Studio,
-    /// Folders of the person; `open` is granted, the others are not.
+    /// Folders of the person. Only `open` is granted.
     room: tempfile::TempDir,
 }
 
@@ -78,7 +78,7 @@ impl Rig {
         self.studio.status()["config"]["closed"].is_string()
     }
 
-    /// Tries everything that the base does not grant.
+    /// Checks that nothing works that the base configuration does not grant.
     fn nothing_widened(&self, how: &str) {
         let read = self.call("filesystem.read", &json!({ "path": self.room.path().join("shut/note.txt") }));
         assert!(read["result"].is_null() && !read.to_string().contains("private"), "{how}: {read}");
@@ -113,7 +113,7 @@ impl Rig {
     }
 }
 
-/// Ways to ask for more: what is written, and the name of what must wait.
+/// Changes that request more permissions: the new text, and the name of the part that must be held.
 fn wider(rig: &Rig) -> Vec<(String, &'static str)> {
     let config = rig.config();
     let room = rig.room.path().display().to_string();
@@ -200,12 +200,12 @@ fn a_rewritten_file_widens_nothing_now_or_after_a_kill() {
     let mut rig = Rig::new();
     let marker = rig.marker().display().to_string();
     for (at, (config, waits)) in wider(&rig).into_iter().enumerate() {
-        // With the command granted as well, so that only the row or the rule stands in the way.
+        // The command is granted too, so that only the held row or rule prevents it.
         let config = config.replace("controller = 1", &format!("controller = {}", at + 2));
         rig.studio.save(&config);
         until(waits, || rig.held().iter().any(|it| it == waits).then_some(()));
         rig.nothing_widened(&config);
-        // The rest of the file is in force at once.
+        // The other parts of the file are in force at once.
         let mappings = rig.studio.ask("mappings", json!({ "mode": "Default" }));
         assert_eq!(mappings["mappings"][0]["action"]["controller"], at + 2, "{waits}");
         if at % 6 == 0 {
@@ -234,7 +234,7 @@ fn taking_grants_away_applies_at_once_and_stays() {
     };
     until("the root is gone", || refused(&rig).then_some(()));
     assert!(rig.held().is_empty());
-    // Putting back what was granted before is a widening like any other.
+    // Restoring an earlier permission also needs a person.
     rig.studio.save(&rig.config());
     until("it waits", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
     assert!(refused(&rig));
@@ -284,7 +284,7 @@ fn what_is_kept_about_the_accepted_file_cannot_be_replaced() {
     });
     closed("another key", &mut rig, &|home| std::fs::write(home.join("secrets/config.key"), [7; 32]).unwrap());
     closed("emptied", &mut rig, &|home| std::fs::write(home.join("state/accepted.jsonl"), "").unwrap());
-    // A record of another home, with its key, that grants everything.
+    // A record of another home that grants everything, with that home's key.
     let other = Rig::new();
     let theirs: Vec<(&str, Vec<u8>)> = ["state/accepted.jsonl", "secrets/config.key"]
         .into_iter()
@@ -295,7 +295,7 @@ fn what_is_kept_about_the_accepted_file_cannot_be_replaced() {
             std::fs::write(home.join(name), bytes).unwrap();
         }
     });
-    // The first record of this home is older than the audit log says.
+    // The record is rolled back: it is older than the audit log reports.
     rig.studio.save(&rig.config().replace("per_minute = 600", "per_minute = 5"));
     until("the smaller number is in force", || {
         let record = std::fs::read_to_string(&record).unwrap();
@@ -331,13 +331,13 @@ fn a_person_accepts_and_only_a_person() {
     assert!(text(&rig.studio.run(&["doctor"]).stdout).contains("[tools]"));
     let tool = rig.call("conductor_get_status", &json!({}));
     assert!(tool.to_string().contains("[tools]"), "{tool}");
-    // Without a terminal nobody decides.
+    // A decision without a terminal is refused.
     let hash = rig.studio.ask("config.waiting", json!({}))["hash"].clone();
     assert_eq!(rig.studio.refusal("config.accept", json!({ "hash": hash }))["code"], "DENIED");
     assert_eq!(rig.studio.run(&["config", "accept"]).status.code(), Some(1));
     assert!(rig.held().iter().any(|it| it == "[tools]"));
 
-    // A file that changes while it is read is not the file that was read.
+    // The file changes while the person reads it, so the accepted hash does not match.
     let mut command = rig.studio.command();
     command.args(["config", "accept"]);
     let mut terminal = Terminal::start(command);
@@ -347,7 +347,7 @@ fn a_person_accepts_and_only_a_person() {
     let mut said = String::new();
     while !said.contains("changed while") {
         terminal.type_in("y\n");
-        said = terminal.until_any(&["changed while", "quicker than reading; y or n: "]);
+        said = terminal.until_any(&["changed while", "before you could read this; y or n: "]);
     }
     drop(terminal);
     rig.nothing_widened("changed under the question");
@@ -385,7 +385,7 @@ fn closed_defaults_end_when_a_person_accepts() {
 fn an_applied_plan_is_in_force_and_carries_nothing_in() {
     let rig = Rig::new();
     let room = rig.room.path().display();
-    // The model widens the file, then asks for a harmless plan.
+    // The model adds permissions to the file, then requests a harmless plan.
     let evil = rig.config().replace("/open\" }", "/\", write = true }");
     rig.studio.save(&evil);
     until("it waits", || rig.held().iter().any(|it| it == "[tools]").then_some(()));
@@ -436,7 +436,7 @@ fn the_terminal_of_the_daemon_asks() {
     let mut said = String::new();
     while !said.ends_with("accepted") {
         terminal.type_in("y\n");
-        said = terminal.until_any(&["accepted", "quicker than reading; y or n: "]);
+        said = terminal.until_any(&["accepted", "before you could read this; y or n: "]);
     }
     let record = home.path().join("state/accepted.jsonl");
     until("it is kept", || std::fs::read_to_string(&record).unwrap().contains("601").then_some(()));
@@ -455,7 +455,7 @@ fn the_tool_shows_the_file_and_what_of_it_is_in_force() {
     let now = get();
     assert_eq!(now["result"]["content"], wide);
     assert_eq!(now["result"]["in_force"]["held"], json!(["[limits]"]));
-    // A broken file is shown as it is, too.
+    // The tool also returns an invalid file unchanged.
     rig.studio.save("nonsense");
     assert_eq!(get()["result"]["content"], "nonsense");
     let plan =
@@ -500,8 +500,8 @@ fn the_tool_checks_the_file_against_what_there_is() {
     assert!(cfg!(target_os = "macos") || report.to_string().contains("CoreMidiUniqueId cannot match"), "{report}");
 }
 
-/// Where there are secrets, the accepted configuration is signed with their key, and without that
-/// key it does not count.
+/// If there are secrets, the accepted configuration is signed with their key. Without that key it
+/// is not in force.
 #[test]
 fn the_key_of_the_secrets_signs_what_is_accepted() {
     let mut rig = Rig::new();
@@ -530,7 +530,7 @@ fn the_key_of_the_secrets_signs_what_is_accepted() {
     rig.studio.stop();
     std::fs::write(&vault, kept).unwrap();
 
-    // A key that cannot be had now may come later; until then nothing is granted.
+    // A missing key may be available later. Until then nothing is granted.
     let key = rig.studio.home().join("secrets/key");
     let aside = rig.studio.home().join("secrets/aside");
     std::fs::rename(&key, &aside).unwrap();
@@ -543,7 +543,7 @@ fn the_key_of_the_secrets_signs_what_is_accepted() {
     assert!(rig.held().is_empty(), "{:?}", rig.held());
 }
 
-/// The bytes of a plan lie in a folder that a model can write.
+/// The bytes of a plan are stored in a folder that a model can write to.
 #[test]
 fn a_plan_whose_bytes_were_exchanged_is_not_applied() {
     let rig = Rig::new();

@@ -1,5 +1,5 @@
-//! The spine over a real JACK server, with a MIDI program we did not write at the other end of the
-//! cable.
+//! MIDI in, mapping, MIDI out over a real JACK server, with a third-party MIDI program at the other
+//! end of the cable.
 
 use crate::studio::{Studio, until};
 use conductor_testkit::real::{Missing, fluidsynth, jack, mido};
@@ -50,7 +50,7 @@ fn a_server_that_starts_later_is_picked_up_and_hears_the_pad() {
     assert!(heard.to_lowercase().contains("b0 14 01"), "{heard}");
 }
 
-/// A JACK server of its own, and a daemon on it.
+/// A separate JACK server, and a daemon that uses it.
 pub struct Stage {
     pub studio: Studio,
     name: String,
@@ -67,7 +67,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// The server is started later, by the test.
+    /// Starts the daemon only; the test starts the server later.
     fn without_server(test: &str, config: &str) -> Result<Self, Missing> {
         jack::probe()?;
         let mut stage = Stage::prepare(test, config);
@@ -121,13 +121,13 @@ impl Stage {
         Peer::start(&self.name, arguments)
     }
 
-    /// Another program of `tests/end_to_end/jack`.
+    /// Starts another program of `tests/end_to_end/jack`.
     pub fn script(&self, script: &str, arguments: &[&str]) -> Result<Peer, Missing> {
         Peer::run(&self.name, script, arguments)
     }
 }
 
-/// mido on RtMidi, at the other end of a cable.
+/// A mido program on RtMidi, at the other end of a cable.
 pub struct Peer {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -161,7 +161,7 @@ impl Peer {
         self.lines.next().expect("the peer lives").unwrap()
     }
 
-    /// Everything heard up to the end mark.
+    /// Everything received before the end mark.
     fn heard(mut self) -> Vec<String> {
         std::iter::from_fn(|| Some(self.line()).filter(|it| it != "end")).collect()
     }
@@ -174,7 +174,7 @@ impl Drop for Peer {
     }
 }
 
-/// What a peer listening at `daw` takes as the end.
+/// The end mark for a peer that listens at `daw`.
 const END: [u8; 3] = [0x9F, 0, 1];
 
 #[test]
@@ -195,7 +195,7 @@ action = { type = "SendMidi", port = "daw", channel = 2, message_type = "NoteOn"
     let stage = require!(Stage::open("seq", config));
     let mut dump = stage.tool("jack_midi_dump", &["-a", "dump"]).stdout(Stdio::piped()).spawn().unwrap();
     stage.until_cable("conductor:daw", "dump:input");
-    // A note of a sixth of a second, twice a second.
+    // Sends a note of a sixth of a second, twice a second.
     let mut sequencer =
         stage.tool("jack_midiseq", &["seq", "24000", "0", "60", "8000"]).stdout(Stdio::null()).spawn().unwrap();
     stage.until_connected("seq", true);
@@ -274,7 +274,7 @@ fn a_burst_and_a_huge_message_arrive_whole_or_are_refused_and_what_follows_is_ri
         }
         Err(other) => panic!("{other:?}"),
     };
-    // The queue drains within a period; then ten more go through.
+    // The queue is emptied within a period; then ten more messages are sent.
     let follow: Vec<[u8; 3]> = (0..10u8).map(|it| [0xB6, 20 + it, it]).collect();
     for message in follow.iter().chain([&END]) {
         until("there is room again", || {
@@ -320,7 +320,7 @@ action = {{ type = "SendMidi", port = "synth", channel = 0, message_type = "Note
     };
     let pitch = heard().expect("a tone");
     assert!((pitch - 440.0).abs() < 4.4, "A4 is heard at {pitch} Hz");
-    // The ear can tell another note, so that hearing 440 means something.
+    // Control: another note must be measured as another pitch.
     stage.studio.save(&config(70));
     until("it is in force", || {
         let shown = stage.studio.ask("config.show", json!({}));
@@ -356,7 +356,7 @@ action = { type = "SendMidi", port = "box", channel = 1, message_type = "NoteOn"
     let jack = stage.until_jack("missing");
     assert!(jack["reason"].as_str().unwrap().contains("server"), "{jack}");
     stage.until_connected("box", false);
-    // Let go while there is nowhere to send it.
+    // Release the key while the output is missing.
     hand.play(&[0x80, 36, 0]);
     require!(stage.start_server());
     stage.until_jack("ready");
@@ -401,8 +401,8 @@ action = { type = "SendMidi", port = "synth", channel = 1, message_type = "NoteO
     }
 }
 
-/// What must end on an output that is away is sent first when it is back: a held note, one that a
-/// mapping ends, and the pedal.
+/// Note-offs for a missing output are sent first when the output returns: for a held note, for a
+/// note that a mapping ends, and for the pedal.
 #[test]
 fn what_ends_while_one_output_is_away_is_sent_when_it_is_back() {
     let config = r#"
@@ -452,7 +452,7 @@ action = { type = "MidiForward", target = "box" }
 #[test]
 fn a_scan_looks_now_also_for_a_server_that_was_missing_for_long() {
     let mut stage = require!(Stage::without_server("scan", VIRTUAL));
-    // After tries at 1, 3 and 7 seconds the next one is eight seconds away.
+    // The daemon has retried at 1, 3 and 7 seconds; the next retry is eight seconds away.
     until("it was tried a few times", || (stage.studio.status()["uptime_secs"].as_u64()? >= 8).then_some(()));
     require!(stage.start_server());
     let _peer = require!(stage.peer(&["each", "into-mido"]));
@@ -463,7 +463,7 @@ fn a_scan_looks_now_also_for_a_server_that_was_missing_for_long() {
     assert_eq!(scanned["removed"], json!([]));
 }
 
-/// A device of the file whose port is a program's, and which goes.
+/// A configured device whose port belongs to a program that ends.
 #[test]
 fn a_port_that_goes_is_written_down_and_named_while_it_is_there() {
     let config = "[[devices]]\nalias = \"keys\"\ndirection = \"Input\"\nmatchers = [{ type = \"NameContains\", pattern = \"out-of-mido\" }]\n";

@@ -1,7 +1,7 @@
-//! The JACK backend against a real server and programs we did not write.
+//! The JACK backend against a real server and third-party programs.
 //!
-//! libjack finds its server through the environment of the process, so every test runs again in a
-//! child of its own with a server name of its own; the part after `inside` is what the child does.
+//! libjack finds its server through the environment of the process. So every test runs again in a
+//! child process with its own server name; the code after `inside` runs in the child.
 
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};
 use conductor_hosts::midi::jack::Jack;
@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 const SERVER: &str = "JACK_DEFAULT_SERVER";
 const INSIDE: &str = "CONDUCTOR_TEST_INSIDE";
 
-/// Runs the calling test again in a child with a server name of its own. True in that child.
+/// Runs the calling test again in a child process with its own server name. Returns `Ok` in that
+/// child.
 #[expect(clippy::disallowed_methods, reason = "libjack takes the server's name from the environment")]
 fn inside(test: &str, extra: &[(&str, &Path)]) -> Result<String, Output> {
     if std::env::var_os(INSIDE).is_some() {
@@ -102,7 +103,7 @@ impl Peer {
         self.child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     }
 
-    /// Everything heard up to the end mark.
+    /// Everything received before the end mark.
     fn heard(mut self) -> Vec<String> {
         let mut out = Vec::new();
         while let Some(line) = self.line() {
@@ -137,7 +138,7 @@ fn hex(bytes: &[u8]) -> String {
 
 const END_MARK: [u8; 3] = [0x9F, 0, 1];
 
-/// Sends, and waits where the queue says it is full.
+/// Sends a message, and waits while the queue is full.
 fn send_patiently(output: &mut dyn conductor_hosts::midi::Output, message: &[u8]) {
     let sent = wait_for(PATIENCE, || match output.send(message, Taint::Clean.into()) {
         Ok(()) => Some(()),
@@ -251,7 +252,7 @@ fn a_burst_and_long_messages_arrive_whole_or_are_refused() {
     let port = backend.ports().unwrap().into_iter().find(|port| port.id.starts_with("peer")).unwrap();
     let mut output = backend.open_output(&port.id).unwrap();
     let mut expected = Vec::new();
-    // No pause between them: more than one period can carry.
+    // Send without pauses: more messages than fit into one period.
     for value in 0..4000 {
         output.send(&bend(value), Taint::Clean.into()).unwrap();
         expected.push(hex(&bend(value)));
@@ -392,7 +393,7 @@ fn without_a_server_the_reason_is_told_and_nothing_is_printed() {
         Ok(_) => {
             let (mut backend, ..) = backend();
             let why = backend.connect().unwrap_err();
-            // A machine without libjack has another reason; both are reasons.
+            // On a machine without libjack, the reason is that the library is missing.
             assert!(matches!(why.cause, Cause::NoServer | Cause::LibraryMissing), "{why}");
             assert!(why.to_string().starts_with("jack: "));
             assert!(backend.connect().is_err() && backend.create_output("x").is_err());
@@ -405,11 +406,11 @@ fn without_a_server_the_reason_is_told_and_nothing_is_printed() {
 
 #[test]
 fn without_libjack_the_reason_is_told() {
-    // An empty file of its name stands in front of the real one, so that loading it fails on every
-    // machine.
+    // An empty file with the library's name is found before the real library, so that loading fails
+    // on every machine.
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("libjack.so.0"), "").unwrap();
-    // Without a sign of a server nobody would look for it.
+    // Without a sign of a server, the library would not be loaded.
     std::fs::write(dir.path().join("pipewire-0"), "").unwrap();
     let extra = [("LD_LIBRARY_PATH", dir.path()), ("XDG_RUNTIME_DIR", dir.path())];
     match inside("without_libjack_the_reason_is_told", &extra) {
@@ -435,8 +436,8 @@ fn this_binary_does_not_need_libjack_to_start() {
     assert!(!text.contains("libjack"), "{text}");
 }
 
-/// The period sets the time from one client to another; the median is about half of it. Tails are
-/// the machine's and not asserted.
+/// The period determines the time from one client to another; the median is about half a period.
+/// Slow outliers depend on the machine and are not checked.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "latency is real time")]
 fn one_way_latency_stays_below_a_period_in_the_median() {

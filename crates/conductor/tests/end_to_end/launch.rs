@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// A program that tells about itself and stays.
+/// A program that writes facts about itself and keeps running.
 fn program(folder: &Path) -> String {
     let file = folder.join("app.sh");
     let told = folder.join("told");
@@ -38,7 +38,7 @@ fn press(studio: &Studio) {
     assert_eq!(at_a_terminal(send).0, Some(0));
 }
 
-/// How the mapping's call ended, from the log.
+/// The outcome of the mapping's call, from the log.
 fn ended(studio: &Studio) -> Value {
     until("the call is written down", || {
         let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
@@ -84,7 +84,7 @@ fn what_no_row_allows_is_told_before_it_is_pressed_and_refused_when_it_is() {
     for (app, rows) in [("app", String::new()), ("other", row(&path)), ("app", slots)] {
         let studio = Studio::start(&config(app, &rows));
         let told = text(&studio.run(&["config", "check"]).stdout);
-        assert!(told.contains("refused when it is pressed"), "{app}: {told}");
+        assert!(told.contains("so this action is refused"), "{app}: {told}");
         assert!(told.contains(&format!("[[tools.shell.commands]] with name = \"{app}\"")), "{told}");
         let why = studio.ask("explain", json!({ "event": "on:36@100", "device": "pads" }));
         assert_eq!(why["verdict"], "refused", "{why}");
@@ -101,13 +101,13 @@ fn what_no_row_allows_is_told_before_it_is_pressed_and_refused_when_it_is() {
     }
 }
 
-/// A path names the program of a row as well as its name does; another path does not.
+/// A program can be named by its row or by its path. Another path is refused.
 #[test]
 fn a_program_may_be_named_by_its_path_and_no_tool_presses_the_pad() {
     let folder = tempfile::tempdir().unwrap();
     let path = program(folder.path());
     let studio = Studio::start(&config(&path, &row(&path)));
-    // No terminal: what a program sends is no hand.
+    // There is no terminal: events that a program sends do not count as played by a person.
     studio.hand().play(&[0x90, 36, 100]);
     let trace = studio.ask("trace", json!({ "mapping_id": "run" }));
     assert_eq!(trace["records"][0]["outcome"], "tainted", "{trace}");
@@ -129,7 +129,7 @@ fn open_files(pid: u32) -> [u32; 2] {
     std::array::from_fn(|_| numbers.next().unwrap())
 }
 
-/// The daemon raises its own limit of open files. Programs that use `select` break above 1024, so
+/// The daemon raises its own limit of open files. Programs that use `select` fail above 1024, so
 /// they get the limit that the daemon was started with.
 #[test]
 fn a_launched_program_has_the_file_limit_of_before_the_daemon() {

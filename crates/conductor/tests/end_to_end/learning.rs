@@ -1,5 +1,5 @@
-//! Learning ends with whoever began it and never holds the hands up unseen; playing ends with the
-//! player.
+//! MIDI learn ends with the client that started it and never blocks mappings unnoticed. A script
+//! that plays ends with its client.
 
 use crate::studio::{DEVICES, Studio, text, until};
 use conductor_testkit::stranger::DirectClient;
@@ -30,10 +30,10 @@ fn is_learning(studio: &Studio) -> bool {
     studio.status()["learning"].is_object()
 }
 
-/// What became of a press.
+/// The outcome of a press.
 fn pressed(studio: &Studio) -> String {
     let since = studio.ask("trace", json!({ "limit": 1 }))["next_seq"].clone();
-    // As a person: the performance lock lets no script play.
+    // Play as a person: during the performance lock, a script must not play.
     let mut command = studio.command();
     command.args(["send", "pads hand", "on:36@100 off:36"]);
     assert_eq!(conductor_testkit::terminal::at_a_terminal(command).0, Some(0));
@@ -69,7 +69,8 @@ fn learning_that_two_clients_asked_for_ends_with_the_second() {
     assert_eq!(learn(&mut first)["was_already_active"], false);
     assert_eq!(learn(&mut second)["was_already_active"], true);
     drop(first);
-    // Asked on its own connection, so that the first one's end has been seen by then.
+    // This request uses a new connection, so the daemon has processed the end of the first one
+    // before it answers.
     studio.status();
     assert_eq!(pressed(&studio), "learning");
     assert_eq!(second.result("conductor_stop_midi_learn", &json!({}))["events"].as_array().unwrap().len(), 2);
@@ -109,7 +110,7 @@ fn learning_at_a_terminal_ends_with_the_command() {
     let mut command = studio.command();
     command.arg("learn");
     let mut terminal = Terminal::start(command);
-    terminal.until("Enter ends it");
+    terminal.until("press Enter");
     assert!(is_learning(&studio));
     drop(terminal);
     until("it ended", || (!is_learning(&studio)).then_some(()));
@@ -136,14 +137,14 @@ fn the_daemon_does_not_wait_for_a_player() {
     assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x90, 60)));
     studio.signal(Signal::TERM);
     assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x80, 60)), "released on the way out");
-    // Long before the script is over.
+    // The daemon ends long before the script would.
     until("the daemon ended", || (!studio.home().join("control.sock").exists() && studio.has_ended()).then_some(()));
     let ended = studio.ended();
     assert!(ended.status.success(), "{}", text(&ended.stderr));
     assert!(!player.wait().unwrap().success());
 }
 
-/// Pauses are times after the beginning: what one beat takes does not move the next.
+/// Pauses count from the start of the script: a slow step does not delay the next one.
 #[test]
 fn pauses_take_their_time_once() {
     let studio = Studio::start(&format!("{DEVICES}{PAD}"));
@@ -154,8 +155,8 @@ fn pauses_take_their_time_once() {
     let trace = studio.ask("trace", json!({ "since_seq": since, "limit": 1000 }));
     let times: Vec<u64> = trace["records"].as_array().unwrap().iter().map(|it| it["at_us"].as_u64().unwrap()).collect();
     assert_eq!(times.len(), 600);
-    // Every beat is early by none, and one that was late does not make the next one later: some are
-    // on time to the end.
+    // No step is early, and a late step does not delay the following ones: some steps are on time
+    // until the end.
     let late: Vec<i64> = times.iter().zip(0..).map(|(at, beat)| (at - times[0]) as i64 - beat * 2000).collect();
     let first = late.iter().take(300).min().unwrap();
     let last = late.iter().skip(300).min().unwrap();

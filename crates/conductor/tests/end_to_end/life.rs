@@ -1,4 +1,4 @@
-//! Starting, sharing a home, and ending.
+//! Starting, sharing a home, and stopping.
 
 use crate::studio::{BINARY, DEVICES, Studio, text};
 use rustix::process::Signal;
@@ -38,8 +38,8 @@ fn ending_releases_what_is_held_and_leaves_the_home_clean() {
     }
 }
 
-/// Without a word about the home it is `~/.conductor`, and the documented one-liner reaches its
-/// socket.
+/// Without an option the home is `~/.conductor`, and the one-line command of the documentation
+/// reaches its socket.
 #[test]
 fn the_home_is_a_folder_in_the_persons_own() {
     let person = tempfile::tempdir().unwrap();
@@ -59,7 +59,7 @@ fn the_home_is_a_folder_in_the_persons_own() {
     let mut stream = UnixStream::connect(person.path().join(".conductor/mcp.sock")).unwrap();
     writeln!(stream, "{}", json!({ "jsonrpc": "2.0", "method": "conductor_get_status", "params": {}, "id": 1 }))
         .unwrap();
-    // As `nc` does at the end of its input.
+    // `nc` closes its output in this way at the end of its input.
     stream.shutdown(Shutdown::Write).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -118,7 +118,7 @@ fn another_user_is_turned_away_even_where_the_files_would_let_him_in() {
     let open = |path: &std::path::Path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
     open(studio.home());
     open(&studio.home().join("control.sock"));
-    // The binary may stand where that user cannot go; a copy beside the socket is within reach.
+    // The other user may not have access to the binary's folder, so use a copy next to the socket.
     let copy = studio.home().join("copy");
     std::fs::copy(BINARY, &copy).unwrap();
     let stranger = |uid: u32| {
@@ -128,7 +128,7 @@ fn another_user_is_turned_away_even_where_the_files_would_let_him_in() {
     };
     let output = stranger(65534);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-    assert!(text(&output.stderr).contains("hung up"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("closed the connection"), "{}", text(&output.stderr));
     assert!(stranger(0).status.success(), "the owner is let in through the same files");
 }
 

@@ -1,4 +1,4 @@
-//! What floods, slow peers and greedy calls may cost a running daemon: descriptors, memory,
+//! The cost of floods, slow peers and expensive calls for a running daemon: descriptors, memory,
 //! processor time and processes.
 
 use super::studio::{BINARY, DEVICES, Studio, text, until};
@@ -11,11 +11,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 const MEGABYTE: u64 = 1 << 20;
-/// Real time that nothing asserts on.
+/// Maximum real time to wait; no test checks the time itself.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A daemon that may open this many files at most, with a connection for the person that was there
-/// before.
+/// A daemon that may open at most this many files, with an existing connection for the person.
 pub fn few_files(soft: u32, hard: u32, config: &str) -> (Studio, std::net::SocketAddr) {
     let mut studio = Studio::empty();
     std::fs::write(studio.config_file(), format!("{DEVICES}{config}")).unwrap();
@@ -28,7 +27,7 @@ pub fn few_files(soft: u32, hard: u32, config: &str) -> (Studio, std::net::Socke
     (studio, address.unwrap())
 }
 
-/// A client of the MCP socket that has said hello.
+/// A client of the MCP socket that has completed the handshake.
 fn greeted(studio: &Studio) -> UnixStream {
     let mut stream = UnixStream::connect(studio.home().join("mcp.sock")).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -44,7 +43,7 @@ fn answer(stream: &UnixStream) -> Value {
     serde_json::from_str(&line).unwrap_or_default()
 }
 
-/// The person's commands, each with a limit of its own.
+/// Runs the commands that a person needs. Each has its own time limit.
 fn the_person_gets_in(studio: &Studio, what: &str) {
     for words in [&["--json", "status"][..], &["panic"], &["send", "pads hand", "on:36 off:36"], &["approvals", "list"]]
     {
@@ -70,7 +69,7 @@ fn pause(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
 }
 
-/// Processor time in a stretch of real time, as a share. A loop that spins has about one.
+/// Processor time as a share of real time. A busy loop has about 1.
 fn share_of_a_core(pid: u32) -> f64 {
     let before = processor_ticks(pid);
     pause(2000);
@@ -107,7 +106,7 @@ fn silent_connections_do_not_lock_the_person_out() {
     let open = std::fs::read_dir(format!("/proc/{}/fd", studio.pid())).unwrap().count();
     assert!(open < 200, "{open} descriptors");
     assert!(share_of_a_core(studio.pid()) < 0.5);
-    // A client of HTTP is served at the same time.
+    // An HTTP client is served at the same time.
     let mut client = connect().unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     client
@@ -118,7 +117,7 @@ fn silent_connections_do_not_lock_the_person_out() {
     assert!(said.starts_with("HTTP/1.1 200"), "{said}");
 }
 
-/// Silence on the person's own socket, and half a line.
+/// Connections to the human door that send nothing or half a line.
 #[test]
 fn silent_connections_of_the_human_door_make_room() {
     let (studio, _) = few_files(256, 256, "");
@@ -143,7 +142,7 @@ fn slow_bodies_end() {
     client.write_all(head.as_bytes()).unwrap();
     client.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     let mut said = Vec::new();
-    // A byte now and then: the body as a whole has its time.
+    // Send one byte from time to time: the time limit is for the whole body.
     for _ in 0..240 {
         let _ = client.write_all(b" ");
         let mut part = [0; 1024];
@@ -159,7 +158,7 @@ fn slow_bodies_end() {
     assert!(text(&said).starts_with("HTTP/1.1 408"), "{}", text(&said));
 }
 
-/// A daemon that is stopped in the middle of its work.
+/// The daemon's process is suspended while it handles a request.
 #[test]
 fn the_command_line_does_not_wait_for_ever() {
     let studio = Studio::start(DEVICES);
@@ -173,7 +172,7 @@ fn the_command_line_does_not_wait_for_ever() {
     assert!(studio.run(&["status"]).status.success());
 }
 
-/// Its output, unless it never ends.
+/// The output of the child. Fails if the child does not end in time.
 fn within(mut child: std::process::Child) -> Output {
     for _ in 0..600 {
         if child.try_wait().unwrap().is_some() {
@@ -205,7 +204,7 @@ fn with_too_few_descriptors_it_says_so_before_anyone_can_connect() {
     }
 }
 
-/// Clients that come in the moment there is a socket, while the daemon still starts.
+/// Clients connect as soon as the socket exists, while the daemon is still starting.
 #[test]
 fn a_flood_at_the_start_does_not_end_the_daemon() {
     for limit in [64, 96] {
@@ -309,7 +308,7 @@ fn sixty_reads_of_one_byte_hold_sixty_bytes() {
             std::thread::spawn(move || {
                 let mut stream = UnixStream::connect(home.join("mcp.sock")).unwrap();
                 stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                // Every third asks about a change, which looks at what is there now.
+                // Every third call is a change, which reads the present content for its question.
                 let (tool, more) = match n % 3 {
                     0 => ("filesystem.write", json!({ "path": "large", "content": "new" })),
                     _ => ("filesystem.read", json!({ "path": "large", "offset": n, "limit": 1 })),
@@ -326,7 +325,7 @@ fn sixty_reads_of_one_byte_hold_sixty_bytes() {
     assert!(peak < 400 * MEGABYTE, "{} MB", peak / MEGABYTE);
 }
 
-/// The statement ends with its time, and so does the work.
+/// The statement ends at its time limit, and the work stops too.
 #[test]
 fn a_query_that_was_given_up_uses_no_processor() {
     let studio = Studio::start(DEVICES);
@@ -344,7 +343,7 @@ fn a_query_that_was_given_up_uses_no_processor() {
         let mut stream = UnixStream::connect(studio.home().join("mcp.sock")).unwrap();
         let line = json!({ "jsonrpc": "2.0", "id": 1, "method": "database.query", "params": { "sql": sql } });
         stream.write_all(format!("{line}\n").as_bytes()).unwrap();
-        // It works on it, and then nobody waits any more.
+        // The query runs, then the caller disconnects.
         pause(500);
         drop(stream);
         until("it has ended", || studio.rests().then_some(()));
@@ -363,10 +362,10 @@ fn commands(rows: &[(&str, &str)]) -> String {
     rows.iter().map(row).collect()
 }
 
-/// Descendants that give themselves a session, a parent, an environment and files of their own.
+/// Child processes with a new session, a new parent, a new environment or other files.
 #[test]
 fn nothing_that_a_command_started_outlives_it() {
-    // One number each, so that they are found again.
+    // Each has its own number, so that it can be found later.
     let rows = [
         ("session", "setsid sleep 86401 & sleep 0.2; echo started"),
         ("orphan", "(setsid sh -c 'sleep 86402 & exec sleep 86403' &) ; sleep 0.3; echo started"),
@@ -400,7 +399,7 @@ fn sleepers() -> Vec<String> {
     all.map(|it| text(&it).replace('\0', " ")).filter(|it| it.starts_with("sleep 8640")).collect()
 }
 
-/// Pieces of a file are as clean as the whole.
+/// Secrets are replaced in pieces of a file in the same way as in the whole file.
 #[test]
 fn a_secret_is_not_read_in_pieces() {
     let root = tempfile::tempdir().unwrap();
@@ -425,7 +424,7 @@ fn a_secret_is_not_read_in_pieces() {
             assert_eq!(all, "# settings\nAPI_KEY=\nPORT=1\n", "in pieces of {size} as {encoding}");
         }
     }
-    // A guess is answered alike whether it is right or wrong.
+    // The answer to a guessed secret is the same whether the guess is right or wrong.
     let guess = |name: &str| -> String {
         let mut stream = greeted(&studio);
         let _ = answer(&stream);
@@ -454,7 +453,7 @@ fn base64_of(content: &str) -> Vec<u8> {
     child.wait_with_output().unwrap().stdout
 }
 
-/// One command opens a port for clients of HTTP.
+/// A command that opens a port for HTTP clients.
 struct Door {
     child: std::process::Child,
     address: std::net::SocketAddr,
@@ -499,12 +498,13 @@ fn ending_one_http_command_leaves_the_others() {
     assert!(is_open(first) && is_open(second));
     one.end(Signal::TERM);
     assert!(!is_open(first) && is_open(second), "only its own port");
-    // A third shares the port of the second, and the port stays for as long as one of them runs.
+    // A third command shares the port of the second. The port stays open while one of them runs.
     let third = Door::open(&studio, second.port());
     assert_eq!(third.address, second);
     other.end(Signal::TERM);
     assert!(is_open(second), "shared");
-    // A stranger on the person's socket closes nothing: it neither asked for it nor is a person.
+    // Another connection to the human door cannot close the port: it did not open the port, and it
+    // is not a person.
     studio.ask("http.close", json!({}));
     assert!(is_open(second));
     let refused = studio.refusal("http.close", json!({ "address": second.to_string() }));
@@ -549,7 +549,7 @@ fn a_token_that_was_cut_short_or_shown_to_another_program_is_replaced() {
     assert!(text(&status.stdout).contains("new token"), "{}", text(&status.stdout));
 }
 
-/// The system refuses the folder: that is what the caller hears, and where.
+/// The system refuses access to the folder. The error reports that, with the path.
 #[test]
 fn a_plan_that_cannot_be_stored_names_its_folder() {
     let studio = Studio::start(&format!("{DEVICES}[[modes]]\nname = \"Play\"\n"));
@@ -565,8 +565,8 @@ fn a_plan_that_cannot_be_stored_names_its_folder() {
     assert!(refused["message"].as_str().unwrap().contains(plans.to_str().unwrap()), "{refused}");
 }
 
-/// Out of descriptors, a Set cannot be written. The error names that cause, and file and edits
-/// stay.
+/// The daemon has no free descriptors, so a Set cannot be written. The error names that cause; the
+/// file and the edits are kept.
 #[test]
 fn a_set_that_cannot_be_saved_for_want_of_descriptors_names_the_cause() {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -579,7 +579,7 @@ fn a_set_that_cannot_be_saved_for_want_of_descriptors_names_the_cause() {
     let old = std::fs::read(&path).unwrap();
     call("live_set_tempo", json!({ "bpm": 91.5 })).unwrap();
     let pid = Pid::from_raw(studio.pid() as i32);
-    // The last way writes another file, so it does not ask whether the old one was changed.
+    // The last call writes another file, so it does not check whether the old file was changed.
     let other = path.with_file_name("other.als");
     for arguments in [json!({}), json!({ "overwrite": true }), json!({ "path": other })] {
         let few = |it: Rlimit| Rlimit { current: Some(3), maximum: it.maximum };
@@ -606,10 +606,10 @@ fn a_set_that_cannot_be_saved_for_want_of_descriptors_names_the_cause() {
     assert_eq!(song["tempo"], 91.5, "the edit was kept: {song}");
 }
 
-/// Memory of a large configuration comes back when a small one replaces it.
+/// The memory of a large configuration is released when a small one replaces it.
 #[test]
 fn a_large_configuration_leaves_no_memory_behind() {
-    // Enough to see: twice 60,000 take half a minute in a debug build.
+    // Enough to measure. Loading 60,000 rows twice would need half a minute in a debug build.
     const ROWS: usize = 20_000;
     let small = format!("{DEVICES}[[modes]]\nname = \"Play\"\n");
     let mut large = small.clone();

@@ -1,5 +1,4 @@
-//! What a pad does to the machine it stands beside: its volume, and what it asks about running
-//! programs.
+//! Effects of a pad on the machine: its volume, and conditions on running programs.
 
 use crate::studio::{DEVICES, Studio, until};
 use conductor_testkit::real::pulse;
@@ -97,7 +96,7 @@ fn learn_shows_what_is_heard_and_gives_a_line_for_the_file() {
         said.read_line(&mut line).unwrap();
         line
     };
-    assert!(next().contains("Enter ends it"));
+    assert!(next().contains("press Enter"));
     let mut hand = studio.hand();
     for _ in 0..3 {
         hand.play(&[0x90, 36, 100]);
@@ -107,7 +106,7 @@ fn learn_shows_what_is_heard_and_gives_a_line_for_the_file() {
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
     assert!(child.wait().unwrap().success());
-    assert!(rest.contains("6 events heard"), "{rest}");
+    assert!(rest.contains("6 events received"), "{rest}");
     assert!(
         rest.contains("trigger = { ") && rest.contains("note = 36") && rest.contains("device = \"pads\""),
         "{rest}"
@@ -121,7 +120,7 @@ fn monitor_begins_with_who_is_there() {
     let mut child = studio.command().arg("monitor").stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let head: Vec<String> = (0..3).map(|_| lines.next().unwrap().unwrap()).collect();
-    assert!(head[0].starts_with("mode Default, 0 events heard, 0 dropped"), "{head:?}");
+    assert!(head[0].starts_with("mode Default, 0 events received, 0 dropped"), "{head:?}");
     assert!(head[1].contains("pads") && head[1].contains("connected"), "{head:?}");
     child.kill().unwrap();
     child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! The built binary as a child process: what a person at a terminal would see.
+//! Tests of the built binary as a child process, as a person at a terminal uses it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 

@@ -1,5 +1,4 @@
-//! What an observer sees of a running daemon over HTTP: the log by every filter there is, and
-//! checkpoints as they are made.
+//! An observer of a running daemon over HTTP: the log with every filter, and checkpoint events.
 
 use super::studio::{Studio, text, until};
 use conductor_testkit::http_client::{self, Answer, TOKEN};
@@ -8,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command};
 
-/// Opens the door to [`TOKEN`].
+/// A configuration row that accepts [`TOKEN`].
 pub fn token_row() -> String {
     let hash = conductor_core::digest::Digest::of(TOKEN.as_bytes());
     format!("[[http.tokens]]\nname = \"ci\"\nhash = \"{hash}\"\nscopes = [\"call\", \"observe\"]\n")
@@ -26,14 +25,14 @@ pub fn ask(address: SocketAddr, method: &str, path: &str, body: &str) -> Answer 
     runtime.block_on(http_client::send(address, &request))
 }
 
-/// A stream of events that another program writes to a file, until the daemon ends.
+/// A stream of events that another program writes to a file until the daemon ends.
 pub struct Stream {
     program: Child,
     file: std::path::PathBuf,
 }
 
 impl Stream {
-    /// Returns once it is known to listen: a call was heard on it.
+    /// Returns when the stream has received an event of a call, so it is known to be connected.
     pub fn open(studio: &Studio, address: SocketAddr, file: &Path) -> Self {
         let program = Command::new("curl")
             .args(["-sN", "-H", &format!("Authorization: Bearer {TOKEN}"), &format!("http://{address}/events")])
@@ -56,14 +55,14 @@ impl Stream {
     /// The data of the events with this name.
     fn of(&self, name: &str) -> Vec<Value> {
         let heard = self.heard();
-        // The last one may be on its way.
+        // The last event may be incomplete.
         let whole = heard.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
         let events = whole.split("\n\n").filter(|it| it.lines().any(|it| it == format!("event: {name}")));
         let data = events.filter_map(|it| it.lines().find_map(|it| it.strip_prefix("data: ")));
         data.map(|it| serde_json::from_str(it).unwrap()).collect()
     }
 
-    /// The daemon ended, and so did the stream.
+    /// Waits for the end of the stream after the daemon has ended.
     pub fn end(&mut self) -> String {
         self.program.wait().unwrap();
         self.heard()
@@ -120,7 +119,7 @@ fn the_log_is_read_by_every_filter_there_is() {
     assert!(studio.run(&["call", "conductor_list_modes"]).status.success());
     assert!(studio.run(&["call", "conductor_list_modes"]).status.success());
 
-    // What is in the file, newest first, is what is told.
+    // The answer contains the records of the file, newest first.
     let file = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
     let all: Vec<Value> = file.lines().rev().map(|it| serde_json::from_str(it).unwrap()).collect();
     assert_eq!(records(address, "?limit=1000"), all);
@@ -137,7 +136,7 @@ fn the_log_is_read_by_every_filter_there_is() {
         ("result=invalid".into(), Box::new(|it| it["result"] == "invalid")),
         ("principal=http:ci".into(), Box::new(|it| it["principal"] == "http:ci")),
         ("principal=cli%3A*".into(), Box::new(|it| text(it, "principal").starts_with("cli:"))),
-        // Times of one form sort as texts.
+        // All times have the same format, so they can be compared as text.
         (format!("since={time}"), Box::new(|it| text(it, "ts").as_str() >= time)),
         (format!("until={}", time.replace(':', "%3A")), Box::new(|it| text(it, "ts").as_str() < time)),
         (format!("after={seq}"), Box::new(|it| it["seq"].as_u64().unwrap() > seq)),
@@ -150,7 +149,7 @@ fn the_log_is_read_by_every_filter_there_is() {
         let expected: Vec<Value> = all.iter().filter(|it| wanted(it)).cloned().collect();
         assert!(!expected.is_empty() && expected.len() < all.len(), "{query} must part the log");
         assert_eq!(records(address, &format!("?{query}")), expected, "{query}");
-        // The newest of those that fit, not those that fit among the newest.
+        // The limit applies after the filter: the newest record that matches is returned.
         assert_eq!(records(address, &format!("?{query}&limit=1")), expected[..1], "{query}");
     }
     assert_eq!(records(address, "?tool=nobody"), Vec::<Value>::new());

@@ -1,5 +1,5 @@
-//! Plugins as a person meets them: a file dropped into the folder, a yes at a terminal, tools for
-//! clients and pads.
+//! Plugins as a person uses them: a file is copied to the folder, enabled at a terminal, and gives
+//! tools for clients and pads.
 
 use crate::studio::{BINARY, DEVICES, Studio, until};
 use conductor_testkit::terminal::{Terminal, at_a_terminal};
@@ -16,8 +16,8 @@ fn conductor(studio: &Studio, words: &[&str]) -> Command {
     command
 }
 
-/// `conductor plugins enable NAME` at a terminal, answered once it asks. What was typed before the
-/// question is thrown away, so the answer is said until it is heard, as a person would.
+/// Runs `conductor plugins enable NAME` at a terminal and answers its question. Input before the
+/// question is discarded, so the answer is repeated until it is accepted, as a person would do.
 fn enable(studio: &Studio, name: &str, answer: &str) -> (bool, String) {
     let mut terminal = Terminal::start(conductor(studio, &["plugins", "enable", name]));
     terminal.until("[y/N]");
@@ -50,7 +50,7 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
     assert_eq!(found["file"], "counter.js", "noticed while the daemon runs");
     assert_eq!(studio.refusal("call", json!({ "tool": "counter.up" }))["code"], "NOT_FOUND");
 
-    // Without a terminal nobody enables anything.
+    // Without a terminal, enabling is refused.
     let refused = studio.run(&["plugins", "enable", "counter"]);
     assert!(!refused.status.success());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("terminal"), "{refused:?}");
@@ -75,7 +75,7 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
     );
     assert_eq!(studio.ask("call", json!({ "tool": "counter.up" })), json!({ "n": 1 }));
 
-    // A pad, by the plugin's name alone: it has one tool.
+    // A pad calls the plugin by its name only, because it has one tool.
     let (code, said) = at_a_terminal(conductor(&studio, &["send", "pads hand", "on:36@100 off:36"]));
     assert_eq!(code, Some(0), "{said}");
     let count = || studio.ask("call", json!({ "tool": "counter.up", "arguments": { "by": 0 } }))["n"].as_i64();
@@ -101,10 +101,10 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
     assert_eq!(studio.refusal("call", json!({ "tool": "counter.up" }))["code"], "NOT_FOUND");
 }
 
-/// The person says yes to one file, and another one is there when it is loaded.
+/// The person approves one file, but the file has been replaced before it is loaded.
 #[test]
 fn a_file_that_changes_during_the_question_is_refused_as_changed() {
-    // Another definition, and bytes that do not load at all.
+    // The file is replaced by another definition, or by bytes that cannot be loaded.
     for changed in [COUNTER.replace("One more.", "Two more."), "export default {".to_owned()] {
         let mut studio = Studio::empty();
         std::fs::write(studio.config_file(), DEVICES).unwrap();
@@ -126,7 +126,7 @@ fn a_file_that_changes_during_the_question_is_refused_as_changed() {
             assert!(refused["message"].as_str().unwrap().contains("counter.js"), "{refused}");
         };
         refused(&studio);
-        // The answer does not depend on what is still in memory.
+        // The result is the same after a restart, so it does not depend on data in memory.
         studio.stop();
         studio.up(&[]);
         until_it_is(&studio, "counter", "pin_mismatch");
@@ -208,7 +208,7 @@ fn a_new_plugin_works_as_it_is_written() {
     assert_eq!(checked.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&checked.stdout).contains("broken.js:3:"), "{checked:?}");
 
-    // A daemon that is killed takes its plugins along: the pipe they serve is closed.
+    // When the daemon is killed, its plugins end too: their pipe is closed.
     studio.signal(rustix::process::Signal::KILL);
     until("the plugin's process is gone", || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));

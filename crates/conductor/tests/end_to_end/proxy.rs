@@ -1,5 +1,5 @@
-//! `conductor mcp start` between a client's descriptors and the daemon: handed over where they can
-//! be, copied where not, ended as told.
+//! `conductor mcp start` between a client's descriptors and the daemon: it passes the descriptors
+//! to the daemon if possible, otherwise it copies data.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -46,15 +46,15 @@ fn complaint(child: &mut Child) -> String {
     text
 }
 
-/// What the process has read since it started: a proxy that copies reads every byte.
+/// Bytes that the process has read since its start: a copying proxy reads every byte.
 fn bytes_read_by(child: &Child) -> u64 {
     let io = std::fs::read_to_string(format!("/proc/{}/io", child.id())).expect("its counters");
     let of = |key: &str| io.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok()).unwrap_or(0);
     of("rchar:")
 }
 
-/// Two kinds of descriptors clients give, each with both ends: what the child gets, and what the
-/// client keeps.
+/// Two kinds of descriptors that clients use, each with both ends: one for the child, one for the
+/// client.
 fn fifos() -> Given {
     let (child_in, ours_out) = std::io::pipe().expect("a pipe");
     let (ours_in, child_out) = std::io::pipe().expect("a pipe");
@@ -70,7 +70,7 @@ fn sockets() -> Given {
 
 type Given = (Stdio, Stdio, std::fs::File, std::fs::File);
 
-/// A proxy on these descriptors whose client has shaken hands, and the client's two ends.
+/// A proxy on these descriptors after the client's handshake, and the client's two ends.
 fn greeted(
     studio: &Studio,
     (child_in, child_out, mut to, from): Given,
@@ -94,7 +94,7 @@ fn the_daemon_takes_the_clients_descriptors_and_says_goodbye() {
             assert_eq!(read(&mut from)["result"]["isError"], json!(false));
         }
         assert_eq!(bytes_read_by(&proxy), before, "no byte of the client passes through the proxy");
-        // A last call, and the end of input behind it: the reply still comes, then the end.
+        // A last call, then the end of input: the reply is still sent before the connection closes.
         to.write_all(&call_status(most)).expect("written");
         drop(to);
         assert_eq!(read(&mut from)["id"], most);
@@ -128,9 +128,9 @@ fn a_proxy_that_is_killed_takes_its_client_with_it() {
     proxy.kill().expect("killed");
     proxy.wait().expect("it ends");
     let mut rest = String::new();
-    // Ends only when the daemon has let go of its copy too.
+    // This read ends only when the daemon has closed its copy of the descriptor too.
     assert_eq!(from.read_line(&mut rest).expect("the end"), 0, "{rest}");
-    // The other side as well: nobody reads what a client writes now.
+    // The daemon has also closed the reading end, so writing fails.
     while to.write_all(&call_status(2)).is_ok() {}
 }
 

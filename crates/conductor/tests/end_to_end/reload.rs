@@ -1,5 +1,5 @@
-//! Hot reload: what is wrong keeps the old configuration and says why; what is right is in force at
-//! once.
+//! Hot reload: with a faulty file, the old configuration stays in force and the fault is reported.
+//! A valid file is in force at once.
 
 use crate::studio::{DEVICES, Studio, until};
 use serde_json::{Value, json};
@@ -158,7 +158,7 @@ fn a_fifo_in_the_place_of_the_file_is_refused_and_the_next_file_is_read() {
     studio.save(&sends(21));
     until("the file is read", || (studio.status()["config"]["hash"] == hash_of(&sends(21))).then_some(()));
     assert_eq!((press(&studio), error_of(&studio.status())), (Some(vec![0xB0, 21, 1]), None));
-    // A link to a fifo, and the end of the daemon while it is there.
+    // Link the file to a fifo, and stop the daemon in that state.
     let fifo = studio.home().join("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     std::fs::remove_file(studio.config_file()).unwrap();
@@ -188,8 +188,8 @@ fn a_file_saved_right_after_the_start_is_seen() {
     for controller in 30..36 {
         let mut studio = Studio::empty();
         std::fs::write(studio.config_file(), sends(20)).unwrap();
-        // Saved by another thread as soon as the socket is there, which is before the daemon says
-        // that it is ready.
+        // Another thread saves the file as soon as the socket exists, which is before the daemon
+        // reports that it is ready.
         let (home, file) = (studio.home().to_owned(), studio.config_file());
         let saver = std::thread::spawn(move || {
             while !home.join("mcp.sock").exists() {
@@ -220,18 +220,18 @@ fn a_linked_file_is_seen_wherever_the_links_lead() {
     };
     std::fs::write(at("two/real.toml"), sends(21)).unwrap();
     seen(21);
-    // Replaced by renaming.
+    // Replace the file by renaming.
     std::fs::write(at("two/draft"), sends(22)).unwrap();
     std::fs::rename(at("two/draft"), at("two/real.toml")).unwrap();
     seen(22);
-    // A link in the middle leads elsewhere, and what it leads to changes.
+    // A link in the middle of the path gets a new target, then the content of that target changes.
     std::fs::write(at("three/other.toml"), sends(23)).unwrap();
     std::os::unix::fs::symlink("../three/other.toml", at("one/new")).unwrap();
     std::fs::rename(at("one/new"), at("one/link.toml")).unwrap();
     seen(23);
     std::fs::write(at("three/other.toml"), sends(24)).unwrap();
     seen(24);
-    // The file itself becomes a link while the daemon runs, as stow does it.
+    // The file is replaced by a link while the daemon runs, as GNU stow does.
     std::fs::remove_file(studio.config_file()).unwrap();
     studio.save(&sends(25));
     seen(25);
@@ -258,7 +258,7 @@ fn an_empty_or_cut_file_is_refused() {
     studio.save("");
     until("it is refused", || error_of(&studio.status()));
     assert_eq!(studio.run(&["config", "check"]).status.code(), Some(1));
-    // A person may mean it.
+    // A person can accept the empty file.
     studio.accept();
     until("it is in force", || error_of(&studio.status()).is_none().then_some(()));
 }
@@ -270,12 +270,13 @@ fn status_counts_the_faults_of_the_file() {
     let config = studio.status()["config"].clone();
     assert_eq!(config["faults"], 2, "{config}");
     let lines = config["fault_lines"].to_string();
-    assert!(lines.contains("colour") && lines.contains("which port"), "{lines}");
+    assert!(lines.contains("colour") && lines.contains("selects the port"), "{lines}");
     let shown = crate::studio::text(&studio.run(&["status"]).stdout);
     assert!(shown.contains("2 in config.toml"), "{shown}");
 }
 
-/// Out of descriptors, the file cannot be opened, and nothing happens to it afterwards.
+/// The daemon has no free descriptors, so the file cannot be opened. The file does not change
+/// afterwards.
 #[test]
 fn a_reload_that_the_system_refused_is_tried_again() {
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};

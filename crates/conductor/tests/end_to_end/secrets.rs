@@ -1,5 +1,5 @@
-//! Secrets through the built binary: a real keyring, and the truth about keys. What must not tell
-//! them is in `canary`.
+//! Secrets through the built binary, with a real keyring, and the reports about keys. Leaks of
+//! secrets are tested in `canary`.
 
 use super::studio::{BINARY, Studio, text};
 use conductor_testkit::real::keyring::{self, Ring};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Output;
 
-/// A command at a terminal of its own, as a person would type it. `input` is the file that the
+/// Runs a command at a separate terminal, as a person would type it. `input` is the file that the
 /// command reads.
 fn at_a_terminal(studio: &Studio, args: &str, input: &Path) -> Output {
     let line = format!("'{BINARY}' {args} < '{}'", input.display());
@@ -44,7 +44,8 @@ fn the_keyring_of_the_desktop_holds_the_key_and_another_program_can_see_that() {
     let listed = studio.run(&["secrets", "list"]);
     assert!(text(&listed.stdout).contains("api") && text(&listed.stdout).contains("api.example"));
 
-    // A rotation changes what the keyring holds, and a restart still opens the secrets.
+    // A rotation changes the key in the keyring, and the secrets can still be opened after a
+    // restart.
     let nothing = Path::new("/dev/null");
     assert!(
         !at_a_terminal(&studio, "secrets rotate", nothing).status.success(),
@@ -79,7 +80,7 @@ fn without_a_keyring_secrets_are_locked_and_no_key_file_appears() {
         let sentence = told["sentence"].as_str().unwrap();
         assert!(sentence.starts_with("locked:") && sentence.contains(wanted), "{address}: {sentence}");
         assert!(!studio.home().join("secrets/key").exists() && !studio.home().join("secrets/vault.json").exists());
-        // The daemon runs all the same.
+        // The daemon still runs.
         assert_eq!(studio.status()["lifecycle_state"], "Running");
     }
 }

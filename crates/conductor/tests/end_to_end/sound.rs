@@ -1,5 +1,5 @@
-//! A patch that is built in words is heard: the daemon's own Pd plays into a real JACK server, and
-//! a program we did not write records it.
+//! A patch that is built with tools can be heard: the daemon's own Pd plays to a real JACK server,
+//! and a third-party program records it.
 
 use crate::studio::{Studio, until};
 use conductor_testkit::line_client::{LineClient, modern};
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 const CONFIG: &str = "schema = 1\n[patch.pd]\nmode = \"spawn\"\naudio = \"jack\"\n";
 
-/// What a recording of one tone tells.
+/// Measurements of a recorded tone.
 #[derive(Debug)]
 struct Heard {
     hertz: f64,
@@ -19,8 +19,8 @@ struct Heard {
 }
 
 impl Heard {
-    /// The tone between its first and last upward crossings; its level is the root of its mean
-    /// square.
+    /// Measures the tone between its first and last upward zero crossing. The level is the root
+    /// mean square.
     fn of(samples: &[f32], rate: f64) -> Heard {
         let level = (samples.iter().map(|it| f64::from(*it).powi(2)).sum::<f64>() / samples.len().max(1) as f64).sqrt();
         let crossings: Vec<f64> = samples
@@ -64,7 +64,7 @@ fn record(server: &str, file: &Path) -> Heard {
     let mut reader = hound::WavReader::open(file).unwrap();
     let spec = reader.spec();
     let samples: Vec<f32> = reader.samples::<i16>().map(|it| f32::from(it.unwrap()) / 32768.0).collect();
-    // The beginning may hold what sounded before.
+    // Skip the start, which may contain an earlier sound.
     let from = samples.len() / 4;
     Heard::of(&samples[from..], f64::from(spec.sample_rate))
 }

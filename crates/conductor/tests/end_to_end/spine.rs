@@ -1,5 +1,5 @@
-//! The spine: bytes in at the MIDI boundary, an action out at the host boundary; another mode, the
-//! other action.
+//! The basic path: MIDI bytes arrive at an input, and an action is sent to an output. In another
+//! mode, the same bytes cause another action.
 
 use crate::studio::{DEVICES, Studio};
 use serde_json::json;
@@ -31,8 +31,7 @@ fn a_pad_press_becomes_an_action_and_in_another_mode_the_other_action() {
 
     let switched = studio.ask("mode.set", json!({ "mode": "Mix" }));
     assert_eq!(switched, json!({ "success": true, "mode_name": "Mix", "mode_index": 1, "total_modes": 2 }));
-    // Another spelling of the same press: running status is the wire's affair, velocity 0 is a
-    // release.
+    // The same key with another velocity; a note-on with velocity 0 is a release.
     hand.play(&[0x90, 0x24, 0x40]);
     assert_eq!(synth.hear(), Some(vec![0xB0, 21, 2]));
     hand.play(&[0x90, 0x24, 0x00]);
@@ -70,8 +69,7 @@ fn a_note_without_a_mapping_does_nothing() {
     hand.play(&[0x90, 0x00, 0x64]);
     hand.play(&[0x91, 0x25, 0x64]);
     hand.play(&[0x90, 0x24, 0x64]);
-    // Messages arrive in order: had one of the first two done something, it would be heard before
-    // this.
+    // Messages arrive in order: an effect of the first two would be received before this one.
     assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]));
     let trace = studio.ask("trace", json!({}));
     let outcomes: Vec<&str> =

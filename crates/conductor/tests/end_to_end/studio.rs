@@ -1,4 +1,4 @@
-//! A daemon in a home of its own, started for one test and ended with it.
+//! A daemon in a separate home, started for one test and stopped with it.
 
 use conductor::doors::control::client::{Client, ClientError};
 use conductor_testkit::terminal::Terminal;
@@ -31,7 +31,7 @@ pub struct Studio {
 }
 
 impl Studio {
-    /// A home with this configuration and a daemon that has said it is ready.
+    /// A home with this configuration, and a daemon that has reported that it is ready.
     pub fn start(config: &str) -> Self {
         let mut studio = Studio::empty();
         std::fs::write(studio.config_file(), config).unwrap();
@@ -43,12 +43,12 @@ impl Studio {
         Studio { home: tempfile::tempdir().unwrap(), child: None, environment: Vec::new() }
     }
 
-    /// For daemons started after this.
+    /// Sets an environment variable for daemons that are started after this call.
     pub fn set(&mut self, name: &str, value: &str) {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Starts the daemon and waits for its word that it is ready.
+    /// Starts the daemon and waits until it reports that it is ready.
     pub fn up(&mut self, flags: &[&str]) -> Value {
         self.up_with(flags, |words| {
             let mut command = Command::new(&words[0]);
@@ -57,9 +57,9 @@ impl Studio {
         })
     }
 
-    /// As [`Studio::up`], by a command of the test's own around these words.
+    /// Like [`Studio::up`], but `command` builds the command that runs these words.
     pub fn up_with(&mut self, flags: &[&str], command: impl FnOnce(&[String]) -> Command) -> Value {
-        // The port of the default is one, and many studios run at once.
+        // The default port is fixed, but many studios run at once, so choose a free port.
         let http = if flags.contains(&"--http") { &[][..] } else { &["--http", "127.0.0.1:0"][..] };
         let words = [&[BINARY, "--json", "up"], flags, http].concat();
         let mut child = command(&words.into_iter().map(str::to_owned).collect::<Vec<_>>())
@@ -96,7 +96,7 @@ impl Studio {
 
     pub fn control(&self) -> Client {
         let client = Client::connect(&self.home().join("control.sock")).unwrap();
-        // A test that waits for what never comes fails instead of hanging.
+        // With a timeout, a test that waits for a missing event fails instead of hanging.
         client.set_patience(std::time::Duration::from_secs(20)).unwrap();
         client
     }
@@ -116,15 +116,14 @@ impl Studio {
         self.ask("status", json!({}))
     }
 
-    /// Everything that leaves at a port from now on.
+    /// Receives all later messages of a port.
     pub fn listen(&self, port: &str) -> Ear {
         let mut client = self.control();
         client.ask("listen", json!({ "port": port })).unwrap();
         Ear { client }
     }
 
-    /// A connection that plays on the hand's end of the pads. What it holds is released when it is
-    /// dropped.
+    /// A connection that plays the pads. Held notes are released when it is dropped.
     pub fn hand(&self) -> Hand {
         Hand { client: self.control() }
     }
@@ -135,14 +134,14 @@ impl Studio {
         command
     }
 
-    /// Another program in the same surroundings.
+    /// Another program with the same environment.
     pub fn command_of(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env("CONDUCTOR_HOME", self.home()).stdin(Stdio::null());
         command
     }
 
-    /// Ends the daemon and waits for it.
+    /// Stops the daemon and waits for its end.
     pub fn stop(&mut self) {
         self.signal(Signal::TERM);
         self.ended();
@@ -159,7 +158,7 @@ impl Studio {
         std::fs::rename(draft, self.config_file()).unwrap();
     }
 
-    /// Accepts the file as a person at a terminal does; gives what stood there.
+    /// Accepts the file as a person at a terminal; returns the output.
     pub fn accept(&self) -> String {
         let mut command = self.command();
         command.args(["config", "accept"]);
@@ -167,7 +166,7 @@ impl Studio {
         let mut shown = terminal.until_any(&["[y/N]", "nothing to accept"]);
         while !shown.contains("accepted:") && !shown.contains("nothing to accept") {
             terminal.type_in("y\n");
-            shown.push_str(&terminal.until_any(&["accepted:", "quicker than reading; y or n: "]));
+            shown.push_str(&terminal.until_any(&["accepted:", "before you could read this; y or n: "]));
         }
         terminal.end();
         shown
@@ -177,14 +176,14 @@ impl Studio {
         kill_process(Pid::from_raw(self.pid() as i32).unwrap(), signal).unwrap();
     }
 
-    /// Whether the daemon's process is over.
+    /// Whether the daemon's process has ended.
     pub fn has_ended(&self) -> bool {
         let state = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         state.rsplit_once(") ").is_none_or(|it| it.1.starts_with('Z'))
     }
 
-    /// Whether no thread of the daemon works in ten looks. One that works and waits for a processor
-    /// counts as working, so a loaded machine changes nothing.
+    /// Whether no thread of the daemon is running in ten samples. A thread that waits for a
+    /// processor counts as running, so the result does not depend on the machine's load.
     pub fn rests(&self) -> bool {
         let works = |_: &usize| {
             std::thread::park_timeout(std::time::Duration::from_millis(20));
@@ -195,7 +194,7 @@ impl Studio {
         (0..10).filter(works).count() == 0
     }
 
-    /// Waits for the daemon to end by itself.
+    /// Waits until the daemon ends by itself.
     pub fn ended(&mut self) -> Output {
         self.child.take().unwrap().wait_with_output().unwrap()
     }
@@ -215,7 +214,7 @@ pub struct Ear {
 }
 
 impl Ear {
-    /// The next message; `None` when the daemon ended.
+    /// The next message; `None` when the daemon has ended.
     pub fn hear(&mut self) -> Option<Vec<u8>> {
         let item = self.client.next_item().unwrap()?;
         Some(item["bytes"].as_array().unwrap().iter().map(|it| it.as_u64().unwrap() as u8).collect())
@@ -232,7 +231,8 @@ impl Hand {
     }
 }
 
-/// Looks again until something holds. Only for what no message tells about: the file watcher.
+/// Polls until `look` returns a value. Only for changes without a message, such as those of the
+/// file watcher.
 pub fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     for _ in 0..500 {
         if let Some(found) = look() {

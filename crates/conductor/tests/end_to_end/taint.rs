@@ -1,8 +1,8 @@
-//! What a model does never counts as a hand, whatever it passes on its way: mappings, routes,
-//! timers, lights, panic, OSC and cables.
+//! Events that a model causes never count as played by a person, whatever path they take: mappings,
+//! routes, timers, lights, panic, OSC and cables.
 //!
-//! Each test has a mapping `command` that would write a file, and a person who can set it off, so
-//! that its silence means something.
+//! Each test has a mapping `command` that writes a file. A person can trigger it, which proves that
+//! it works.
 
 use crate::jack::Stage;
 use crate::studio::{Studio, until};
@@ -30,7 +30,7 @@ impl Mark {
         self.folder.path().join("PWNED")
     }
 
-    /// The command, allowed and harmless to the policy.
+    /// The configuration rows of the command, which the policy allows.
     fn rows(&self) -> String {
         let file = self.file().display().to_string();
         format!(
@@ -60,7 +60,7 @@ fn turn(model: &mut DirectClient, port: &str, controller: u8, value: u8) {
     model.result("conductor_send_midi", &json!({ "port": port, "messages": messages }));
 }
 
-/// A person plays at a terminal.
+/// Plays a script as a person at a terminal.
 fn by_hand(studio: &Studio, script: &str) {
     let mut send = studio.command();
     send.args(["send", "pads hand", script]);
@@ -71,7 +71,7 @@ fn next_seq(studio: &Studio) -> u64 {
     studio.ask("trace", json!({ "limit": 1 }))["next_seq"].as_u64().unwrap()
 }
 
-/// What became of `command` since then: its first outcome and the reason.
+/// The first outcome of `command` since then, and its reason.
 fn outcome(studio: &Studio, what: &str, since: u64) -> (String, String) {
     until(what, || {
         let trace = studio.ask("trace", json!({ "since_seq": since, "mapping_id": "command", "limit": 100 }));
@@ -80,7 +80,7 @@ fn outcome(studio: &Studio, what: &str, since: u64) -> (String, String) {
     })
 }
 
-/// Does it, waits until `command` was reached, and sees that nothing was written.
+/// Runs `doing`, waits until `command` was reached, and checks that no file was written.
 fn is_held_back(studio: &Studio, mark: &Mark, what: &str, doing: impl FnOnce()) -> String {
     let since = next_seq(studio);
     doing();
@@ -90,8 +90,8 @@ fn is_held_back(studio: &Studio, mark: &Mark, what: &str, doing: impl FnOnce()) 
     reason
 }
 
-/// Does it until the file is written. What a tool sent a moment ago must have been forgotten first,
-/// so a hand may have to try again.
+/// Repeats `doing` until the file is written. Shortly after a tool has sent messages, a person's
+/// press still counts as tainted, so it may need several attempts.
 fn runs(studio: &Studio, mark: &Mark, what: &str, doing: impl Fn()) {
     let settled = || {
         let before = Cell::new(next_seq(studio));
@@ -128,7 +128,7 @@ virtual_port = "back"
 trusted = true
 "#;
 
-/// Everything that a pad may set off ends as note 40 or controller 21 at `out`.
+/// All paths from a pad end as note 40 or controller 21 at `out`.
 const DETOURS: &str = r#"
 [[global_mappings]]
 trigger = { type = "Note", note = 36, device = "pads" }
@@ -217,8 +217,8 @@ fn a_panic_of_a_tool_presses_nothing() {
     });
 }
 
-/// A held note of a hand ends because a tool mutes its device: the end that comes back is the
-/// tool's doing.
+/// A person holds a note, and a tool mutes its device, which ends the note. The note-off that
+/// returns is an effect of the tool.
 #[test]
 fn a_note_that_a_tool_ends_presses_nothing_by_its_end() {
     let mark = Mark::new();
@@ -290,8 +290,8 @@ on = 64
     });
 }
 
-/// Virtual inputs: any program can feed them, so what they say is no hand's until the file says
-/// otherwise.
+/// Virtual inputs: any program can send to them, so their events do not count as played by a person
+/// unless the file marks them `trusted`.
 #[test]
 fn a_program_that_plays_a_virtual_input_plays_notes_and_no_commands() {
     let mark = Mark::new();
@@ -337,14 +337,14 @@ action = {{ type = "ModeChange", mode = "Mix" }}
     peer.say("90 3d 64");
     until("it switches modes", || (studio.status()["current_mode"] == "Mix").then_some(()));
     let why = is_held_back(studio, &mark, "a port of another program", || peer.say("90 3e 64"));
-    assert_eq!(why, "virtual input, not trusted; set trusted = true on its device if only hands feed it");
+    assert_eq!(why, "the input is virtual and not trusted; set trusted = true on its device if only a person plays it");
     let told = studio.ask("explain", json!({ "event": "on:62@100", "device": "peer" }));
     assert_eq!(
         (&told["verdict"], told["reason"].as_str().unwrap().contains("trusted = true")),
         (&json!("tainted"), true)
     );
 
-    // The same program on a port of ours, which anybody may connect to.
+    // The same program, connected to one of our ports, to which any program can connect.
     let theirs = until("its port", || crate::jack::port(&stage, "theirs"));
     stage.until_cable(&theirs, "conductor:daw");
     let since = next_seq(studio);
@@ -368,7 +368,7 @@ action = {{ type = "ModeChange", mode = "Mix" }}
     });
 }
 
-/// A port without an alias cannot be trusted by the file.
+/// The file cannot mark a port without an alias as trusted.
 #[test]
 fn a_port_without_an_alias_is_no_hand() {
     let mark = Mark::new();
@@ -444,7 +444,7 @@ targets = [{{ type = "OscFloat", host = "127.0.0.1", port = {open}, address = "/
     is_held_back(studio, &mark, "a tool's turn", || turn(&mut model, "pads hand", 20, 99));
     is_held_back(studio, &mark, "a listener that is not allowed to", || surface(closed, "/pass"));
 
-    // A program that sends it on later, with another value.
+    // A program that forwards the message later, with another value.
     let relay = UdpSocket::bind(("127.0.0.1", relayed)).unwrap();
     is_held_back(studio, &mark, "a relay", || {
         press(&mut model, "pads hand", 37);
@@ -456,7 +456,8 @@ targets = [{{ type = "OscFloat", host = "127.0.0.1", port = {open}, address = "/
     runs(studio, &mark, "the surface again", || surface(open, "/go"));
 }
 
-/// Hardware needs no word of the file: a port that JACK calls physical is a hand's.
+/// Hardware needs no entry in the file: events of a port that JACK marks as physical count as
+/// played by a person.
 #[test]
 fn a_hardware_port_is_a_hand() {
     let mark = Mark::new();

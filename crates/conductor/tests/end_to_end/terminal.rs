@@ -1,5 +1,5 @@
-//! The person at a terminal: the prompt of `conductor up`, `conductor approvals`, `conductor
-//! plans`, `conductor call`; and nobody at one.
+//! A person at a terminal: the prompt of `conductor up`, `conductor approvals`, `conductor plans`
+//! and `conductor call`. Also the same commands without a terminal.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use conductor::doors::control::client::{Client, ClientError};
@@ -25,12 +25,11 @@ fn sysex(byte: u8) -> Value {
     json!({ "port": "synth", "data": [0x7D, byte] })
 }
 
-/// A considered yes, which `done` answers: one that comes too quickly is said again, as a person
-/// would.
+/// Answers yes after reading time. An answer that was too quick is repeated until `done` is shown.
 pub fn say_yes(terminal: &mut Terminal, done: &str) {
     loop {
         terminal.type_in("y\n");
-        if terminal.until_any(&[done, "quicker than reading; y or n: "]).ends_with(done) {
+        if terminal.until_any(&[done, "before you could read this; y or n: "]).ends_with(done) {
             return;
         }
     }
@@ -45,7 +44,7 @@ fn the_daemon_on_a_terminal_asks_there() {
     until("the terminal is attended", || home.path().join("mcp.sock").exists().then_some(()));
 
     let mut script = DirectClient::connect(home.path());
-    // What is typed before there is a question is no answer to it.
+    // Input typed before the question does not answer it.
     terminal.type_in("y\ny\n");
     let nasty = json!({ "port": "synth\u{1b}[2J\u{202e}", "data": [0x7D, 1] });
     script.ask("conductor_send_sysex", &nasty);
@@ -62,7 +61,7 @@ fn the_daemon_on_a_terminal_asks_there() {
     assert!(shown.contains("| synth\\u{1b}[2J\\u{202e}"), "what deceives is written out: {shown}");
     assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
     terminal.type_in("maybe\n");
-    terminal.until("y or n, please: ");
+    terminal.until("type y or n: ");
     terminal.type_in("n\n");
     terminal.until("denied");
     let refused = script.answer();
@@ -71,7 +70,7 @@ fn the_daemon_on_a_terminal_asks_there() {
         (&json!("DENIED"), &json!("person"))
     );
 
-    // A yes runs it once, and only once.
+    // A yes runs the call exactly once.
     let mut synth = Client::connect(&home.path().join("control.sock")).unwrap();
     synth.ask("listen", json!({ "port": "synth" })).unwrap();
     script.ask("conductor_send_sysex", &sysex(2));
@@ -82,12 +81,12 @@ fn the_daemon_on_a_terminal_asks_there() {
     script.ask("conductor_send_sysex", &sysex(2));
     terminal.until("Allow this once? y or n: ");
 
-    // Answered at another terminal: this one says so and goes on.
+    // The question is answered at another terminal. This terminal reports that and continues.
     let mut asking = Client::connect(&home.path().join("control.sock")).unwrap();
     let open = asking.ask("approvals.list", json!({})).unwrap();
     let short = open["approvals"][0]["short"].as_str().unwrap();
     assert_eq!(at_a_terminal(conductor(home.path(), &["approvals", "deny", short])).0, Some(0));
-    terminal.until(&format!("{short} is decided"));
+    terminal.until(&format!("{short} was answered elsewhere or has expired"));
     assert_eq!(script.answer()["error"]["data"]["code"], "DENIED");
 
     let log = std::fs::read_to_string(home.path().join("audit.log")).unwrap();
@@ -103,8 +102,8 @@ fn monitor_keeps_a_picture_of_devices_events_latency_and_drops() {
     let absent = "[[devices]]\nalias = \"keys\"\nmatchers = [{ type = \"ExactName\", pattern = \"Nobody\" }]\n";
     let mut studio = Studio::start(&format!("{DEVICES}{absent}{mapping}"));
     let mut terminal = Terminal::start(conductor(studio.home(), &["monitor"]));
-    let first = terminal.until("Ctrl-C ends this");
-    assert!(first.contains("mode Default, 0 events heard, 0 dropped, 0 actions, 0 failed"), "{first}");
+    let first = terminal.until("Press Ctrl-C to stop");
+    assert!(first.contains("mode Default, 0 events received, 0 dropped, 0 actions, 0 failed"), "{first}");
     assert!(first.contains("pads         connected") && first.contains("keys         absent"), "{first}");
     let mut hand = studio.hand();
     hand.play(&[0x90, 36, 100]);
@@ -114,7 +113,7 @@ fn monitor_keeps_a_picture_of_devices_events_latency_and_drops() {
     assert!(terminal.until(" us)").contains("no_match"), "and what did not");
     let figures = terminal.until(" of the last ");
     assert!(figures.contains("latency p50 ") && figures.contains(" 0 dropped, 1 actions"), "{figures}");
-    // What changes without a hand is seen too.
+    // Changes that no event caused are shown too.
     studio.ask("device.enable", json!({ "device_id": "pads", "enabled": false }));
     terminal.until("pads         muted");
     studio.stop();
@@ -122,7 +121,7 @@ fn monitor_keeps_a_picture_of_devices_events_latency_and_drops() {
     assert!(status.success() && text.ends_with("the daemon ended\r\n"), "{text}");
 }
 
-/// Silence is no answer: the call is parked when the wait is over, and the question stays open.
+/// Nobody answers: the call returns when the waiting time ends, and the question stays open.
 #[test]
 fn a_terminal_where_nobody_answers_holds_a_call_as_long_as_the_file_says() {
     let home = tempfile::tempdir().unwrap();
@@ -154,7 +153,7 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
         script.call("conductor_plan_changes", &json!({ "changes": [{ "change_type": "CreateMode", "mode": "Mix" }] }));
     let plan_id = plan["result"]["plan_id"].as_str().unwrap();
 
-    // The command notices it itself.
+    // The command itself refuses without a terminal.
     for words in [
         ["approvals", "allow", short],
         ["approvals", "deny", short],
@@ -166,8 +165,8 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
         assert!(text(&output.stderr).contains("need a terminal"), "{}", text(&output.stderr));
     }
     assert_eq!(studio.run(&["approvals", "list", "--watch"]).status.code(), Some(1));
-    // And the daemon, where the command does not: this process has no terminal, or it would be a
-    // person.
+    // The daemon refuses too, if the command does not. The calling process has no terminal, so it
+    // is not a person.
     let mut bare = session_without_terminal(studio.home());
     for (method, params) in [
         ("approvals.allow", json!({ "id": short })),
@@ -188,15 +187,15 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     assert_eq!(bare("plans.show", json!({ "id": plan_id }))["result"]["state"], "pending");
 }
 
-/// One question to a socket, and its answer.
+/// Sends one request to a socket and prints the answer.
 pub const ASK: &str = "import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
 s.sendall(sys.argv[2].encode() + b'\\n')
 sys.stdout.write(s.makefile().readline())";
 
-/// Speaks to `control.sock` from a session that certainly has no terminal, whatever the test was
-/// started from.
+/// Sends requests to `control.sock` from a session without a terminal, wherever the test was
+/// started.
 fn session_without_terminal(home: &Path) -> impl FnMut(&str, Value) -> Value + use<'_> {
     move |method, params| {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -240,7 +239,7 @@ fn approvals_are_listed_shown_and_answered_at_a_terminal() {
     assert_eq!(code, Some(1), "what was used is used: {said}");
 }
 
-/// `approvals list --watch` shows what is open already and what comes, and a call waits for it.
+/// `approvals list --watch` shows open and new questions, and a call waits for its answer.
 #[test]
 fn someone_who_watches_is_asked() {
     let studio = Studio::start(&format!("{DEVICES}{MODES}"));
@@ -308,7 +307,7 @@ fn plans_are_listed_applied_undone_and_rejected_at_a_terminal() {
     assert!(after.contains("# The first comment stays.") && after.contains("Mix"), "{after}");
 
     let mut undo = Terminal::start(conductor(studio.home(), &["plans", "undo", &first]));
-    undo.until("Undo it like this? [y/N]");
+    undo.until("Apply this change to undo the plan? [y/N]");
     say_yes(&mut undo, "undone");
     assert!(undo.end().0.success());
     assert_eq!(std::fs::read_to_string(studio.config_file()).unwrap(), before);

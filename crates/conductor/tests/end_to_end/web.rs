@@ -1,5 +1,5 @@
-//! `web.fetch` of a running daemon over TLS, from a server of another make whose authority nobody
-//! knows until a person says so.
+//! `web.fetch` of a running daemon over TLS, from a third-party server whose certificate authority
+//! is unknown until a person configures it.
 
 use super::observe::{address_of, ask, token_row};
 use super::studio::{Studio, text};
@@ -31,7 +31,7 @@ print(server.server_port, flush=True)
 server.serve_forever()
 "#;
 
-/// A server with a certificate for `localhost`, signed by an authority of its own.
+/// A server with a certificate for `localhost`, signed by its own authority.
 struct Server {
     child: Child,
     port: u16,
@@ -98,12 +98,12 @@ impl Server {
         self.folder.path().join(name)
     }
 
-    /// What was asked for, with all headers, one page in a line.
+    /// The received requests with all headers, one per line.
     fn heads(&self) -> String {
         std::fs::read_to_string(self.file("asked")).unwrap()
     }
 
-    /// Pages that were asked for.
+    /// Number of requested pages.
     fn asked(&self) -> usize {
         self.heads().lines().count()
     }
@@ -136,7 +136,7 @@ fn a_certificate_nobody_trusts_is_refused_and_one_of_a_trusted_authority_is_not(
         "{refused}"
     );
     assert!(refused["hint"].as_str().unwrap().contains("SSL_CERT_FILE"), "{refused}");
-    // Another authority does not vouch for it, and this one does not vouch for another name.
+    // The certificate is refused with another authority, and for another host name.
     let stranger = require!(Server::start());
     assert_eq!(fetch(&server, Some(&stranger.file("ca.pem")), "localhost").unwrap_err()["code"], "DENIED");
     let misnamed = fetch(&server, Some(&authority), "127.0.0.1").unwrap_err();
@@ -147,14 +147,15 @@ fn a_certificate_nobody_trusts_is_refused_and_one_of_a_trusted_authority_is_not(
     assert_eq!((&page["status"], &page["content"]), (&json!(200), &json!("over tls")));
     assert_eq!(server.asked(), 1);
 
-    // Negative control: a client that does not look gets the page from the same server.
+    // Negative control: a client that does not verify the certificate gets the page from the same
+    // server.
     let naive =
         Command::new("curl").args(["-sk", &format!("https://localhost:{}/naive", server.port)]).output().unwrap();
     assert_eq!(text(&naive.stdout), "over tls");
     assert_eq!(server.asked(), 2);
 }
 
-/// The token that opened our door is for our door.
+/// The token of our HTTP door must not be sent to other servers.
 #[test]
 fn the_token_of_a_caller_is_not_passed_on() {
     let server = require!(Server::start());
@@ -174,7 +175,7 @@ fn the_token_of_a_caller_is_not_passed_on() {
     assert_eq!(server.asked(), 2);
     let heads = server.heads();
     assert!(!heads.contains(TOKEN) && !heads.to_lowercase().contains("authorization"), "{heads}");
-    // Negative control: a header that is passed on is seen there.
+    // Negative control: a client that does send the header is visible at the server.
     let bearer = format!("Authorization: Bearer {TOKEN}");
     Command::new("curl").args(["-sk", "-H", &bearer, &format!("https://{own}/naive")]).output().unwrap();
     assert!(server.heads().contains(TOKEN));

@@ -1,4 +1,4 @@
-//! Approvals: nobody asks twice, nothing runs without a person, and no model can answer.
+//! Approvals: no question is asked twice, nothing runs without a person, and no model can answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -116,7 +116,8 @@ async fn policy_or_tool_or_state_moved_after_the_yes() {
     });
     assert_eq!(error(&danger(&studio, "x").await).code, Code::PinMismatch);
     assert_eq!(studio.runs.of(tools::DANGER), 0);
-    // A tool that says what it would change: the yes was for that state.
+    // The tool reports the state that it would change, and the approval is valid for that state
+    // only.
     let studio = TestStudio::new();
     let state = Arc::new(AtomicUsize::new(0));
     let mut definition =
@@ -157,7 +158,7 @@ async fn someone_is_there_so_the_call_is_held() {
             tokio::task::yield_now().await;
         };
         assert_eq!(studio.studio.traffic.running(), 0, "a person thinks: the slot is free");
-        // A further identical call is not held.
+        // Another identical call does not wait.
         assert_eq!(
             approval(
                 &pipeline::run(&studio.studio, Call::new(principal("a"), tools::DANGER, json!({ "text": "x" }))).await
@@ -222,7 +223,7 @@ async fn what_the_approver_is_told_is_ours_and_quoted() {
     );
 }
 
-// ---- through the client
+// ---- approval in the client's own dialog
 // --------------------
 
 fn widened() -> (TestStudio, Arc<Shared>) {
@@ -269,7 +270,8 @@ async fn a_modern_client_is_asked_by_result() {
         );
         let mut retry = call_params("x");
         retry["requestState"] = asked["requestState"].clone();
-        // State without an answer, or with an answer to something else: the same question again.
+        // State without an answer, or with an answer to another question, returns the same question
+        // again.
         let again = client.request("tools/call", modern_with(retry.clone(), forms())).await["result"].clone();
         assert_eq!(again["resultType"], "input_required");
         retry["inputResponses"] = json!({ "other": { "action": "accept", "content": { "approve": true } } });
@@ -286,7 +288,7 @@ async fn a_modern_client_is_asked_by_result() {
         }
         let ran = studio.runs.of(tools::DANGER);
         assert_eq!(ran, usize::from(code.is_none()));
-        // Played again it opens nothing.
+        // Sending the same answer again has no effect.
         let replay = client.request("tools/call", modern_with(retry, forms())).await;
         assert_eq!(replay["error"]["code"], -32602, "{replay}");
         assert_eq!(studio.runs.of(tools::DANGER), ran);
@@ -364,7 +366,7 @@ async fn whoever_cannot_show_a_form_or_may_not_answer_is_never_sent_one() {
         assert_eq!(error["code"], "APPROVAL_REQUIRED", "{reply}");
         assert!(error["approval_id"].is_string() && error["short"].is_string() && error["expires_at"].is_string());
     };
-    // No capability, both eras.
+    // Clients without the capability, in old and new protocol versions.
     let (_studio, shared) = widened();
     let mut client = LineClient::connect(&shared);
     parked(&client.request("tools/call", modern_with(call_params("x"), json!({}))).await);
@@ -373,7 +375,7 @@ async fn whoever_cannot_show_a_form_or_may_not_answer_is_never_sent_one() {
     let next = client.next().await;
     assert_eq!(next["id"], id, "the reply, not a form");
     parked(&next);
-    // A HardwareIO tool has a local floor by default, whatever the client can show.
+    // By default, a HardwareIO tool needs a local approver, whatever the client can show.
     let studio = TestStudio::new();
     let shared = Shared::new(&studio.studio);
     let mut client = LineClient::connect(&shared);
@@ -383,7 +385,7 @@ async fn whoever_cannot_show_a_form_or_may_not_answer_is_never_sent_one() {
     let next = client.next().await;
     assert_eq!(next["id"], id);
     parked(&next);
-    // The direct dialect has no back channel.
+    // Direct tool calls have no way to ask the client.
     assert_eq!(client.request("test_danger", json!({ "text": "x" })).await["error"]["code"], -32006);
 }
 

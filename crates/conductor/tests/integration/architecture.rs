@@ -1,10 +1,10 @@
-//! The table of the pad path in ARCHITECTURE.md, compared with the tree.
+//! Compares the table of the pad path in ARCHITECTURE.md with the source tree.
 
 use std::path::Path;
 
 const MOST_FILES: usize = 11;
 
-/// Faults of the table between the mark of the pad path and the next empty line after its rows.
+/// Faults of the table that starts at the mark of the pad path and ends at the next empty line.
 fn faults(document: &str, lines_of: impl Fn(&str) -> Option<usize>) -> Vec<String> {
     let Some((_, after)) = document.split_once("<!-- pad path:") else { return vec!["no pad path".to_owned()] };
     let table = after.lines().skip_while(|it| !it.starts_with('|')).take_while(|it| it.starts_with('|')).skip(2);

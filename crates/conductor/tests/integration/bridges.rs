@@ -1,5 +1,5 @@
-//! What runs inside Pd, Max and Live knows the daemon, and the daemon knows it: a program on a port
-//! that was left behind gets nothing.
+//! The bridges inside Pd, Max and Live and the daemon authenticate each other. Another program on
+//! an abandoned port must not receive anything.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -21,8 +21,8 @@ use conductor_testkit::real::{PATIENCE, pd, wait_for};
 use conductor_testkit::require;
 use serde_json::{Value, json};
 
-/// A program that took over a port. It says something, or nothing, and keeps what it is given until
-/// the other end leaves.
+/// A program that took over a port. It sends a message or nothing, and collects all data until the
+/// peer disconnects.
 struct Impostor(TcpListener);
 
 impl Impostor {
@@ -42,7 +42,7 @@ impl Impostor {
         caller.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
         let _ = caller.write_all(says.as_bytes());
         let mut heard = Vec::new();
-        // A reset is an end too.
+        // A reset ends the connection too.
         let _ = caller.read_to_end(&mut heard);
         heard
     }
@@ -77,7 +77,7 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
     host.stop();
     assert!(!file.exists(), "a stop removes the address");
     drop(host);
-    // After kill -9 the file is still there, and any program may have taken the port.
+    // After kill -9 the file still exists, and any program may have taken the port.
     let impostor = Impostor::new();
     fs::write(&file, format!("{} {} {};\n", impostor.port(), words[1], words[2])).expect("written");
     let prey = tempfile::tempdir().expect("a folder");
@@ -89,7 +89,7 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
         String::new(),
         open.clone(),
         format!("conductor-daemon t{};\n{open}conductor-reply x;\n", "0".repeat(64)),
-        // The answer to the first token is not the first token.
+        // The correct answer to the first token is not the first token itself.
         format!("conductor-daemon {};\n{open}", words[2]),
         format!("conductor-hello {};\n{open}", words[1]),
         format!("conductor-reply x;\nconductor-daemon {};\n", words[1]),
@@ -97,7 +97,7 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
         assert_eq!(String::from_utf8_lossy(&impostor.got(&says)), "", "{says}");
         assert!(!prey.path().join("stolen").exists(), "{says}");
     }
-    // The honest daemon, on another port and with other tokens; and once more.
+    // The real daemon, on another port and with other tokens, twice.
     for _ in 0..2 {
         let host = pd_host(&tools);
         let now = fs::read_to_string(&file).expect("written");
@@ -131,7 +131,8 @@ async fn the_bridge_of_max_gives_an_impostor_nothing_and_finds_the_daemon_again(
     ] {
         assert_eq!(String::from_utf8_lossy(&impostor.got(&says)), "", "{says}");
     }
-    // One that heard the token gets a request that proves, and neither the secret nor the token.
+    // An impostor that knows the token receives a request with a proof, but neither the secret nor
+    // the token.
     let token = stale["token"].as_str().expect("text");
     let heard = impostor.got(&format!(
         "conductor-daemon {token} n\nHTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nConductor-Proof: 00\r\n\r\n"
@@ -174,8 +175,8 @@ async fn the_daemon_gives_an_impostor_on_the_port_of_live_nothing() {
         assert!(["HOST_OFFLINE", "TIMEOUT"].contains(&code.as_str()), "{says}: {code}");
         assert_eq!(String::from_utf8_lossy(&heard.join().expect("it ends")), "", "{says}");
     }
-    // One that heard the token once learns no secret from the hello, and its answer is not
-    // believed.
+    // An impostor that knows the token does not receive the secret in the hello message, and its
+    // answer is rejected.
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
     let says = format!(
         "{}\n{}\n",

@@ -1,5 +1,5 @@
-//! Files, commands, databases and the web through the one pipeline: what is asked, what is refused,
-//! what comes back and what is undone.
+//! Files, commands, databases and the web through the pipeline: questions, refusals, results and
+//! undo.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use conductor_testkit::require;
 use conductor_testkit::studio::TestStudio;
 use serde_json::{Value, json};
 
-/// A studio with the tools that leave it, granted as a configuration says.
+/// A studio with the tools that act outside it, granted by a configuration.
 pub struct ExternalTools {
     pub studio: TestStudio,
     pub folder: tempfile::TempDir,
@@ -38,9 +38,9 @@ impl ExternalTools {
         Self::with(config, Settings::default())
     }
 
-    /// `STUDIO` in the configuration is a folder of this test.
+    /// `STUDIO` in the configuration is replaced by a folder of this test.
     pub fn with(config: &str, mut settings: Settings) -> Self {
-        // The clock stands still here: what waits for a second attempt would wait for ever.
+        // The clock does not advance here, so a retry would wait forever.
         settings.retry.attempts = 1;
         let studio = TestStudio::with(Policy::default(), settings);
         let folder = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ impl ExternalTools {
         ended(pipeline::run(&self.studio.studio, call).await.into_outcome())
     }
 
-    /// Asks, has a person say yes, and asks again.
+    /// Calls the tool, lets a person approve it, and calls it again.
     pub async fn agreed(&self, tool: &str, arguments: Value) -> Result<Value, ToolError> {
         let asked = self.call(tool, arguments.clone()).await.unwrap_err();
         assert_eq!(asked.code, Code::ApprovalRequired, "{asked:?}");
@@ -131,8 +131,8 @@ async fn files_are_read_listed_and_searched_without_asking() {
         found["matches"],
         json!([{ "path": "sets/one.txt", "line": 2, "column": 1, "text": "kick on the one" }])
     );
-    // A pattern is text unless it says otherwise, and a pattern that could run for ever does not
-    // exist.
+    // A pattern is plain text unless `regex` is set. Look-around is refused, because it could run
+    // without a time bound.
     assert_eq!(
         fixture.call("filesystem.search", json!({ "pattern": "KICK|kick" })).await.unwrap()["matches"],
         json!([])
@@ -156,7 +156,7 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
         (Some(false), "new")
     );
     let undo = done["undo_id"].as_str().unwrap().to_owned();
-    // The model cannot undo; the tool does not exist for it.
+    // The model cannot undo: the tool does not exist for it.
     let refused = fixture.call("filesystem.undo", json!({ "undo_id": undo })).await.unwrap_err();
     assert_eq!(refused.code, Code::NotFound);
     fixture.person("filesystem.undo", json!({ "undo_id": undo })).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
     let again = fixture.person("filesystem.undo", json!({ "undo_id": undo })).await.unwrap_err();
     assert_eq!(again.code, Code::BadInput, "{again:?}");
 
-    // The yes was for the file as it was.
+    // The approval is valid only for the content that the person saw.
     let asked = fixture.call("filesystem.write", write.clone()).await.unwrap_err();
     let id = asked.extras.question.unwrap().approval_id.parse().unwrap();
     let studio = &fixture.studio.studio;
@@ -173,8 +173,8 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
     assert_eq!(fixture.call("filesystem.write", write).await.unwrap_err().code, Code::PlanStale);
     assert_eq!(std::fs::read_to_string(fixture.path("a.txt")).unwrap(), "changed by another program");
 
-    // What was made is removed by its undo, and what was deleted comes back; a change in between is
-    // not lost.
+    // Undo removes a created file and restores a deleted one. Undo is refused if the file has
+    // changed since.
     let made = fixture
         .agreed("filesystem.write", json!({ "path": "x/new.txt", "content": "x", "create_dirs": true }))
         .await
@@ -305,7 +305,8 @@ async fn a_command_has_a_bare_environment_bounded_output_and_dies_with_all_it_st
     assert_eq!(flood["truncated"], true);
     assert!(flood.to_string().len() <= 1 << 20);
 
-    // On the studio's clock: the command ends when it says so, and its child with it.
+    // The time limit uses the studio's clock. The command is killed together with its child
+    // process.
     let (studio, time) = (Arc::clone(&fixture.studio.studio), Arc::clone(&fixture.studio.time));
     let call = Call::new(conductor_testkit::studio::principal("demo"), "shell.exec", json!({ "command": "hang" }));
     let running = tokio::spawn(async move { ended(pipeline::run(&studio, call).await.into_outcome()) });
@@ -318,7 +319,7 @@ async fn a_command_has_a_bare_environment_bounded_output_and_dies_with_all_it_st
     assert!(gone.is_some(), "process {child} outlived its command");
 }
 
-/// A process of that name that a child of this test started.
+/// A process with this name that was started by a child of this test.
 fn grandchild(name: &str) -> Option<i32> {
     let me = std::process::id() as i32;
     let stat = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
@@ -373,7 +374,7 @@ async fn a_real_postgres_keeps_reads_reads() {
     );
     let fixture = ExternalTools::new(&config);
     let query = |sql: &str| fixture.call("database.query", json!({ "database": "sets", "sql": sql }));
-    // Without its password the database is not there, and says what is missing.
+    // Without its password the database is offline, and the error names the missing secret.
     let locked = query("SELECT 1").await.unwrap_err();
     assert_eq!(locked.code, Code::HostOffline, "{locked:?}");
     fixture.secrets.set("sets-db", "a-studio-password", vec![], true).unwrap();
@@ -410,8 +411,8 @@ async fn a_real_postgres_keeps_reads_reads() {
         assert!(query(attack).await.is_err(), "{attack}");
     }
     assert_eq!(server.sql("SELECT count(*) FROM sets"), "2");
-    // Negative control: the first words of these look like reads, and outside of a reading
-    // transaction they change something.
+    // Negative control: the first words of these statements look like reads, but outside a
+    // read-only transaction they change data.
     server.sql("WITH x AS (INSERT INTO sets (id) VALUES (7) RETURNING id) SELECT * FROM x");
     assert_eq!(server.sql("SELECT count(*) FROM sets"), "3");
     let boss = fixture.call("database.query", json!({ "database": "boss", "sql": "SELECT 1" })).await.unwrap_err();
@@ -451,8 +452,8 @@ async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() 
     assert_eq!(fixture.call("web.fetch", secret).await.unwrap_err().code, Code::BadInput);
 }
 
-// ---- what a rule meets and what a person sees
-// -----------------------------------------------------------------------------------------
+// ---- what a rule matches and what a person is shown
+// --------------------
 
 /// A rule with these arguments.
 fn rule(tool: &str, pointer: &str, value: Value, decision: Decision) -> Rule {
@@ -479,11 +480,11 @@ async fn code(fixture: &ExternalTools, tool: &str, arguments: Value) -> String {
 const NESTED: &str = "[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\", write = true }, \
     { name = \"private\", path = \"STUDIO/private\" }]\n";
 
-/// However a file is spelled, it is the file that a rule is about.
+/// A rule about a folder applies to every way to write a path in it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_about_a_folder_meets_every_spelling_of_a_path() {
     let folder_first = |config: &str| {
-        // The folder must be there before the roots are opened.
+        // The folder must exist before the roots are opened.
         let fixture = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(fixture.path().join("private/deep")).unwrap();
         std::fs::write(fixture.path().join("private/diary.txt"), "dear diary").unwrap();
@@ -509,11 +510,11 @@ async fn a_rule_about_a_folder_meets_every_spelling_of_a_path() {
     }
     assert_eq!(code(&fixture, "filesystem.list", json!({ "path": "private" })).await, "DENIED");
     assert_eq!(code(&fixture, "filesystem.list", json!({ "path": "private/deep" })).await, "DENIED");
-    // A search of the outer folder would go down into it.
+    // A search of the outer folder would descend into the denied one.
     assert_eq!(code(&fixture, "filesystem.search", json!({ "pattern": "dear" })).await, "DENIED");
     assert_eq!(code(&fixture, "filesystem.read", json!({ "path": "open.txt" })).await, "ok");
 
-    // A rule that allows is not widened by a folder that only lies inside.
+    // A rule that allows an inner folder does not allow the outer folder.
     set_rules(
         &fixture,
         vec![
@@ -634,7 +635,7 @@ async fn a_person_sees_the_path_and_the_difference_of_a_write() {
         let whole = full.iter().find(|it| it.label == "difference").unwrap();
         assert_eq!(whole.text.matches("nightly backup").count(), 70, "--full has all of it");
     }
-    // Over what is there now.
+    // Overwriting existing content.
     let fixture = ExternalTools::new(FILES);
     fixture.put("set.txt", "tempo 120\nkey c\n");
     let asked = json!({ "path": "set.txt", "content": "tempo 90\nkey c\n" });
@@ -644,7 +645,7 @@ async fn a_person_sees_the_path_and_the_difference_of_a_write() {
     assert!(fact(&facts, "now").starts_with("16 bytes, sha256:"), "{facts:?}");
     assert!(fact(&facts, "difference").contains("- tempo 120\n+ tempo 90"), "{facts:?}");
     assert_eq!(fact(&facts, "undo"), "Can be undone");
-    // Bytes that are not text are shown as bytes.
+    // Content that is not text is shown as a hex dump.
     let fixture = ExternalTools::new(FILES);
     let asked =
         json!({ "path": "x.bin", "content": STANDARD.encode([0xff, 0x7f, b'E', b'L', b'F']), "encoding": "base64" });
@@ -662,14 +663,15 @@ async fn a_target_that_cannot_be_shown_is_not_asked_about() {
         .unwrap_err();
     assert_eq!(error.code, Code::BadInput, "{error:?}");
     assert!(error.hint.contains("shorter"), "{error:?}");
-    // What would be refused anyway is refused without a question.
+    // Calls that would fail are refused without a question.
     for path in ["../x", "/etc/passwd"] {
         assert_eq!(code(&fixture, "filesystem.write", json!({ "path": path, "content": "x" })).await, "DENIED");
     }
     assert_eq!(fixture.studio.studio.approvals.waiting(), 0);
 }
 
-/// A yes is for the place that was shown, also when a link leads elsewhere by the time it is used.
+/// An approval is for the path that was shown. It is invalid if a link has changed its target
+/// before the call runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_that_turns_after_the_yes_ends_it() {
     let fixture = ExternalTools::new(FILES);

@@ -1,4 +1,4 @@
-//! One secret sent down every path: it must come out of none.
+//! Sends one secret through every path: no output may contain it.
 
 use super::builtin::ExternalTools;
 use base64::Engine as _;
@@ -17,7 +17,7 @@ use std::process::Command;
 
 const CANARY: &str = "canary-7f3a\"91/+x";
 
-/// Every spelling that would give it away.
+/// Every encoded form of the secret.
 pub fn spellings(secret: &str) -> Vec<String> {
     let json = Value::from(secret).to_string();
     vec![
@@ -37,7 +37,7 @@ fn leaks(text: &str) -> Vec<String> {
     spellings(CANARY).into_iter().filter(|it| text.contains(it.as_str())).collect()
 }
 
-/// A tool that throws what it knows in every direction.
+/// A tool that outputs its arguments in every possible way.
 fn parrot() -> Definition {
     let mut definition = Definition::new("parrot", Tier::HardwareIo, "test", |_, leave, arguments: Value| async move {
         let said = CANARY.to_owned();
@@ -115,8 +115,8 @@ async fn a_secret_comes_out_of_no_call() {
             assert!(out.matches("[secret:bird]").count() >= 20, "{out}");
             assert!(written.contains("[secret:bird]"), "full detail records arguments, scrubbed");
         } else {
-            // Negative control: a value nobody declared a secret is in the replies, in the records
-            // and in the questions.
+            // Negative control: a value that is not registered as a secret is in the replies, in
+            // the records and in the questions.
             assert!(found.iter().all(|it| !it.is_empty()), "{found:?}");
         }
     }
@@ -143,7 +143,7 @@ async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
         let content = base64::engine::general_purpose::STANDARD.encode(text);
         json!({ "path": "x", "content": content, "encoding": "base64" })
     };
-    // Negative control: while it is no secret, a person is asked, and the file is written.
+    // Negative control: while the value is not a secret, a person is asked and the file is written.
     fixture.agreed("filesystem.write", write(CANARY)).await.unwrap();
     assert_eq!(std::fs::read_to_string(fixture.path("x")).unwrap(), CANARY);
     std::fs::remove_file(fixture.path("x")).unwrap();
@@ -173,8 +173,8 @@ async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
     assert_eq!(asked, 1, "the question of the negative control alone");
 }
 
-/// What reaches an MCP client beside the answers: progress, log messages, and which resource
-/// changed.
+/// Data that an MCP client receives in addition to answers: progress, log messages and resource
+/// notifications.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_comes_out_of_no_notification() {
     for known in [true, false] {
@@ -219,7 +219,7 @@ async fn a_secret_comes_out_of_no_notification() {
     }
 }
 
-/// Run by the test below in a process of its own: a panic hook belongs to a whole process.
+/// The test below runs this in a separate process, because a panic hook is global to a process.
 #[test]
 #[ignore = "panics on purpose; the test below runs it"]
 fn a_panic_in_a_child() {

@@ -1,4 +1,4 @@
-//! Names, toolsets, pins and the rules that keep tools visible in every client.
+//! Names, toolsets, pins, and the rules that make tools usable in every client.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ fn a_pin_follows_what_a_person_saw_and_nothing_else() {
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 7, "each differs from the base and from the others");
-    // Key order of a schema is not what a person saw.
+    // The order of keys in a schema does not change the pin.
     let one = pin(&|it| it.input_schema = json!({ "type": "object", "additionalProperties": false }).into());
     let two = pin(&|it| it.input_schema = json!({ "additionalProperties": false, "type": "object" }).into());
     assert_eq!(one, two);
@@ -107,7 +107,7 @@ fn every_tool_keeps_the_rules() {
     assert_eq!(lint_catalog(&tools::catalog(&runs)), []);
 }
 
-/// The control of the rule above: one bad tool per rule, each found.
+/// Control of the rules above: one invalid tool per rule, and each is found.
 #[test]
 fn each_rule_finds_its_bad_tool() {
     let with_input = |schema: Value| definition("a.b", Tier::ReadOnly).input(schema);
@@ -136,9 +136,9 @@ fn each_rule_finds_its_bad_tool() {
         let found: Vec<Rule> = lint(&tool(definition)).into_iter().map(|it| it.0).collect();
         assert_eq!(found, [rule]);
     }
-    // The same width in a tool of ours is fine.
+    // A built-in tool may have this many properties.
     assert_eq!(lint(&tool(property(json!({ "type": "object", "properties": wide })))), []);
-    // What the constructor already repairs or refuses is fed to the checks as a finished tool.
+    // The constructor repairs or refuses these faults, so the finished tool is changed afterwards.
     let broken = |change: &dyn Fn(&mut Tool)| {
         let mut it = tool(definition("a.b", Tier::ReadOnly));
         change(&mut it);

@@ -1,5 +1,4 @@
-//! Keys, text, mouse and focus against a real X server, a real terminal, and xdotool as the second
-//! opinion.
+//! Keys, text, mouse and focus with a real X server and a real terminal; xdotool is the reference.
 
 use conductor::app::Machine;
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
@@ -31,7 +30,7 @@ fn key(modifiers: &[Modifier], key: KeyName) -> Job {
     Job::Key { keys: Arc::new(keys), stroke: Stroke::Tap }
 }
 
-/// A terminal that writes what is typed into a file until Ctrl-D, and then closes.
+/// A terminal that writes its input to a file until Ctrl-D, and then closes.
 struct Terminal {
     child: Child,
 }
@@ -56,7 +55,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Gone already when the test went well.
+        // If the test succeeded, the terminal has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -66,7 +65,7 @@ fn ready(typed: &Path) {
     wait_for(PATIENCE, || typed.exists().then_some(())).expect("the terminal's shell started");
 }
 
-/// A terminal in front that writes what it is typed into a file.
+/// Opens a terminal in front that writes its input to a file.
 fn typing(server: &x11::Running, dir: &tempfile::TempDir) -> (PathBuf, Terminal) {
     let typed = dir.path().join("typed.txt");
     let terminal = Terminal::open(server, "CondTest", "typing", &typed);
@@ -102,7 +101,7 @@ fn another_sender_writes_the_same() {
     let server = require!(x11::start());
     let dir = tempfile::tempdir().expect("a directory");
     let (typed, mut terminal) = typing(&server, &dir);
-    // A control: if this fails, the terminal is at fault and not our keys.
+    // Control: if this fails, the terminal is at fault and not our keys.
     for args in [&["type", "plain (text)"][..], &["key", "Return"], &["key", "ctrl+d"]] {
         assert!(server.command("xdotool").args(args).status().is_ok_and(|it| it.success()));
     }
@@ -128,7 +127,7 @@ fn a_held_key_goes_down_and_up() {
         keys: Arc::new(Keystroke { modifiers: vec![Modifier::Shift], key: None, hold: true }),
         stroke,
     };
-    // What one client holds down, another one's typing is changed by.
+    // A modifier that one client holds down changes the keys that another client types.
     let dir = tempfile::tempdir().expect("a directory");
     let (typed, mut terminal) = typing(&server, &dir);
     let press = |it: &str| assert!(server.command("xdotool").args(["key", it]).status().is_ok_and(|it| it.success()));
@@ -152,7 +151,7 @@ fn without_a_display_the_reason_is_told_and_nothing_hangs() {
     assert!(why.contains("display"), "{why}");
 }
 
-/// There is no window manager here, so the test says what is in front, as one would.
+/// There is no window manager here, so the test sets the front window.
 fn bring_to_front(server: &x11::Running, id: u64) {
     let (connection, screen) = x11rb::connect(Some(&server.display)).expect("the server is there");
     let root = connection.setup().roots[screen].root;
@@ -217,7 +216,7 @@ name = "Mix"
     assert!(why.contains("display"), "{why}");
 }
 
-/// A daemon on this server, with a pad per action under test.
+/// A daemon on this X server, with one pad per tested action.
 struct Daemon(TestDaemon);
 
 impl std::ops::Deref for Daemon {
@@ -234,7 +233,7 @@ impl Daemon {
         Daemon(TestDaemon::start_with(Setup { machine, ..Setup::default() }, config))
     }
 
-    /// Presses the pad of a note and lets go of it.
+    /// Presses and releases the pad of a note.
     fn tap(&self, note: u8) {
         self.send("pads hand", &[0x90, note, 100]);
         self.send("pads hand", &[0x80, note, 0]);
@@ -320,13 +319,14 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     daemon.reload(&with("rules = { condlive = \"Session\" }\nwindow_rules = [{ app = \"CondLive\", title = \"s*\", mode = \"Default\" }]"));
     daemon.until_mode("Default");
 
-    // A pad is a hand: what it chose stays until another window comes, or for good.
+    // A pad counts as a person: the chosen mode stays until another window is in front, or
+    // permanently.
     daemon.tap(36);
     daemon.until_mode("Mix");
     let auto = daemon.block_on(daemon.handle().auto_mode()).expect("there are rules");
     assert_eq!(auto.mode_name, "Default");
     daemon.switch("Mix");
-    // Two changes may reach the watcher as one, which is none: they go on until both were seen.
+    // The watcher may miss two quick changes, so alternate the windows until it has seen one.
     let mut fronts = [other, live].into_iter().cycle();
     let released = wait_for(PATIENCE, || {
         bring_to_front(&server, fronts.next()?);
@@ -339,8 +339,8 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     daemon.switch("Mix");
     bring_to_front(&server, other);
     bring_to_front(&server, live);
-    // The condition reads what is in front: once it does, the news of it has passed the rules as
-    // well.
+    // The condition reads the front window. When the condition matches, the mode rules have also
+    // processed the change.
     daemon.switch("Session");
     bring_to_front(&server, other);
     assert!(

@@ -1,4 +1,5 @@
-//! Every example configuration loads without a fault, and so does what the documents show.
+//! Every example configuration, and every configuration in the documentation, loads without a
+//! fault.
 
 use conductor_core::config;
 use std::path::Path;
@@ -40,7 +41,7 @@ fn what_the_documents_show_can_be_used() {
     let shown: Vec<String> = documents.iter().flat_map(|it| blocks(it)).collect();
     assert!(!shown.is_empty());
     for block in shown {
-        // A mapping alone is shown without the mode around it.
+        // A single mapping is shown without its mode, so add one.
         let around = if block.contains("[[modes]]") { "" } else { "[[modes]]\nname = \"Default\"\n" };
         let loaded = config::load(&format!("schema = 1\n{around}{block}"));
         assert!(loaded.valid(), "{block}\n{:?}", loaded.diagnostics);

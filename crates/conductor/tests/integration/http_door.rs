@@ -1,4 +1,4 @@
-//! The HTTP door: each guard alone and in order, both eras, sessions.
+//! The HTTP door: each check alone and in order, old and new protocol versions, and sessions.
 
 use std::sync::Arc;
 
@@ -38,13 +38,13 @@ async fn guards_in_their_order() {
     let h = |list: &[(&'static str, &str)]| list.iter().map(|(k, v)| (*k, (*v).to_owned())).collect::<Vec<_>>();
     type Row<'a> = (&'a str, &'a str, Vec<(&'a str, String)>, &'a str, u16);
     let table: Vec<Row<'_>> = vec![
-        // Host comes first: before Origin, path, token, method and size.
+        // Host is checked first: before Origin, path, token, method and size.
         ("PUT", "/nowhere", h(&[("Host", "evil.example"), ("Origin", "http://evil.example")]), &long, 403),
         ("POST", "/mcp", h(&[("Host", &wrong_port), ("Authorization", &bearer)]), &ping, 403),
         ("POST", "/mcp", h(&[("Host", "127.0.0.1"), ("Authorization", &bearer)]), &ping, 403),
         ("POST", "/mcp", h(&[("Host", &own), ("Host", &own), ("Authorization", &bearer)]), &ping, 403),
         ("POST", "/mcp", h(&[("Host", &own), ("Host", "evil.example"), ("Authorization", &bearer)]), &ping, 403),
-        // Origin before path.
+        // Origin is checked before the path.
         ("PUT", "/nowhere", h(&[("Origin", "http://evil.example")]), &long, 403),
         ("POST", "/mcp", h(&[("Origin", "null"), ("Authorization", &bearer)]), &ping, 403),
         ("POST", "/mcp", h(&[("Origin", &origin), ("Origin", &origin), ("Authorization", &bearer)]), &ping, 403),
@@ -57,13 +57,13 @@ async fn guards_in_their_order() {
         ),
         ("GET", "/health", h(&[("Origin", "http://evil.example")]), "", 403),
         ("GET", "/health", h(&[("Host", "evil.example")]), "", 403),
-        // Path before token.
+        // The path is checked before the token.
         ("PUT", "/nowhere", h(&[]), &long, 404),
         ("POST", "/", h(&[("Authorization", &bearer)]), &ping, 404),
         ("POST", "/mcp/", h(&[("Authorization", &bearer)]), &ping, 404),
         ("POST", "/mcp/x", h(&[("Authorization", &bearer)]), &ping, 404),
         ("POST", "/MCP", h(&[("Authorization", &bearer)]), &ping, 404),
-        // Token before method.
+        // The token is checked before the method.
         ("PUT", "/mcp", h(&[]), &long, 401),
         ("POST", "/mcp", h(&[]), &ping, 401),
         ("POST", "/mcp", h(&[("Authorization", "Bearer nope")]), &ping, 401),
@@ -71,7 +71,7 @@ async fn guards_in_their_order() {
         ("POST", "/mcp", h(&[("Authorization", TOKEN)]), &ping, 401),
         ("POST", "/mcp", h(&[("Authorization", &bearer), ("Authorization", &bearer)]), &ping, 401),
         ("POST", "/mcp?token=a-token-for-tests&access_token=a-token-for-tests", h(&[]), &ping, 401),
-        // Method before size.
+        // The method is checked before the size.
         ("PUT", "/mcp", h(&[("Authorization", &bearer)]), &long, 405),
         ("OPTIONS", "/mcp", h(&[("Authorization", &bearer), ("Origin", &origin)]), "", 405),
         ("POST", "/mcp", h(&[("Authorization", &bearer)]), &long, 413),
@@ -114,7 +114,7 @@ async fn a_modern_request_stands_alone() {
     assert!(
         matches!(&studio.journal.written()[..], [Written::Outcome(facts, _)] if facts.principal.to_string() == "http:ci")
     );
-    // The direct dialect is off here.
+    // Direct tool calls are disabled on HTTP.
     let direct = post_modern(address, &rpc(2, "test_echo", modern(json!({ "text": "hi" })))).await;
     assert_eq!((direct.status, &direct.json()["error"]["code"]), (404, &json!(-32601)));
     let level = post_modern(address, &rpc(3, "logging/setLevel", modern(json!({ "level": "info" })))).await;
@@ -311,7 +311,7 @@ async fn sessions_are_bounded_and_the_oldest_makes_room() {
     assert_eq!(alive(sessions[64].clone()).await, 202);
 }
 
-/// Whoever learns the id of a session still needs the token that opened it.
+/// A session can be used only with the token that opened it, even if its id is known.
 #[tokio::test]
 async fn a_session_is_its_tokens_alone() {
     let (_studio, _shared, address) = open(McpSettings::default()).await;

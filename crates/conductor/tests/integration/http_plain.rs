@@ -1,4 +1,4 @@
-//! The plain routes beside `/mcp`: tools without a protocol, the log, numbers and events.
+//! The HTTP routes other than `/mcp`: tool calls without MCP, the log, metrics and events.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ async fn a_tool_is_called_by_its_name_and_a_failure_has_the_status_of_its_code()
     let nonsense = ask(address, "POST", &format!("/tools/{}", names[0]), TOKEN, "{").await;
     assert_eq!(nonsense.status, 400);
     assert_eq!(ask(address, "GET", &format!("/tools/{}", names[0]), TOKEN, "").await.status, 405);
-    // Each of them went through the pipeline: the log has what it was asked.
+    // Each request passed the pipeline, so the log contains it.
     assert!(format!("{:?}", studio.journal.written()).contains("nowhere"));
 }
 
@@ -101,7 +101,7 @@ async fn the_description_of_the_doors_is_made_of_the_catalog() {
     }
 }
 
-/// Reads the exposition as strictly as a scraper does.
+/// Parses the metrics as strictly as a Prometheus scraper.
 fn series(text: &str) -> Vec<(String, f64)> {
     let mut typed = std::collections::BTreeMap::new();
     let mut out = Vec::new();
@@ -150,7 +150,7 @@ async fn observers_hear_names_results_and_times_and_nothing_else() {
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     stream.write_all(&request(address, "GET", "/events", &[("Authorization", "Bearer observer")], "")).await.unwrap();
     let mut lines = BufReader::new(stream).lines();
-    // The head is sent once the stream is listening.
+    // The response head is sent when the stream is ready.
     while lines.next_line().await.unwrap().is_some_and(|it| !it.is_empty()) {}
     studio.call("nowhere", json!({ "argument": "a private value" })).await;
     let (mut heard, mut name) = (Vec::new(), String::new());

@@ -1,5 +1,5 @@
-//! Whole exchanges over a line door: both eras, the direct dialect, and what is not a message at
-//! all.
+//! Complete exchanges over a line-based door: old and new protocol versions, direct tool calls, and
+//! invalid messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -217,7 +217,8 @@ async fn a_whole_modern_session_without_initialize() {
     let acknowledged = client.next().await;
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], json!(listen));
-    // Tools change, prompts were asked for: nothing of it is heard.
+    // The client subscribed to prompts, not to tools, so a change of the tools sends no
+    // notification.
     studio.studio.edit_catalog(|catalog| catalog.remove(tools::PICTURE));
     studio.studio.events.uri_changed("test://echo");
     let updated = client.next().await;
@@ -231,7 +232,7 @@ async fn a_whole_modern_session_without_initialize() {
     assert_eq!(client.next().await["method"], "notifications/prompts/list_changed");
     client.notify("notifications/cancelled", modern(json!({ "requestId": listen }))).await;
     assert_eq!(client.request("tools/list", modern(json!({}))).await["result"]["resultType"], "complete");
-    // Another one ends with the daemon, by its final result.
+    // A second subscription ends when the daemon stops, with a final result.
     let listen =
         client.start("subscriptions/listen", modern(json!({ "notifications": { "toolsListChanged": true } }))).await;
     assert_eq!(client.next().await["method"], "notifications/subscriptions/acknowledged");
@@ -258,7 +259,8 @@ async fn the_direct_dialect_works_before_between_and_after_both_eras() {
     }
     assert!(client.request("tools/list", modern(json!({}))).await["result"]["ttlMs"].is_u64());
     assert!(principals(&studio).iter().all(|it| it == "socket:1000/direct"));
-    // Either spelling, no params, a picture beside the value, a notification that is not run.
+    // Both name forms, no parameters, a picture in addition to the value, and a notification, which
+    // must not run a tool.
     assert_eq!(client.request("test.echo", json!({ "text": "x" })).await["result"], json!({ "echo": "x" }));
     let picture = client.request("test_picture", json!({})).await;
     assert_eq!(picture["result"]["content"], json!([{ "type": "image", "data": "AAAA", "mimeType": "image/png" }]));
@@ -367,7 +369,7 @@ async fn unknown_tool_is_a_protocol_error_bad_input_is_not_and_both_are_recorded
     );
 }
 
-/// The numbers as documented, written out: the product's own table is not asked.
+/// The documented error numbers, written out independently of the product's own table.
 const NUMBERS: &[(&str, i64)] = &[
     ("BAD_INPUT", -32602),
     ("NOT_FOUND", -32602),
@@ -443,7 +445,7 @@ async fn a_line_too_long_is_told_running_calls_finish_and_the_rest_is_unharmed()
     assert_eq!(client.next().await["id"], 1);
     assert_eq!(client.next_line().await, None, "closed");
     assert_eq!(other.request("ping", json!({})).await["result"], json!({}));
-    // Exactly as long as allowed is fine.
+    // A message of exactly the allowed length is accepted.
     let mut exact = LineClient::connect(&shared);
     let head = r#"{"jsonrpc":"2.0","id":1,"method":"test_echo","params":{"text":""#;
     let line = format!("{head}{}\"}}}}", "y".repeat(1000 - head.len() - 3));
@@ -498,7 +500,7 @@ async fn what_is_done_at_once_does_not_wait_for_what_is_not() {
         let answer = client.next().await;
         assert_eq!((&answer["id"], &answer["result"]["structuredContent"]), (&json!(id), &json!({ "echo": text })));
     }
-    // Its id is in use as long as it runs, whoever runs it.
+    // The id of a running call is in use, whichever handler runs the call.
     client
         .send(json!({ "jsonrpc": "2.0", "id": slow, "method": "tools/call", "params": { "name": "test_echo" } }))
         .await;
@@ -537,7 +539,7 @@ async fn one_that_never_stops_asking_holds_nobody_up() {
 async fn a_peer_that_is_gone_cancels_its_calls() {
     let (studio, shared) = open();
     let mut client = LineClient::connect(&shared);
-    // Stubborn calls would hold the door's patience; this one stops when asked.
+    // This call stops when it is cancelled; a call that does not stop would delay the door.
     client.line(r#"{"jsonrpc":"2.0","id":1,"method":"test_slow_effect"}"#).await;
     studio.runs.until(tools::SLOW_EFFECT, 1).await;
     drop(client);
@@ -563,12 +565,12 @@ async fn progress_and_log_only_where_asked_and_never_after_the_reply() {
     studio.runs.release.notify_one();
     assert_eq!(client.next().await["params"]["progress"], 2.0);
     assert_eq!(client.next().await["id"], id);
-    // No token: the next message is the reply.
+    // Without a progress token, the next message is the reply.
     let id = client.start("tools/call", json!({ "name": "test_slow", "arguments": {} })).await;
     studio.runs.until(tools::SLOW, 2).await;
     studio.runs.release.notify_one();
     assert_eq!(client.next().await["id"], id);
-    // Log messages: none until a level is set, then about the retry.
+    // There are no log messages until a level is set; then there is one about the retry.
     client.request("logging/setLevel", json!({ "level": "info" })).await;
     let id = client
         .start("tools/call", json!({ "name": "test_fail", "arguments": { "code": "INTERNAL", "good_from": 2 } }))
@@ -706,7 +708,7 @@ async fn resources_prompts_and_completion() {
         ["error"]
         .clone();
     assert_eq!((&bad["code"], &bad["data"]["code"]), (&json!(-32602), &json!("BAD_INPUT")));
-    // The same object that a tool puts into its result, and the address beside it.
+    // The error data is the same object as in a tool result, including the subject.
     for (told, subject) in [(&missing, json!("test://nothing")), (&bad, json!("/text"))] {
         assert_eq!((&told["data"]["message"], &told["data"]["subject"]), (&told["message"], &subject), "{told}");
         assert!(told["data"]["hint"].is_string() && told["data"]["uri"].is_string(), "{told}");
@@ -793,9 +795,9 @@ async fn a_peer_that_never_reads_slows_nobody() {
     flood.abort();
 }
 
-/// Alone, a reply is written where it is made; among others, by the writer. Through a pipe that
-/// takes a few bytes at a time both ways of writing take turns, and every reply is whole, once, and
-/// after what was reported before it.
+/// A single reply is written by the call itself, several replies by the writer task. With a pipe
+/// that accepts a few bytes at a time, both are used in turn. Every reply must be complete, sent
+/// once, and after its progress messages.
 #[tokio::test]
 async fn a_narrow_pipe_breaks_no_reply() {
     let (_studio, shared) = open();
@@ -824,12 +826,12 @@ async fn a_narrow_pipe_breaks_no_reply() {
     }
 }
 
-/// A write that gets nowhere ends the connection and cancels what runs on it. In a daemon that
-/// takes thirty seconds.
+/// A write that makes no progress ends the connection and cancels its calls. A real daemon waits
+/// thirty seconds.
 #[tokio::test]
 async fn a_peer_that_never_reads_is_hung_up_on() {
     let (studio, shared) = open();
-    // Less room than one reply needs.
+    // Smaller than one reply.
     let (ours, theirs) = tokio::io::duplex(1024);
     let (read, write) = tokio::io::split(theirs);
     let served = McpDoor::new(&shared, Who::Uid(1000));
@@ -851,7 +853,7 @@ async fn a_peer_that_never_reads_is_hung_up_on() {
     }
     let mut other = LineClient::connect(&shared);
     assert_eq!(other.request("ping", json!({})).await["result"], json!({}), "others are served");
-    // Both calls are in the log: the one whose reply nobody took, and the one that was cancelled.
+    // Both calls are in the log: the call whose reply was not read, and the cancelled call.
     let results = || {
         let mut results: Vec<AuditResult> = studio
             .journal
@@ -884,9 +886,9 @@ async fn idle_connections_are_cheap() {
         client.request("ping", json!({})).await;
         clients.push(client);
     }
-    // Both ends live in this process, the client's buffer too.
+    // Both ends are in this process, including the client's buffer.
     let each = resident().unwrap_or(before).saturating_sub(before) / 200;
-    // Futures of an unoptimised build are more than twice their size.
+    // In an unoptimised build, futures are more than twice as large.
     let limit = if cfg!(debug_assertions) { 120 } else { 50 };
     assert!(each < limit, "{each} KiB per connection");
 }
@@ -928,7 +930,7 @@ async fn no_method_decides_anything() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
-    /// Framing never loses step: whatever came before, a valid request is answered.
+    /// Framing stays in sync: after any invalid bytes, a valid request is answered.
     #[test]
     fn garbage_in_any_pieces_then_a_request(garbage in prop::collection::vec(any::<u8>(), 0..400), cuts in prop::collection::vec(0usize..400, 0..6)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

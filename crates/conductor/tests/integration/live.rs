@@ -1,5 +1,5 @@
-//! Live Sets through the doors and the pipeline, on documents: the tools as one story, then the
-//! traps of this layer.
+//! Live Sets through the doors and the pipeline, on documents: first all tools in one sequence,
+//! then special cases of this layer.
 
 use std::fs;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ impl Stage {
     }
 
     pub fn with(change: impl FnOnce(&mut live::Settings)) -> Stage {
-        // A retry waits on the studio's clock, which does not move here.
+        // A retry waits on the studio's clock, which does not advance here.
         Stage::with_retry(change, Retry { attempts: 1, ..Retry::default() })
     }
 
@@ -59,7 +59,7 @@ impl Stage {
         stage
     }
 
-    /// The Set with its sample beside it.
+    /// The Set, with its sample next to it.
     fn golden(&self) -> Vec<u8> {
         let xml = Document::open(GOLDEN, 1 << 24).expect("our own Set").to_xml();
         let sample = self.file("vox_take.wav");
@@ -109,7 +109,7 @@ impl Client {
         value
     }
 
-    /// The refusal, which must carry a code, a message and a hint.
+    /// The error of a refused call. It must have a code, a message and a hint.
     pub async fn refused(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments.clone()).await;
         assert_eq!(result["isError"], true, "{tool} {arguments}: {result}");
@@ -135,7 +135,7 @@ impl Client {
     }
 }
 
-/// Whether subscribers hear of this address, in good time.
+/// Whether subscribers of this URI are notified in time.
 pub async fn hears(heard: &mut Listener, uri: &str) -> bool {
     let wanted = async {
         loop {
@@ -223,12 +223,12 @@ async fn the_twelve_tools_are_one_story() {
     assert_eq!(fs::read(backup).expect("the backup"), stage.golden());
     assert_eq!(client.ok("live_diff_set", json!({})).await["count"], 0);
     assert_eq!(client.ok("live_get_song_overview", json!({})).await["dirty"], false);
-    // Another program sees what we wrote.
+    // Read the written file with a second document.
     let again = Document::open(&fs::read(stage.file("golden.als")).expect("the file"), 1 << 24).expect("a Set");
     assert_eq!((again.tempo(), again.track_rows()[0].name.as_str()), (Some(90.5), "Kit <1>"));
 }
 
-/// Two seconds at half scale, at a rate that is easy to count.
+/// Writes two seconds of sound at half scale, at a low sample rate.
 pub fn write_wav(stage: &Stage, name: &str) {
     let spec =
         hound::WavSpec { channels: 1, sample_rate: 8000, bits_per_sample: 16, sample_format: hound::SampleFormat::Int };
@@ -297,7 +297,10 @@ async fn a_write_over_notes_that_nobody_read_is_told() {
     let stage = Stage::new();
     let mut client = stage.opened().await;
     let told = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": [] })).await;
-    assert!(told["warnings"][0].as_str().is_some_and(|it| it.starts_with("4 notes were removed and only 0")), "{told}");
+    assert!(
+        told["warnings"][0].as_str().is_some_and(|it| it.starts_with("4 notes were removed, but only 0")),
+        "{told}"
+    );
     client.ok("live_undo", json!({})).await;
     let part = json!({ "clipId": BEAT, "notes": [], "window": { "fromBeat": 0, "toBeat": 2 } });
     assert_eq!(client.ok("live_set_notes", part).await.get("warnings"), None, "a window says what it replaces");
@@ -381,7 +384,7 @@ async fn ids_that_somebody_else_shifted_are_refused_until_looked_at_again() {
     assert_eq!(error["code"], "STALE_REFERENCE");
     assert!(error["hint"].as_str().is_some_and(|it| it.contains("live_get_song_overview")), "{error}");
     assert_eq!(bert.revision().await, before);
-    // What Bert did himself does not hold him up, and a look sets Anna right.
+    // Bert's own changes do not make his ids stale. Anna must read again before she can write.
     bert.ok("live_set_track_props", mute.clone()).await;
     anna.ok("live_list_clips", json!({ "trackId": "track:0" })).await;
     anna.ok("live_set_track_props", mute).await;
@@ -426,7 +429,7 @@ async fn a_file_that_another_program_wrote_is_never_overwritten_unasked() {
         (&reloaded["tempo"], &reloaded["dirty"], reloaded.get("externalChange")),
         (&json!(120), &json!(false), None)
     );
-    // Touched but equal is no conflict.
+    // A file that was written again with equal content is not a conflict.
     stage.put("golden.als", &theirs);
     assert_eq!(client.ok("live_get_song_overview", json!({})).await.get("externalChange"), None);
     client.ok("live_save_set", json!({})).await;
@@ -435,7 +438,7 @@ async fn a_file_that_another_program_wrote_is_never_overwritten_unasked() {
 #[tokio::test]
 async fn an_overwritten_file_is_kept_and_can_be_brought_back() {
     let stage = Stage::new();
-    // The work of a person, in a folder that tools may write to.
+    // A file of the person, in a folder that tools may write to.
     let theirs = Document::new_set().expect("a skeleton").to_als();
     stage.put("song.als", &theirs);
     let mut client = stage.opened().await;
@@ -447,14 +450,14 @@ async fn an_overwritten_file_is_kept_and_can_be_brought_back() {
     let saved = client.ok("live_save_set", json!({ "path": "song.als", "overwrite": true })).await;
     let backup = PathBuf::from(saved["backup"].as_str().expect("the answer names it"));
     assert_eq!(fs::read(&backup).expect("a backup"), theirs);
-    // Many saves later it is still there.
+    // The backup still exists after many saves.
     for bpm in 60..90 {
         stage.studio.time.advance(std::time::Duration::from_secs(1));
         client.ok("live_set_tempo", json!({ "bpm": bpm })).await;
         client.ok("live_save_set", json!({ "overwrite": true })).await;
     }
     assert_eq!(fs::read(&backup).expect("a backup"), theirs, "thirty saves did not push it out");
-    // Brought back with the same tools, after a restart too: only files are needed.
+    // Restore it with the same tools, also after a restart: only files are needed.
     let again = Stage::new();
     fs::create_dir_all(again.file("Backup")).expect("a folder");
     let name = backup.file_name().expect("a name").to_string_lossy().into_owned();
@@ -467,7 +470,7 @@ async fn an_overwritten_file_is_kept_and_can_be_brought_back() {
     assert!(back["backup"].as_str().is_some_and(|it| fs::metadata(it).is_ok()), "and what it replaced is kept as well");
 }
 
-/// A client that offers a model, its roots and its person is asked for answers of the person only.
+/// A client that offers sampling, roots and elicitation receives only elicitation requests.
 #[tokio::test]
 async fn no_client_is_ever_asked_to_run_a_model() {
     let stage = Stage::new();
@@ -486,8 +489,8 @@ async fn no_client_is_ever_asked_to_run_a_model() {
     ];
     let names: Vec<String> = stage.studio.studio.catalog().tools().map(|it| it.name.to_string()).collect();
     assert!(names.len() > 30, "{}", names.len());
-    // Every tool with what most of them take: calls that are refused for their arguments ask for
-    // nothing either.
+    // Call every tool with common arguments. Calls that are refused for their arguments send no
+    // request either.
     let arguments = json!({ "trackId": "track:0", "clipId": BEAT, "text": "x", "code": "INTERNAL" });
     let calls_of = names.iter().map(|name| json!({ "name": name, "arguments": arguments }));
     calls.extend(calls_of.map(|it| ("tools/call", it)));
@@ -513,8 +516,8 @@ async fn no_client_is_ever_asked_to_run_a_model() {
 
 #[tokio::test]
 async fn without_a_set_every_read_answers_at_its_first_attempt() {
-    // Three attempts as in the product, on a clock that this test does not move: a call that is
-    // retried does not end.
+    // Three attempts as in the product, on a clock that this test does not advance: a call that is
+    // retried would not end.
     let stage = Stage::with_retry(|_| {}, Retry::default());
     let mut client = stage.client().await;
     for (tool, arguments) in [
@@ -584,7 +587,8 @@ async fn sets_are_opened_once_and_the_ninth_closes_the_oldest_clean_one() {
         assert!(made["warnings"][0].as_str().is_some_and(|it| it.contains("not been tested")), "{made}");
         client.ok("live_set_tempo", json!({ "bpm": 99 })).await;
     }
-    // The first one was clean and old; b and c have work in them.
+    // The first Set had no edits and was the oldest, so it was closed. The others have unsaved
+    // edits.
     assert_eq!(client.code("live_get_song_overview", json!({ "setId": first })).await, "NOT_FOUND");
     let busy = client.refused("live_open_set", json!({ "path": "golden.als" })).await;
     assert_eq!(busy["code"], "BUSY");
@@ -758,7 +762,7 @@ async fn a_clip_is_drawn_as_text_and_in_pixels() {
     assert_eq!(block["mimeType"], "image/svg+xml");
     let svg = block["text"].as_str().expect("a drawing");
     assert!(svg.starts_with("<svg") && !svg.contains("href") && !svg.contains("<script"), "{svg}");
-    // Pixels, unless told otherwise, in the width that was asked for.
+    // By default a PNG image, with the requested width.
     let result = client.call("live_render_clip", json!({ "clipId": BEAT, "width": 640 })).await;
     let block = &result["content"][1];
     assert_eq!((&block["type"], &block["mimeType"]), (&json!("image"), &json!("image/png")));
@@ -790,7 +794,7 @@ async fn the_demo_set_is_laid_out_once_and_open() {
     let mut client = stage.client().await;
     let sets = client.ok("live_list_sets", json!({})).await;
     assert!(sets["sets"][0]["path"].as_str().is_some_and(|it| it.ends_with("sets/demo.als")), "{sets}");
-    // A person's own edits survive the next start.
+    // Edits of the person are kept at the next start.
     client.ok("live_open_set", json!({ "path": "demo.als" })).await;
     client.ok("live_set_tempo", json!({ "bpm": 99 })).await;
     client.ok("live_save_set", json!({})).await;

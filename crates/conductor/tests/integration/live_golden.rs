@@ -1,5 +1,5 @@
-//! The recorded exchanges, replayed through the door on a document: names, schemas, annotations,
-//! keys, values and codes hold, or a named deviation says why not. Prose is never compared.
+//! Replays the recorded exchanges on a document: names, schemas, annotations, keys, values and
+//! codes must match, except for listed deviations with a reason. Descriptions are not compared.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ fn recordings() -> PathBuf {
     recorded().join("live-golden")
 }
 
-/// The recordings of the tree, or the complete ones.
+/// The folder of the recordings in the tree, or of the complete recordings.
 #[expect(clippy::disallowed_methods, reason = "the environment says where the complete recordings are")]
 pub fn recorded() -> PathBuf {
     let whole = std::env::var_os("CONDUCTOR_LIVE_DATA").map(PathBuf::from);
@@ -34,7 +34,7 @@ fn steps_of(path: &PathBuf) -> Vec<Value> {
     if let Value::Array(steps) = recorded { steps } else { vec![recorded] }
 }
 
-/// A schema without words for people, and without the inputs that only we have.
+/// A schema without descriptions, and without inputs that only Conductor has.
 fn bare(schema: &Value, added: &[&str]) -> Value {
     match schema {
         Value::Object(members) => {
@@ -123,7 +123,7 @@ async fn recorded_exchanges_hold() {
     files.sort();
     for path in files {
         let file = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        // Below 10 are lists, 31 and 40 are prompts and the protocol.
+        // Files below 10 are lists; 31 and 40 are prompts and the protocol.
         if !file.get(..2).and_then(|it| it.parse().ok()).is_some_and(|it: u32| (10..=30).contains(&it)) {
             continue;
         }

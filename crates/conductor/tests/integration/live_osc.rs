@@ -1,7 +1,7 @@
-//! A running Live over AbletonOSC: the faults of a lossy way, listeners, and recorded datagrams.
+//! A running Live over AbletonOSC: lost and late datagrams, listeners, and recorded datagrams.
 //!
-//! The peer is Python on a stand-in for Live's object model; it proves wiring and protocol, never
-//! what Live does.
+//! The peer is Python code with a substitute for Live's object model. The tests prove the protocol
+//! and its use, not the behaviour of Live.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ use tokio::net::UdpSocket;
 
 use crate::live_story::{BEAT, OscStage, attached, osc_stage};
 
-/// Short, because these tests wait for answers that never come.
+/// Short, because these tests wait for answers that never arrive.
 const SHORT: Duration = Duration::from_millis(400);
 
 fn mute(track: &str) -> Value {
@@ -34,7 +34,7 @@ async fn silence_is_never_success() {
     assert_eq!(live.look("song.tracks[1].mute"), false);
     *way.faults() = Faults { lose: Some(("/live/track/get/mute", 99)), ..Faults::default() };
     assert_eq!(client.code("live_set_track_props", mute("track:1")).await, "TIMEOUT", "it was never read back");
-    // An error that belongs to nothing does not make a good write bad: the value read decides.
+    // An unrelated error message does not make a write fail: the value read back decides.
     *way.faults() = Faults { stray_error: true, ..Faults::default() };
     client.ok("live_set_track_props", mute("track:1")).await;
 }
@@ -45,13 +45,12 @@ async fn a_lost_or_late_answer_is_asked_again_and_a_write_never_is() {
     let mut client = attached(&stage, "abletonosc").await;
     way.faults().lose = Some(("/live/song/get/scale_name", 1));
     assert_eq!(client.ok("live_get_song_overview", json!({})).await["scaleName"], "Minor");
-    // The read-back is lost once; the write is not made a second time, which would be one undo
-    // entry too many.
+    // The read-back is lost once. The write is not repeated, because that would add an undo entry.
     way.faults().lose = Some(("/live/song/get/num_tracks", 1));
     assert_eq!(client.ok("live_create_track", json!({ "kind": "audio" })).await["id"], "track:3");
     assert_eq!(live.look("len(song.tracks)"), 4);
-    // The read-back comes after the fence: asked again, and the old answer that is still on its way
-    // does no harm.
+    // The read-back arrives after the fence message. The value is requested again, and the late
+    // first answer does no harm.
     way.faults().late = Some("/live/track/get/mute");
     client.ok("live_set_track_props", mute("track:0")).await;
     let off = json!({ "trackId": "track:0", "props": { "mute": false } });
@@ -70,7 +69,7 @@ async fn what_was_written_before_live_quit_is_said() {
     assert_eq!(error["code"], "TIMEOUT");
     let message = error["message"].as_str().unwrap_or_default();
     assert!(message.contains("4 old notes were removed") && message.contains("0 of 1"), "{error}");
-    // Live is back: the next call works, and ids from before must be looked at again.
+    // Live answers again: the next call works, but ids from before must be read again.
     *way.faults() = Faults::default();
     client.ok("live_get_song_overview", json!({})).await;
     client.ok("live_set_track_props", mute("track:0")).await;
@@ -106,7 +105,7 @@ async fn a_track_or_clip_that_the_person_moved_is_not_written_to() {
     client.ok("live_get_song_overview", json!({})).await;
     client.ok("live_set_track_props", mute("track:0")).await;
     assert_eq!(live.look("[song.tracks[0].name, song.tracks[0].mute]"), json!(["Bass", true]));
-    // Another clip lies in the slot now.
+    // The slot now contains another clip.
     live.run("song.tracks[1].clip_slots[0].clip.name = 'Other'");
     let clip = "track:1/clipslot:0/clip";
     assert_eq!(client.code("live_set_notes", json!({ "clipId": clip, "notes": [] })).await, "STALE_REFERENCE");
@@ -153,7 +152,7 @@ async fn what_the_peer_cannot_do_is_refused_with_the_right_code() {
 async fn a_clip_too_long_for_a_datagram_is_read_in_pieces() {
     let OscStage { stage, mut live, way: _way } = require!(osc_stage(SHORT).await);
     let mut client = attached(&stage, "abletonosc").await;
-    // One datagram carries about 3,100 notes; the peer drops what is larger without a word.
+    // One datagram can contain about 3,100 notes; the peer silently drops larger datagrams.
     live.run(
         "song.tracks[0].clip_slots[0].clip.add_new_notes([lom.MidiNoteSpecification(n % 128, n * 0.25, 0.25) for n in range(4000)])",
     );
@@ -174,8 +173,7 @@ async fn a_silent_peer_a_taken_port_and_nobody_at_all_are_told_apart() {
     let (wire, _) = Wire::open(settings).await.expect("a port");
     let tempo = || [get("/live/song/get/tempo", &[])];
     assert!(matches!(wire.read(&tempo()).await, Err(LiveHostError::NoAnswer { .. })));
-    // Two fences of the silence are out; their answers never come, and the next batch is not
-    // confused by waiting for them.
+    // Two fence messages were not answered. The next batch must not wait for their answers.
     way.faults().silent = false;
     let batch = wire.read(&tempo()).await.expect("an answer");
     assert_eq!(batch.replies, [Some(vec![OscType::Float(124.0)])]);
@@ -201,7 +199,7 @@ async fn datagrams_from_elsewhere_are_dropped_and_counted() {
     let port = probe.local_addr().expect("an address").port();
     drop(probe);
     let (wire, _) = Wire::open(Settings { peer: way.address, reply_port: port, timeout: SHORT }).await.expect("a port");
-    // Another address of this machine.
+    // Sent from another address of this machine.
     let stranger = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).await.expect("an address");
     let lie = OscMessage { addr: "/live/song/get/tempo".into(), args: vec![OscType::Float(666.0)] };
     let lie = rosc::encoder::encode(&OscPacket::Message(lie)).expect("encodes");
@@ -211,7 +209,7 @@ async fn datagrams_from_elsewhere_are_dropped_and_counted() {
     assert_eq!(wire.foreign(), 1);
 }
 
-/// Every address in the source is one that AbletonOSC registers.
+/// Every address in the source is registered by AbletonOSC.
 #[test]
 fn no_address_is_misspelt() {
     let known: BTreeSet<&str> = fakelive::ADDRESSES.lines().collect();
@@ -247,14 +245,14 @@ fn osc(values: &Value) -> Vec<OscType> {
     values.as_array().map(|it| it.iter().map(of).collect()).unwrap_or_default()
 }
 
-/// A recorded message as a question, where it was answered.
+/// A recorded message as a request, if it was answered.
 fn ask_of(pair: &Value) -> (conductor_hosts::live::abletonosc::wire::Ask, usize, bool) {
     let address: &'static str = Box::leak(pair["send"][0].as_str().unwrap_or_default().to_owned().into_boxed_str());
     let came = pair["recv"].as_array().cloned().unwrap_or_default();
     let answer = came.iter().find(|it| it[0] == address).map(|it| osc(&it[1]));
     let arguments = osc(&pair["send"][1]);
     let ints = arguments.iter().take_while(|it| matches!(it, OscType::Int(_))).count();
-    // Indices are echoed by everything that is not the song's or the application's own.
+    // Replies repeat the indices, except those about the song or the application.
     let echo = if address.starts_with("/live/song") || address.starts_with("/live/application") {
         0
     } else {
@@ -265,7 +263,7 @@ fn ask_of(pair: &Value) -> (conductor_hosts::live::abletonosc::wire::Ask, usize,
     (ask, echo, question)
 }
 
-/// The recorded exchanges, played by a server that knows nothing else.
+/// A server that only replays the recorded exchanges.
 #[tokio::test]
 async fn recorded_datagrams_are_understood() {
     let pairs = pairs();
@@ -307,7 +305,7 @@ async fn recorded_datagrams_are_understood() {
     assert!(compared >= 60, "{compared}");
 }
 
-/// Our own server answers as the recorded one did, so that a test against it means something.
+/// Our substitute server answers like the recorded one, so that tests with it are meaningful.
 #[tokio::test]
 async fn the_stand_in_answers_as_recorded() {
     let pairs = pairs();
@@ -331,13 +329,13 @@ async fn the_stand_in_answers_as_recorded() {
         let batch = wire.batch(&[ask, get("/live/song/get/is_playing", &[])]).await.expect("the fence");
         let came = pair["recv"].as_array().cloned().unwrap_or_default();
         let error = came.iter().find(|it| it[0] == "/live/error").and_then(|it| it[1][0].as_str());
-        // Ours is stricter: it refuses a tempo of 5, as Live does, so the tempo stays what it was.
+        // Our server is stricter: like Live, it refuses a tempo of 5, so the tempo does not change.
         if pair["send"] == json!(["/live/song/set/tempo", [5.0]]) || came.iter().any(|it| it[1] == json!([5.0])) {
             strict += 1;
             continue;
         }
-        // The recording leaves out the notes that were added to make the long answers, so only
-        // their beginning can be compared.
+        // The recording does not contain the notes that were added for the long answers, so only
+        // their start can be compared.
         let recorded = came.iter().find(|it| it[0] == address).map(|it| osc(&it[1]));
         if recorded.as_ref().is_some_and(|it| it.len() > 500) {
             continue;

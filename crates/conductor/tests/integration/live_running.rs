@@ -1,5 +1,5 @@
-//! A running Live that a person uses too: changes between a read and a write, bad network paths,
-//! deletions, and hints.
+//! A running Live that a person uses at the same time: changes between a read and a write, bad
+//! network paths, deletions, and hints.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::live_story::{BEAT, OscStage, attached, osc_stage, script_stage};
 const CLIP: &str = "song.tracks[0].clip_slots[0].clip";
 const LONG: Duration = Duration::from_secs(5);
 
-/// Both hosts of a running Live, each with its client.
+/// The two hosts of a running Live, each with its client.
 struct Both {
     hosts: Vec<(&'static str, Stage, Running, Client)>,
     _way: fakelive::Lossy,
@@ -41,14 +41,14 @@ fn write(revision: &Value) -> Value {
     json!({ "clipId": BEAT, "notes": [{ "pitch": 60, "startTime": 0, "duration": 1 }], "expectRevision": revision })
 }
 
-/// The notes as Live has them.
+/// The notes that Live stores.
 fn stored(live: &mut Running) -> Value {
     live.look(&format!(
         "[[it.pitch, it.start_time, it.duration, it.velocity, it.mute, it.probability] for it in {CLIP}.get_all_notes_extended()]"
     ))
 }
 
-/// Changes of a person that keep the number of notes.
+/// Changes by a person that keep the number of notes.
 fn changes(host: &str) -> Vec<String> {
     let first = format!("{CLIP}._notes[0]");
     let mut all = vec![
@@ -64,7 +64,7 @@ fn changes(host: &str) -> Vec<String> {
         format!("{CLIP}.remove_notes_extended(0, 128, -10.0, 100.0)"),
     ];
     if host == "script" {
-        // AbletonOSC does not carry the probability.
+        // AbletonOSC does not transfer the probability.
         all.push(format!("{first}.probability = 0.5"));
     }
     all
@@ -77,8 +77,7 @@ async fn notes_that_a_person_changed_after_the_read_are_not_replaced() {
             live.run(&format!(
                 "{CLIP}._notes = []; {CLIP}.add_new_notes([lom.MidiNoteSpecification(36 + 2 * n, float(n), 0.5) for n in range(4)])"
             ));
-            // With and without a look at the notes themselves: the revision comes from the
-            // overview.
+            // With and without reading the notes: the revision is taken from the overview.
             if n % 2 == 0 {
                 client.ok("live_get_notes", json!({ "clipId": BEAT })).await;
             }
@@ -138,7 +137,7 @@ async fn an_unchanged_set_takes_every_write_with_its_revision() {
             seen = wrote["revision"].clone();
         }
         assert_eq!(revision(&mut client).await, seen, "{host}: as the last write said");
-        // Another session that writes makes the revision of this one stale.
+        // A write of another session makes the revision of this session stale.
         let set = if host == "script" { "live_script" } else { "live_osc" };
         let mut other = stage.client().await;
         other.ok("live_get_notes", json!({ "clipId": BEAT, "setId": set })).await;
@@ -224,7 +223,7 @@ async fn doubled_and_late_replies_are_tolerated() {
                 .ok("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 0.1 * f64::from(n) }))
                 .await;
         }
-        // The path is calm again, and what is still on its way is not taken for a person's change.
+        // The network works again, and late datagrams do not count as changes by a person.
         *way.faults() = Faults::default();
         client.ok("live_set_track_props", json!({ "trackId": "track:0", "props": { "mute": false } })).await;
     }
@@ -232,7 +231,7 @@ async fn doubled_and_late_replies_are_tolerated() {
 
 #[tokio::test]
 async fn lost_datagrams_cost_a_question_each_and_not_the_time_limit() {
-    // A batch that waits for its time limit would outlast the test.
+    // A batch that waits for its timeout would take longer than the test.
     let OscStage { way, stage, mut live } = require!(osc_stage(Duration::from_secs(600)).await);
     let mut client = attached(&stage, "abletonosc").await;
     way.faults().lose_every = Some(10);
@@ -252,7 +251,7 @@ async fn lost_datagrams_cost_a_question_each_and_not_the_time_limit() {
 async fn a_write_without_an_answer_says_what_is_known_of_it() {
     let OscStage { way, stage, mut live } = require!(osc_stage(Duration::from_millis(400)).await);
     let mut client = attached(&stage, "abletonosc").await;
-    // Live takes the write and answers nothing.
+    // Live receives the write and does not answer.
     way.faults().quit_at = Some("/live/song/set/tempo");
     let error = client.refused("live_set_tempo", json!({ "bpm": 77 })).await;
     assert_eq!((&error["code"], &error["effect"]), (&json!("TIMEOUT"), &json!("unknown")));
@@ -260,19 +259,19 @@ async fn a_write_without_an_answer_says_what_is_known_of_it() {
     assert_eq!(live.look("song.tempo"), 77.0);
     *way.faults() = Faults::default();
     client.ok("live_get_song_overview", json!({})).await;
-    // The write and its read-back went well; the overview behind them does not come.
+    // The write and its read-back succeed, but the overview after them is lost.
     way.faults().lose = Some(("/live/song/get/scale_name", 99));
     let error = client.refused("live_set_tempo", json!({ "bpm": 78 })).await;
     assert_eq!((&error["code"], &error["effect"]), (&json!("TIMEOUT"), &json!("unknown")));
     assert!(error["message"].as_str().is_some_and(|it| it.contains("the write was made")), "{error}");
     *way.faults() = Faults::default();
-    // A launch that was not confirmed is not called a success.
+    // A launch without confirmation is not reported as a success.
     way.faults().quit_at = Some("/live/scene/fire");
     let error = client.refused("live_fire_scene", json!({ "sceneId": "scene:0" })).await;
     assert_eq!((&error["code"], &error["effect"]), (&json!("TIMEOUT"), &json!("unknown")));
 }
 
-/// A call that a person allows when it asks.
+/// Makes a call and lets a person approve it if needed.
 pub async fn agreed(stage: &Stage, client: &mut Client, tool: &str, arguments: Value) -> Value {
     let error = client.refused(tool, arguments.clone()).await;
     assert_eq!(error["code"], "APPROVAL_REQUIRED", "{tool} {arguments}: {error}");
@@ -339,7 +338,7 @@ async fn a_deletion_that_attaches_live_by_itself_deletes_nothing() {
     assert_eq!(client.code("live_delete_track", named).await, "APPROVAL_REQUIRED");
 }
 
-/// Whose hint says what, and the host that the hint names can really do it.
+/// Each hint names a host that supports the operation.
 #[tokio::test]
 async fn a_hint_names_a_host_that_can_or_says_that_none_can() {
     let render = json!({ "trackId": "track:2", "startBeat": 0, "endBeat": 8 });
@@ -367,7 +366,10 @@ async fn a_hint_names_a_host_that_can_or_says_that_none_can() {
     let mut client = stage.opened().await;
     client.ok("live_set_tempo", dry).await;
     let error = client.refused("live_render_track", render).await;
-    assert!(error["hint"].as_str().is_some_and(|it| it.contains("No host can")), "the sample is not there: {error}");
+    assert!(
+        error["hint"].as_str().is_some_and(|it| it.contains("No host supports")),
+        "the sample is not there: {error}"
+    );
     let unknown = json!({ "trackId": "track:0", "deviceName": "Saturator", "index": 0 });
     let error = client.refused("live_insert_device", unknown).await;
     let hint = error["hint"].as_str().unwrap_or_default().to_owned();

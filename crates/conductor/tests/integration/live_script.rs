@@ -1,5 +1,5 @@
-//! A running Live with our script: its door, its token, what the person does meanwhile, and Live
-//! that ends in the middle.
+//! A running Live with our script: its socket, its token, changes by the person, and a Live that
+//! ends during a call.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::live::hears;
 use crate::live_story::{BEAT, attached, script_stage};
 
-/// A bare connection, for what our own host never does.
+/// A raw connection, for messages that our own host never sends.
 fn knock(home: &Path) -> (TcpStream, rendezvous::Rendezvous) {
     let met = rendezvous::read(home).expect("a rendezvous");
     let stream = TcpStream::connect(("127.0.0.1", met.port)).expect("a door");
@@ -25,7 +25,7 @@ fn knock(home: &Path) -> (TcpStream, rendezvous::Rendezvous) {
     (stream, met)
 }
 
-/// The same up to the hello, which is not sent yet.
+/// The same connection before the hello message is sent.
 fn meet(home: &Path) -> (TcpStream, Value) {
     let (stream, met) = knock(home);
     let first = line(&stream).expect("the script speaks first");
@@ -47,7 +47,7 @@ async fn only_who_knows_the_token_is_let_in_and_only_one() {
     let home = stage.studio.home.path().to_owned();
     let mode = fs::metadata(rendezvous::path(&home)).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // A wrong token, and something that is no hello at all.
+    // A wrong token, and a message that is not a hello.
     for words in [
         r#"{"id":1,"op":"hello","nonce":"mine","proof":"guess"}"#,
         r#"{"id":1,"op":"hello"}"#,
@@ -58,10 +58,10 @@ async fn only_who_knows_the_token_is_let_in_and_only_one() {
         writeln!(stream, "{words}").expect("sent");
         assert_eq!(line(&stream), None, "{words}: closed without a word");
     }
-    // Nobody who says nothing holds the door.
+    // A client that sends nothing does not block the socket.
     let (mut mute, _) = meet(&home);
     assert_eq!(mute.read(&mut [0; 16]).ok(), Some(0), "closed after two seconds");
-    // One client; the second is told so.
+    // Only one client is allowed; the second receives an error.
     let mut client = attached(&stage, "script").await;
     let (second, _) = knock(&home);
     assert_eq!(line(&second).map(|it| it["error"]["code"].clone()), Some(json!("BUSY")));
@@ -73,7 +73,7 @@ async fn a_client_that_reconnects_at_once_is_not_refused() {
     let (_live, stage) = require!(script_stage("12.2.0"));
     let home = stage.studio.home.path().to_owned();
     for round in 0..20 {
-        // Gone before or after the hello, and before the script looks again.
+        // The peer disconnects before or after the hello, before the script reads again.
         let (mut left, hello) = meet(&home);
         if round % 2 == 0 {
             writeln!(left, "{hello}").expect("sent");
@@ -92,11 +92,11 @@ async fn a_line_that_is_too_long_ends_the_connection() {
     writeln!(stream, "{hello}").expect("sent");
     assert_eq!(line(&stream).map(|it| it["ok"].clone()), Some(json!(true)));
     let sent = stream.write_all(&vec![b'x'; (1 << 20) + 2]);
-    // The other end may be gone before all of it is written.
+    // The peer may close the connection before everything is written.
     if sent.is_ok() {
         assert_eq!(line(&stream).map(|it| it["error"]["code"].clone()), Some(json!("BAD_INPUT")));
     }
-    // The door is free again.
+    // Another client can connect now.
     attached(&stage, "script").await;
 }
 
@@ -125,7 +125,7 @@ async fn a_stale_token_and_an_open_file_are_refused_clearly() {
     assert!(error["message"].as_str().is_some_and(|it| it.contains("protocol 9")), "{error}");
     fs::write(&file, &good).expect("written");
     client.ok("live_open_set", open.clone()).await;
-    // A Live that crashed leaves its file behind.
+    // A Live that crashed leaves its rendezvous file.
     live.crash();
     let fresh = stage.client().await;
     drop(client);
@@ -150,7 +150,7 @@ async fn every_field_of_a_note_and_every_undo_entry_is_told_truly() {
     assert_eq!(client.ok("live_set_track_props", all).await["undoSteps"], 2, "a rename is an entry of its own");
     client.ok("live_set_param", json!({ "paramId": "track:0/mixer/panning", "value": -0.5 })).await;
     assert_eq!(live.look("len(song._undo.done)"), 5, "as many as were told");
-    // An edit that Live refuses half way leaves no step open and no half of it.
+    // An edit that Live refuses halfway is rolled back and leaves no open undo step.
     live.run("song._broken = True\ndef refuse(specs): raise RuntimeError('no more notes')\nsong.tracks[0].clip_slots[0].clip.__dict__['add_new_notes'] = refuse");
     let error = client.refused("live_set_notes", json!({ "clipId": BEAT, "notes": [note] })).await;
     assert_eq!(error["code"], "SDK_REJECTED");
@@ -170,7 +170,7 @@ async fn what_the_person_does_is_told_and_makes_ids_stale() {
     assert!(hears(&mut heard, "ableton://song").await);
     live.run("song.tracks[0].clip_slots[0].clip.name = 'Groove'");
     assert!(hears(&mut heard, "ableton://clip/track%3A0%2Fclipslot%3A0%2Fclip/notes").await);
-    // A new track at the end moves no id; a deleted one does.
+    // A new track at the end changes no id; a deleted track does.
     live.run("song.create_midi_track(-1)");
     let mute = json!({ "trackId": "track:1", "props": { "mute": true } });
     client.ok("live_set_track_props", mute.clone()).await;
@@ -202,7 +202,7 @@ async fn live_that_ends_is_told_and_found_again() {
 async fn a_write_that_live_did_not_answer_is_said_to_be_unsure() {
     let (mut live, stage) = require!(script_stage("12.2.0"));
     let mut client = attached(&stage, "script").await;
-    // Live ends while it makes the edit.
+    // Live ends during the edit.
     live.run("import os\ndef end(self, index): os._exit(1)\nlom.Song.create_midi_track = end");
     let error = client.refused("live_create_track", json!({ "kind": "midi" })).await;
     assert_eq!((&error["code"], &error["effect"]), (&json!("TIMEOUT"), &json!("unknown")));

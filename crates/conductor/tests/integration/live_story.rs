@@ -1,8 +1,8 @@
-//! The twelve tools as one story, played on every host of the same Set: a document, a Live behind
-//! AbletonOSC, a Live with our script.
+//! Calls the twelve tools in one sequence, on every host with the same Set: a document, a Live with
+//! AbletonOSC, and a Live with our script.
 //!
-//! What a host can is asserted alike; what it cannot must be refused with a reason, never answered
-//! with something made up.
+//! Supported operations must give the same results on all hosts. Unsupported operations must be
+//! refused with a reason.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::live_running::agreed;
 
 pub const BEAT: &str = "track:0/clipslot:0/clip";
 
-/// A Live behind AbletonOSC, with a way for datagrams that a test can disturb.
+/// A Live with AbletonOSC, and a network path that a test can disturb.
 pub struct OscStage {
     pub live: Running,
     pub way: Lossy,
@@ -27,7 +27,7 @@ pub struct OscStage {
 pub async fn osc_stage(timeout: Duration) -> Result<OscStage, Missing> {
     let live = fakelive::osc()?;
     let way = Lossy::before(live.address()).await.expect("a way");
-    // The answers go back to where the question came from, so any free port will do.
+    // Replies are sent to the source port of the request, so any free port works.
     let osc = wire::Settings { peer: way.address, reply_port: 0, timeout };
     let stage = Stage::with(|settings| settings.osc = osc);
     Ok(OscStage { live, way, stage })
@@ -49,21 +49,20 @@ pub fn script_stage(version: &str) -> Result<(Running, Stage), Missing> {
 struct HostFacts {
     host: &'static str,
     unknown: &'static [&'static str],
-    /// What volume means: a document stores gain, a running Live shows its fader.
+    /// The unit of volume: a document stores gain, a running Live reports its fader position.
     unit: &'static str,
-    /// Entries in the undo list for a rename with a mute.
+    /// Number of undo entries for a rename with a mute.
     rename_steps: u32,
     inserts: Result<(), &'static str>,
     renders: Result<(), &'static str>,
 }
 
-/// A deletion, which a running Live asks a person about.
+/// Deletes an item. In a running Live, a person must approve it.
 async fn delete(stage: &Stage, client: &mut Client, host: &str, tool: &str, arguments: Value) -> Value {
     if host == "document" { client.ok(tool, arguments).await } else { agreed(stage, client, tool, arguments).await }
 }
 
 async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
-    // 1
     let song = client.ok("live_get_song_overview", json!({})).await;
     assert_eq!(
         (&song["tempo"], &song["rootNote"], &song["scaleName"], &song["timeSignature"]),
@@ -74,11 +73,9 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
     let unknown: Vec<&str> = song["unknown"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     assert_eq!(unknown, facts.unknown, "{song}");
     assert!(unknown.iter().all(|it| song[*it].is_null()), "what is not known is not made up: {song}");
-    // 2
     let found = client.ok("live_find_track", json!({ "query": "DRU" })).await;
     assert_eq!(found, json!({ "matches": [{ "id": "track:0", "name": "Drums", "type": "midi" }], "count": 1 }));
     assert_eq!(client.ok("live_find_track", json!({ "query": "horns" })).await["count"], 0);
-    // 3
     let clips = client.ok("live_list_clips", json!({ "trackId": "track:0" })).await;
     assert_eq!(
         clips["session"],
@@ -92,20 +89,16 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
         (&arranged["arrangement"][0]["startBeat"], &arranged["arrangement"][0]["kind"]),
         (&json!(0), &json!("audio"))
     );
-    // 4
     assert_eq!(client.ok("live_get_notes", json!({ "clipId": BEAT })).await["count"], 4);
-    // 5
     let slower = client.ok("live_set_tempo", json!({ "bpm": 90.5 })).await;
     assert_eq!((&slower["tempo"], &slower["undoSteps"]), (&json!(90.5), &json!(1)));
     assert_ne!(slower["revision"], song["revision"]);
-    // 6
     let props = json!({ "trackId": "track:0", "props": { "name": "Kit <1>", "mute": true } });
     let props = client.ok("live_set_track_props", props).await;
     assert_eq!(
         (&props["name"], &props["mute"], &props["solo"], &props["arm"], &props["undoSteps"]),
         (&json!("Kit <1>"), &json!(true), &json!(false), &json!(false), &json!(facts.rename_steps))
     );
-    // 7
     let notes = json!([
         { "pitch": 0, "startTime": 0, "duration": 1 },
         { "pitch": 127, "startTime": 1.5, "duration": 2, "velocity": 90 },
@@ -127,7 +120,6 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
     let inside = json!([{ "pitch": 101, "startTime": 1.25, "duration": 0.25 }]);
     let wrote = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": inside, "window": window })).await;
     assert_eq!((&wrote["count"], &wrote["removed"]), (&json!(3), &json!(1)), "a window replaces what starts inside");
-    // 8
     let track = client.ok("live_create_track", json!({ "kind": "midi" })).await;
     assert_eq!((&track["id"], &track["kind"], &track["clipSlotCount"]), (&json!("track:3"), &json!("midi"), &json!(2)));
     assert_eq!(
@@ -135,12 +127,10 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
         (&json!(false), &json!(0), &json!(0), &json!(2)),
         "counted, not assumed"
     );
-    // 9
     let slot = json!({ "slotId": "track:3/clipslot:1", "lengthBeats": 8 });
     let clip = client.ok("live_create_midi_clip", slot.clone()).await;
     assert_eq!((&clip["clipId"], &clip["lengthBeats"]), (&json!("track:3/clipslot:1/clip"), &json!(8)));
     assert_eq!(client.code("live_create_midi_clip", slot).await, "SDK_REJECTED", "the slot is taken");
-    // 10
     let louder = client.ok("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 0.5 })).await;
     assert_eq!((&louder["value"], &louder["unit"]), (&json!(0.5), &json!(facts.unit)));
     assert_eq!(
@@ -152,19 +142,17 @@ async fn play_story(stage: &Stage, client: &mut Client, facts: &HostFacts) {
     let set = client.ok("live_set_param", json!({ "paramId": param["id"], "value": param["min"] })).await;
     assert_eq!((&set["value"], &set["previous"]), (&param["min"], &param["value"]));
     assert_eq!(devices["mixer"].as_array().map(Vec::len), Some(4), "volume, panning and two sends");
-    // 11
     let insert = json!({ "trackId": "track:3", "deviceName": "Reverb", "index": 99 });
     match facts.inserts {
         Ok(()) => assert_eq!(client.ok("live_insert_device", insert).await["device"]["id"], "track:3/device:0"),
         Err(code) => assert_eq!(client.code("live_insert_device", insert).await, code),
     }
-    // 12
     let render = json!({ "trackId": "track:2", "startBeat": 0, "endBeat": 8 });
     match facts.renders {
         Ok(()) => assert_eq!(client.ok("live_render_track", render).await["track"], "Vocals"),
         Err(code) => assert_eq!(client.code("live_render_track", render).await, code),
     }
-    // And back again.
+    // Undo everything.
     let undone = client.ok("live_undo", json!({ "steps": 100 })).await;
     assert_eq!((&undone["canUndo"], &undone["canRedo"]), (&json!(false), &json!(true)));
     let before = client.ok("live_get_song_overview", json!({})).await;
@@ -255,7 +243,7 @@ async fn the_story_through_our_script() {
     plays(&stage, &mut client, &mut live).await;
 }
 
-/// What only a running Live can: launch and transport.
+/// Launch and transport, which only a running Live supports.
 async fn plays(stage: &Stage, client: &mut Client, live: &mut Running) {
     let clip = "track:1/clipslot:0/clip";
     assert_eq!(client.ok("live_fire_clip", json!({ "clipId": clip })).await, json!({ "id": clip, "state": "fired" }));
@@ -276,7 +264,7 @@ async fn plays(stage: &Stage, client: &mut Client, live: &mut Running) {
     ] {
         assert_eq!(client.code(tool, arguments.clone()).await, code, "{tool} {arguments}");
     }
-    // A group holds no clips of its own, cannot be armed, and takes its children with it.
+    // A group track has no clips, cannot be armed, and is deleted together with its tracks.
     live.run(
         "g = song.add('Band', 'group'); song.tracks = lom.Tup(song.tracks[:1] + (g,) + song.tracks[1:3]); \
               song.tracks[2].group_track = g; song.tracks[3].group_track = g",
@@ -307,7 +295,7 @@ async fn four_hundred_notes_are_listed_and_more_are_summed_up_on_every_host() {
             let wrote = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": notes(count) })).await;
             assert_eq!(wrote["count"], count);
             let read = client.ok("live_get_notes", json!({ "clipId": BEAT })).await;
-            // The resource is parsed by the client: it is valid JSON, whatever its size.
+            // The client parses the resource, so it must be valid JSON at any size.
             assert_eq!(client.read("ableton://clip/track%3A0%2Fclipslot%3A0%2Fclip/notes").await, read);
             if count == 400 {
                 assert_eq!(read["notes"].as_array().map(Vec::len), Some(400));

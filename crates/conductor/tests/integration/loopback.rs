@@ -1,4 +1,4 @@
-//! The in-process backend keeps the contract of the real ones.
+//! The in-process backend fulfils the same contract as the real ones.
 
 use conductor_core::event::{DeviceSlot, Micros, Trail};
 use conductor_hosts::midi::loopback::Loopback;
@@ -17,7 +17,7 @@ fn loopback_keeps_the_contract() {
     keeps_the_contract(&mut backend, Cable { output, input, lane, patience: Duration::from_secs(10) });
 }
 
-/// A backend that breaks one promise, to see that the contract notices.
+/// A backend that violates one rule, to check that the contract test detects it.
 struct Broken {
     inner: Box<dyn Output>,
     sent: u32,

@@ -1,4 +1,4 @@
-//! Pipeline, doors and tools, driven as a caller drives them.
+//! Tests of the pipeline, the doors and the tools, through calls.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 

@@ -1,5 +1,5 @@
-//! What a patch in a Pd of ours can reach: whatever it holds, the rest of the machine does not
-//! notice.
+//! The reach of a patch in a Pd that the daemon started: whatever the patch contains, it must not
+//! affect the rest of the machine.
 
 use std::fs;
 use std::io::Read;
@@ -22,7 +22,7 @@ use serde_json::json;
 const TOKEN: &str = "a-token-of-this-home";
 const CONFIG: &str = "schema = 1\n";
 
-/// A home with a Pd in it, and a folder that it has no right to.
+/// A home with a Pd, and a folder that Pd must not access.
 struct SandboxedPd {
     tools: PatchTools,
     outside: tempfile::TempDir,
@@ -53,8 +53,8 @@ impl SandboxedPd {
         self.tools.patches.console(&question, false).0.into_iter().map(|it| it.text).collect()
     }
 
-    /// Runs a patch whose loadbang sends each message to its box, and waits until Pd has done them
-    /// all.
+    /// Runs a patch whose loadbang sends each message to its box, and waits until Pd has processed
+    /// all of them.
     async fn run(&self, name: &str, attempts: &[(&str, &str)]) {
         let mut text = String::from("#N canvas 0 0 450 300 12;\n#X obj 10 10 loadbang;\n#X obj 10 40 t b b;\n");
         text.push_str(&format!("#X obj 10 70 bng;\n#X msg 10 100 finished {name};\n#X obj 10 130 print;\n"));
@@ -74,14 +74,14 @@ impl SandboxedPd {
     async fn open(&self, name: &str, text: &str) {
         let file = format!("{name}.pd");
         self.tools.write(&file, text);
-        // With a person's yes where one is needed: the walls hold also for what was allowed.
+        // A person approves it if needed: the sandbox must also hold for approved patches.
         let open = json!({ "path": file, "host": "pd", "alias": name });
         if self.tools.output("open_patch", open.clone()).await.is_err() {
             self.tools.yes("open_patch", open).await;
         }
     }
 
-    /// Nothing outside the patch folder is different, and Pd still answers.
+    /// Checks that nothing outside the patch folder has changed, and that Pd still answers.
     async fn unharmed(&self) {
         assert_eq!(fs::read_to_string(self.home().join("config.toml")).expect("there"), CONFIG);
         assert_eq!(fs::read_to_string(self.home().join("state/http.token")).expect("there"), TOKEN);
@@ -94,7 +94,7 @@ impl SandboxedPd {
     }
 }
 
-/// Every way to run the box that this kernel has.
+/// Every kind of sandbox that this kernel supports.
 fn boxes() -> Vec<Settings> {
     let walls = [(true, true), (true, false), (false, true)];
     walls.map(|(namespace, ports)| Settings { walls: Walls { namespace, ports }, ..Settings::default() }).into()
@@ -127,7 +127,7 @@ async fn a_patch_writes_nothing_outside_the_patch_folder() {
         )
         .await;
     fixture.unharmed().await;
-    // The patch folder itself is Pd's to write.
+    // Pd may write to the patch folder itself.
     fixture
         .run(
             "allowed",
@@ -172,7 +172,7 @@ async fn a_patch_reads_nothing_of_the_home() {
             ],
         )
         .await;
-    // A patch that is opened while another loads makes Pd load that one again, so this one waits.
+    // If a patch is opened while another loads, Pd loads the other again. So this patch waits.
     let state = fixture.home().join("state").display().to_string();
     let opens = format!(
         "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X obj 1 20 del 20;\n#X msg 1 40 \\; pd open leak.pd {state};\n#X connect 0 0 1 0;\n#X connect 1 0 2 0;\n"
@@ -219,8 +219,8 @@ async fn a_patch_reaches_no_network() {
     }
 }
 
-/// A program that is not Pd, or one that is not there, is an answer at once: nothing waits for it
-/// to dial in.
+/// If the configured program is not Pd or does not exist, the call fails at once instead of waiting
+/// for a connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_is_not_pd_is_said_to_be_offline() {
     for (command, word) in [("/bin/true", "ended"), ("no-such-program", "not found"), ("script", "script")] {
@@ -233,12 +233,13 @@ async fn a_command_that_is_not_pd_is_said_to_be_offline() {
         assert_eq!(error.code, conductor_core::error::Code::HostOffline, "{error:?}");
         assert!(error.message.contains(word) && !error.hint.is_empty(), "{error:?}");
     }
-    // What the sandbox keeps is said in words that a person can decide on.
+    // The limits of the sandbox are described in words that a person understands.
     let fixture = SandboxedPd::new(Settings::default());
     assert!(fixture.pd.confinement().contains("patch folders"), "{}", fixture.pd.confinement());
 }
 
-/// Code that a patch has Pd load, and that tries everything a patch cannot say.
+/// A native library that a patch loads into Pd. It tries operations that a patch itself cannot
+/// express.
 const EXTERNAL: &str = r##"
 use std::fs;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -329,7 +330,7 @@ async fn code_that_a_patch_loads_is_in_the_box_too() {
         fs::write(patches.join("run.sh"), "#!/bin/sh\ntrue\n").expect("written");
         let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(patches.join("run.sh"), runs).expect("set");
-        // A library outside is not even read.
+        // A library outside the patch folder is not even read.
         let elsewhere = tempfile::tempdir().expect("a folder");
         fs::copy(&library, elsewhere.path().join("evil.pd_linux")).expect("copied");
         fs::rename(&library, patches.join("evil.hidden")).expect("moved");
@@ -340,7 +341,7 @@ async fn code_that_a_patch_loads_is_in_the_box_too() {
         fixture.open("declares", &declared).await;
         fixture.run("after", &[]).await;
         assert!(!patches.join("report").exists(), "it ran");
-        // One in the patch folder is code, and the box holds it.
+        // A library in the patch folder is loaded as code, but the sandbox confines it.
         fs::rename(patches.join("evil.hidden"), &library).expect("moved");
         let opened = fixture.tools.output("open_patch", json!({ "path": "after.pd", "host": "document" })).await;
         drop(opened);

@@ -1,5 +1,5 @@
-//! The patch tools on the bridge of Max, with a fake Max under Node at the other end. Nothing here
-//! was run in a real Max.
+//! The patch tools on the Max bridge, with a fake Max that runs in Node. Nothing here was tested
+//! with a real Max.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -27,8 +27,8 @@ fn bridge() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bridges/max")
 }
 
-/// A fake Max with the real bridge in it. It is asked what it holds: our own document could claim
-/// anything.
+/// A fake Max with the real bridge. Tests query its content directly, because our own document
+/// could be wrong.
 pub struct FakeMax {
     child: Child,
     orders: ChildStdin,
@@ -45,7 +45,7 @@ impl FakeMax {
         FakeMax { child, orders, answers: BufReader::new(answers) }
     }
 
-    /// Starts it and waits until the bridge has dialled in.
+    /// Starts the fake Max and waits until the bridge has connected.
     fn attach(tools: &PatchTools, max: &MaxHost) -> FakeMax {
         let fake = FakeMax::start(tools.studio.home.path());
         assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
@@ -60,7 +60,7 @@ impl FakeMax {
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("{expression}: {line}"))
     }
 
-    /// What a patcher holds: text or class of each box with its name, and its cords.
+    /// The content of a patcher: text or class of each box with its name, and its cords.
     fn picture(&mut self, patcher: usize) -> Value {
         self.look(&format!("world.picture(world.patchers[{patcher}])"))
     }
@@ -94,7 +94,7 @@ fn the_bridge_keeps_its_contract() {
     let output =
         Command::new("node").arg("--test").arg(bridge().join("test/contract.test.js")).output().expect("node starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    // The suite counts what it ran; an empty one would succeed too.
+    // Check that the suite ran: an empty one would succeed too.
     assert!(String::from_utf8_lossy(&output.stdout).contains("a megabyte of text crosses"), "the suite did not run");
 }
 
@@ -104,7 +104,7 @@ fn named(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     named
 }
 
-/// The patch tools, with a host that waits for a Max.
+/// The patch tools, with a host that waits for a connection from Max.
 fn listening() -> (PatchTools, Arc<MaxHost>) {
     let tools = PatchTools::new();
     let (home, voice) = (tools.studio.home.path(), tools.patches.voice().clone());
@@ -140,7 +140,7 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     assert_eq!((&value["value"], &value["basis"]), (&json!(7), &json!("live")));
     tools.ok("replace_object_text", json!({ "patch_id": "m", "varname": "osc", "new_text": "cycle~ 880" })).await;
     assert_eq!(fake.names(0), named(&[("osc", "cycle~ 880"), ("gain", "*~ 0.1"), ("num", "")]));
-    // A new attribute, its undo and its redo all reach Max.
+    // A new attribute, its undo and its redo are all sent to Max.
     let size = json!({ "patch_id": "m", "varname": "osc", "attribute": "fontsize", "value": 20 });
     tools.ok("set_object_attribute", size).await;
     assert_eq!(fake.attribute(0, "osc", "fontsize"), 20);
@@ -159,7 +159,7 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     assert_eq!(fake.attribute(0, "osc", "fontsize"), 12);
     tools.ok("redo_patch", json!({ "patch_id": "m", "steps": 2 })).await;
     assert_eq!(fake.attribute(0, "osc", "fontsize"), 20);
-    // What Max cannot do is refused, alone and inside a batch, and changes nothing.
+    // Unsupported operations are refused, alone and inside a batch, and nothing changes.
     let cord = json!({ "patch_id": "m", "src_varname": "osc", "outlet": 0, "dst_varname": "gain", "inlet": 0 });
     let mut folded = cord.clone();
     folded["midpoints"] = json!([{ "x": 20, "y": 30 }, { "x": 40, "y": 50 }]);
@@ -167,7 +167,7 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     let shown = fake.picture(0);
     let error = tools.no("set_patchline_midpoints", folded).await;
     assert_eq!(error.code, Code::Unsupported, "{error:?}");
-    // A class that the document lets pass and Max does not know: the whole batch is refused.
+    // A class that the document accepts but Max does not have: the whole batch is refused.
     let batch = json!({ "patch_id": "m", "edits": [
         { "op": "remove", "varname": "osc" },
         { "op": "add", "obj_type": "nosuch", "position": [1, 1], "allow_unknown": true },
@@ -190,7 +190,7 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     tools.ok("save_patch", json!({ "patch_id": "m" })).await;
     tools.ok("close_patch", json!({ "patch_id": "m" })).await;
     assert_eq!(tools.no("redraw_object", json!({ "patch_id": "m", "varname": "osc" })).await.code, Code::NotFound);
-    // A file that Max opens is the file we know.
+    // Max opens the same file that the document has.
     let opened = tools.ok("open_patch", json!({ "path": "m.maxpat", "host": "max", "alias": "again" })).await;
     assert_eq!(opened["object_count"], 2);
     tools
@@ -249,7 +249,7 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
         let question = tools.asked(tool, arguments.clone()).await;
         assert!(question.facts.iter().any(|it| it.text.contains("a running Max")), "{question:?}");
         let limits = question.facts.iter().find(|it| it.label == "limits").expect("what limits the program");
-        assert!(limits.text.contains("nothing limits it"), "{limits:?}");
+        assert!(limits.text.contains("nothing limits the patch"), "{limits:?}");
         let studio = &tools.studio.studio;
         studio
             .approvals
@@ -259,7 +259,7 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
         tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "m" })).await["revision"], 2);
-    // After the yes, what drives the box is asked about, and what does not is not.
+    // After the approval, edits that can send to the box need approval, and other edits do not.
     let order =
         json!({ "patch_id": "m", "obj_type": "message", "arguments": [";a $1"], "position": [200, 1], "varname": "c" });
     tools.yes("add_max_object", order).await;
@@ -267,7 +267,7 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
     tools.yes("connect_max_objects", ends).await;
     tools.asked("replace_object_text", json!({ "patch_id": "m", "varname": "msg", "new_text": "write x.txt" })).await;
     tools.ok("replace_object_text", json!({ "patch_id": "m", "varname": "m", "new_text": "metro 100" })).await;
-    // A file that Max would take for one of its own objects.
+    // A file with the name of a built-in Max object.
     tools.ok("create_patch", json!({ "path": "metro.maxpat", "alias": "fake" })).await;
     tools.ok("save_patch", json!({ "patch_id": "fake" })).await;
     tools
@@ -290,25 +290,25 @@ async fn lock_state_windows_and_the_front_are_what_max_says() {
     assert_eq!((&told["locked"], &told["state_verified"]), (&json!(false), &json!(true)));
     tools.ok("set_patch_lock_state", json!({ "patch_id": "a", "locked": true })).await;
     assert_eq!(fake.look("world.patchers[0].locked"), 1);
-    // The person unlocks it in Max.
+    // The person unlocks the patch in Max.
     fake.look("world.patchers[0].locked = 0");
     let told = state().await;
     assert_eq!((&told["locked"], &told["state_verified"]), (&json!(false), &json!(true)));
-    // The window in front is Max's, whatever was used last here.
+    // The front window is reported by Max, independent of the patch that was used last here.
     let front = || tools.ok("get_frontmost_patch", json!({}));
     let told = front().await;
     assert_eq!((&told["patch_id"], &told["basis"]), (&json!("b"), &json!("host_window")));
     fake.look("world.windows.reverse().length");
     let told = front().await;
     assert_eq!((&told["patch_id"], &told["basis"]), (&json!("a"), &json!("host_window")));
-    // A patch of the person's own is listed as such, and named when it is in front.
+    // A patch that the person opened is listed separately, and is named when it is in front.
     fake.look("world.make('/music/mine.maxpat').name");
     let listed = tools.ok("list_active_patches", json!({})).await;
     let own = json!([{ "host": "max", "patcher_name": "mine.maxpat", "file_path": "/music/mine.maxpat" }]);
     assert_eq!((&listed["count"], &listed["host_windows"]), (&json!(2), &own));
     let told = front().await;
     assert_eq!((&told["basis"], &told["host_front"]), (&json!("last_used"), &json!("/music/mine.maxpat")));
-    // Max is gone: nothing is claimed, and nothing waits.
+    // Max has ended: no state is reported as verified, and no call waits.
     drop(fake);
     assert_eq!(front().await["basis"], "last_used");
     assert_eq!(tools.no("get_patch_lock_state", json!({ "patch_id": "a" })).await.code, Code::HostOffline);

@@ -1,5 +1,5 @@
-//! The patch tools on a running Pure Data: the same calls, the same results, and what must never
-//! reach it.
+//! The patch tools on a running Pure Data: the same calls give the same results as on documents,
+//! and forbidden text never reaches Pd.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,8 @@ impl PdStage {
         self.tools.ok("edit_patch", json!({ "patch_id": id, "edits": edits })).await
     }
 
-    /// What Pd writes is what the document holds, and nothing had to be taken over.
+    /// Checks that the patch saved by Pd equals the document, and that no change had to be adopted
+    /// from Pd.
     async fn same(&self, id: &str) {
         let root = id.split('/').next().expect("a root");
         let revision = self.tools.ok("get_patch_info", json!({ "patch_id": root })).await["revision"].clone();
@@ -67,11 +68,10 @@ impl PdStage {
     }
 }
 
-/// Boxes and cords without regard to Pd's numbers: Pd puts a box whose text changed behind the
-/// others.
+/// Boxes and cords without Pd's numbers: Pd moves a box whose text changed to the end.
 fn picture(view: &View<'_>) -> Value {
     let name = |it: &conductor_patch::BoxView<'_>| {
-        // A symbol that holds a comma is spelled in more than one way.
+        // A symbol that contains a comma can be written in more than one way.
         let words: Vec<String> = it.pd_atoms().iter().map(|it| meant(it)).collect();
         format!("{} {} {words:?} {:?}", it.rect().x, it.rect().y, it.pd_columns())
     };
@@ -87,8 +87,8 @@ fn picture(view: &View<'_>) -> Value {
     json!({ "boxes": boxes, "cords": outlets.into_iter().collect::<Vec<_>>() })
 }
 
-/// What a call answered, without what must differ: who the host is, how it knows, and where the
-/// home lies.
+/// The results of the calls, without the values that must differ: the host, the basis, and the path
+/// of the home.
 fn plain(told: &[(String, Value)], home: &str) -> Vec<(String, Value)> {
     let id = told.iter().find_map(|(_, it)| it["patch_id"].as_str()).unwrap_or_default().to_owned();
     told.iter()
@@ -120,8 +120,8 @@ async fn the_whole_set_on_a_running_pd_answers_as_on_a_document() {
     let (on_file, on_pd) = (told(&document), told(&stage.tools));
     assert_eq!(on_file.len(), on_pd.len());
     for (a, b) in on_file.iter().zip(&on_pd) {
-        // Values are what the story itself tells apart: each of the two hosts knows some that the
-        // other cannot know, and says so.
+        // Values may differ: each of the two hosts has some values that the other does not have,
+        // and the other refuses the call.
         if a.0 == "get_object_value" && a != b {
             let refuses =
                 |it: &Value| it["code"] == "UNSUPPORTED" && it["message"].as_str().is_some_and(|it| !it.is_empty());
@@ -138,7 +138,7 @@ async fn every_row_of_the_recipe() {
     require!(pd::probe());
     let stage = PdStage::new();
     let id = stage.create().await;
-    // Two equal boxes: one of them is removed by its key, and it is the right one.
+    // Of two equal boxes, one is removed by its key. It must be the right one.
     stage
         .edit(
             &id,
@@ -157,7 +157,7 @@ async fn every_row_of_the_recipe() {
     stage.tools.ok("remove_max_object", json!({ "patch_id": id, "varname": "a" })).await;
     stage.same(&id).await;
     assert_eq!(stage.tools.ok("get_patchlines", json!({ "patch_id": id })).await["count"], 3);
-    // Replaced with its cords kept, in their order; then with fewer outlets.
+    // Replace a box and keep its cords in order; then replace it with fewer outlets.
     let replaced = stage
         .tools
         .ok("replace_object_text", json!({ "patch_id": id, "varname": "gain", "new_text": "*~ 0.25" }))
@@ -175,7 +175,7 @@ async fn every_row_of_the_recipe() {
     stage.tools.ok("redo_patch", json!({ "patch_id": id, "steps": 3 })).await;
     stage.same(&id).await;
     stage.tools.ok("undo_patch", json!({ "patch_id": id, "steps": 2 })).await;
-    // Moved, near and far, and given a width.
+    // Move boxes, near and far, and set a width.
     stage.edit(&id, json!([{ "op": "move", "varname": "gain", "position": [83, 41] }, { "op": "move", "varname": "out", "position": [9000, 20] }])).await;
     stage.same(&id).await;
     stage.edit(&id, json!([{ "op": "set_attribute", "varname": "b", "attribute": "width", "value": 20 }])).await;
@@ -203,8 +203,8 @@ async fn every_row_of_the_recipe() {
     assert_eq!((&value["value"], &value["basis"]), (&json!(0), &json!("live")));
     let io = stage.tools.ok("get_object_io_info", json!({ "patch_id": id, "varname": "out" })).await;
     assert_eq!((&io["inlet_count"], &io["outlet_count"], &io["basis"]), (&json!(2), &json!(0), &json!("host")));
-    // Subpatches: made, filled, addressed by their own canvas though two have one name; gates that
-    // shift the cords outside.
+    // Subpatches: create and fill them, address each by its own canvas although two have the same
+    // name, and add inlets that shift the cords outside.
     stage
         .edit(
             &id,
@@ -269,7 +269,8 @@ async fn what_pd_refuses_is_taken_back_and_said() {
     assert_eq!(error.code, Code::SdkRejected, "{error:?}");
     assert!(error.message.contains("nosuchclass"), "{}", error.message);
     stage.same(&id).await;
-    // Half of a batch is taken back too, and a box whose text was changed is what it was.
+    // A partly applied batch is rolled back too, and a box with a changed text gets its old text
+    // back.
     let batch = json!({ "patch_id": id, "edits": [
         { "op": "add", "obj_type": "f", "position": [90, 90] },
         { "op": "set_text", "varname": "a", "new_text": "nosuchclass 3", "allow_unknown": true },
@@ -280,7 +281,7 @@ async fn what_pd_refuses_is_taken_back_and_said() {
     stage.same(&id).await;
     let info = stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await;
     assert_eq!((&info["object_count"], &info["revision"]), (&json!(1), &json!(2)));
-    // The console says so, with its level and where it comes from.
+    // The console contains the error with its level and source.
     let log = stage.tools.ok("get_console_log", json!({ "level": "error" })).await;
     let entries = log["entries"].as_array().expect("entries");
     assert!(
@@ -310,7 +311,7 @@ async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
     assert_eq!((&opened["object_count"], &opened["host"]), (&json!(5), &json!("pd")));
     stage.tools.patches.reconcile("big").expect("Pd answers");
     assert_eq!(stage.tools.ok("get_patch_info", json!({ "patch_id": "big" })).await["revision"], 1);
-    // The abstraction beside the file was found, and Pd tells its ports.
+    // The abstraction next to the file was found, and Pd reports its ports.
     let io = stage.tools.ok("get_object_io_info", json!({ "patch_id": "big", "varname": "~5" })).await;
     assert_eq!((&io["inlet_count"], &io["outlet_count"], &io["basis"]), (&json!(2), &json!(1), &json!("host")));
     stage
@@ -325,14 +326,14 @@ async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
     assert_eq!((&saved["changed_lines"], &saved["warnings"]), (&json!(2), &json!([])));
     let now = std::fs::read_to_string(stage.tools.file("big.pd")).expect("saved");
     assert!(now.contains("osc~ 440.0;") && now.contains("#X declare -path lib;"), "{now}");
-    // A graph with its data is removed and comes back; only loading can bring data, and the answer
-    // says that it did.
+    // Remove a graph with its data and undo. Pd can restore data only by loading the patch again,
+    // and the result reports that.
     stage.tools.yes("remove_max_object", json!({ "patch_id": "big", "varname": "~3" })).await;
     let undone = stage.tools.ok("undo_patch", json!({ "patch_id": "big" })).await;
     assert_eq!(undone["warnings"][0]["code"], "host_degraded");
     stage.tools.patches.reconcile("big").expect("Pd answers");
     assert_eq!(stage.tools.ok("get_patch_dirty", json!({ "patch_id": "big" })).await["dirty"], false);
-    // Nothing is left in the folder.
+    // No temporary file is left in the folder.
     let left: Vec<_> =
         std::fs::read_dir(stage.tools.file("")).expect("a folder").flatten().map(|it| it.file_name()).collect();
     assert!(left.iter().all(|it| !it.to_string_lossy().contains("conductor-pd")), "{left:?}");
@@ -344,7 +345,7 @@ async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
 async fn a_patch_that_changes_itself_is_noticed() {
     require!(pd::probe());
     let stage = PdStage::new();
-    // On loading, the patch makes an object in itself.
+    // When it is loaded, the patch creates an object in itself.
     stage.tools.write("self.pd", "#N canvas 0 50 450 300 12;\n#X obj 10 10 loadbang;\n#X obj 10 90 delay 100;\n#X msg 10 40 \\; pd-self.pd obj 200 200 print mine;\n#X connect 0 0 1 0;\n#X connect 1 0 2 0;\n");
     stage.tools.yes("open_patch", json!({ "path": "self.pd", "host": "pd", "alias": "s" })).await;
     let found = wait_for(PATIENCE, || {
@@ -360,12 +361,12 @@ async fn a_patch_that_changes_itself_is_noticed() {
     stage.same("s").await;
 }
 
-/// Edits as numbers, so that a run can be repeated and made smaller.
+/// Edits as numbers, so that proptest can repeat and shrink a run.
 fn edits() -> impl Strategy<Value = Vec<(u8, u16, u16, u16)>> {
     prop::collection::vec((0u8..12, any::<u16>(), any::<u16>(), any::<u16>()), 1..24)
 }
 
-/// One call for a number, on whatever is there now.
+/// Converts a number to one call on the present patch.
 fn call(tools: &PatchTools, root: &str, step: usize, (kind, a, b, c): (u8, u16, u16, u16)) -> (&'static str, Value) {
     const TEXTS: [&str; 12] = [
         "osc~ 440", "*~ 0.5", "f", "t b f b", "print x", "+ 1", "inlet", "outlet", "message", "pd inner", "number",
@@ -386,7 +387,7 @@ fn call(tools: &PatchTools, root: &str, step: usize, (kind, a, b, c): (u8, u16, 
         .patches
         .look(&patch, |scene| Ok(scene.view.boxes().map(|it| it.key().to_owned()).collect()))
         .expect("open");
-    // Places are never used twice, so that boxes can be told apart by them.
+    // Positions are never used twice, so that they identify boxes.
     let place = json!([10 + step * 13 % 700, 10 + step * 17]);
     let text = TEXTS[usize::from(a) % TEXTS.len()];
     let ends = json!({ "patch_id": patch, "src_varname": pick(&keys, a), "outlet": b % 3, "dst_varname": pick(&keys, c), "inlet": b / 3 % 2 });
@@ -419,7 +420,7 @@ fn random_edits_end_in_the_same_patch_on_a_document_and_on_a_running_pd() {
         runtime.block_on(async {
             for tools in [&document, &stage.tools] {
                 let host = if std::ptr::eq(tools, &document) { "document" } else { "pd" };
-                // Left open by a run that failed, and is being made smaller.
+                // An earlier failed run, which proptest is shrinking, may have left the patch open.
                 let _ = tools.output("close_patch", json!({ "patch_id": "p", "discard": true })).await;
                 tools.ok("create_patch", json!({ "format": "pd", "host": host, "alias": "p" })).await;
             }
@@ -453,7 +454,7 @@ fn random_edits_end_in_the_same_patch_on_a_document_and_on_a_running_pd() {
     }
 }
 
-/// The comparison above can fail: one number, one place, one cord, the order of two cords.
+/// The comparison above can fail: it detects a changed number, position or cord, and swapped cords.
 #[test]
 fn the_comparison_sees_every_difference() {
     let of = |text: &str| {
@@ -485,7 +486,7 @@ async fn pd_killed_in_the_middle_of_a_batch_leaves_nothing_half_done() {
     let id = stage.create().await;
     stage.edit(&id, json!([{ "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" }])).await;
     let first = stage.pd.pid().expect("Pd runs");
-    // Stopped, so that the batch is under way when Pd dies.
+    // Suspend Pd, so that the batch is still running when Pd is killed.
     signal(first, rustix::process::Signal::STOP);
     let (busy, patch) = (Arc::clone(&stage), id.clone());
     let batch = tokio::spawn(async move {
@@ -495,7 +496,7 @@ async fn pd_killed_in_the_middle_of_a_batch_leaves_nothing_half_done() {
         busy.tools.no("edit_patch", json!({ "patch_id": patch, "edits": edits })).await
     });
     let begun = wait_for(PATIENCE, || {
-        // The call holds the patch while it waits for Pd.
+        // The call locks the patch while it waits for Pd.
         stage.pd_is_busy().then_some(())
     });
     assert!(begun.is_some());
@@ -504,24 +505,24 @@ async fn pd_killed_in_the_middle_of_a_batch_leaves_nothing_half_done() {
     assert_eq!(error.code, Code::HostOffline, "{error:?}");
     let info = stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await;
     assert_eq!((&info["object_count"], &info["revision"]), (&json!(1), &json!(2)));
-    // The next call works, on another process that shows the patch as it was.
+    // The next call works, with a new process that has the old patch.
     stage.edit(&id, json!([{ "op": "add", "obj_type": "dac~", "position": [50, 90], "varname": "out" }])).await;
     stage.same(&id).await;
     let second = stage.pd.pid().expect("Pd runs again");
     assert_ne!(first, second);
-    // Without any call it comes back by itself.
+    // Pd is also restarted without a call.
     signal(second, rustix::process::Signal::KILL);
     let third = wait_for(PATIENCE, || stage.pd.pid().filter(|it| *it != second));
     assert!(third.is_some(), "it was not started again");
     stage.same(&id).await;
-    // Three deaths within a minute are enough.
+    // After three crashes within a minute, Pd is not restarted.
     signal(third.expect("a process"), rustix::process::Signal::KILL);
     let dead = wait_for(PATIENCE, || stage.pd.pid().is_none().then_some(()));
     assert!(dead.is_some());
     let error = stage.tools.no("remove_max_object", json!({ "patch_id": id, "varname": "a" })).await;
     assert_eq!(error.code, Code::HostOffline);
     assert!(error.message.contains("3 times"), "{}", error.message);
-    // The document is still there, whole.
+    // The document is still complete.
     assert_eq!(stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await["object_count"], 2);
 }
 
@@ -532,8 +533,7 @@ impl PdStage {
     }
 }
 
-/// What a text that is run as a command would make Pd say: a receiver in the patch under attack
-/// prints what reaches it.
+/// A receiver in the attacked patch prints this text if Pd executes an injected command.
 const ALARM: &str = "conductor-was-injected";
 
 impl PdStage {
@@ -553,23 +553,22 @@ impl PdStage {
         id
     }
 
-    /// Everything Pd said that only a command could have made it say.
+    /// All output of Pd that only an injected command can cause.
     async fn alarms(&self) -> Vec<String> {
         let question = Question { principal: "alarm", patch_id: None, after: None, level: None, lines: 1000 };
         let (entries, ..) = self.tools.patches.console(&question, false);
         let said = entries.into_iter().filter(|it| it.source == Source::Pd).map(|it| it.text);
-        // With its colon: an object that Pd could not create is repeated as it was written, in
-        // lines of their own.
+        // Search with the colon: Pd also prints the text of an object that it could not create, but
+        // on a separate line.
         let printed = format!("{ALARM}:");
-        // Canvases are called by their names where nothing else is known of them, escaped, with
-        // this prefix.
+        // Pd names a canvas without other facts by its escaped name, with this prefix.
         let ours = |it: &String| it.starts_with("pd-");
         let strays = |it: &String| it.contains("no such object") || it.contains("no method");
         said.filter(|it| it.starts_with(&printed) || strays(it) && !ours(it)).collect()
     }
 }
 
-/// Negative control: a command that does reach Pd is heard.
+/// Negative control: a command that does reach Pd is detected.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_alarm_hears_a_command_that_reaches_pd() {
     require!(pd::probe());
@@ -628,8 +627,8 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
                     arguments["allow_unknown"] = json!(true);
                 }
                 asked += 1;
-                // The person says yes to everything here: no text becomes a command by the way it
-                // is passed on.
+                // The person approves everything here: no text may become a command when it is
+                // passed to Pd.
                 let mut answer = stage.tools.output(tool, arguments.clone()).await;
                 if answer.as_ref().is_err_and(|it| it.code == Code::ApprovalRequired) {
                     stage.tools.allow(tool, arguments.clone()).await;
@@ -695,8 +694,8 @@ async fn hostile_files_do_not_take_the_daemon_with_them() {
             stage.tools.ok("close_patch", json!({ "patch_id": "h", "discard": true })).await;
         }
     }
-    // A patch that ends Pd as soon as it is loaded: it is said, others come back, and in the end it
-    // is closed.
+    // A patch that quits Pd as soon as it is loaded: that is reported, the other patches are
+    // restored, and finally this patch is closed.
     stage.tools.write(
         "quit.pd",
         "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 \\; pd quit;\n#X connect 0 0 1 0;\n",
@@ -710,7 +709,7 @@ async fn hostile_files_do_not_take_the_daemon_with_them() {
     stage.same("mine").await;
 }
 
-/// Runs the script that counts what Pd draws, against a table.
+/// Runs the script that compares the ports that Pd draws with a table.
 fn compared_with(table: Option<&std::path::Path>) -> std::process::Output {
     let tools = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../conductor-patch/tools");
     let mut command = std::process::Command::new("python3");
@@ -725,7 +724,7 @@ fn the_table_of_classes_is_what_the_installed_pd_draws() {
     let text = std::fs::read_to_string(table).expect("the table");
     let counted = text.lines().find_map(|it| it.strip_prefix("!version\t")).expect("a version");
     if version != counted {
-        // Another version may draw otherwise, and that is no fault of the table.
+        // Another version of Pd may draw other ports; the table is correct nevertheless.
         std::io::Write::write_all(
             &mut std::io::stderr(),
             format!("skipped: the table was counted on Pd {counted}, Pd {version} is installed\n").as_bytes(),
@@ -735,7 +734,7 @@ fn the_table_of_classes_is_what_the_installed_pd_draws() {
     }
     let same = compared_with(None);
     assert_eq!(same.status.code(), Some(0), "{}", String::from_utf8_lossy(&same.stdout));
-    // Negative controls: a count that is wrong, a class that is missing, another version.
+    // Negative controls: a wrong count, a missing class, and another version.
     let folder = tempfile::tempdir().expect("a folder");
     let other = folder.path().join("pd.tsv");
     let without: String = text.lines().filter(|it| !it.starts_with("osc~\t")).map(|it| format!("{it}\n")).collect();
@@ -752,8 +751,8 @@ fn the_table_of_classes_is_what_the_installed_pd_draws() {
     }
 }
 
-/// As large as a file may be, of every kind that costs something: refused at once or opened, and Pd
-/// goes on with what it had.
+/// The largest possible files, of every expensive kind: each is refused at once or opened, and Pd
+/// keeps its other patches.
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() {
     require!(pd::probe());
@@ -783,7 +782,7 @@ async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() 
         assert!(error.message.len() < 500 && !error.hint.is_empty(), "{name}: {error:?}");
         std::fs::remove_file(stage.tools.file(name)).expect("there");
     }
-    // Pd never saw them, and shows what it had.
+    // Pd never received the files and still has its patch.
     assert_eq!(stage.pd.pid(), pid);
     let of_pd = resident_peak(pid.expect("Pd runs")).expect("the system tells");
     assert!(of_pd < 64 * MB, "Pd held {} MB", of_pd / MB);
@@ -791,13 +790,13 @@ async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() 
     assert!(ours < 1024 * MB, "{} MB for files of 50", ours / MB);
     stage.edit("mine", json!([{ "op": "add", "obj_type": "f", "position": [1, 90] }])).await;
     stage.same("mine").await;
-    // Up to the bound it is shown.
+    // A patch of exactly the limit is opened.
     stage.tools.write("full.pd", &format!("#N canvas 0 0 450 300 12;\n{}", "#X obj 1 1 f;\n".repeat(5000)));
     stage.tools.ok("open_patch", json!({ "path": "full.pd", "host": "pd", "alias": "full" })).await;
     stage.same("full").await;
 }
 
-/// A stopped Pd answers nothing: the call ends, says so, and nothing was changed.
+/// A suspended Pd does not answer: the call ends with an error, and nothing was changed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_pd_is_a_timeout_that_changed_nothing() {
     require!(pd::probe());
@@ -816,7 +815,7 @@ async fn a_stopped_pd_is_a_timeout_that_changed_nothing() {
     let info = stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await;
     assert_eq!((&info["object_count"], &info["revision"]), (&json!(1), &json!(2)));
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("continued");
-    // What was sent to it meanwhile may end it; then the call is repeated, as its hint says.
+    // Messages sent meanwhile may end Pd. Then the call is repeated, as its hint says.
     let again = json!({ "patch_id": id, "edits": [{ "op": "add", "obj_type": "f", "position": [1, 1] }] });
     if let Err(error) = stage.tools.output("edit_patch", again.clone()).await {
         assert_eq!(error.code, Code::HostOffline, "{error:?}");
@@ -825,8 +824,8 @@ async fn a_stopped_pd_is_a_timeout_that_changed_nothing() {
     stage.same(&id).await;
 }
 
-/// A Pd that the person started, with the helper patch in it. It has no window either, but does not
-/// know that we exist.
+/// A Pd that the person started, with the helper patch. Like ours it has no window, but the daemon
+/// did not start it.
 pub struct Theirs(std::process::Child);
 
 impl Theirs {
@@ -860,7 +859,7 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     let pd = AttachedPd::listen(&home, &RandomIds, tools.patches.voice().clone(), clock).expect("a port");
     tools.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
     tools.write("mine.pd", "#N canvas 0 0 450 300 12;\n#X obj 50 50 osc~ 440;\n#X obj 50 120 dac~;\n#X msg 50 20 220;\n#N canvas 0 0 450 300 fx 0;\n#X obj 10 10 inlet~;\n#X restore 200 50 pd fx;\n#X connect 0 0 1 0;\n#X connect 2 0 0 0;\n");
-    // Nobody is there yet, and somebody without the token stays nobody.
+    // No Pd is connected yet, and a connection without the token is not accepted as Pd.
     let open = json!({ "path": "mine.pd", "host": "pd", "alias": "m" });
     assert_eq!(tools.no("open_patch", open.clone()).await.code, Code::HostOffline);
     let address = std::fs::read_to_string(attach::address_file(&home)).expect("written");
@@ -870,7 +869,7 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     let mut said = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(&stranger), &mut said).expect("it speaks first");
     assert_eq!(said, format!("conductor-daemon {};\n", words[1]));
-    // The first token is not the answer.
+    // The correct answer is not the first token itself.
     std::io::Write::write_all(&mut stranger, format!("conductor-hello {};\n", words[1]).as_bytes()).expect("sent");
     assert_eq!(std::io::Read::read(&mut stranger, &mut [0; 9]).ok(), Some(0), "refused");
     assert_eq!(tools.no("open_patch", open.clone()).await.code, Code::HostOffline);
@@ -910,7 +909,7 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     tools.patches.reconcile("m").expect("Pd answers");
     let info = tools.ok("get_patch_info", json!({ "patch_id": "m" })).await;
     assert_eq!((&info["object_count"], &info["revision"]), (&json!(4), &json!(6)), "Pd shows what we believe");
-    // What Pd cannot make is seen by looking, and taken back.
+    // Edits that Pd cannot make are detected by reading back, and rolled back.
     let error = tools.no("edit_patch", edit(json!([{ "op": "add", "obj_type": "osc~ 1", "position": [1, 1], "as": "$a" }, { "op": "connect", "src_varname": "$a", "outlet": 0, "dst_varname": "~3", "inlet": 5 }]))).await;
     assert_eq!(error.code, Code::BadInput);
     for (tool, arguments) in [
@@ -920,7 +919,7 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     ] {
         assert_eq!(tools.no(tool, arguments).await.code, Code::Unsupported, "{tool}");
     }
-    // Nothing says whether the person's Pd is in edit mode, so nothing is claimed.
+    // The person's Pd does not report its edit mode, so the state is not verified.
     assert_eq!(tools.ok("get_patch_lock_state", json!({ "patch_id": "m" })).await["state_verified"], false);
     let saved = tools.ok("save_patch", json!({ "patch_id": "m" })).await;
     assert_eq!(saved["warnings"], json!([]));

@@ -1,5 +1,5 @@
-//! What a running Pure Data may be given without a person, and what not. Every test looks at
-//! effects: files, connections, questions.
+//! The edits that a running Pure Data may receive without a person's approval, and those that it
+//! may not. Every test checks effects: files, connections, questions.
 
 use super::patch_pd::PdStage;
 use super::patch_tools::PatchTools;
@@ -17,8 +17,8 @@ use std::net::TcpListener;
 
 const HEAD: &str = "#N canvas 0 50 450 300 12;\n";
 
-/// A person who allows everything and lets the client's dialog answer: no rule may reach below the
-/// floor.
+/// A policy that allows everything and accepts answers from the client's dialog. No rule may remove
+/// the need for a local approval.
 fn careless() -> Policy {
     Policy {
         rules: vec![Rule { decision: Some(Decision::Allow), ..Rule::default() }],
@@ -47,7 +47,7 @@ fn fact(record: &conductor_core::pending::Record, label: &str) -> String {
     record.facts.iter().find(|it| it.label == label).map(|it| it.text.clone()).unwrap_or_default()
 }
 
-/// A port of this machine that counts who dials it.
+/// A port of this machine that counts connections.
 struct Port(TcpListener);
 
 impl Port {
@@ -71,7 +71,7 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
     require!(pd::probe());
     let stage = stage();
     let tools = &stage.tools;
-    // Made as a document, where nothing runs and nobody is asked.
+    // Create the patch as a document, where nothing runs and no approval is needed.
     tools.ok("create_patch", json!({ "format": "pd", "path": "x.pd", "alias": "x" })).await;
     let order = "clear, add [[policy.rules]], add decision = allow, write out.txt cr";
     let edits = json!([
@@ -96,15 +96,15 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
         fact(&question, "patch").contains("x.pd") && fact(&question, "runs in").contains("Pure Data"),
         "{question:?}"
     );
-    // What the kernel of this machine enforces, and never more.
+    // The question describes exactly the limits that this kernel enforces.
     let limits = fact(&question, "limits");
     assert_eq!(limits, Kept::here(PdAudio::Off).sentence());
     assert_eq!(limits.contains("no other file, and start no program"), Kept::here(PdAudio::Off).paths, "{limits}");
-    // The client's own dialog does not count.
+    // The answer of the client's own dialog is refused.
     let studio = &tools.studio.studio;
     let client = Yes::once("socket:1000/demo", Channel::Client);
     assert!(studio.approvals.allow(studio, question.id, client).await.is_err());
-    // A yes for one content is no yes for another.
+    // An approval for one content is not valid for another.
     studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
     let file = std::fs::read_to_string(tools.file("x.pd")).expect("saved");
     tools.write("x.pd", &file.replace("out.txt", "other.txt"));
@@ -113,7 +113,7 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
     assert!(stage.pd.pid().is_none() && !tools.file("other.txt").exists());
     tools.yes("open_patch", arguments).await;
     assert!(wait_for(PATIENCE, || tools.file("out.txt").exists().then_some(())).is_some(), "the yes was for this");
-    // The same patch again is what the yes was for.
+    // The approval is valid for the same patch.
     tools.ok("close_patch", json!({ "patch_id": "run" })).await;
     tools.ok("open_patch", json!({ "path": "x.pd", "host": "pd", "alias": "again" })).await;
 }
@@ -121,7 +121,7 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
 #[tokio::test(flavor = "multi_thread")]
 async fn pure_edits_ask_nobody() {
     require!(pd::probe());
-    // Whatever asks here is an error: the policy is the usual one.
+    // With the default policy, no call here may need approval.
     let stage = PdStage::new();
     let id = stage.create().await;
     let edits = json!([
@@ -220,11 +220,11 @@ async fn every_way_to_a_box_that_reaches_asks() {
         let question = tools.asked(tool, arguments.clone()).await;
         assert!(fact(&question, "reaches").contains("new or changed"), "{tool} {arguments}: {question:?}");
         let studio = &tools.studio.studio;
-        // Room for the next question.
+        // Deny the question, so that the next one can be asked.
         studio.approvals.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
         tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
-    // The same in a subpatch.
+    // The same inside a subpatch.
     let inner = json!({ "patch_id": "p/sub", "edits": [add("netsend", 10, "n")] });
     tools.asked("edit_patch", inner).await;
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"], 2, "something was changed");
@@ -251,7 +251,7 @@ async fn what_is_upstream_of_a_box_that_reaches_is_part_of_it() {
         message("bang", 420, "free"),
     ]);
     tools.yes("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
-    // What cannot send into it stays free, also after the yes.
+    // Edits that cannot send to the box need no approval, also after the first approval.
     tools.ok("replace_object_text", json!({ "patch_id": "p", "varname": "o", "new_text": "osc~ 220" })).await;
     tools
         .ok(
@@ -291,7 +291,8 @@ async fn what_is_upstream_of_a_box_that_reaches_is_part_of_it() {
         studio.approvals.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
         tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
-    // A knob that a tool or the network turns is no exception; a hand is.
+    // A knob that a tool or the network turns needs approval too; a knob that a person turns does
+    // not.
     let knob = |by_hand| Knob { patch: "p".into(), object: "b".into(), attribute: "hold".into(), by_hand };
     assert_eq!(tools.patches.turn(&knob(false), 99.0).map_err(|it| it.code), Err(Code::PlanStale));
     tools.patches.turn(&knob(true), 99.0).expect("a hand");
@@ -305,14 +306,14 @@ async fn undo_and_redo_lead_only_to_what_a_person_saw() {
     require!(pd::probe());
     let stage = stage();
     let tools = &stage.tools;
-    // The state with the two together was never seen: one yes was for each alone.
+    // The person never saw the state with both boxes: each approval was for one of them.
     tools.write("n.pd", &format!("{HEAD}#X obj 10 10 netsend;\n#X obj 10 60 osc~;\n"));
     tools.yes("open_patch", json!({ "path": "n.pd", "host": "pd", "alias": "n" })).await;
     tools.ok("remove_max_object", json!({ "patch_id": "n", "varname": "~1" })).await;
-    // Back to what the yes was for.
+    // Back to the approved state.
     tools.ok("undo_patch", json!({ "patch_id": "n" })).await;
     tools.ok("redo_patch", json!({ "patch_id": "n" })).await;
-    // A person's own no ends it: a new daemon knows nothing of the yes.
+    // A new daemon does not have the approval.
     let again = PdStage::on(PatchTools::under(careless(), Settings::default()));
     again.tools.write("n.pd", &format!("{HEAD}#X obj 10 60 osc~;\n"));
     again.tools.ok("open_patch", json!({ "path": "n.pd", "host": "pd", "alias": "n" })).await;
@@ -346,15 +347,17 @@ async fn saving_a_file_that_a_running_patch_loads_is_an_edit_of_it() {
         assert!(fact(&question, "reaches").contains("netsend"), "{question:?}");
         assert_eq!(std::fs::read_to_string(tools.file(file)).expect("there"), helper, "{file} was written");
     }
-    // Under another name nobody loads it; under a name that a running patch misses, one would.
+    // Under an unused name, no patch loads the file. Under a name that a running patch lacks, that
+    // patch would load it.
     tools.ok("save_patch", json!({ "patch_id": "h", "path": "free.pd" })).await;
     tools.ok("close_patch", json!({ "patch_id": "h" })).await;
     tools.ok("open_patch", json!({ "path": "free.pd", "alias": "f" })).await;
     tools.asked("save_patch", json!({ "patch_id": "f", "path": "helper.pd", "overwrite": true })).await;
-    // Changed by another program, the content is asked about at the next change of the patch.
+    // If another program changes the file, the next change of the patch needs approval for the new
+    // content.
     tools.write("helper.pd", &helper.replace("outlet;", "outlet;\n#X obj 90 90 textfile;"));
     tools.asked("add_max_object", json!({ "patch_id": "user", "obj_type": "helper", "position": [200, 1] })).await;
-    // And what a person says yes to is written.
+    // An approved change is written.
     tools.yes("save_patch", json!({ "patch_id": "d" })).await;
     assert!(std::fs::read_to_string(tools.file("lib/deep.pd")).expect("there").contains("netsend"));
 }
@@ -397,7 +400,7 @@ async fn a_second_patch_does_not_get_into_the_first_by_a_name() {
     tools.yes("open_patch", json!({ "path": "a.pd", "host": "pd", "alias": "a" })).await;
     tools.ok("create_patch", json!({ "host": "pd", "format": "pd", "alias": "b" })).await;
     tools.ok("add_max_object", json!({ "patch_id": "b", "obj_type": "r order", "position": [1, 1] })).await;
-    // It has a receiver of its own, and the other patch has one as well.
+    // The patch has its own receiver, and the other patch has one too.
     tools.asked("add_max_object", json!({ "patch_id": "b", "obj_type": "s order", "position": [1, 9] })).await;
 }
 
@@ -412,7 +415,7 @@ async fn closing_with_discard_asks_when_something_would_be_lost() {
     let question = tools.asked("close_patch", json!({ "patch_id": "p", "discard": true })).await;
     assert!(fact(&question, "loses").contains("1 unsaved step"), "{question:?}");
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["object_count"], 1);
-    // More is lost by now than the yes was for.
+    // More unsaved steps would be lost now than the approval covers.
     let studio = &tools.studio.studio;
     studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
     tools.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "f", "position": [1, 50] })).await;
@@ -463,7 +466,7 @@ async fn a_root_is_never_the_home_nor_around_it_and_the_bridges_are_out_of_reach
     }
     std::fs::write(outer.path().join("mine.pd"), &bridge).expect("written");
     tools.ok("open_patch", json!({ "path": outer.path().join("mine.pd") })).await;
-    // A root that comes to lead into the home later is one no more.
+    // A root that later leads into the home is no longer accepted.
     let link = outer.path().join("later");
     let tools = PatchTools::with(settings(vec![link.clone()]));
     std::fs::create_dir_all(tools.studio.home.path().join("state")).expect("made");
@@ -495,7 +498,7 @@ async fn patches_are_never_nested_deeper_than_a_file_may_be() {
         let (level, error) = refused.expect("it ends");
         assert_eq!((level, error.code), (64, Code::BadInput), "{error:?}");
         assert!(error.message.contains("64 levels"), "{error:?}");
-        // Nor by a new subpatcher in the innermost one.
+        // A new subpatcher in the innermost one is refused too.
         let error = tools.no("add_max_object", json!({ "patch_id": at, "obj_type": sub, "position": [1, 90] })).await;
         assert!(error.message.contains("64 levels"), "{error:?}");
         let error =
@@ -512,7 +515,7 @@ async fn patches_are_never_nested_deeper_than_a_file_may_be() {
         }
         let found = tools.ok("find_objects", json!({ "patch_id": "p", "text": "metro", "recursive": true })).await;
         assert_eq!(found["count"], 1);
-        // What was made can be opened again.
+        // The created patch can be opened again.
         tools.ok("save_patch", json!({ "patch_id": "p" })).await;
         tools.ok("close_patch", json!({ "patch_id": "p" })).await;
         tools.ok("open_patch", json!({ "path": format!("deep.{format}") })).await;

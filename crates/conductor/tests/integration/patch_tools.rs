@@ -1,5 +1,5 @@
-//! The patch tools on documents, through the real pipeline: one story over the whole set, and what
-//! must never work.
+//! The patch tools on documents, through the real pipeline: one sequence with all tools, and
+//! operations that must never work.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 pub struct PatchTools {
     pub studio: TestStudio,
     pub patches: Arc<Patches>,
-    /// What was asked and answered, in order.
+    /// Calls and results, in order.
     pub told: Mutex<Vec<(String, Value)>>,
 }
 
@@ -37,7 +37,7 @@ impl PatchTools {
         Self::with(Settings::default())
     }
 
-    /// These tests close what they changed; a person allowed that.
+    /// These tests close changed patches, which a rule of the policy allows.
     pub fn with(settings: Settings) -> Self {
         let close =
             Rule { tool: Some(Pattern::parse("close_patch")), decision: Some(Decision::Allow), ..Rule::default() };
@@ -47,7 +47,7 @@ impl PatchTools {
     pub fn under(policy: Policy, settings: Settings) -> Self {
         let fast = Rate { per_minute: 1_000_000, burst: 1_000_000 };
         let limits = Limits { read: fast, effect: fast, asks_per_minute: 1_000_000, ..Limits::default() };
-        // Time moves by hand here, so nothing waits for a second attempt.
+        // The test advances the time itself, so no call may wait for a retry.
         let retry = Retry { attempts: 1, ..Retry::default() };
         let studio = TestStudio::with(policy, StudioSettings { limits, retry, ..StudioSettings::default() });
         let (clock, ids) = (Arc::clone(&studio.studio.clock), Arc::clone(&studio.studio.ids));
@@ -86,7 +86,7 @@ impl PatchTools {
         }
     }
 
-    /// The question that a call led to; nothing was done.
+    /// The question of a call. The call has not run.
     pub async fn asked(&self, tool: &str, arguments: Value) -> Record {
         let error = self.no(tool, arguments.clone()).await;
         assert_eq!(error.code, Code::ApprovalRequired, "{tool} {arguments}: {error:?}");
@@ -94,14 +94,14 @@ impl PatchTools {
         self.studio.studio.approvals.get(id).expect("a record")
     }
 
-    /// A person is asked about a call and says yes; the call is not repeated.
+    /// A person is asked about a call and approves it. The call is not repeated.
     pub async fn allow(&self, tool: &str, arguments: Value) {
         let question = self.asked(tool, arguments).await;
         let studio = &self.studio.studio;
         studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
     }
 
-    /// A call that a person is asked about and says yes to.
+    /// Makes a call that needs approval, approves it, and repeats it.
     pub async fn yes(&self, tool: &str, arguments: Value) -> Value {
         self.allow(tool, arguments.clone()).await;
         self.ok(tool, arguments).await
@@ -115,7 +115,7 @@ impl PatchTools {
     }
 }
 
-/// Every name of the table of tiers, and whether it only reads.
+/// Every name in the table of tiers, and whether the tool only reads.
 pub const NAMES: [(&str, bool); 43] = [
     ("add_max_object", false),
     ("align_objects", true),
@@ -177,7 +177,7 @@ async fn the_catalog_has_these_tools_and_no_client_loses_one() {
     assert_eq!(destructive, ["close_patch", "remove_max_object"]);
     let prompts: Vec<String> = catalog.prompts(&Toolset::All).map(|it| it.name.to_string()).collect();
     assert_eq!(prompts, ["build_patch", "explain_patch", "tidy_patch"]);
-    // No schema names a kind that does not exist.
+    // No schema uses a kind that does not exist.
     for tool in catalog.tools() {
         assert!(!tool.input_schema.to_string().contains("no kind "), "{}", tool.name);
         assert!(!tool.output_schema.to_string().contains("no kind "), "{}", tool.name);
@@ -192,7 +192,7 @@ async fn every_tool_has_a_file() {
     }
 }
 
-/// From an empty patch to a saved one and back, with every tool on the way.
+/// Creates a patch, edits it with every tool, saves it and opens it again.
 pub async fn story(tools: &PatchTools, format: &str, host: &str) {
     let max = format == "maxpat";
     let class = |max_word: &'static str, pd_word: &'static str| if max { max_word } else { pd_word };
@@ -257,7 +257,7 @@ pub async fn story(tools: &PatchTools, format: &str, host: &str) {
     assert_eq!(compared["text_diff"], real["diff"]);
     assert_eq!((&compared["added"], &compared["removed"]), (&json!(4), &json!(0)));
 
-    // A batch whose last item is bad changes nothing, and says which.
+    // A batch whose last item is invalid changes nothing, and the error names the item.
     let error = no!("edit_patch", { "patch_id": id, "edits": [
         { "op": "remove", "varname": "osc1" }, { "op": "connect", "src_varname": "out", "outlet": 9, "dst_varname": gain, "inlet": 0 }
     ] });
@@ -342,8 +342,8 @@ pub async fn story(tools: &PatchTools, format: &str, host: &str) {
         let value = ok!("get_object_value", { "patch_id": id, "varname": note["id"] });
         assert_eq!((&value["value"], &value["basis"]), (&json!("hello 1"), &json!("stored")));
     } else {
-        // A file keeps the value of a slider and not what a number box shows; a running Pd shows a
-        // number and tells no slider.
+        // A file stores the value of a slider but not of a number box. A running Pd reports the
+        // number but not the slider.
         ok!("edit_patch", { "patch_id": id, "edits": [
             { "op": "add", "obj_type": "hsl", "position": [300, 90], "varname": "fader" },
             { "op": "add", "obj_type": "number", "position": [300, 130], "varname": "num" },
@@ -441,7 +441,7 @@ pub async fn story(tools: &PatchTools, format: &str, host: &str) {
     assert_eq!(fs::read(backup).expect("a backup"), first);
     assert!(second["changed_lines"].as_u64() > Some(0));
 
-    // Another program writes the file: it is never written over.
+    // Another program writes the file: the tool must not overwrite it.
     fs::write(tools.file(&file), b"mine").expect("written");
     ok!("undo_patch", { "patch_id": id });
     assert_eq!(no!("save_patch", { "patch_id": id }).code, Code::StaleReference);
@@ -464,14 +464,14 @@ pub async fn story(tools: &PatchTools, format: &str, host: &str) {
     assert_eq!(no!("get_patch_info", { "patch_id": id }).code, Code::NotFound);
     let reopened = ok!("open_patch", { "path": format!("copy.{format}"), "alias": "mine", "host": host });
     assert_eq!((&reopened["patch_id"], &reopened["dirty"]), (&json!("mine"), &json!(false)));
-    // Names of Pd boxes came back from the file beside it.
+    // The names of Pd boxes are restored from the file next to the patch.
     assert_eq!(ok!("find_objects", { "patch_id": "mine", "varname": "osc1" })["count"], 1);
     assert_eq!(ok!("open_patch", { "path": format!("copy.{format}"), "host": host })["patch_id"], "mine");
     ok!("close_patch", { "patch_id": "mine" });
 }
 
-/// The tools that a story leaves out: never asked, or never with success. Those that the host
-/// cannot do must have said so each time, with the reason.
+/// The tools that a sequence leaves out: never called, or never successful. Tools that the host
+/// does not support must have been refused each time, with the reason.
 pub fn gaps(told: &[(String, Value)], cannot: &[&str]) -> Vec<String> {
     let tools = PatchTools::new();
     let mut catalog = Catalog::default();
@@ -490,7 +490,7 @@ pub fn gaps(told: &[(String, Value)], cannot: &[&str]) -> Vec<String> {
     catalog.tools().filter_map(|tool| lacks(&tool.name)).collect()
 }
 
-/// What a Pd file has no place for.
+/// Tools whose data a Pd file cannot store.
 pub const PD_CANNOT: [&str; 2] = ["set_object_hidden", "set_patchline_midpoints"];
 
 #[tokio::test]
@@ -499,8 +499,8 @@ async fn the_whole_set_on_a_max_document() {
     story(&tools, "maxpat", "document").await;
     let told = tools.told.lock().expect("whole").clone();
     assert_eq!(gaps(&told, &[]), Vec::<String>::new());
-    // The comparison sees a tool that is left out, one that only fails, and one that is said to be
-    // impossible and is not.
+    // The check detects a missing tool, a tool that only fails, and a tool that is listed as
+    // unsupported but works.
     let (name, _) = told.last().expect("the story is told").clone();
     let without: Vec<(String, Value)> = told.iter().filter(|it| it.0 != name).cloned().collect();
     assert_eq!(gaps(&without, &[]), [format!("{name} was not asked")]);
@@ -550,7 +550,7 @@ async fn paths_lead_nowhere_but_to_patches() {
     assert_eq!(tools.no("create_patch", json!({ "alias": "a/b" })).await.code, Code::BadInput);
 }
 
-/// Texts that mean something to a shell, a file system, Max, Pd, JSON or a terminal.
+/// Texts with a special meaning for a shell, a file system, Max, Pd, JSON or a terminal.
 pub const CORPUS: [&str; 22] = [
     "; pd quit;",
     "$0",
@@ -604,7 +604,7 @@ async fn no_text_in_any_argument_breaks_a_tool_or_leaves_the_document_unreadable
                     if reads {
                         continue;
                     }
-                    // Whatever happened, the two objects are brought back for the next call.
+                    // Restore the two objects for the next call.
                     let _ = tools.output("undo_patch", json!({ "patch_id": id, "steps": 200 })).await;
                     let _ = tools.output("redo_patch", json!({ "patch_id": id, "steps": 2 })).await;
                     if tools.patches.ids().iter().all(|it| *it != id) {
@@ -616,7 +616,7 @@ async fn no_text_in_any_argument_breaks_a_tool_or_leaves_the_document_unreadable
                 }
             }
         }
-        // Texts that stay in the document are read back from its own bytes.
+        // Texts that are stored in the document are read back from its bytes.
         for text in CORPUS {
             let edit = json!({ "patch_id": id, "varname": "b", "new_text": text });
             if tools.output("replace_object_text", edit).await.is_err() {
@@ -635,7 +635,7 @@ async fn no_text_in_any_argument_breaks_a_tool_or_leaves_the_document_unreadable
     }
 }
 
-/// Something that a place of this name and schema takes.
+/// A valid value for an argument with this name and schema.
 fn usual(name: &str, schema: &Value, id: &str) -> Value {
     let by_name = match name {
         "patch_id" => json!(id),
@@ -668,9 +668,9 @@ fn usual(name: &str, schema: &Value, id: &str) -> Value {
     }
 }
 
-/// Every way to put a text into what this schema describes: where it stands, and the whole value,
-/// sound but for that one place. Made of the schema alone, so that no argument is forgotten;
-/// numbers and flags are places too, where the text must be refused.
+/// Every way to put a text into a value of this schema: the place, and the whole value, valid
+/// except at that place. Generated from the schema only, so that no argument is missed. Numbers and
+/// flags are places too; there the text must be refused.
 fn poisoned(schema: &Value, id: &str, text: &str) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for branch in ["anyOf", "oneOf"].iter().filter_map(|it| schema.get(it)?.as_array()).flatten() {
@@ -711,13 +711,13 @@ fn poisoned(schema: &Value, id: &str, text: &str) -> Vec<(String, Value)> {
     all
 }
 
-/// The places of one tool.
+/// The places in the arguments of one tool.
 pub fn places(tools: &PatchTools, tool: &str, id: &str, text: &str) -> Vec<(String, Value)> {
     let schema = tools.studio.studio.catalog().get(tool).expect("a tool").input_schema.value();
     poisoned(&schema, id, text)
 }
 
-/// The walk above finds the text wherever a schema has a place for it.
+/// The function above finds every place for a text in a schema.
 #[tokio::test]
 async fn no_place_for_a_text_is_forgotten() {
     let tools = PatchTools::new();
@@ -924,7 +924,7 @@ async fn the_demo_patch_is_laid_out_once_and_is_sound() {
     assert_eq!(tools.ok("validate_layout", json!({ "patch_id": "demo" })).await["clean"], true);
     let found = tools.ok("open_patch", json!({ "path": "demo.maxpat" })).await;
     assert_eq!(found["diagnostics"], json!([]));
-    // A person's own edits survive the next start.
+    // Edits of the person are kept at the next start.
     tools.ok("remove_max_object", json!({ "patch_id": "demo", "varname": "freq" })).await;
     tools.ok("save_patch", json!({ "patch_id": "demo" })).await;
     assert!(demo::show_patch(&tools.studio.studio, &home).await.expect("a folder"));
@@ -946,7 +946,7 @@ async fn a_box_whose_key_holds_a_slash_can_be_reached() {
             tools.ok("add_max_object", json!({ "patch_id": id, "obj_type": "button", "position": [9, 90] })).await;
         assert_eq!(made["patch_id"], id);
     }
-    // Its id in the file would not fit into a path of keys, so it has a key of its own.
+    // The box's id in the file is not valid in a path of keys, so the box has a generated key.
     assert_eq!(tools.ok("get_object_io_info", json!({ "patch_id": "o", "varname": "~1" })).await["varname"], "~1");
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "o/x" })).await["patch_id"], "o/~1");
     assert_eq!(tools.ok("get_parent_patcher", json!({ "patch_id": "o/~1/50%" })).await["parent_id"], "o/~1");
@@ -969,7 +969,7 @@ async fn the_console_gives_fifty_lines_unless_another_number_is_asked_for() {
     assert_eq!(count(json!({})).await, 50, "the default");
     assert_eq!(count(json!({ "lines": 7 })).await, 7);
     assert!(count(json!({ "lines": 1000 })).await >= 70, "all of them are kept");
-    // The newest are shown.
+    // The newest lines are returned.
     let (few, all) =
         (tools.ok("get_console_log", json!({})).await, tools.ok("get_console_log", json!({ "lines": 1000 })).await);
     let last = |log: &Value| log["logs"].as_array().and_then(|it| it.last().cloned());

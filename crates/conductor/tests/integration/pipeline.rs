@@ -1,4 +1,4 @@
-//! Each step of the pipeline, and the sentences that must stay true of every call.
+//! Each step of the pipeline, and the invariants of every call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn phases(studio: &TestStudio) -> Vec<&'static str> {
         .collect()
 }
 
-/// `[audit] read_only_sync`.
+/// The setting `[audit] read_only_sync`.
 #[tokio::test]
 async fn reads_wait_for_the_disk_only_where_they_are_told_to_and_effects_always() {
     for (told, waited) in [(false, 1), (true, 2)] {
@@ -96,7 +96,7 @@ async fn every_call_passes_the_same_steps() {
             assert_eq!(reply.steps().as_slice(), Step::ALL, "{tool} by {principal}");
         }
     }
-    // Refused calls pass a prefix of it, and are recorded and answered all the same.
+    // Refused calls stop at an earlier step, and are also recorded and answered.
     for (tool, arguments, last) in [
         ("nope", json!({}), Step::Resolve),
         (tools::ECHO, json!({ "txet": 1 }), Step::Validate),
@@ -257,7 +257,7 @@ async fn failures_of_the_caller_never_trip_a_breaker() {
         "BUSY",
     ] {
         for _ in 0..10 {
-            // No clock moves here: a second attempt would never come.
+            // The clock does not advance here, so a retry would never run.
             assert_eq!(error(&studio.call(tools::FAIL, json!({ "code": code })).await).code.as_str(), code);
         }
     }
@@ -321,7 +321,7 @@ async fn a_closed_circuit_is_recorded_too() {
     assert_eq!(events, ["circuit.tripped", "circuit.closed"]);
 }
 
-/// A caller names targets: they must have an end, and those beyond it share one breaker.
+/// Callers choose the targets, so their number is limited. All further targets share one breaker.
 #[tokio::test]
 async fn inventing_targets_neither_grows_memory_nor_escapes_the_breaker() {
     let effect = Rate { per_minute: 1_000_000, burst: 1_000_000 };
@@ -368,7 +368,8 @@ async fn a_safe_tool_is_tried_three_times_at_exact_moments_and_an_effect_once() 
     let mut waits = Vec::new();
     let (reply, ()) = tokio::join!(call, async {
         while waits.len() < 2 {
-            // The deadline sleeps too; the retry is the nearer one, once the handler has ended.
+            // The deadline is a timer too. After the handler has ended, the retry is the next
+            // timer.
             let wait = studio.time.until_someone_sleeps().await;
             if wait >= Duration::from_secs(20) {
                 tokio::task::yield_now().await;
@@ -424,14 +425,14 @@ async fn cancelled_before_during_and_after() {
     assert_eq!(pipeline::run(&studio.studio, call).await.outcome(), &Outcome::Cancelled);
     assert_eq!(studio.runs.of(tools::SET), 0);
     assert_eq!(phases(&studio), ["outcome"], "nothing was about to happen");
-    // A cooperative handler stops with nothing done.
+    // A handler that reacts to the cancellation stops without an effect.
     let (call, cancel) = cancellable(tools::SLOW_EFFECT, json!({}));
     let (reply, ()) = tokio::join!(pipeline::run(&studio.studio, call), async {
         studio.runs.until(tools::SLOW_EFFECT, 1).await;
         cancel.cancel();
     });
     assert_eq!(reply.outcome(), &Outcome::Cancelled);
-    // A stubborn one is killed after its grace; what it did is not known.
+    // A handler that ignores it is killed after the grace period; its effect is unknown.
     let (call, cancel) = cancellable(tools::SLOW_EFFECT, json!({ "stubborn": true }));
     let (reply, ()) = tokio::join!(pipeline::run(&studio.studio, call), async {
         studio.runs.until(tools::SLOW_EFFECT, 2).await;
@@ -510,7 +511,7 @@ async fn the_tool_that_is_never_refused_runs_without_a_log_and_its_record_waits(
     studio.journal.set_outcome_down(None);
     let reply = studio.call(tools::ALWAYS, json!({ "text": "x" })).await;
     assert_eq!((value(&reply).get("audit"), studio.journal.kept().len()), (None, 2));
-    // No other tool is let through.
+    // All other tools are refused.
     studio.journal.set_down(Some("disk full"));
     let error = error(&studio.call(tools::SET, json!({ "text": "x" })).await).clone();
     assert_eq!((error.code, error.message.as_str()), (Code::AuditUnavailable, "disk full"));

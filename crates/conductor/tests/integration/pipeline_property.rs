@@ -1,4 +1,4 @@
-//! Random calls from several principals: whatever is thrown at the pipeline, these hold.
+//! Invariants of the pipeline, checked with random calls from several principals.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![12 => call, 2 => (0u64..40_000).prop_map(Op::Advance), 1 => any::<bool>().prop_map(Op::AuditDown), 1 => Just(Op::Reset)]
 }
 
-/// Runs calls in small groups at once; time moves whenever everyone waits.
+/// Runs calls in small concurrent groups. Time advances when all of them wait.
 async fn play(ops: Vec<Op>) -> Result<(), TestCaseError> {
     let rate = Rate { per_minute: 120, burst: 20 };
     let limits = Limits { read: rate, effect: rate, in_flight: 4, ..Limits::default() };
@@ -83,7 +83,7 @@ async fn play(ops: Vec<Op>) -> Result<(), TestCaseError> {
             match op {
                 Op::Advance(ms) => studio.time.advance(Duration::from_millis(*ms)),
                 Op::AuditDown(state) => {
-                    // The switch must mean the same thing for the whole of a call.
+                    // The log must not change its state during a call.
                     all_ended(&studio, sent).await;
                     down = *state;
                     studio.journal.set_down(state.then_some("told to"));
@@ -123,7 +123,7 @@ async fn play(ops: Vec<Op>) -> Result<(), TestCaseError> {
     check(&studio, sent, unrecordable)
 }
 
-/// Calls whose caller hung up run to their end all the same.
+/// Calls whose caller disconnected also run to their end.
 async fn all_ended(studio: &TestStudio, sent: usize) {
     while ended(studio) < sent as u64 {
         advance_if_asleep(studio);
@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// The control of the checker above: each broken history is found.
+/// Control of the checker above: it must find each invalid history.
 #[tokio::test]
 async fn the_checker_finds_what_must_never_be() {
     let facts = |studio: &TestStudio, tool: &str, call: u128| {
@@ -243,7 +243,7 @@ async fn the_checker_finds_what_must_never_be() {
         duration_ms: 0,
         output_bytes: 0,
     };
-    // An honest history passes.
+    // A valid history passes.
     let studio = TestStudio::new();
     let journal = &studio.studio.audit;
     studio.runs.note(tools::SET, &json!({}));
@@ -252,7 +252,7 @@ async fn the_checker_finds_what_must_never_be() {
     check(&studio, 1, 0).expect("honest");
     // A call without a record.
     assert!(check(&studio, 2, 0).is_err());
-    // A run that no record speaks of.
+    // A run without a record.
     studio.runs.note(tools::SET, &json!({}));
     assert!(check(&studio, 1, 0).is_err());
     // An effect without an intent.
@@ -260,12 +260,12 @@ async fn the_checker_finds_what_must_never_be() {
     studio.runs.note(tools::SET, &json!({}));
     studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(1), true).done().await.expect("written");
     assert!(check(&studio, 1, 0).is_err());
-    // Something unsafe that ran twice.
+    // A tool that is not safe to repeat ran twice.
     let studio = TestStudio::new();
     studio.studio.audit.intent(facts(&studio, tools::SET, 1)).await.expect("written");
     studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(2), true).done().await.expect("written");
     assert!(check(&studio, 1, 0).is_err());
-    // A gated tool that ran.
+    // A tool that needs approval ran without one.
     let studio = TestStudio::new();
     studio.runs.note(tools::DANGER, &json!({}));
     studio.studio.audit.intent(facts(&studio, tools::DANGER, 1)).await.expect("written");

@@ -1,5 +1,5 @@
-//! Plans and approvals through the real path: a daemon in this process, its pipeline, its audit log
-//! and its files.
+//! Plans and approvals with a real daemon in this process, its pipeline, its audit log and its
+//! files.
 
 use conductor_core::error::{Code, ToolError};
 use conductor_core::pending::{Kind, State, Yes};
@@ -53,7 +53,7 @@ trigger = { type = "Note", note = 37, device = "pads" }
 action = { type = "CallTool", tool = "conductor_send_midi", arguments = { port = "rig", messages = [{ type = "cc", channel = 1, controller = 1, value = 1 }] } }
 "#;
 
-/// A daemon on a clock that moves by hand.
+/// A daemon with a clock that the test advances.
 struct Fixture {
     daemon: TestDaemon,
     clock: Arc<ManualClock>,
@@ -166,7 +166,8 @@ fn of_a_hundred_applies_at_once_exactly_one_wins() {
         results
     });
     let won = results.iter().filter(|it| it.is_ok()).count();
-    // Some may be turned away for speed; none of the others applied anything.
+    // Some calls may be refused because of the rate limit. None of the other calls applied
+    // anything.
     let lost = results.iter().filter_map(|it| it.as_ref().err()).map(|it| it.code);
     let lost: Vec<Code> = lost.collect();
     assert_eq!(won, 1, "{lost:?}");
@@ -215,7 +216,7 @@ fn nobody_but_a_person_reaches_what_decides() {
     assert_eq!(daemon.status_of(&id), "pending");
 }
 
-/// One client at `mcp.sock`, in the way of MCP.
+/// An MCP client on `mcp.sock`.
 struct McpClient {
     stream: BufReader<UnixStream>,
     next: u64,
@@ -242,7 +243,7 @@ impl McpClient {
         self.next
     }
 
-    /// The answers to these requests, in whatever order they come.
+    /// The answers to these requests, in any order.
     fn answers(&mut self, ids: &[u64]) -> BTreeMap<u64, Value> {
         let mut answers = BTreeMap::new();
         while answers.len() < ids.len() {
@@ -271,7 +272,7 @@ impl McpClient {
     }
 }
 
-/// A value that fits the schema, with `text` wherever any text fits.
+/// A value that matches the schema, with `text` in every string.
 fn fitting(schema: &Value, root: &Value, text: &str) -> Value {
     if let Some(at) = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
         return fitting(root.pointer(at).unwrap(), root, text);
@@ -303,8 +304,8 @@ fn fitting(schema: &Value, root: &Value, text: &str) -> Value {
     }
 }
 
-/// Every tool that a model sees, with arguments that are valid and hold the ids of a plan and a
-/// question that wait.
+/// Calls every tool that a model can list, with valid arguments that contain the ids of an open
+/// plan and an open question.
 #[test]
 fn no_tool_decides_whatever_it_is_given() {
     let daemon = Fixture::new();
@@ -356,12 +357,12 @@ fn no_tool_decides_whatever_it_is_given() {
     for event in ["approval.allowed", "approval.denied", "plan.applied", "plan.rejected", "plan.undone", "secret.set"] {
         assert!(!log.contains(&format!("\"event\":\"{event}\"")), "{event}");
     }
-    // The same ids decide when a person says so.
+    // A person can decide with the same ids.
     daemon.apply(&plan).unwrap();
     assert_eq!(daemon.status_of(&plan), "applied");
 }
 
-/// The clock on the wall is set back by an hour, and later forward by one.
+/// The wall clock is set back by an hour, and later forward by an hour.
 #[test]
 fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     let hour = Duration::from_secs(3600);
@@ -384,14 +385,14 @@ fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     let seventh = ask(6);
     assert_eq!(seventh.code, Code::ApprovalRequired, "a minute is over on the monotonic clock");
     assert_eq!(ask(0).code, Code::ApprovalRequired, "and the time after a no as well");
-    // Five minutes after they were asked the first ones are over, whatever the wall says.
+    // Five minutes after the first questions, they have expired, whatever the wall clock shows.
     daemon.clock.advance(Duration::from_millis(300_000 - 61_000));
     daemon.block_on(async { studio.approvals.expire(&studio).await.unwrap() });
     assert_eq!(state(questions[1]), State::Expired);
     assert_eq!(daemon.apply(&plan).unwrap_err().code, Code::PlanExpired);
     assert_eq!(state(question(&seventh)), State::Pending);
 
-    // A yes ends in time too.
+    // An approval expires in time too.
     let yes = conductor_core::pending::Yes { grant_ms: Some(60_000), ..Yes::once("person:1000", Channel::Cli) };
     daemon.block_on(async { studio.approvals.allow(&studio, question(&seventh), yes).await.unwrap() });
     daemon.clock.set_wall_back(hour);
@@ -399,7 +400,7 @@ fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     assert_eq!(ask(6).code, Code::ApprovalRequired, "the yes is over");
     assert_eq!(state(question(&seventh)), State::Expired);
 
-    // Forward: the wall says so first.
+    // Set the wall clock forward: the plan expires by wall time first.
     let late = daemon.plan();
     daemon.clock.set_wall_forward(hour);
     assert_eq!(daemon.apply(&late).unwrap_err().code, Code::PlanExpired);
@@ -421,7 +422,7 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
             .store()
             .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count())
     };
-    // Written by hand: the press parks a question.
+    // The mapping was written to the file directly, so the press creates a question.
     press(37, SentBy::Person);
     daemon.block_on(async {
         while questions() == 0 {
@@ -445,7 +446,7 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
     press(41, SentBy::Person);
     assert_eq!(daemon.block_on(rig.recv()), Some(vec![0xB0, 2, 9]), "the plan's grant answers");
 
-    // Pressed by a tool it is no hand, grant or not.
+    // A press by a tool does not count as played by a person, with or without a grant.
     press(41, SentBy::Tool { connection: 9 });
     daemon.block_on(async {
         let tainted = conductor_gateway::owner_handle::Wanted { outcome: Some("tainted".into()), ..Default::default() };
@@ -481,7 +482,8 @@ fn a_tool_that_learns_says_what_would_fire() {
         .block_on(daemon.handle().send("pads hand".into(), vec![vec![0x90, 50, 90], vec![0x80, 50, 0]], SentBy::Person))
         .unwrap();
     let learned = daemon.block_on(async {
-        // The events travel through the callback lane; the owner has them once it says so.
+        // The events pass through the ring of the device callback. Wait until the owner has
+        // processed them.
         loop {
             let status = daemon.handle().status().await.unwrap();
             if status.statistics.events_processed >= 2 {
@@ -539,7 +541,8 @@ fn a_bad_message_among_good_ones_sends_nothing() {
     assert!(synth.try_recv().is_err());
 }
 
-/// `CONDUCTOR_BLESS=1 cargo test -p conductor --test words` writes the page anew.
+/// `CONDUCTOR_BLESS=1 cargo test -p conductor --test integration the_page_of_tools` rewrites the
+/// page.
 #[test]
 fn the_page_of_tools_is_the_catalog() {
     let daemon = Fixture::new();

@@ -1,5 +1,5 @@
-//! Plugins through the real path: files in a folder, processes of the built binary, tools in the
-//! catalog, calls through the pipeline.
+//! Plugins with real parts: files in a folder, processes of the built binary, tools in the catalog,
+//! and calls through the pipeline.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -29,14 +29,14 @@ fn launch(source: &str, limits: Limits) -> Launch {
     Launch { program: PathBuf::from(PROGRAM), limits, file: "x.js".into(), source: source.as_bytes().into() }
 }
 
-/// The limits under which the nine are tried.
+/// The limits for the abusive handlers.
 const TIGHT: Limits = Limits { cpu_ms: 200, heap_mb: 32, stack_kb: 256 };
 
 fn runner(source: &str, limits: Limits) -> Arc<Runner> {
     Runner::new(launch(source, limits), &json!({}), &json!({}), Arc::new(|_| Ok(())), Arc::new(NoAnswers))
 }
 
-/// A plugin `x` whose tools have these bodies, and one that adds.
+/// A plugin `x` with these tool bodies, and a tool that adds numbers.
 fn plugin(bodies: &[(&str, &str)]) -> String {
     let tool = |(name, body): &(&str, &str)| {
         format!(
@@ -54,7 +54,7 @@ async fn adds(runner: &Runner) {
     assert_eq!(runner.call("x.add", &json!({ "a": 2, "b": 3 })).await, Ok(json!(5)));
 }
 
-/// How an abusive handler must end.
+/// The expected end of an abusive handler.
 #[derive(Debug, PartialEq)]
 enum End {
     Time,
@@ -127,7 +127,7 @@ async fn memory_runs_out_before_time_when_there_is_enough_time() {
     adds(&runner).await;
 }
 
-/// What the limits are for: the same handler with generous ones ends by itself.
+/// Control of the limits: with larger limits, the same handler finishes.
 #[tokio::test]
 async fn without_a_tight_limit_the_same_work_is_done() {
     let work = plugin(&[("work", "let n = 0; for (let i = 0; i < 3e6; i++) n += i; return n")]);
@@ -153,8 +153,8 @@ async fn a_loop_left_behind_is_paid_for_by_the_call_that_left_it() {
     assert_eq!(timers.call("x.ticks", &json!({})).await, Ok(json!(0)), "timers end with their call");
 }
 
-/// Plugin code cannot crash the process on purpose, so the kernel's own limit does: a loop inside
-/// the engine's C code is not seen by the engine's clock.
+/// Plugin code cannot crash its process, so the kernel's CPU limit does it: the engine's own time
+/// limit does not cover a loop inside its C code.
 #[tokio::test]
 async fn a_process_that_dies_is_started_anew() {
     let runner = runner(
@@ -171,7 +171,7 @@ async fn a_process_that_dies_is_started_anew() {
     adds(&runner).await;
     assert_eq!(runner.restarts(), 1);
 
-    // Killed while it has nothing to do: the next call does not even notice.
+    // The process is killed while it is idle. The next call works.
     let pid = rustix::process::Pid::from_raw(runner.pid().unwrap() as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     while std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).is_ok_and(|it| !it.contains(") Z")) {
@@ -181,8 +181,8 @@ async fn a_process_that_dies_is_started_anew() {
     assert_eq!(runner.restarts(), 2);
 }
 
-/// A neighbour that spins for as long as it may holds nobody up: no clock is read, the other one's
-/// calls simply come back first.
+/// A plugin that loops until its limit does not delay another: the other plugin's calls return
+/// first. The test does not measure time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_that_spins_does_not_hold_up_another() {
     let spinner = runner(&plugin(&[("spin", "for (;;) {}")]), Limits { cpu_ms: 60_000, ..TIGHT });
@@ -217,7 +217,7 @@ async fn a_call_that_is_given_up_takes_its_process_along() {
     assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err(), "only the clock on the wall sees it");
     adds(&runner).await;
     assert_ne!(runner.pid(), Some(pid));
-    // Reaped by the runtime soon after; it does not run on meanwhile.
+    // The runtime reaps the process soon after. Until then the process is dead, not running.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     assert!(stat.map_or(true, |it| it.contains(") Z") || it.contains(") X")), "it is dead");
 }
@@ -250,7 +250,7 @@ async fn files_of_both_kinds_are_read_and_faults_have_their_line() {
     assert!(fault("const fs = require('fs')").await.contains("require(\"fs\"): plugins can require"));
     assert!(fault("import cp from 'child_process'").await.contains("child_process"));
     assert!(fault("export const a = 1").await.contains("exports no plugin"));
-    assert!(fault("await new Promise(() => {})").await.contains("never comes"));
+    assert!(fault("await new Promise(() => {})").await.contains("never happens"));
     assert!(fault("for (;;) {}").await.contains("x.js:1:1: stopped after 200 ms"));
     let thrown = runner(&plugin(&[("bad", "\nthrow Object.assign(new Error('no'), { code: 'NOT_FOUND' })")]), TIGHT)
         .call("x.bad", &json!({}))
@@ -349,7 +349,7 @@ impl PluginStudio {
         std::fs::write(self.plugins.folder().join(file), source).unwrap();
     }
 
-    /// What `plugins enable` would write: the pin of the file as it is now, and more keys.
+    /// The row that `plugins enable` would write: the pin of the present file, and further keys.
     async fn row(&self, name: &str, more: &str) -> String {
         let file = format!("{name}.js");
         let source = std::fs::read(self.plugins.folder().join(&file)).unwrap();
@@ -368,7 +368,7 @@ impl PluginStudio {
         self.plugins.look().await;
     }
 
-    /// Writes a plugin, enables it, and expects it to be ready.
+    /// Writes a plugin, enables it, and checks that it is ready.
     async fn enabled(&self, name: &str, source: &str, more: &str) {
         self.write(&format!("{name}.js"), source);
         self.configure(&self.row(name, more).await).await;
@@ -399,8 +399,8 @@ impl PluginStudio {
         }
     }
 
-    /// A call that may be tried again: the studio's clock moves by hand, so the delays between
-    /// attempts are let pass.
+    /// Makes a call that may be retried. The test advances the clock through the delays between the
+    /// attempts.
     async fn patiently(&self, tool: &str) -> String {
         let call = self.text(tool, json!({}));
         tokio::pin!(call);
@@ -492,7 +492,7 @@ async fn a_changed_file_is_refused_until_a_person_enables_it_again() {
     assert_eq!(fixture.test.journal.written().len(), written + 1, "the refusal is on record");
     assert_eq!(fixture.failed_events(), 1);
 
-    // The same after a restart, when nothing of the old file is in memory.
+    // The same after a restart, when the old file is no longer in memory.
     let again = Plugins::new(
         &fixture.test.studio,
         PROGRAM.into(),
@@ -504,7 +504,7 @@ async fn a_changed_file_is_refused_until_a_person_enables_it_again() {
     again.look().await;
     assert_eq!(fixture.error("greeter.greet", who.clone()).await.code, Code::PinMismatch);
 
-    // A file that no longer loads is changed too.
+    // A file that can no longer be loaded also counts as changed.
     fixture.write("greeter.js", "export default {");
     fixture.plugins.look().await;
     assert_eq!(fixture.status("greeter").0, Status::PinMismatch);
@@ -515,7 +515,7 @@ async fn a_changed_file_is_refused_until_a_person_enables_it_again() {
     assert!(fixture.test.studio.pin_fault(fixture.test.studio.catalog().get("greeter.greet").unwrap()).is_none());
 }
 
-/// The negative control of the pin: without comparing, the changed file would have been run.
+/// Negative control of the pin: without the comparison, the changed file would have run.
 #[tokio::test]
 async fn the_changed_file_would_have_run() {
     let changed = runner(&greeter("Hallo"), TIGHT);
@@ -561,13 +561,14 @@ async fn what_deceives_or_takes_a_name_does_not_load() {
         let source = greeter("Hello").replace(from, to);
         assert_ne!(source, greeter("Hello"), "{what}");
         fixture.write("greeter.js", &source);
-        // Even a person who wrote the pin by hand does not get it in: it never gets that far.
+        // Even with a pin that a person wrote, the file is refused, because its manifest is checked
+        // first.
         fixture.configure("").await;
         fixture.configure(&sound).await;
         assert_ne!(fixture.status("greeter").0, Status::Ready, "{what}");
         let faults = look(&launch(&source, TIGHT)).await.expect_err(what);
         assert!(!faults.is_empty());
-        // Negative control: a host that runs whatever the file exports would have run it.
+        // Negative control: a host that runs every exported function would have run it.
         let naive = runner(&source, TIGHT);
         let tool = if to.contains("filesystem") || to.contains("conductor_") {
             to.trim_matches('\'')
@@ -576,7 +577,7 @@ async fn what_deceives_or_takes_a_name_does_not_load() {
         };
         assert!(naive.call(tool, &json!({ "name": "Ada" })).await.is_ok(), "{what}");
     }
-    // A name that another plugin has.
+    // A tool name that another plugin uses.
     let twin = greeter("Hello")
         .replace("name: 'greeter'", "name: 'greeter-x'")
         .replace("'greeter.greet'", "'greeter-x.greet'");
@@ -663,8 +664,8 @@ async fn every_key_of_a_row_changes_something() {
     assert!(!fixture.test.studio.catalog().get("x.flaky").unwrap().retries());
 }
 
-/// A person's own wish to be asked makes a tool one of effects, which only a person of this machine
-/// answers.
+/// If a person sets `requires_approval`, the tool counts as a tool with effects, and only a local
+/// person can approve it.
 #[tokio::test]
 async fn a_persons_override_sets_the_tier() {
     let fixture = PluginStudio::new();
@@ -718,7 +719,7 @@ async fn a_long_result_is_cut_between_characters() {
     assert!(text.ends_with('…') && text.starts_with('ü'));
 }
 
-// ---- what a plugin may reach
+// ---- access of a plugin to hosts, files and secrets
 // --------------------
 
 const FILES: &str = "export default { name: 'x', version: '1', description: 'd', tools: [\n\
@@ -780,7 +781,7 @@ async fn files_are_reached_under_granted_roots_only() {
         let end = ask(what, path, root).await;
         assert!(["DENIED", "BAD_INPUT", "NOT_FOUND"].contains(&end.as_str()), "{what} {path}: {end}");
     }
-    // The naive way, which joins strings, would have read every one of those that are there.
+    // Control: joining the paths as strings would have read each of these files.
     for path in ["songs/../private/p.txt", "songs/link.txt", "songs/door/p.txt"] {
         assert_eq!(std::fs::read_to_string(fixture.scratch.join(path)).unwrap(), "mine");
     }
@@ -793,7 +794,7 @@ const FETCHES: &str = "export default { name: 'x', version: '1', description: 'd
       async handler({ url, secret, inUrl }) { try { const headers = { 'X-Plain': 'p' }; if (secret) { const it = await secrets.get(secret); if (inUrl) url += '?k=' + it; else headers.Authorization = `Bearer ${it}` }\n\
         const got = await fetch(url, { headers }); return got.status + ' ' + await got.text() } catch (error) { return error.code + ' ' + error.message } } }] }";
 
-/// Answers every request with its own head, and keeps the heads.
+/// Answers every request with the request's own head, and stores the heads.
 async fn echo() -> (std::net::SocketAddr, Arc<Mutex<Vec<String>>>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -802,7 +803,7 @@ async fn echo() -> (std::net::SocketAddr, Arc<Mutex<Vec<String>>>) {
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let (heads, index) = (Arc::clone(&heads), heads.lock().unwrap().len());
-            // Whoever connects counts, even if it says nothing.
+            // Count every connection, even without a request.
             heads.lock().unwrap().push(String::new());
             tokio::spawn(async move {
                 let mut head = Vec::new();
@@ -923,15 +924,15 @@ async fn the_process_has_given_everything_up() {
     assert_eq!(group, pid.to_string(), "a process group of its own");
 }
 
-/// What somebody who broke out of the engine would try. Run by the test below in processes of their
-/// own.
+/// Operations that code outside the JavaScript engine would try. The test below runs them in
+/// separate processes.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "run by the test below"]
 fn attempt() {
     let word = |name: &str| std::env::args().find_map(|it| it.strip_prefix(name).map(str::to_owned));
     let Some(what) = word("attempt=") else { return };
-    // Asked before the box closes: the question itself is not on the list.
+    // Read these before entering the sandbox, which does not allow these calls.
     let (parent, core) =
         (rustix::process::getppid().unwrap(), rustix::process::getrlimit(rustix::process::Resource::Core));
     if word("boxed=").as_deref() == Some("yes") {
@@ -952,7 +953,7 @@ fn attempt() {
         "limits" => rustix::process::prlimit(Some(parent), rustix::process::Resource::Core, core).is_ok(),
         "code" => {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            // SAFETY: a fresh page that nobody uses.
+            // SAFETY: a new page that no other code uses.
             unsafe {
                 libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_EXEC, flags, -1, 0)
                     != libc::MAP_FAILED
@@ -1115,7 +1116,7 @@ async fn a_phrase_becomes_a_midi_file_that_a_person_allowed() {
     assert_eq!(fixture.text("midifile.write", json!({ "name": "../x", "notes": [] })).await, "BAD_INPUT");
 }
 
-/// An example without a test is a promise nobody keeps.
+/// Every example must have a test.
 #[tokio::test]
 async fn every_example_and_the_starter_are_sound() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/plugins");
@@ -1132,7 +1133,8 @@ async fn every_example_and_the_starter_are_sound() {
     }
 }
 
-/// A handler that says "no" has worked: its answer comes whole, and its breaker stays closed.
+/// A handler that returns an error result has worked: the result is passed on unchanged, and the
+/// circuit breaker does not count it.
 #[tokio::test]
 async fn an_error_result_of_a_plugin_passes_through_whole() {
     let fixture = PluginStudio::new();
@@ -1156,7 +1158,7 @@ async fn an_error_result_of_a_plugin_passes_through_whole() {
         assert_eq!((&result["isError"], &result["content"][0]["text"]), (&json!(true), &json!("no")));
         assert!(result.get("structuredContent").is_none());
     }
-    // One that throws has failed, and does trip it.
+    // A handler that throws has failed, and trips the circuit breaker.
     let mut codes = Vec::new();
     for _ in 0..8 {
         codes.push(fixture.error("x.throws", json!({})).await.code);
@@ -1164,7 +1166,7 @@ async fn an_error_result_of_a_plugin_passes_through_whole() {
     assert!(codes.contains(&Code::Internal) && codes.contains(&Code::CircuitOpen), "{codes:?}");
 }
 
-/// Its process asks for far more than it can read at once.
+/// The plugin's process requests far more data than it can read at once.
 #[tokio::test]
 async fn what_a_plugin_asks_for_at_once_costs_bounded_memory() {
     let fixture = PluginStudio::new();
@@ -1181,7 +1183,7 @@ async fn what_a_plugin_asks_for_at_once_costs_bounded_memory() {
     assert_eq!(fixture.text("x.add", json!({ "a": 2, "b": 3 })).await, json!({ "result": 5 }).to_string(), "{said}");
 }
 
-/// A host that gives back what it was sent does not give a secret away.
+/// A host that echoes its request must not reveal a secret to the plugin.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_does_not_come_back_from_its_host() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

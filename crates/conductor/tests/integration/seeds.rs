@@ -1,8 +1,8 @@
-//! The exchanges that the product's first documents show, sent as written over the direct dialect,
-//! answer in the documented shape.
+//! Sends the example requests of the product's first documents as direct tool calls, and checks the
+//! documented form of the answers.
 //!
-//! `seeds.json` holds the documents' own examples: request, documented result, and what had to be
-//! named before it can be asked.
+//! `seeds.json` contains the examples: request, documented result, and the values that must be
+//! inserted first.
 
 use conductor_core::digest::Digest;
 use conductor_core::timestamp::Timestamp;
@@ -35,11 +35,11 @@ color = "purple"
 name = "Performance"
 "#;
 
-/// A machine without a gamepad has none to name.
+/// These lists may be empty, for example on a machine without a gamepad.
 const MAY_BE_EMPTY: &[&str] = &["/result/gamepads", "/result/errors"];
 
-/// Every member the document shows is there, and of the same kind. Where the document shows an
-/// item, there is one. More members may be there too.
+/// Checks that every documented member exists and has the same type. A list with a documented item
+/// must not be empty. Additional members are allowed.
 fn fits(documented: &Value, got: &Value, at: &str) -> Result<(), String> {
     let kind = |value: &Value| match value {
         Value::Null => "null",
@@ -62,7 +62,7 @@ fn fits(documented: &Value, got: &Value, at: &str) -> Result<(), String> {
             (Some(_), None) if !MAY_BE_EMPTY.contains(&at) => Err(format!("{at} is empty")),
             (Some(_) | None, _) => Ok(()),
         },
-        // A time that has not come yet.
+        // No event has occurred yet.
         (Value::Number(_), Value::Null) if at.ends_with("last_event_at") => Ok(()),
         (documented, got) if kind(documented) == kind(got) => Ok(()),
         (documented, got) => Err(format!("{at} is a {} and not a {}", kind(got), kind(documented))),
@@ -104,7 +104,7 @@ fn every_documented_exchange_has_its_documented_shape() {
     }
 }
 
-/// The values themselves, of a studio whose every part is known.
+/// Checks the values themselves, in a studio with known content.
 #[test]
 fn every_answer_about_the_studio_says_what_is() {
     let (daemon, mut wire) = start();
@@ -217,7 +217,7 @@ fn every_answer_about_the_studio_says_what_is() {
     );
 }
 
-/// Devices are looked for every five seconds where the file says nothing else.
+/// The default scan interval is five seconds.
 #[test]
 fn the_scan_interval_of_a_file_without_one_is_five_seconds() {
     let config = conductor_core::config::load(CONFIG).config.unwrap();

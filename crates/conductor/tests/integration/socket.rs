@@ -1,4 +1,4 @@
-//! The socket file: whose it is, what it may replace, how many may come.
+//! The socket file: its owner, the files it may replace, and the number of connections.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! The ALSA sequencer and gamepads, inside the virtual machine that
-//! `crates/conductor-testkit/vm/run.sh` boots. Elsewhere every test here is a skip that says so.
-//! Time inside the guest means nothing; only function is asserted.
+//! Tests of the ALSA sequencer and gamepads, inside the virtual machine that
+//! `crates/conductor-testkit/vm/run.sh` starts. Elsewhere every test is skipped with a message.
+//! Time inside the guest is not reliable, so only function is tested.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 #![cfg(all(feature = "alsa", feature = "gamepad"))]
@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 use studio::{Ear, Studio};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Ends what a reader waits for.
+/// The message that ends a reader's wait.
 const STOP: u8 = 0xFC;
 
-/// Skips everywhere but in the guest.
+/// Skips everywhere except in the guest.
 #[expect(clippy::disallowed_methods, reason = "the lanes are chosen by an environment variable")]
 fn in_the_guest() -> bool {
     let chosen = std::env::var("CONDUCTOR_LANES").is_ok_and(|lanes| lanes.split(',').any(|lane| lane == "vm"));
@@ -66,7 +66,7 @@ fn collect(lane: &mut EventReceiver, count: usize) -> Vec<Body> {
     out
 }
 
-/// The sequencer address of a port of ours, as an outsider finds it.
+/// The sequencer address of one of our ports, as another program finds it.
 fn address_of(port: &str) -> String {
     let found = wait_for(PATIENCE, || {
         let output = Command::new("aconnect").arg("-l").output().ok()?;
@@ -141,7 +141,7 @@ fn aplaymidi_plays_into_a_port_of_ours() {
         })
         .collect();
     let heard = collect(&mut receiver, wanted.len());
-    // What the player adds at the end of a file is not ours to judge.
+    // Ignore messages that the player adds at the end of a file.
     let heard: Vec<Body> = heard.into_iter().take(wanted.len()).map(without_release_velocity).collect();
     assert_eq!(heard, wanted);
     assert!(input.is_open());
@@ -150,7 +150,8 @@ fn aplaymidi_plays_into_a_port_of_ours() {
     assert!(ended.is_some(), "a closed input ends its thread");
 }
 
-/// The kernel and players write a velocity-less note-on as a note-off of their own velocity.
+/// The kernel and players convert a note-on with velocity 0 to a note-off with a velocity of their
+/// own.
 fn without_release_velocity(body: Body) -> Body {
     if let Body::NoteOff { channel, note, .. } = body { Body::NoteOff { channel, note, velocity: 0 } } else { body }
 }
@@ -192,7 +193,7 @@ fn modprobe(args: &[&str]) {
     assert!(status.success(), "modprobe {args:?}");
 }
 
-/// Waits until nobody holds the card any more.
+/// Waits until no process uses the card.
 fn unload_virmidi() {
     let unloaded = wait_for(PATIENCE, || {
         let status =
@@ -202,7 +203,7 @@ fn unload_virmidi() {
     assert!(unloaded.is_some(), "closed ports still hold the device");
 }
 
-/// The end of the virtual card at which a player stands.
+/// The device file through which a player sends to the virtual card.
 fn player_end() -> PathBuf {
     let found = wait_for(PATIENCE, || {
         let names = std::fs::read_dir("/dev/snd").ok()?.filter_map(Result::ok).map(|entry| entry.path());
@@ -253,8 +254,8 @@ fn a_device_that_appears_is_announced_heard_and_gone_again() {
         ]
     );
 
-    // The driver drops what arrives before somebody reads, so the reader comes first and a first
-    // message is repeated until it is heard.
+    // The driver drops messages that arrive before a program reads. So the reader starts first, and
+    // a first message is repeated until it is received.
     let (told, heard) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         let mut byte = [0];
@@ -285,7 +286,8 @@ fn a_device_that_appears_is_announced_heard_and_gone_again() {
     assert_eq!(alsa.open_input(&id, sender).err(), Some(PortError::Gone { id }));
 }
 
-/// A program that is a device: there once it has said so, gone when it is dropped.
+/// A program that acts as a device: the device exists when the program has reported it, and is
+/// removed when this value is dropped.
 struct Plugged {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
@@ -364,8 +366,8 @@ fn a_gamepad_comes_plays_and_goes() {
     assert!(left.contains(&Body::ButtonUp(Button::East)), "a pad that is gone holds nothing: {left:?}");
 }
 
-/// Looks for devices by itself less often than any test waits, so that what comes back within one
-/// was announced.
+/// Scans less often than any test waits, so a device that returns within a test was announced by
+/// the system.
 const STAGE: &str = r#"
 schema = 1
 [advanced_settings]
@@ -376,14 +378,14 @@ direction = "Output"
 loopback = true
 "#;
 
-/// The daemon with one device that is plugged in and out while a mapping of it holds a note.
+/// A daemon with one device that is plugged in and out while one of its mappings holds a note.
 struct Stage {
     studio: Studio,
     synth: Ear,
 }
 
 impl Stage {
-    /// `device` and `trigger` are parts of a configuration; the device is called `hands`.
+    /// `device` and `trigger` are parts of a configuration; the alias of the device is `hands`.
     fn open(device: &str, trigger: &str) -> Self {
         let mapping = format!(
             "[[global_mappings]]\ntrigger = {{ device = \"hands\", {trigger} }}\naction = {{ type = \"SendMidi\", \
@@ -394,7 +396,7 @@ impl Stage {
         Stage { studio, synth }
     }
 
-    /// What the person is told: whether the device is there, and how the daemon as a whole is.
+    /// Waits until `status` reports this connection state and this lifecycle.
     fn tells(&self, connected: bool, lifecycle: &str) {
         let mut last = Value::Null;
         let told = wait_for(PATIENCE, || {
@@ -426,7 +428,8 @@ fn a_card_that_is_pulled_out_lets_go_of_its_note_and_plays_again_when_it_is_back
     let mut stage = Stage::open(matcher, "type = \"Note\", note = 60");
     stage.tells(false, "Running");
     modprobe(&["snd-virmidi", "midi_devs=1"]);
-    // What a cable that is pulled does to the driver of a card, whoever still listens to it.
+    // Unbinding the driver has the effect of a pulled cable, even while programs still read from
+    // the card.
     let cable = |word: &str| std::fs::write(format!("/sys/bus/platform/drivers/snd_virmidi/{word}"), "snd_virmidi.0");
     let play = |message: &[u8]| std::fs::write(player_end(), message).unwrap();
     for _ in 0..2 {

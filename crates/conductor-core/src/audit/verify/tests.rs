@@ -1,4 +1,4 @@
-//! Every way to hurt a log, and the verdict it must get.
+//! Tests each kind of damage to a log and its verdict.
 
 use ed25519_dalek::SigningKey;
 use proptest::prelude::*;
@@ -136,7 +136,7 @@ fn every_flipped_byte_is_found_and_its_seq_named() {
     let mut at = 0;
     for (seq, line) in log.lines().iter().enumerate() {
         for (offset, byte) in line.iter().enumerate() {
-            // Another bit at each place, and sometimes a NUL, as a crash leaves.
+            // Flip a different bit at each place, and sometimes write a NUL, as after a crash.
             let flip = if offset % 9 == 8 { *byte } else { 1 << (offset % 9) };
             let mut bad = log.clone();
             bad.bytes()[at + offset] ^= flip;
@@ -161,8 +161,8 @@ fn every_cut_is_told_by_the_checkpoint() {
         let wanted = if cut < anchored {
             Verdict::Truncated
         } else if at_border {
-            // No one but the second copy or the running daemon can know of records that no
-            // checkpoint covers.
+            // Only the second copy or the running daemon can prove that records without a
+            // checkpoint existed.
             Verdict::Intact
         } else {
             Verdict::Torn
@@ -223,7 +223,7 @@ fn a_rewrite_without_the_key_is_forked_and_with_it_looks_whole() {
     kept.checkpoints = honest.checkpoints;
     assert_eq!(kept.verdict(), Verdict::Forked);
     assert_eq!(rewritten.clone().checkpoint_by(2).verdict(), Verdict::Forked);
-    // The limit of what one machine can say about itself: only a second copy finds this.
+    // One machine alone cannot find this change; only a second copy can.
     assert_eq!(rewritten.checkpoint().verdict(), Verdict::Intact);
 }
 
@@ -276,8 +276,8 @@ fn a_torn_tail_is_no_tampering_and_tampering_is_no_torn_tail() {
     let good: usize = twenty().segments[0].1.len();
     assert_eq!((report.last_segment, report.tail_bytes), (Some((1, good as u64)), 4));
 
-    // Zeros over what a checkpoint covers are an edit, and so is a torn end of any segment but the
-    // last.
+    // Zeros in records that a checkpoint covers are an edit. So is a torn end of any segment except
+    // the last.
     let mut zeroed = twenty();
     zeroed.bytes()[2000] = 0;
     assert_eq!(zeroed.verdict(), Verdict::Broken);
@@ -314,8 +314,8 @@ fn missing_segments() {
     last.segments.pop();
     assert_eq!(last.verdict(), Verdict::Truncated);
 
-    // The same first segment, removed by retention, which says so and has a checkpoint at the
-    // border.
+    // The same first segment is missing, but retention recorded its removal, and a checkpoint
+    // covers its last record.
     log.event(EventName::AuditRotated, json!({"removed_through": 1})).checkpoint();
     log.segments.remove(0);
     let report = log.verify();
@@ -382,8 +382,8 @@ fn precedence_when_several_apply() {
     assert_eq!(forked_and_cut.verdict(), Verdict::Forked);
 }
 
-/// A person looked at the damage and went on: verify succeeds again and lists the accepted faults;
-/// without the key this is impossible.
+/// After a person has accepted the damage, verification succeeds again and lists the accepted
+/// faults. Without the signing key, damage cannot be accepted.
 #[test]
 fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
     type Hurt = fn(&mut Log);
@@ -399,16 +399,16 @@ fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
         hurt(&mut log);
         let before = log.verdict();
         assert_ne!(before, Verdict::Intact, "{name}");
-        // Only the checkpoint is certain, so the new segment continues from it.
+        // Only records up to the checkpoint are proven, so the new segment continues there.
         log.segment(2, Some(1));
         log.event(EventName::AuditAccepted, json!({"verdict": before.as_str()}));
-        assert_ne!(log.verdict(), Verdict::Intact, "{name}: the words alone change nothing");
+        assert_ne!(log.verdict(), Verdict::Intact, "{name}: the text alone changes nothing");
         log.checkpoint().records(3);
         let report = log.verify();
         assert_eq!(report.verdict, Verdict::Intact, "{name}: {:?}", report.faults);
         assert_eq!(report.accepted.len(), 1);
         assert_eq!(report.accepted[0].seq, 14, "{name}");
-        // And damage after it counts again.
+        // Damage after the acceptance is reported again.
         let end = log.bytes().len();
         log.bytes()[end - 200] ^= 1;
         assert_eq!(log.verdict(), Verdict::Broken, "{name}");
@@ -455,8 +455,8 @@ fn resume_walks_the_last_segment_alone() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The verdict does not depend on how the bytes are cut into pieces, and any damage to what a
-    /// checkpoint covers is found.
+    /// The verdict does not depend on how the bytes are split into pieces. Any damage to records
+    /// that a checkpoint covers is found.
     #[test]
     fn any_damage_to_covered_bytes_is_found(
         parts in prop::collection::vec(1..12_u64, 1..5),

@@ -150,8 +150,8 @@ fn any_midi() -> impl Strategy<Value = Body> {
     ]
 }
 
-/// What the independent decoder makes of one message, in our words.
-#[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum; what we do not name has no form here")]
+/// The result of the independent decoder for one message, as our event body.
+#[expect(clippy::wildcard_enum_match_arm, reason = "an enum of another crate; the other messages have no event body")]
 fn oracle(bytes: &[u8]) -> Option<Body> {
     use wmidi::MidiMessage as M;
     let seven = |value: wmidi::U7| u8::from(value);

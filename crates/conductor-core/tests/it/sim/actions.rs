@@ -1,4 +1,4 @@
-//! What actions do over time, and that nothing sticks.
+//! Tests actions with several steps, and that no note or key stays held.
 
 use super::{DEVICES, fired, rows, run, sent};
 use conductor_core::engine::{Effect, Outcome, Stroke};
@@ -90,7 +90,7 @@ fn nested_repetitions_without_delay_do_not_stop_the_music() {
         r#"r: "Note", note = 36 -> "Repeat", count = 1000, action = { type = "Repeat", count = 1000, action = { type = "Repeat", count = 1000, action = { type = "Text", text = "x" } } }
            other: "Note", note = 37 -> "Text", text = "y""#,
     );
-    // A thousand million texts are asked for. The other pad answers at once all the same.
+    // The first pad starts a billion text actions. The other pad must still react at once.
     assert!(fired(&config, "on:36 on:37 t:2").lines().any(|it| it == "0 other Note"));
 }
 

@@ -1,4 +1,4 @@
-//! Taps, holds, double taps and chords.
+//! Tests taps, long presses, double taps and chords.
 
 use super::{fired, rows, run};
 use conductor_core::engine::Outcome;
@@ -7,7 +7,7 @@ fn keys(mappings: &str) -> String {
     rows(&mappings.replace("HIT", super::HIT))
 }
 
-/// Tap, hold and double tap on one pad.
+/// A configuration with a tap, a long press and a double tap on one pad.
 fn three() -> String {
     keys(
         r#"tap: "Note", note = 36 -> HIT
@@ -170,12 +170,13 @@ fn a_lone_member_is_a_tap_in_the_end_with_its_own_velocity() {
 
 #[test]
 fn overlapping_chords_give_one_chord_and_the_rest_go_on_in_press_order() {
-    // 60 then 71: no chord holds both. The first is a tap, the second begins a window of its own.
+    // No chord contains both 60 and 71: 60 is a tap, and 71 opens a new window.
     assert_eq!(
         fired(&chords(), "on:60 t:10 on:71 t:10 on:67 t:200 off:60 off:67 off:71"),
         "10 c Note\n20 other NoteChord"
     );
-    // 64 is not in the chord that 60 and 67 could still make, and a third is complete.
+    // The notes 64 and 60 complete the chord `third`, and 71 makes the larger chord `triad`
+    // impossible.
     assert_eq!(fired(&chords(), "on:64 t:1 on:60 t:1 on:71 t:200"), "2 third NoteChord");
 }
 

@@ -1,4 +1,4 @@
-//! Which of several rules fires.
+//! Tests the precedence of rules.
 
 use super::{HIT, config, fired, rows};
 use conductor_core::event::DeviceSlot;
@@ -100,8 +100,8 @@ fn directions_and_osc_arguments_count_as_constraints() {
     assert_eq!(fired(&config, "dev:touch osc:/a/c=0.1"), "0 glob Osc");
 }
 
-/// A crowded key is split by channel and velocity; that must give the same winner as looking at
-/// every rule in turn.
+/// A key with many rules is split by channel and velocity. The lookup must find the same rule as a
+/// linear scan.
 #[test]
 fn a_crowded_key_answers_as_a_plain_scan_does() {
     let mut mappings = String::new();

@@ -1,4 +1,5 @@
-//! Controllers, pressure, bend, programs, encoders, sticks, OSC, and continuous bindings.
+//! Tests controllers, pressure, pitch bend, programs, encoders, sticks, OSC, and continuous
+//! bindings.
 
 use super::{DEVICES, HIT, fired, rows, sent};
 

@@ -1,4 +1,4 @@
-//! Files in memory that can fail at any operation, and lose at a power cut what was never synced.
+//! Files in memory. Any operation can fail, and a power cut loses data that was not synced.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -14,14 +14,14 @@ struct Inode {
     durable: Vec<u8>,
 }
 
-/// How the operation that was chosen goes wrong.
+/// How the chosen operation fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// This one operation fails.
+    /// Only this operation fails.
     Once,
-    /// It and all after it fail, until [`Memory::heal`].
+    /// This operation and all later ones fail, until [`Memory::heal`].
     FromNow,
-    /// A write takes half of its bytes; anything else fails. Then as `FromNow`.
+    /// A write stores half of its bytes; other operations fail. All later operations fail too.
     Short,
     /// Only syncs fail, from this operation on.
     Syncs,
@@ -69,7 +69,7 @@ impl Memory {
         self.state().operations
     }
 
-    /// Trouble at the `n`th operation from now.
+    /// Makes the `n`th operation from now fail.
     pub fn trouble_in(&self, n: u64, trouble: Trouble) {
         let mut state = self.state();
         state.trouble = Some((state.operations + n, trouble));
@@ -79,8 +79,8 @@ impl Memory {
         self.state().trouble = None;
     }
 
-    /// Keeps what was synced, and of each file's unsynced rest a part: its first bytes, or zeros of
-    /// the same length.
+    /// Keeps synced data. Of the unsynced rest of each file, keeps a part: its first bytes, or
+    /// zeros of the same length.
     pub fn power_cut(&self, mut random: impl FnMut() -> u64) {
         let mut state = self.state();
         state.names = state.durable_names.clone();
@@ -100,7 +100,7 @@ impl Memory {
         }
     }
 
-    /// Writes to one file fail, until told otherwise.
+    /// Makes writes to one file fail; `None` ends this.
     pub fn refuse(&self, path: Option<PathBuf>) {
         self.state().refused = path;
     }

@@ -13,9 +13,9 @@ pub fn definition() -> Definition {
     })
     .text(
         "Create device identity",
-        "Plans an alias for a controller. Matcher types: ExactName, NameContains, NameRegex, PlatformId, UsbTopology, ControllerGuid {pattern}; \
-         UsbIdentifier {vendor_id, product_id}; CoreMidiUniqueId {value}. Names as in conductor_list_devices. Nothing changes until a person \
-         applies the plan.",
+        "Plans an alias for a controller. Matcher types: ExactName, NameContains, NameRegex, PlatformId, UsbTopology, ControllerGuid \
+         {pattern}; UsbIdentifier {vendor_id, product_id}; CoreMidiUniqueId {value}. Use names from conductor_list_devices. Nothing changes \
+         until a person applies the plan.",
     )
     .input(schema::with_defs(object(json!({
         "alias": { "$ref": "#/$defs/alias" },

@@ -6,14 +6,14 @@ use conductor_core::config::{Diagnostic, input, schema};
 use conductor_core::mapping::TriggerKind;
 use conductor_core::plan::Change;
 
-/// In the order of the documentation.
+/// Message types in the order of the documentation.
 pub const MESSAGE_TYPES: [&str; 6] = ["NoteOn", "NoteOff", "CC", "ProgramChange", "PitchBend", "Aftertouch"];
 
 pub fn definition() -> Definition {
     let description = format!(
-        "Plans a new mapping: a trigger and what it does. Gives a plan with a diff; nothing changes until a person applies it. Valid trigger \
+        "Plans a new mapping: a trigger and its action. Returns a plan with a diff; nothing changes until a person applies it. Valid trigger \
          types: {}. Valid action types: {}. Valid SendMidi message_type values: {}. Channels are 0-15 here (1-16 only in \
-         conductor_send_midi). mode \"*\" makes a global mapping.",
+         conductor_send_midi). mode \"*\" creates a global mapping.",
         TriggerKind::NAMES.join(", "),
         Action::NAMES.join(", "),
         MESSAGE_TYPES.join(", "),

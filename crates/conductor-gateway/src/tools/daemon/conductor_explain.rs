@@ -16,14 +16,14 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     })
     .text(
         "Explain an event",
-        "Which rules look at an event, in order of precedence, and for each that does not fire what it wanted and what it got. Nothing is \
-         sent. The event is one token: on:36@100/0 (note@velocity/channel), off:36, cc:7=64, pb:8192, at:90, pat:36=90, pc:5, down:south, \
-         up:south, axis:left_x=0.8, trig:right=0.9, osc:/a/b=1.0,2. Channels are 0-15 here.",
+        "Lists the rules that use the control of an event, in order of precedence. For each rule that does not fire, reports the expected and \
+         the actual value. Nothing is sent. The event is one token: on:36@100/0 (note@velocity/channel), off:36, cc:7=64, pb:8192, at:90, \
+         pat:36=90, pc:5, down:south, up:south, axis:left_x=0.8, trig:right=0.9, osc:/a/b=1.0,2. Channels are 0-15 here.",
     )
     .input(object(json!({
         "event": { "type": "string", "minLength": 1, "maxLength": 512, "description": "One event token, such as on:36@100" },
         "mode?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Default: the current mode" },
-        "device?": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Device alias; default: a device that no rule names" },
+        "device?": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Device alias; default: a device that is not named in any rule" },
     })))
     .output(object(json!({
         "verdict": { "enum": ["fires", "waits", "depends", "no_match", "muted", "absent", "tainted"] },

@@ -1,5 +1,5 @@
 //! `conductor_get_config`: the file on disk, the hash that a plan would start from, and the parts
-//! that are not in force.
+//! of the file that are not in force.
 
 use super::prelude::*;
 use crate::studio::Studio;
@@ -26,22 +26,22 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     })
     .text(
         "Get configuration",
-        "The content of config.toml on disk, its path, and its hash. The hash is what a plan made now has as its base. `in_force` is there \
-         when the file is not in force as a whole: a person accepts what is held with `conductor config accept`.",
+        "Returns the content of config.toml on disk, its path and its hash. A plan that is made now starts from this hash. `in_force` is \
+         present if parts of the file are not in force; a person accepts them with `conductor config accept`.",
     )
     .output(object(json!({
-        "content": said("The file, byte for byte", text()),
+        "content": said("Content of the file", text()),
         "path": text(),
         "hash": said("sha256: and 64 hex digits over the raw bytes", text()),
-        "in_force?": said("Only when it differs from the file", object(json!({
-            "hash": said("Of the file that was loaded last", nullable(text())),
-            "held": said("Parts of it that wait for a person", list(text())),
-            "closed": said("Why nothing that was accepted earlier is in force", nullable(text())),
+        "in_force?": said("Present only if the configuration in force differs from the file", object(json!({
+            "hash": said("Hash of the file that was loaded last", nullable(text())),
+            "held": said("Parts of the file that wait for a person", list(text())),
+            "closed": said("Why the configuration that was accepted earlier is not in force", nullable(text())),
         }))),
     })))
 }
 
-/// The file as it is on disk.
+/// Reads the file from the disk.
 pub(super) fn file(studio: &Studio) -> Result<String, ToolError> {
     let about = |code, message: String| ToolError::new(code, message).subject(Subject::Config("config.toml".into()));
     let bytes = atomic_file::read(&studio.home.join("config.toml")).map_err(|fault| {

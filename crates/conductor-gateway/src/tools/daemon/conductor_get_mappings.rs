@@ -1,4 +1,4 @@
-//! `conductor_get_mappings`: the rows of one mode, as the file has them.
+//! `conductor_get_mappings`: the rows of one mode, as written in the file.
 
 use super::prelude::*;
 
@@ -14,8 +14,8 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     })
     .text(
         "Get mappings",
-        "Mappings and continuous bindings of one mode, as written in the file; mode \"*\" gives the global ones. The index counts from 0; \
-         the id stays the same when rows move.",
+        "Lists the mappings and continuous bindings of one mode, as written in the file; mode \"*\" lists the global ones. `index` counts \
+         from 0; `id` does not change when rows move.",
     )
     .input(object(json!({
         "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name as in conductor_list_modes, or * for global mappings" },
@@ -24,7 +24,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
         "mode": text(),
         "mappings": list(object(json!({
             "index": integer(), "trigger": { "type": "object" }, "action": { "type": "object" }, "id": text(),
-            "description?": text(), "enabled": said("False also when a fault in the row keeps it from running", boolean()),
+            "description?": text(), "enabled": said("False also if a fault disables the row", boolean()),
         }))),
         "continuous": list(json!({ "type": "object" })),
     })))

@@ -9,7 +9,7 @@ pub fn definition() -> Definition {
         plans::list(&studio).await?;
         Ok(Output::new(plans::find(&studio, &id.to_string())?.config_plan().unwrap_or(Value::Null)))
     })
-    .text("Get plan", "One plan with its diff, hashes, warnings and status.")
+    .text("Get plan", "Returns one plan with its diff, hashes, warnings and status.")
     .input(object(json!({ "plan_id": { "type": "string", "format": "uuid" } })))
     .output(config_plan())
 }

@@ -6,9 +6,9 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_get_status", Tier::ReadOnly, owner, |owner, studio, _clearance, _arguments| async move { to_output(&plans::with_waiting(&studio, owner.status().await?)) })
     .text(
         "Get status",
-        "Daemon, device and configuration state: lifecycle, current mode, connected device, counters, which backends are missing and why, \
-         whether the newest configuration is in force and what of it waits for a person, whether the performance lock is on, since when and \
-         until when MIDI learn listens, how many plans wait for a person, and whether the audit log and its second copy are written.",
+        "Returns the state of the daemon, the devices and the configuration: lifecycle, current mode, connected device, counters, missing \
+         backends and the reason, whether the newest configuration is in force and which parts wait for a person, the performance lock, start \
+         and end of MIDI learn, the number of plans that wait for a person, and whether the audit log and its second copy are written.",
     )
     .output(object(json!({
         "daemon_running": boolean(), "lifecycle_state": text(), "connected": boolean(), "device_connected": boolean(),

@@ -23,8 +23,8 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     })
     .text(
         "Get trace",
-        "The last events and what became of each: which mapping fired, what it did, or why nothing happened. Ask again with since_seq = \
-         next_seq to follow; lost counts records that were forgotten in between.",
+        "Returns the last events and their outcomes: which mapping fired, what it did, or why nothing happened. To read only newer records, \
+         call again with since_seq = next_seq; `lost` counts records that were dropped in between.",
     )
     .input(object(json!({
         "limit?": { "type": "integer", "minimum": 1, "maximum": 200, "default": 50 },

@@ -6,8 +6,8 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_list_device_bindings", Tier::ReadOnly, owner, |owner, _studio, _clearance, _arguments| async move { to_output(&owner.bindings().await?) })
     .text(
         "List device bindings",
-        "Each configured device (by its alias) and each port without one (raw:PORT): whether it is connected, whether it is muted, and \
-         whether it is tainted: what arrives there is not taken for a hand and reaches no keys, programs or tools.",
+        "Lists each configured device (by alias) and each port without an alias (raw:PORT): whether it is connected, muted, or tainted. \
+         Events of a tainted device do not count as played by a person and trigger no keys, programs or tools.",
     )
     .output(object(json!({
         "device_bindings": list(object(json!({

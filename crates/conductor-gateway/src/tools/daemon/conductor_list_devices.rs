@@ -1,4 +1,4 @@
-//! `conductor_list_devices`: the ports the last scan found.
+//! `conductor_list_devices`: the ports that the last scan found.
 
 use super::prelude::*;
 
@@ -6,7 +6,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_list_devices", Tier::ReadOnly, owner, |owner, _studio, _clearance, _arguments| async move { to_output(&owner.devices().await?) })
     .text(
         "List devices",
-        "MIDI inputs and outputs, gamepads and OSC listeners by name, from the last scan. Any of the output names is a valid port for \
+        "Lists MIDI inputs and outputs, gamepads and OSC listeners by name, from the last scan. Each output name is a valid `port` for \
          conductor_send_midi.",
     )
     .output(object(json!({

@@ -1,4 +1,4 @@
-//! `conductor_list_modes`: the modes of the configuration, and which one is active.
+//! `conductor_list_modes`: the modes of the configuration and the active mode.
 
 use super::prelude::*;
 
@@ -6,7 +6,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_list_modes", Tier::ReadOnly, owner, |owner, _studio, _clearance, _arguments| async move {
         to_output(&*owner.modes())
     })
-    .text("List modes", "Every mode with its colour and the number of its mappings, and the active one.")
+    .text("List modes", "Lists every mode with its colour and the number of its mappings, and names the active mode.")
     .output(object(json!({
         "modes": list(object(json!({ "name": text(), "color": nullable(text()), "mapping_count": integer() }))),
         "current": text(),

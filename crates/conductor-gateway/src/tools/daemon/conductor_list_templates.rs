@@ -9,8 +9,8 @@ pub fn definition() -> Definition {
     })
     .text(
         "List templates",
-        "Controllers that Conductor knows: their controls by name with the messages they send. A template is put under an alias with the \
-         change ApplyTemplate of conductor_plan_changes.",
+        "Lists the controllers that Conductor has templates for: the names of their controls and the messages that they send. To assign a \
+         template to a device alias, use the change ApplyTemplate of conductor_plan_changes.",
     )
     .output(object(json!({ "templates": list(json!({ "type": "object" })) })))
 }

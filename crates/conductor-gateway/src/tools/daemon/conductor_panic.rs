@@ -7,9 +7,9 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     let mut definition = owner_tool("conductor_panic", Tier::Stateful, owner, |owner, _studio, _clearance, _arguments| async move { to_output(&owner.panic().await?) })
     .text(
         "Panic",
-        "Stops everything that sounds or is held: running actions are cancelled, notes and keys released, and every output gets sustain \
-         off, all notes off and all sound off on every channel. Never refused, also while the audit log cannot be written; the answer then \
-         says audit: pending.",
+        "Stops everything that sounds or is held: cancels running actions, releases notes and keys, and sends sustain off, all notes off and \
+         all sound off on every channel of every output. Never refused, even if the audit log cannot be written; the result then contains \
+         audit: pending.",
     )
     .idempotent()
     .output(object(json!({

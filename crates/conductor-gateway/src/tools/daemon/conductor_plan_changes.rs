@@ -16,7 +16,7 @@ pub fn definition() -> Definition {
          change_type: CreateMapping {mode, mapping, position?}, UpdateMapping {mode, id or index, trigger?, action?, description?, enabled?}, \
          DeleteMapping {mode, id or index}, CreateContinuous {mode, continuous}, DeleteContinuous {mode, id}, CreateMode {mode, color?}, \
          DeleteMode {mode}, CreateDeviceIdentity {alias, matchers, description?}, DeleteDeviceIdentity {alias}, ApplyTemplate {template, \
-         alias}. mode \"*\" means global. Triggers and actions as in conductor_create_mapping. Channels are 0-15.",
+         alias}. mode \"*\" means global. Triggers and actions are as in conductor_create_mapping. Channels are 0-15.",
     )
     .input(object(json!({
         "changes": {
@@ -27,14 +27,14 @@ pub fn definition() -> Definition {
                 "required": ["change_type"],
             },
         },
-        "description?": { "type": "string", "maxLength": 1024, "description": "One line for the person who decides" },
+        "description?": { "type": "string", "maxLength": 1024, "description": "One line for the person who applies or rejects the plan" },
     })))
     .check(|arguments| plans::violations(&changes(arguments).err().unwrap_or_default()))
     .output(config_plan())
     .summary(|arguments| format!("plan {} changes", arguments["changes"].as_array().map_or(0, Vec::len)))
 }
 
-/// All of them, or every fault of every one.
+/// All changes, or the faults of all of them.
 fn changes(arguments: &Value) -> Result<Vec<Change>, Vec<Diagnostic>> {
     let list = arguments.get("changes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let (mut changes, mut faults) = (Vec::with_capacity(list.len()), Vec::new());
@@ -47,7 +47,7 @@ fn changes(arguments: &Value) -> Result<Vec<Change>, Vec<Diagnostic>> {
     if faults.is_empty() { Ok(changes) } else { Err(faults) }
 }
 
-/// A `ConfigPlan`, as every planning tool gives it.
+/// A `ConfigPlan`, the result of every planning tool.
 pub fn plan_schema() -> Value {
     schema::def("ConfigPlan").unwrap_or_else(|| json!({ "type": "object" }))
 }

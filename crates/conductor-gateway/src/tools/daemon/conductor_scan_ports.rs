@@ -1,4 +1,4 @@
-//! `conductor_scan_ports`: looks for devices now instead of at the next scan.
+//! `conductor_scan_ports`: scans for devices now, without waiting for the next scan.
 
 use super::prelude::*;
 
@@ -7,8 +7,11 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
         unlocked(&owner, &clearance, "no scan is started").await?;
         to_output(&owner.scan_ports().await?)
     })
-    .text("Scan ports", "Looks for connected and disconnected devices now. Gives the names that came and went.")
+    .text(
+        "Scan ports",
+        "Scans for connected and disconnected devices now. Returns the names that were added and removed.",
+    )
     .idempotent()
     .output(object(json!({ "message": text(), "added": list(text()), "removed": list(text()) })))
-    .summary(|_| "look for devices now".into())
+    .summary(|_| "scan for devices now".into())
 }

@@ -1,5 +1,5 @@
-//! `conductor_send_midi`: sends MIDI messages to a device. All of them are checked before the first
-//! byte is sent.
+//! `conductor_send_midi`: sends MIDI messages to a device. All messages are checked before the
+//! first byte is sent.
 
 use super::prelude::*;
 use super::{locked, output_target};
@@ -13,9 +13,9 @@ use conductor_core::event::midi::short;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// Messages a principal may send in one minute.
+/// Maximum number of messages that a principal may send in one minute.
 const PER_MINUTE: u64 = 2000;
-/// When the notes of callers without a connection are released.
+/// Time after which the notes of callers without a connection are released.
 const RELEASE_AFTER_US: u64 = 10_000_000;
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct Arguments {
 struct Message {
     #[serde(rename = "type")]
     kind: String,
-    /// 1-16 here, 0-15 inside.
+    /// 1-16 in the arguments, 0-15 in the code.
     channel: u8,
     note: Option<u8>,
     velocity: Option<u8>,
@@ -66,13 +66,13 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     })
     .text(
         "Send MIDI",
-        "Sends note_on, note_off, cc and program_change messages to a device, all or none: a bad message is named by its index before \
-         anything leaves. channel is 1-16 here (0-15 everywhere else). velocity defaults to 100 for note_on and 0 for note_off. Notes left \
-         on are released when this connection ends. port is a device alias or an exact port name; for a loopback device NAME the port \
-         'NAME hand' plays it as a hand would, but such events never count as a hand's.",
+        "Sends note_on, note_off, cc and program_change messages to a device, all or none: if a message is invalid, its index is reported and \
+         nothing is sent. `channel` is 1-16 here (0-15 everywhere else). `velocity` defaults to 100 for note_on and 0 for note_off. Notes \
+         that are still on are released when this connection ends. `port` is a device alias or an exact port name. For a loopback device \
+         NAME, the port 'NAME hand' sends events to its input, but these events never count as played by a person.",
     )
     .input(schema::with_defs(object(json!({
-        "port": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Device alias, else exact output port name" },
+        "port": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Device alias or exact output port name" },
         "messages": { "type": "array", "items": { "$ref": "#/$defs/MidiMessage" }, "minItems": 1, "maxItems": 256 },
     }))))
     .output(object(json!({ "success": boolean(), "messages_sent": integer(), "port": text() })))
@@ -86,7 +86,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     definition
 }
 
-/// Only a person's own call counts as played by hand.
+/// Only a call made by a person counts as played by hand.
 fn sent_by(clearance: &Clearance) -> SentBy {
     let connection = clearance.conn().0;
     if clearance.by_hand() { SentBy::Hand { connection } } else { SentBy::Tool { connection } }
@@ -130,7 +130,7 @@ fn encode(messages: &[Message]) -> Result<Vec<Vec<u8>>, ToolError> {
     Ok(bytes)
 }
 
-/// The messages of one principal in the current minute.
+/// Number of messages that one principal has sent in the current minute.
 #[derive(Clone, Copy, Default)]
 struct Minute {
     began_ms: u64,
@@ -148,9 +148,12 @@ fn charge(
     let minute = sent.entry(principal.to_string()).or_insert(Minute { began_ms: now_ms, count: 0 });
     if minute.count + count > PER_MINUTE {
         let wait = 60_000 - now_ms.saturating_sub(minute.began_ms).min(60_000);
-        return Err(ToolError::new(Code::RateLimited, format!("at most {PER_MINUTE} MIDI messages a minute are sent"))
-            .by(RefusedBy::Limit)
-            .retry_after_ms(wait.max(1)));
+        return Err(ToolError::new(
+            Code::RateLimited,
+            format!("the limit of {PER_MINUTE} MIDI messages per minute is reached"),
+        )
+        .by(RefusedBy::Limit)
+        .retry_after_ms(wait.max(1)));
     }
     minute.count += count;
     Ok(())

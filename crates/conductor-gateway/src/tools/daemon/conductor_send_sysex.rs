@@ -1,5 +1,5 @@
-//! `conductor_send_sysex`: sends raw SysEx to a device. Every call asks a person; no rule can allow
-//! it in advance.
+//! `conductor_send_sysex`: sends raw SysEx to a device. Every call needs an approval; no rule can
+//! allow it in advance.
 
 use super::prelude::*;
 use super::{locked, output_target, sysex};
@@ -31,12 +31,12 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     })
     .text(
         "Send SysEx",
-        "Sends one SysEx message to a device. A person must confirm each one: the first call answers APPROVAL_REQUIRED with a risk \
-         assessment, and the identical call repeated after their yes runs once. data holds bytes as numbers or two-digit hex strings, at \
-         most 8192 without F0 and F7, which are added by themselves. port is a device alias or an exact port name.",
+        "Sends one SysEx message to a device. A person must approve each message: the first call returns APPROVAL_REQUIRED with a risk \
+         assessment; after the approval, the identical call runs once. `data` contains bytes as numbers or two-digit hex strings, at most \
+         8192, without F0 and F7, which are added automatically. `port` is a device alias or an exact port name.",
     )
     .input(schema::with_defs(object(json!({
-        "port": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Device alias, else exact output port name" },
+        "port": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Device alias or exact output port name" },
         "data": { "$ref": "#/$defs/SysExData" },
     }))))
     .output(object(json!({ "status": text(), "bytes_sent": integer(), "port": text() })))

@@ -16,8 +16,8 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     })
     .text(
         "Mute or unmute a device",
-        "enabled = false mutes: the device's events fire nothing and what it held is released. true lets it be heard, also a device that \
-         the file disables. Both end with the daemon; the file is not changed.",
+        "enabled = false mutes a device: its events fire nothing, and its held notes and keys are released. true unmutes it, even if the file \
+         disables the device. The setting is lost when the daemon stops; the file is not changed.",
     )
     .idempotent()
     .input(object(json!({

@@ -1,4 +1,4 @@
-//! `conductor_simulate`: a script of events against the configuration, in virtual time, with no
+//! `conductor_simulate`: runs a script of events against the configuration in virtual time, without
 //! output.
 
 use super::prelude::*;
@@ -7,10 +7,10 @@ use conductor_core::config::load;
 use conductor_core::engine::{SimError, simulate};
 use conductor_core::error::Violation;
 
-/// Far more than a sensible script needs.
+/// Upper limit of a script, in bytes. Real scripts are much shorter.
 const MAX_SCRIPT: usize = 256 * 1024;
 const MAX_CONFIG: usize = 256 * 1024;
-/// Longest list of records; more are truncated and reported.
+/// Maximum number of records in a result. A longer list is truncated, and the result reports that.
 const MAX_RECORDS: usize = 2000;
 
 #[derive(Deserialize)]
@@ -29,15 +29,15 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     })
     .text(
         "Simulate events",
-        "Plays a script of events against the configuration in force, or against a given one, in virtual time: what would fire, when, and \
-         why not. Nothing is sent and nothing is pressed. Tokens, separated by blanks: on:36@100/0 off:36 cc:7=64 pb:8192 at:90 pat:36=90 \
+        "Runs a script of events against the configuration in force, or against a given one, in virtual time. Reports what would fire, when, \
+         and why not. Nothing is sent and no key is pressed. Tokens, separated by spaces: on:36@100/0 off:36 cc:7=64 pb:8192 at:90 pat:36=90 \
          pc:5 down:south up:south axis:left_x=0.8 trig:right=0.9 osc:/a/b=1.0,2 dev:ALIAS mode:NAME t:600 (let 600 ms pass). Channels are \
          0-15 here.",
     )
     .input(object(json!({
         "events": { "type": "string", "minLength": 1, "maxLength": MAX_SCRIPT, "description": "Such as: on:36@100 t:600 off:36" },
-        "mode?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode at the start; default: the configuration's" },
-        "config?": { "type": "string", "maxLength": MAX_CONFIG, "description": "TOML text to try instead of the configuration in force" },
+        "mode?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode at the start; default: the default mode of the configuration" },
+        "config?": { "type": "string", "maxLength": MAX_CONFIG, "description": "TOML text of a configuration to use instead of the one in force" },
     })))
     .output(object(json!({
         "trace": list(object(json!({

@@ -6,8 +6,8 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_stop_midi_learn", Tier::Stateful, owner, |owner, _studio, _clearance, _arguments| async move { Ok(Output::new(owner.learn_stop().await?)) })
     .text(
         "Stop MIDI learn",
-        "Gives the events heard since conductor_start_midi_learn and triggers for them, the likeliest first. Each suggestion is valid as the \
-         trigger of conductor_create_mapping; suggestion_info says how sure it is and what else to try. Channels are 0-15.",
+        "Returns the events since conductor_start_midi_learn and triggers for them, the most likely first. Each suggestion is valid as the \
+         trigger of conductor_create_mapping; suggestion_info reports the confidence and alternatives. Channels are 0-15.",
     )
     .output(object(json!({
         "events": list(json!({ "type": "object" })),
@@ -15,5 +15,5 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
         "suggestion_info": list(json!({ "type": "object" })),
         "expired": boolean(),
     })))
-    .summary(|_| "stop listening".into())
+    .summary(|_| "stop MIDI learn".into())
 }

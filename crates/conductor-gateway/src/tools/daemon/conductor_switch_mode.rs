@@ -17,8 +17,8 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     })
     .text(
         "Switch mode",
-        "Makes a mapping mode active from the next event on. Keys that are down keep the mode they were pressed in, so nothing is left \
-         sounding.",
+        "Makes a mapping mode active from the next event on. Keys that are down keep the mode in which they were pressed, so that no note \
+         stays on.",
     )
     .idempotent()
     .input(object(json!({

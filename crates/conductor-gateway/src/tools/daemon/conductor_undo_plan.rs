@@ -9,10 +9,10 @@ pub fn definition() -> Definition {
     })
     .text(
         "Undo plan",
-        "Plans the inverse of an applied plan: the old bytes if the file is untouched since, else each change taken back by name. Nothing \
-         changes until a person applies the new plan.",
+        "Plans the inverse of an applied plan: restores the old bytes if the file has not changed since, otherwise reverts each change by \
+         name. Nothing changes until a person applies the new plan.",
     )
-    .input(object(json!({ "plan_id": { "type": "string", "format": "uuid", "description": "Of an applied plan, as in conductor_list_plans" } })))
+    .input(object(json!({ "plan_id": { "type": "string", "format": "uuid", "description": "Id of an applied plan, as in conductor_list_plans" } })))
     .output(config_plan())
     .summary(|arguments| format!("plan to undo {}", arguments["plan_id"]))
 }

@@ -8,7 +8,7 @@ use conductor_core::mapping::TriggerKind;
 use conductor_core::plan::Change;
 
 pub fn definition() -> Definition {
-    // Triggers and actions are published in full only in conductor_create_mapping.
+    // The full schemas of triggers and actions are published only in conductor_create_mapping.
     let of_type = |names: &[&str]| {
         json!({
             "type": "object", "properties": { "type": { "enum": names } }, "required": ["type"],
@@ -27,8 +27,8 @@ pub fn definition() -> Definition {
     })
     .text(
         "Update mapping",
-        "Plans a change of one mapping, named by id or by index (exactly one of the two); give at least one of trigger, action, description, \
-         enabled. Trigger and action as in conductor_create_mapping. Nothing changes until a person applies the plan.",
+        "Plans a change of one mapping, named by id or by index (exactly one of the two). Give at least one of trigger, action, description, \
+         enabled. Trigger and action are as in conductor_create_mapping. Nothing changes until a person applies the plan.",
     )
     .input(input)
     .check(|arguments| plans::violations(&change(arguments).err().unwrap_or_default()))

@@ -13,8 +13,8 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     })
     .text(
         "Validate configuration",
-        "Checks config.toml as it is on disk now, whether or not it is in force, against the tools, plugins and ports there are: errors disable \
-         single rows, fatal ones keep the whole file out. Also counts the notes, controllers, buttons and addresses in use.",
+        "Checks config.toml on disk, whether or not it is in force, against the existing tools, plugins and ports. Errors disable single \
+         rows; fatal errors reject the whole file. Also counts the notes, controllers, buttons and addresses in use.",
     )
     .output(object(json!({
         "valid": boolean(), "errors": list(text()), "warnings": list(text()),

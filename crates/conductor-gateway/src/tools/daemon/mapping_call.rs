@@ -1,17 +1,17 @@
-//! Turns an action of a mapping into a tool call.
+//! Converts an action of a mapping to a tool call.
 
 use conductor_core::action::Action;
 use conductor_core::engine::Placeholders;
 use serde_json::{Map, Value, json};
 
-/// The tool and arguments of an action, with `$` placeholders filled in. `None` when the action
+/// The tool and the arguments of an action, with `$` placeholders filled in. `None` if the action
 /// does not call a tool.
 pub fn of(action: &Action, values: &Placeholders) -> Option<(String, Value)> {
     let (tool, template) = template(action)?;
     Some((tool, fill(&template, values)))
 }
 
-/// The calls of an action tree whose arguments are the same at every press.
+/// The calls of an action tree whose arguments do not depend on the event.
 pub fn constant_calls(action: &Action) -> Vec<(String, Value)> {
     let mut calls = Vec::new();
     collect(action, &mut calls);
@@ -55,7 +55,8 @@ fn template(action: &Action) -> Option<(String, Value)> {
     } else if let Action::Launch { app } = action {
         Some(("desktop.launch".into(), json!({ "app": app })))
     } else if let Action::Plugin { plugin, tool, params } = action {
-        // Without a tool the plugin has exactly one; the catalog knows which.
+        // If no tool is given, the plugin has exactly one tool, and the catalog finds it by the
+        // plugin's name.
         let tool = tool.as_ref().map_or_else(|| plugin.clone(), |tool| format!("{plugin}.{tool}"));
         Some((tool, object(params)))
     } else {
@@ -74,7 +75,7 @@ fn has_placeholder(value: &Value) -> bool {
     }
 }
 
-/// A string that is a placeholder becomes its number; one that begins with `$$` loses one `$`.
+/// Replaces a string that is a placeholder with its number. A leading `$$` becomes `$`.
 fn fill(value: &Value, values: &Placeholders) -> Value {
     match value {
         Value::String(text) if NAMES.contains(&text.as_str()) => match values.get(text) {

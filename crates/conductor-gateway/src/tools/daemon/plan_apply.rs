@@ -16,7 +16,7 @@ pub fn apply(owner: &OwnerHandle) -> Definition {
             Ok(Output::new(plans::apply(&studio, &owner, &by, channel, id).await?))
         }
     })
-    .text("Apply plan", "Writes the plan's result, if the file still is what it was made on.")
+    .text("Apply plan", "Writes the plan's result, if the file has not changed since the plan was made.")
 }
 
 pub fn reject() -> Definition {
@@ -40,7 +40,7 @@ where
     definition
 }
 
-/// Refuses everyone but a person: a pad may call tools, but must not decide.
+/// Refuses all callers except a person. A pad may call tools, but must not decide about plans.
 pub(super) fn person(clearance: &Clearance) -> Result<Principal, ToolError> {
     if clearance.principal().is_person() {
         return Ok(clearance.principal().clone());

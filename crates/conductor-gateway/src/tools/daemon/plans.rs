@@ -1,5 +1,5 @@
-//! Plans: changes of the configuration that are drafted as a diff, kept until a person applies
-//! them, and rolled back by undo.
+//! Plans: changes of the configuration. A plan is drafted as a diff and kept until a person applies
+//! it. Undo reverts an applied plan.
 //!
 //! The listed tools only draft plans. `plan.apply` and `plan.reject` are hidden tools that only a
 //! `person:` can call, through the control socket.
@@ -27,10 +27,10 @@ use std::io;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The label of the fact that names the plan which an inverse plan undoes.
+/// The label of the fact that names the plan to undo.
 const UNDOES: &str = "undoes";
 
-/// The file as it is now; empty when there is none.
+/// The present content of the file; empty if there is no file.
 fn present_bytes(studio: &Studio) -> Result<Vec<u8>, ToolError> {
     match atomic_file::read(&config_path(studio)) {
         Ok(bytes) => Ok(bytes),
@@ -60,11 +60,11 @@ pub struct StatusAndPlans {
 #[derive(Serialize)]
 struct AuditNow {
     writable: bool,
-    /// Why no tool is served.
+    /// Why no tool can be called.
     reason: Option<String>,
     /// Why the second copy is behind.
     copy_fault: Option<String>,
-    /// Records in memory that wait to be written.
+    /// Number of records that are kept in memory until they can be written.
     waiting: usize,
 }
 
@@ -86,7 +86,7 @@ pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
     StatusAndPlans { status, pending_plans, audit: AuditNow::of(studio) }
 }
 
-/// Drafts the changes on the present file and stores the plan. Nothing else changes.
+/// Drafts the changes against the present file and stores the plan. Nothing else changes.
 pub async fn make(
     studio: &Arc<Studio>,
     clearance: &Clearance,
@@ -99,7 +99,7 @@ pub async fn make(
     keep(studio, clearance, arguments, &base, draft, description, Vec::new()).await
 }
 
-/// Drafts keys of a plugin's row on the present file and stores the plan, for `plugin.set`.
+/// Drafts keys of a plugin's row against the present file and stores the plan, for `plugin.set`.
 pub async fn make_plugin(
     studio: &Arc<Studio>,
     clearance: &Clearance,
@@ -133,7 +133,7 @@ pub async fn make_undo(
     if record.state != State::Used {
         return Err(ToolError::new(
             Code::BadInput,
-            format!("plan {id} is {}, only an applied one can be undone", record.state),
+            format!("plan {id} is {}; only an applied plan can be undone", record.state),
         )
         .subject(Subject::Plan(id.to_string())));
     }
@@ -192,7 +192,7 @@ async fn keep(
     let not_kept = |fault: std::io::Error| {
         let folder = studio.home.join("state").join("plans");
         ToolError::new(Code::SdkRejected, format!("{}: the plan cannot be stored: {fault}", folder.display()))
-            .hint("Nothing was changed. The person should look at the folder: its rights, its free space and the limit of open files.")
+            .hint("Nothing was changed. The person should check the folder: its permissions, the free space and the limit of open files.")
             .effect(Effect::None)
     };
     let made = made.await.map_err(|fault| internal(&fault))?.map_err(not_kept)?.map_err(not_stored)?;
@@ -226,7 +226,7 @@ pub fn find(studio: &Studio, text: &str) -> Result<Record, ToolError> {
         Ok(Some(record)) => Ok(record),
         Ok(None) | Err(Refused::NotFound) => Err(ToolError::new(Code::NotFound, format!("there is no plan {text:?}"))
             .subject(Subject::Plan(text.to_owned()))
-            .hint("conductor_list_plans has the plans there are.")),
+            .hint("conductor_list_plans lists all plans.")),
         Err(other) => Err(not_stored(other)),
     }
 }
@@ -240,8 +240,8 @@ pub async fn list(studio: &Arc<Studio>) -> Result<Vec<Value>, ToolError> {
     Ok(plans.iter().filter_map(Record::config_plan).collect())
 }
 
-/// Applies a plan, if the file is still the one it was drafted on. Of several concurrent calls
-/// exactly one succeeds.
+/// Applies a plan, if the file has not changed since the plan was drafted. Of several concurrent
+/// calls, exactly one succeeds.
 pub async fn apply(
     studio: &Arc<Studio>,
     owner: &OwnerHandle,
@@ -269,7 +269,7 @@ pub async fn apply(
     let reloaded = owner.plan_applied(text(&base), text(&after)).await?;
     settle_grants(studio, by, channel, &record, &store)?;
     if let Some(undone) = record.facts.iter().find(|it| it.label == UNDOES).and_then(|it| it.text.parse().ok()) {
-        // The undone plan may have been removed since.
+        // The plan that was undone may have been removed since.
         let _ = store.change(|pending| pending.undo(undone, now)).map_err(|fault| internal(&fault))?;
     }
     let event =
@@ -291,13 +291,14 @@ fn write(
     let id = record.id;
     let after = store.bytes(id, Attachment::After).map_err(|fault| lost(id, &fault))?;
     let text = String::from_utf8_lossy(&after);
-    // Other programs can write the stored bytes: apply only what the person was shown.
+    // Other programs can write to the stored bytes, so apply only the bytes that the person was
+    // shown.
     let shown = record.result_state_hash == Some(Digest::of(&after))
         && record.diff_preview.as_deref() == Some(&plan::diff::preview(&String::from_utf8_lossy(base), &text));
     if !shown {
         return Err(ToolError::new(
             Code::PlanStale,
-            "the stored plan is not the one that was shown; nothing was written",
+            "the stored plan is not the plan that was shown; nothing was written",
         )
         .subject(Subject::Plan(id.to_string())));
     }
@@ -319,8 +320,8 @@ fn write(
     })
 }
 
-/// Applying a mapping grants its calls with constant arguments, while the mapping exists unchanged.
-/// Removed and changed mappings lose their grants.
+/// Applying a mapping grants its calls with constant arguments as long as the mapping stays
+/// unchanged. Removed and changed mappings lose their grants.
 fn settle_grants(
     studio: &Studio,
     by: &Principal,
@@ -384,7 +385,7 @@ pub async fn reject(studio: &Arc<Studio>, by: &Principal, channel: Channel, id: 
     Ok(find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null))
 }
 
-/// Stores a person's decision about a plan. The disk is waited for on a thread that may block.
+/// Stores a person's decision about a plan, on a thread that may block on disk I/O.
 async fn decide<T: Send + 'static>(
     studio: &Studio,
     id: Uuid,
@@ -464,7 +465,7 @@ fn refused(error: PlanError) -> ToolError {
     }
 }
 
-/// Diagnostics as violations in the arguments, with their help.
+/// Converts diagnostics, with their help, to violations in the arguments.
 pub fn violations(diagnostics: &[Diagnostic]) -> Vec<Violation> {
     let violations = diagnostics.iter().take(8).map(|it| {
         let help = it.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();

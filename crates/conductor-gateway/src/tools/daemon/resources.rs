@@ -13,7 +13,7 @@ pub fn add_resources(catalog: &mut Catalog, owner: &OwnerHandle) -> Result<(), C
         ("conductor://status", "status", "Daemon, device and configuration state", "conductor_get_status"),
         ("conductor://config", "config", "config.toml as it is in force", "conductor_get_config"),
         ("conductor://devices", "devices", "Ports, gamepads and listeners of the last scan", "conductor_list_devices"),
-        ("conductor://trace", "trace", "The last events and what became of them", "conductor_get_trace"),
+        ("conductor://trace", "trace", "The last events and their outcomes", "conductor_get_trace"),
         ("conductor://plans", "plans", "Plans with their diff and status", "conductor_list_plans"),
     ];
     for (uri, name, description, tool) in fixed {

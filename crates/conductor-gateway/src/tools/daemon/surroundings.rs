@@ -9,7 +9,7 @@ use crate::tools::catalog::Source;
 use conductor_core::config::{self, Config, Diagnostic, Loaded, Platform, Severity, Surroundings};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Owned data for [`Surroundings`].
+/// Owned data from which [`Surroundings`] borrows.
 #[derive(Debug, Default)]
 pub struct OwnedSurroundings {
     tools: BTreeSet<String>,
@@ -18,7 +18,7 @@ pub struct OwnedSurroundings {
 }
 
 impl OwnedSurroundings {
-    /// Without the ports, which only the owner knows.
+    /// Collects all names except the ports, which only the owner has.
     pub fn of(studio: &Studio) -> Self {
         let catalog = studio.catalog();
         let mut around = OwnedSurroundings::default();
@@ -34,7 +34,7 @@ impl OwnedSurroundings {
 
     pub async fn read(studio: &Studio, owner: &OwnerHandle) -> Self {
         let mut around = OwnedSurroundings::of(studio);
-        // An owner that is stopping does not answer.
+        // A stopping owner does not answer. The ports are left out then.
         if let Ok(devices) = owner.devices().await {
             let outputs = devices.midi_outputs.into_iter();
             around.ports = Some(outputs.chain(devices.midi_inputs).chain(devices.gamepads).collect());

@@ -3,7 +3,7 @@
 use conductor_core::error::{Code, Subject, ToolError};
 use serde_json::{Value, json};
 
-/// Between F0 and F7. A bank of 32 voices is about 4 KB.
+/// Maximum number of bytes between F0 and F7. A bank of 32 voices has about 4 KB.
 pub const MAX_BYTES: usize = 8192;
 
 /// Reads integers and two-digit hex strings, mixed, with or without the enclosing F0 and F7. Bytes
@@ -12,7 +12,7 @@ pub fn parse(data: &[Value]) -> Result<Vec<u8>, ToolError> {
     let bad = |index: usize, why: String| {
         ToolError::new(Code::BadInput, format!("data[{index}]: {why}"))
             .subject(Subject::Argument(format!("/data/{index}")))
-            .hint("Give bytes 0x00-0x7F as numbers or two hex digits; F0 and F7 are added by themselves.")
+            .hint("Give bytes 0x00-0x7F as numbers or two hex digits; F0 and F7 are added automatically.")
     };
     let mut bytes = Vec::with_capacity(data.len());
     for (index, item) in data.iter().enumerate() {
@@ -34,21 +34,18 @@ pub fn parse(data: &[Value]) -> Result<Vec<u8>, ToolError> {
         bytes.pop();
     }
     if let Some(at) = bytes.iter().position(|it| *it > 0x7F) {
-        return Err(bad(
-            at + first,
-            format!("{:#04x} is above 0x7F, and only data bytes stand inside SysEx", bytes[at]),
-        ));
+        return Err(bad(at + first, format!("{:#04x} is above 0x7F; SysEx contains only data bytes", bytes[at])));
     }
     match bytes.len() {
         0 => Err(bad(0, "there are no data bytes".into())),
         len if len > MAX_BYTES => {
-            Err(bad(MAX_BYTES + first, format!("{len} data bytes, at most {MAX_BYTES} are sent")))
+            Err(bad(MAX_BYTES + first, format!("{len} data bytes; at most {MAX_BYTES} are sent")))
         }
         _ => Ok(bytes),
     }
 }
 
-/// The class of a message. It only informs the person; nothing is blocked by it.
+/// The risk class of a message. It only informs the person and blocks nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Risk {
     pub level: &'static str,
@@ -60,26 +57,29 @@ pub struct Risk {
 pub fn assess(body: &[u8]) -> Risk {
     let risk = |level, category, description, reversible| Risk { level, category, description, reversible };
     match body {
-        [0x7E, _, 0x06, 0x01, ..] => risk("low", "identity_request", "asks a device who it is", true),
+        [0x7E, _, 0x06, 0x01, ..] => risk("low", "identity_request", "requests the identity of a device", true),
         [0x7F, _, 0x06, ..] => risk("medium", "machine_control", "starts, stops or records on a machine", false),
         [0x7F, ..] => risk("medium", "universal_realtime", "changes how a device plays right now", false),
         [0x7E, _, 0x01..=0x03 | 0x07, ..] => {
             risk("high", "sample_or_file_dump", "writes samples or files into a device", false)
         }
         [0x7E, ..] => risk("medium", "universal_non_realtime", "changes tuning or General MIDI settings", false),
-        body if manufacturer_body(body) > 255 => {
-            risk("critical", "manufacturer_bulk", "a maker's bulk data; it may replace a patch bank or firmware", false)
-        }
-        _ => risk("high", "manufacturer", "a maker's own message; its effect is known to the maker only", false),
+        body if manufacturer_body(body) > 255 => risk(
+            "critical",
+            "manufacturer_bulk",
+            "manufacturer's bulk data; may replace a patch bank or firmware",
+            false,
+        ),
+        _ => risk("high", "manufacturer", "manufacturer's own message; only the manufacturer knows its effect", false),
     }
 }
 
-/// Bytes after the maker's id, which is one byte or 00 and two more.
+/// Number of bytes after the manufacturer's id, which is one byte, or 00 and two more bytes.
 fn manufacturer_body(body: &[u8]) -> usize {
     body.len().saturating_sub(if body.first() == Some(&0) { 3 } else { 1 })
 }
 
-/// The id and name of the maker, for common ones. The MIDI Association assigns the ids.
+/// The id of the manufacturer, and the name for common ones. The MIDI Association assigns the ids.
 pub fn maker(body: &[u8]) -> (String, &'static str) {
     let id = match body {
         [0, second, third, ..] => format!("00 {second:02X} {third:02X}"),
@@ -119,10 +119,10 @@ pub fn maker(body: &[u8]) -> (String, &'static str) {
 pub fn risk_json(risk: Risk) -> Value {
     let mut warnings = Vec::new();
     if !risk.reversible {
-        warnings.push("Conductor cannot undo what a device does with it.");
+        warnings.push("Conductor cannot undo the effect on a device.");
     }
     if risk.level == "critical" {
-        warnings.push("Do not switch the device off while it receives.");
+        warnings.push("Do not switch the device off while it receives data.");
     }
     json!({
         "level": risk.level, "category": risk.category, "description": risk.description, "warnings": warnings,

@@ -34,8 +34,8 @@ pub fn definition(access: &DatabaseAccess) -> Definition {
     })
     .text(
         "Change database",
-        "Runs one SQL statement that changes something, in one transaction. A person is asked each time. A statement that would change \
-         more rows than allowed is taken back whole.",
+        "Runs one SQL statement that changes something, in one transaction. A person must approve each call. A statement that would change \
+         more rows than allowed is rolled back completely.",
     )
     .input(object(json!({ "sql": sql_schema(), "database?": database_schema(), "params?": params_schema() })))
     .output(object(json!({ "rows_affected": integer(), "last_insert_id": nullable(integer()) })))

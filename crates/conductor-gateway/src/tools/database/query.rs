@@ -44,8 +44,8 @@ pub fn definition(access: &DatabaseAccess) -> Definition {
     })
     .text(
         "Query database",
-        "Reads rows with one SQL statement; parameters are bound, never put into the text. The connection cannot write. Whole numbers \
-         beyond 2^53 come as text, blobs as {\"base64\": …}. 1000 rows unless limit says otherwise.",
+        "Reads rows with one SQL statement; parameters are bound, never inserted into the text. The connection cannot write. Integers beyond \
+         2^53 are returned as text, blobs as {\"base64\": …}. Returns 1000 rows unless `limit` is given.",
     )
     .input(object(json!({
         "sql": sql_schema(), "database?": database_schema(), "params?": params_schema(),

@@ -39,7 +39,7 @@ pub fn definition(access: &DatabaseAccess) -> Definition {
         .text("Show tables", "Lists tables and views with their columns and indexes.")
         .input(object(json!({
             "database?": database_schema(),
-            "table?": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Only this one" },
+            "table?": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Show only this table" },
         })))
         .output(object(json!({
             "tables": list(object(json!({

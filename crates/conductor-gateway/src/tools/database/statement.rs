@@ -1,7 +1,7 @@
 //! Finds the kinds of statements and the tables in an SQL text, by its words alone.
 //!
-//! The result informs an approver and errs on the safe side: a word that may begin a statement
-//! counts everywhere except in strings, comments and quoted names. Nothing is enforced by it; the
+//! The result informs an approver and is conservative: a word that may begin a statement counts
+//! everywhere except in strings, comments and quoted names. The result enforces nothing; the
 //! database itself prevents a reader from writing.
 
 /// The syntax of comments and strings.
@@ -13,7 +13,7 @@ pub enum Dialect {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
-    /// In upper case, and as written.
+    /// The word in upper case, and as written.
     Word(String, String),
     /// A quoted name.
     Name(String),
@@ -40,9 +40,9 @@ const MODIFIERS: &str = "OR REPLACE TEMP TEMPORARY UNIQUE VIRTUAL MATERIALIZED G
 /// Words before the name of a table.
 const BEFORE_A_NAME: &str = "FROM JOIN INTO UPDATE TABLE VIEW INDEX TRIGGER REFERENCES TRUNCATE COPY USING ON REINDEX \
     VACUUM";
-/// Words between those and the name.
+/// Words between one of those words and the name.
 const SKIPPED: &str = "IF NOT EXISTS ONLY OR ROLLBACK ABORT REPLACE FAIL IGNORE CONCURRENTLY LATERAL TABLE";
-/// Keywords in the position of a name.
+/// Keywords that are not a name, although they are in the position of a name.
 const NOT_A_NAME: &str = "SELECT VALUES SET WHERE CONFLICT DELETE UPDATE INSERT BEGIN TRUE FALSE";
 
 impl Statement {
@@ -87,7 +87,7 @@ impl Statement {
                     let Some((name, after)) = name(&tokens, next) else { break };
                     put(&mut read.tables, name);
                     next = after;
-                    // `FROM a, b` and `FROM a AS x, b` name several.
+                    // `FROM a, b` and `FROM a AS x, b` name several tables.
                     if word(next) == Some("AS") {
                         next += 2;
                     } else if !sign(next, ',') && matches!(tokens.get(next + 1), Some((Token::Sign(','), _))) {
@@ -132,7 +132,7 @@ fn name(tokens: &[(Token, String)], mut at: usize) -> Option<(String, usize)> {
     (!parts.is_empty()).then(|| (parts.join("."), at))
 }
 
-/// Words, names, values and signs with their texts, without comments.
+/// Words, names, values and signs with their texts. Comments are dropped.
 fn tokens(sql: &str, dialect: Dialect) -> Vec<(Token, String)> {
     let all: Vec<char> = sql.chars().collect();
     let at = |place: usize| all.get(place).copied().unwrap_or('\0');
@@ -233,7 +233,7 @@ fn after_comment(all: &[char], mut here: usize, dialect: Dialect) -> usize {
     here
 }
 
-/// The position after a quoted text, in which a doubled quote is a character.
+/// The position after a quoted text. A doubled quote is one quote character of the text.
 fn after_quote(all: &[char], mut here: usize, quote: char, escapes: bool) -> usize {
     here += 1;
     while let Some(this) = all.get(here) {
@@ -250,7 +250,7 @@ fn after_quote(all: &[char], mut here: usize, quote: char, escapes: bool) -> usi
     here
 }
 
-/// `$$` or `$tag$`.
+/// The tag `$$` or `$tag$` that starts here.
 fn dollar_tag(all: &[char], here: usize) -> Option<Vec<char>> {
     let rest = all.get(here + 1..)?;
     let end = rest.iter().position(|it| *it == '$')?;

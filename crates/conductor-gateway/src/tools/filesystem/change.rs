@@ -13,7 +13,7 @@ const MOST_COMPARED: usize = 1 << 20;
 /// Bytes per line of a hex dump.
 const DUMPED: usize = 16;
 
-/// The bytes that a write would store; none for a deletion or for invalid arguments.
+/// The bytes that a write would store; `None` for a deletion or for invalid arguments.
 fn wanted(arguments: &Value) -> Option<Vec<u8>> {
     let content = arguments.get("content")?.as_str()?;
     let encoding = arguments.get("encoding").map(|it| serde_json::from_value(it.clone()));

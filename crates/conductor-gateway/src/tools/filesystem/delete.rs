@@ -23,8 +23,8 @@ pub fn definition(files: &Arc<Files>) -> Definition {
     let mut definition = over("filesystem.delete", Tier::HardwareIo, files, run)
         .text(
             "Delete file",
-            "Deletes a file under a granted folder, or a folder that is empty. A person is asked each time. The content is kept: a person \
-             takes the deletion back by undo_id.",
+            "Deletes a file or an empty folder under a granted folder. A person must approve each call. The content is kept: a person can \
+             undo the deletion with undo_id.",
         )
         .input(at_schema(json!({ "expected_hash?": hash_schema() })))
         .output(object(json!({ "path": text(), "undo_id": undo_schema() })))

@@ -24,11 +24,11 @@ pub fn definition(files: &Arc<Files>) -> Definition {
     over("filesystem.list", Tier::ReadOnly, files, run)
         .text(
             "List folder",
-            "Lists a granted folder, or a folder under it, in the order of names; names of deeper levels have their path. Links are shown \
-             and not followed. At most 1000 entries: give next_cursor back for the rest.",
+            "Lists a granted folder, or a folder inside it, sorted by name; entries of deeper levels are listed with their path. Links are \
+             listed but not followed. At most 1000 entries; pass next_cursor as `cursor` to get the rest.",
         )
         .input(object(json!({
-            "path?": { "type": "string", "maxLength": 4096, "description": "Relative to the root; the root itself when left out" },
+            "path?": { "type": "string", "maxLength": 4096, "description": "Relative to the root; default: the root itself" },
             "root?": root_schema(),
             "depth?": { "type": "integer", "minimum": 1, "maximum": 8, "default": 1 },
             "cursor?": { "type": "string", "maxLength": 4096 },

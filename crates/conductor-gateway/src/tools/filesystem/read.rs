@@ -33,8 +33,8 @@ pub fn definition(files: &Arc<Files>) -> Definition {
     over("filesystem.read", Tier::ReadOnly, files, run)
         .text(
             "Read file",
-            "Reads a file under a granted folder: up to 256 KiB, or `limit` bytes from `offset`. `hash` is that of the whole file; give it \
-             back as expected_hash to change exactly what was read. Anything that is no text comes with encoding base64.",
+            "Reads a file under a granted folder: up to 256 KiB, or `limit` bytes from `offset`. `hash` is the hash of the whole file; pass \
+             it as expected_hash to change exactly this version. Content that is not text is returned as base64.",
         )
         .input(at_schema(json!({
             "offset?": { "type": "integer", "minimum": 0, "default": 0, "description": "In bytes" },
@@ -56,7 +56,7 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
         Encoding::Base64 => room / 4 * 3,
     };
     let limit = limit.unwrap_or(USUAL).min(most as u64);
-    // The scrubber needs whole secrets, so read the surroundings of the piece too.
+    // The scrubber needs complete secrets, so also read the bytes before and after the piece.
     let scrubber = &asked.studio.scrubber;
     let around = scrubber.longest() as u64;
     let before = around.min(*offset);
@@ -72,7 +72,7 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
         })?,
         Encoding::Base64 => STANDARD.encode(&bytes),
     };
-    // Escapes may take more room than the bytes.
+    // Escaped text may be longer than the bytes.
     let (content, cut) = fit(&content, room);
     truncated |= cut;
     Ok(json!({
@@ -82,7 +82,7 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     }))
 }
 
-/// The text without the partial characters at the ends of a piece.
+/// Decodes a piece without the partial characters at its ends.
 fn whole_characters(bytes: Vec<u8>, is_part: bool) -> Option<String> {
     match String::from_utf8(bytes) {
         Ok(text) => Some(text),

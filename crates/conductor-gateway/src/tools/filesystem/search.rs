@@ -31,14 +31,14 @@ pub fn definition(files: &Arc<Files>) -> Definition {
     over("filesystem.search", Tier::ReadOnly, files, run)
         .text(
             "Search files",
-            "Finds lines that hold the pattern, under a granted folder. The pattern is plain text unless regex is true (no look-around, no \
-             back-references). glob chooses files: *.pd, drafts/**/*.txt. Files beyond 8 MiB and files that are no text are passed over; \
-             after 10 s or limit matches it stops and says truncated.",
+            "Finds lines that contain the pattern, under a granted folder. The pattern is plain text unless `regex` is true (no look-around, \
+             no back-references). `glob` selects files: *.pd, drafts/**/*.txt. Files over 8 MiB and files that are not text are skipped. The \
+             search stops after 10 s or `limit` matches; truncated is then true.",
         )
         .input(object(json!({
             "pattern": { "type": "string", "minLength": 1, "maxLength": 1000 },
             "root?": root_schema(),
-            "path?": { "type": "string", "maxLength": 4096, "description": "Folder or file to search; the whole root when left out" },
+            "path?": { "type": "string", "maxLength": 4096, "description": "Folder or file to search; default: the whole root" },
             "glob?": { "type": "string", "minLength": 1, "maxLength": 256 },
             "regex?": { "type": "boolean", "default": false },
             "limit?": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 100 },

@@ -1,8 +1,8 @@
-//! Keeps file changes for undo, and `filesystem.undo`, which only a person can call, through the
+//! Stores file changes for undo, and `filesystem.undo`, which only a person can call, through the
 //! control socket.
 //!
-//! A kept change is a record of kind `edit`, stored with plans and approvals, and the old bytes. It
-//! ends after a week.
+//! A stored change is a record of kind `edit`, next to plans and approvals, and the old bytes. It
+//! is removed after a week.
 
 use super::{Asked, TOOLSET, blocking};
 use crate::pending_store::Attachment;
@@ -27,7 +27,7 @@ const PATH: &str = "path";
 const WAS: &str = "was";
 
 fn io(fault: &std::io::Error) -> ToolError {
-    ToolError::new(Code::SdkRejected, format!("what was there cannot be kept, so nothing was changed: {fault}"))
+    ToolError::new(Code::SdkRejected, format!("the old content cannot be stored, so nothing was changed: {fault}"))
 }
 
 /// The content before a change.
@@ -35,7 +35,7 @@ fn io(fault: &std::io::Error) -> ToolError {
 pub(super) enum Was<'a> {
     Nothing,
     File(&'a [u8]),
-    /// Only an empty one is deleted.
+    /// Only an empty folder can be deleted.
     Folder,
 }
 
@@ -63,7 +63,7 @@ fn absent() -> Digest {
     Digest::of(b"absent")
 }
 
-/// Stores the old content. `after` is the hash of the new content; none for a deletion.
+/// Stores the old content. `after` is the hash of the new content; `None` for a deletion.
 pub(super) fn keep<T>(
     asked: &Asked<T>,
     place: &Place,
@@ -108,7 +108,7 @@ pub(super) fn keep<T>(
 /// Marks the record of a change that failed.
 pub(super) fn forget<T>(asked: &Asked<T>, id: Uuid) {
     let now = asked.studio.timestamp();
-    // A leftover record is harmless: it does not match the file.
+    // A failure is harmless: the leftover record does not match the file.
     let _ = asked.studio.approvals.store().change(|pending| pending.undo(id, now));
 }
 
@@ -127,11 +127,11 @@ pub fn definition(files: &Arc<Files>) -> Definition {
                 run(&studio, &files, arguments["undo_id"].as_str().unwrap_or_default())
             })
         })
-        .text("Undo file change", "Puts back what a write or a delete took away, if nobody has changed it since.")
+        .text("Undo file change", "Restores the content before a write or a delete, if it has not been changed since.")
         .input(object(json!({ "undo_id": { "type": "string", "format": "uuid" } })))
         .output(object(json!({ "path": text(), "restored": boolean() })));
     definition.hidden = true;
-    // Only a person can call it.
+    // Only a person can call this tool, so it needs no approval.
     definition.requires_approval = Some(false);
     definition
 }
@@ -141,7 +141,7 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
     let record = find(studio, id)
         .ok_or_else(|| ToolError::new(Code::NotFound, format!("there is no change {id:?}")).subject(subject()))?;
     if record.state != State::Used {
-        let text = format!("the change is {}, only one that was applied can be undone", record.state);
+        let text = format!("the change is {}; only an applied change can be undone", record.state);
         return Err(ToolError::new(Code::BadInput, text).subject(subject()));
     }
     let fact =
@@ -163,7 +163,7 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
         (_, false) if was == FOLDER => place.make_folder()?,
         (_, false) => {
             let before = studio.approvals.store().bytes(record.id, Attachment::Before).map_err(|fault| {
-                ToolError::new(Code::Internal, format!("what was there cannot be read: {fault}")).subject(subject())
+                ToolError::new(Code::Internal, format!("the old content cannot be read: {fault}")).subject(subject())
             })?;
             place.replace(&before, present.as_ref(), true, &record.id.to_string())?;
         }

@@ -28,14 +28,14 @@ pub fn definition(files: &Arc<Files>) -> Definition {
     let definition = over("filesystem.write", Tier::HardwareIo, files, run)
         .text(
             "Write file",
-            "Writes a file under a granted folder whole or not at all, and keeps its mode. A person is asked first and sees what is there \
-             now; if that changes meanwhile nothing is written. The old content is kept: a person takes the write back by undo_id.",
+            "Writes a file under a granted folder atomically and keeps its mode. A person must approve each call and sees the present \
+             content; if it changes meanwhile, nothing is written. The old content is kept: a person can undo the write with undo_id.",
         )
         .input(at_schema(json!({
             "content": { "type": "string" },
             "encoding?": encoding_schema(),
             "expected_hash?": hash_schema(),
-            "create_dirs?": { "type": "boolean", "default": false, "description": "Make the folders on the way" },
+            "create_dirs?": { "type": "boolean", "default": false, "description": "Create missing parent folders" },
         })))
         .output(object(json!({
             "path": text(), "size": integer(), "hash": text(), "created": boolean(), "undo_id": undo_schema(),

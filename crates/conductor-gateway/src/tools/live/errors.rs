@@ -1,24 +1,22 @@
-//! Turns errors of Live hosts into tool errors.
+//! Converts errors of Live hosts to tool errors.
 
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_hosts::live::{LiveHostError, Op};
 use conductor_set::{Elsewhere, Listing, LiveError};
 use std::path::PathBuf;
 
-/// A hint that names a host which supports the operation.
+/// A hint that names a host that supports the operation.
 fn who_can(op: Op) -> &'static str {
     match op {
         Op::Launch | Op::Transport => in_other_host(Elsewhere::Running),
-        Op::Files => {
-            "The host that can: a document. The person saves the Set in Live; then open the .als file with live_open_set."
-        }
+        Op::Files => "Use a document: the person saves the Set in Live; then open the .als file with live_open_set.",
         Op::RenderTrack => {
-            "The host that can: a document. The person saves the Set in Live; then open the .als file with live_open_set and \
+            "Use a document: the person saves the Set in Live; then open the .als file with live_open_set and \
              render its audio tracks there."
         }
         Op::TryOut => {
-            "The host that can: a document. Leave dryRun out and use live_undo, or open the saved .als file with live_open_set \
-             and try it there."
+            "Only a document supports dryRun. Leave dryRun out and use live_undo, or open the saved .als file with \
+             live_open_set and try it there."
         }
     }
 }
@@ -26,27 +24,27 @@ fn who_can(op: Op) -> &'static str {
 fn in_other_host(elsewhere: Elsewhere) -> &'static str {
     match elsewhere {
         Elsewhere::Running => {
-            "Hosts that can: a running Live, attached by [live] host = \"script\" or \"abletonosc\" in config.toml."
+            "Use a running Live, attached by [live] host = \"script\" or \"abletonosc\" in config.toml."
         }
         Elsewhere::Script => {
-            "The host that can: a running Live with Conductor's script, attached by [live] host = \"script\" in config.toml \
+            "Use a running Live with Conductor's script, attached by [live] host = \"script\" in config.toml \
              (inserting a device needs Live 12.3)."
         }
-        Elsewhere::Nowhere => "No host can do this for you: stop, and tell the person.",
+        Elsewhere::Nowhere => "No host supports this: stop, and tell the person.",
     }
 }
 
 pub fn refused(refusal: LiveHostError) -> ToolError {
     match refusal {
         LiveHostError::Set(error) => of_set(&error),
-        LiveHostError::QueueFull { waiting } => ToolError::new(Code::SdkRejected, format!("{waiting} writes to this Set wait already"))
+        LiveHostError::QueueFull { waiting } => ToolError::new(Code::SdkRejected, format!("{waiting} writes to this Set are already queued"))
             .hint("Wait for running calls to finish, then repeat this one once. Put many notes into one live_set_notes."),
         LiveHostError::Missing { host, op, reason } => ToolError::new(Code::Unsupported, format!("the {host} host cannot do this: {reason}"))
             .hint(format!("Do not retry another way. {}", who_can(op)))
             .subject(Subject::Host(host.into())),
-        // Not HOST_OFFLINE, which is retried: nothing changes until the caller opens a Set.
+        // Not HOST_OFFLINE: waiting does not help, the caller must open a Set.
         LiveHostError::NoSet { open } => ToolError::new(Code::NotFound, "no Live Set is open and no Live is attached").hint(if open.is_empty() {
-            "Call live_open_set with the path of a .als file, or live_new_set. `conductor doctor` says what else is missing.".to_owned()
+            "Call live_open_set with the path of a .als file, or live_new_set. `conductor doctor` reports what else is missing.".to_owned()
         } else {
             format!("Call live_open_set, or pass one of these as setId: {}.", open.join(", "))
         }),
@@ -57,7 +55,7 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
                 .subject(Subject::Other(id))
         }
         LiveHostError::NoSuchFile { path } => ToolError::new(Code::NotFound, format!("{} does not exist", path.display()))
-            .hint("Check the path with the person; live_new_set makes a new Set.")
+            .hint("Check the path with the person; live_new_set creates a new Set.")
             .subject(about(&path)),
         LiveHostError::NotAFile { path } => ToolError::new(Code::BadInput, format!("{} is not a plain file", path.display()))
             .hint("Give the path of a .als file.")
@@ -79,26 +77,26 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
         }
         LiveHostError::ChangedOnDisk { path } => {
             ToolError::new(Code::StaleReference, format!("{} was changed by another program since it was opened or saved", path.display()))
-                .hint("Ask the person which one to keep: live_open_set with reload: true takes the file, live_save_set with overwrite: true takes ours (the file is kept as a backup).")
+                .hint("Ask the person which version to keep: live_open_set with reload: true uses the file; live_save_set with overwrite: true writes our edits (the file is kept as a backup).")
                 .subject(about(&path))
         }
         LiveHostError::AllDirty { open } => ToolError::new(Code::Busy, "the limit of open Sets is reached, and each has unsaved edits or a running write")
             .hint(format!("Save one first: live_save_set with one of these as setId: {}.", open.join(", "))),
         LiveHostError::Io { path, reason } => ToolError::new(Code::SdkRejected, format!("{}: {reason}", path.display()))
-            .hint("The system refused. Tell the person; nothing of the old file is lost.")
+            .hint("The operating system refused the operation. Tell the person; the old file is intact.")
             .subject(about(&path)),
         LiveHostError::Offline { host, reason } => ToolError::new(Code::HostOffline, format!("{host}: {reason}"))
             .hint("Ask the person to start Live and run `conductor doctor`, or open a document with live_open_set.")
             .subject(Subject::Host(host.into())),
-        LiveHostError::NoAnswer { host } => ToolError::new(Code::Timeout, format!("{host} gave no answer in time"))
-            .hint("Live may show a dialog, or AbletonOSC may not be loaded: ask the person to look and run `conductor doctor`. Read the state before repeating a write.")
+        LiveHostError::NoAnswer { host } => ToolError::new(Code::Timeout, format!("{host} did not answer in time"))
+            .hint("Live may show a dialog, or AbletonOSC may not be loaded: ask the person to check Live and run `conductor doctor`. Read the state before repeating a write.")
             .subject(Subject::Host(host.into())),
         LiveHostError::Said { host, code, message, subject } => {
             let error = ToolError::new(code, message);
-            // This Live is too old for the operation; a document does not depend on its version.
+            // This Live is too old for the operation. A document does not depend on Live's version.
             let error = if code == Code::Unsupported {
                 error.hint(
-                    "Do not retry another way in this Live. The host that may: a document. The person saves the Set in Live; then \
+                    "Do not retry another way in this Live. Use a document: the person saves the Set in Live; then \
                      open the .als file with live_open_set.",
                 )
             } else {
@@ -109,11 +107,11 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
         LiveHostError::HalfDone { done, why } => {
             let mut error = refused(*why);
             error.message = format!("{}; {done}", error.message);
-            // HostOffline may be retried automatically, but this write may have been made.
+            // A caller may repeat a call after HostOffline, but this write may have been made.
             if error.code == Code::HostOffline {
                 error.code = Code::Timeout;
             }
-            let hint = "Read the state before anything else, and tell the person. live_undo takes back what was made.";
+            let hint = "Read the state before anything else, and tell the person. live_undo undoes the edits that were made.";
             error.hint(hint).effect(Effect::Unknown)
         }
         LiveHostError::Broken { reason } => ToolError::new(Code::Internal, reason),
@@ -143,7 +141,7 @@ fn of_set(error: &LiveError) -> ToolError {
     };
     let mut hint = sentence(&error.hint());
     match (error, error.listing()) {
-        (LiveError::RevisionDiffers { .. }, _) => hint.push_str(" live_get_song_overview tells the revision."),
+        (LiveError::RevisionDiffers { .. }, _) => hint.push_str(" live_get_song_overview returns the revision."),
         (LiveError::Unsupported { elsewhere, .. }, _) => hint.push_str(&format!(" {}", in_other_host(*elsewhere))),
         (_, Some(listing)) => hint.push_str(&format!(" Call {}.", list_tool(listing))),
         (_, None) => {}

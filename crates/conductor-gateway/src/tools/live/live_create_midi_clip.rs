@@ -6,7 +6,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     editing(live, "live_create_midi_clip", "create_midi_clip")
         .text(
             "Create MIDI clip",
-            "Puts an empty MIDI clip of the given length into an empty session slot of a MIDI track, ready for live_set_notes. One undo step.",
+            "Creates an empty MIDI clip of the given length in an empty session slot of a MIDI track, ready for live_set_notes. One undo \
+             step.",
         )
         .input(schema::change(json!({
             "slotId": schema::id("Slot id from live_list_clips, such as track:2/clipslot:4"),

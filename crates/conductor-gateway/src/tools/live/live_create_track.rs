@@ -6,7 +6,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     editing(live, "live_create_track", "create_track")
         .text(
             "Create track",
-            "Adds an empty MIDI or audio track after the last one. One undo step. Name it afterwards with live_set_track_props and the id given.",
+            "Adds an empty MIDI or audio track after the last track. One undo step. Use live_set_track_props with the returned id to name it.",
         )
         .input(schema::change(json!({ "kind": { "type": "string", "enum": ["midi", "audio"], "description": "Kind of track" } })))
         .output(schema::changed(json!({

@@ -7,7 +7,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     deleting(live, "live_delete_track", "delete_track", "trackId")
         .text(
             "Delete track",
-            "Removes one track; a group track takes its children with it. In a running Live a person is asked first. One undo step. Tracks after it get new ids: list them again.",
+            "Deletes one track; with a group track, also the tracks in it. In a running Live, a person must approve it. One undo step. The \
+             ids of later tracks change: list them again.",
         )
         .input(schema::change(json!({ "trackId": schema::id("Track id, such as track:2") })))
         .output(schema::changed(json!({ "deleted": schema::list(schema::text()) })))

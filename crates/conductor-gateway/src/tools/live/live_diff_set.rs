@@ -1,10 +1,10 @@
-//! `live_diff_set`: what differs between two states or two Sets.
+//! `live_diff_set`: the differences between two states or two Sets.
 
 use super::prelude::*;
 use super::to_object;
 use std::path::PathBuf;
 
-/// Most changes in one answer; `count` has the total.
+/// Maximum number of changes in one answer; `count` is the total number.
 const MAX_CHANGES: usize = 400;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
@@ -41,8 +41,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     })
     .text(
         "Compare Sets",
-        "What the current Set has that differs from its saved file (default), from another open Set (its setId) or from a file (its path), as a \
-         list of edits with subject, before and after, and as one line of text each. At most 400 changes; count tells how many there are.",
+        "Compares the current Set with its saved file (default), with another open Set (its setId) or with a file (its path). Returns a list \
+         of edits with subject, before and after, and one line of text for each. At most 400 changes; `count` is the total number.",
     )
     .input(schema::look(json!({ "against?": schema::id("saved, a setId, or a path; default saved") })))
     .output({

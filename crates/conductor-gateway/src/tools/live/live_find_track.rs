@@ -9,8 +9,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     })
     .text(
         "Find track",
-        "Ids of the tracks whose name contains the query, whatever its case. Nothing found is an answer (count 0), not an error; then \
-         live_get_song_overview shows every name.",
+        "Returns the ids of the tracks whose name contains the query; case is ignored. If nothing is found, `count` is 0 and there is no \
+         error; live_get_song_overview lists all names.",
     )
     .input(schema::look(json!({ "query": schema::id("Track name or a part of it") })))
     .output(schema::object(json!({ "matches": schema::list(schema::track_row()), "count": schema::integer() })))

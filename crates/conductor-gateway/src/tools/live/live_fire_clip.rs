@@ -14,7 +14,10 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let state = set.host.launch(id).await.map_err(refused)?;
         Ok(Output::new(json!({ "id": id, "state": state })))
     })
-    .text("Fire clip", "Launches a session clip, given by clipId or slotId (exactly one), in a running Live. A closed file cannot play.")
+    .text(
+        "Fire clip",
+        "Launches a session clip in a running Live. Give exactly one of clipId and slotId. Not available for a closed file.",
+    )
     .input(schema::look(json!({ "clipId?": schema::id("Session clip id"), "slotId?": schema::id("Slot id") })))
     .output(object(json!({ "id": text(), "state": text() })))
 }

@@ -9,7 +9,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let state = set.host.launch(id).await.map_err(refused)?;
         Ok(Output::new(json!({ "id": id, "state": state })))
     })
-    .text("Fire scene", "Launches a scene in a running Live. A closed file cannot play.")
+    .text("Fire scene", "Launches a scene in a running Live. Not available for a closed file.")
     .input(schema::look(json!({ "sceneId": schema::id("Scene id from live_list_scenes, such as scene:0") })))
     .output(object(json!({ "id": text(), "state": text() })))
 }

@@ -12,16 +12,16 @@ pub fn definition(live: &Arc<Live>) -> Definition {
             Notes::Listed { notes, .. } => notes.len(),
             Notes::Summary { first_notes, .. } => first_notes.len(),
         };
-        // A page of a time window counts from that window's start, not from the clip's.
+        // The offset of a page in a time window counts from the window's first note.
         let from_start = (query.from_beat.is_none() && query.to_beat.is_none()).then(|| query.offset.unwrap_or(0));
         ask.live.sessions(|sessions| sessions.read_notes(&ask.key, &set.id, clip, from_start, shown));
         to_output(&notes)
     })
     .text(
         "Get notes",
-        "Notes of one MIDI clip, by start, then pitch; times in beats of the clip. Up to 400 are listed in full; a longer clip gives a \
-         summary and its first 50, and offset (0, 400, ...) or fromBeat and toBeat page through it. Absent fields have their default: \
-         probability 1, velocityDeviation 0, releaseVelocity 64, not muted.",
+        "Returns the notes of one MIDI clip, sorted by start, then pitch; times are in beats of the clip. Up to 400 notes are listed in full. \
+         For a longer clip, returns a summary and the first 50; use `offset` (0, 400, ...) or fromBeat and toBeat to read the rest. Absent \
+         fields have their default: probability 1, velocityDeviation 0, releaseVelocity 64, not muted.",
     )
     .input(schema::look(json!({
         "clipId": schema::id("MIDI clip id, such as track:2/clipslot:4/clip"),

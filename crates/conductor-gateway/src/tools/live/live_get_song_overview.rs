@@ -7,8 +7,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_get_song_overview", |_ask, set| async move { Ok(Output::new(Value::Object(overview(&set).await?))) })
         .text(
             "Get song overview",
-            "Tempo, scale, grid, counts and the list of tracks (id, name, type) of the current Live Set, and its revision. Call it first; \
-             then live_list_clips and live_get_notes. No clip contents.",
+            "Returns tempo, scale, grid, counts, revision and the list of tracks (id, name, type) of the current Live Set, without clip \
+             contents. Call this tool first, then live_list_clips and live_get_notes.",
         )
         .input(schema::look(json!({})))
         .output(schema::overview())

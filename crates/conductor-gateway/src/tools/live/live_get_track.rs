@@ -1,5 +1,5 @@
-//! `live_get_track`: everything about one track, for clients that read no resources.
-//! `ableton://track/{i}` mirrors it.
+//! `live_get_track`: everything about one track, for clients that do not read resources. The
+//! resource `ableton://track/{i}` mirrors it.
 
 use super::prelude::*;
 
@@ -10,8 +10,9 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     })
     .text(
         "Get track",
-        "One track in full: every slot and arrangement clip with its properties, its devices, and the parameters of devices and mixer \
-         with ids for live_set_param. At most 400 clips and 400 parameters; then truncated is true and totals tells how many there are.",
+        "Returns one track in full: every slot and arrangement clip with its properties, its devices, and the parameters of devices and mixer \
+         with ids for live_set_param. At most 400 clips and 400 parameters; if there are more, `truncated` is true and `totals` has the \
+         numbers.",
     )
     .input(schema::look(json!({ "trackId": schema::id("Track id, such as track:2") })))
     .output(object(json!({

@@ -10,8 +10,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     })
     .text(
         "List clips",
-        "Session slots (empty ones too) and arrangement clips of one track, each with its id, name and kind. Up to 400 of each; with \
-         nextOffset more follow. Use a clip id with live_get_notes, an empty slot id with live_create_midi_clip.",
+        "Lists the session slots (including empty slots) and arrangement clips of one track, each with its id, name and kind. Up to 400 of \
+         each; if nextOffset is present, there are more. Use a clip id with live_get_notes, and an empty slot id with live_create_midi_clip.",
     )
     .input(schema::look(json!({ "trackId": schema::id("Track id, such as track:2"), "offset?": schema::offset() })))
     .output(object(json!({

@@ -9,8 +9,9 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     })
     .text(
         "List devices",
-        "Devices and mixer of a track, return track or the main track, each parameter with its id, range, value and how to read it. Use a \
-         parameter id with live_set_param. At most 400 parameters in all. In a document ranges are those a controller would be mapped to.",
+        "Lists the devices and the mixer of a track, a return track or the main track; each parameter has its id, range, value and display \
+         text. Use a parameter id with live_set_param. At most 400 parameters in total. In a document, ranges are those that a mapped \
+         controller would have.",
     )
     .input(schema::look(json!({ "trackId": schema::id("track:N, returntrack:N or main") })))
     .output(object(json!({

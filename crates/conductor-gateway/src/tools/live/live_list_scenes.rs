@@ -8,7 +8,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     })
     .text(
         "List scenes",
-        "Scenes of the Set (name, own tempo and time signature where it has them, whether its row is empty) and the locators of the \
+        "Lists the scenes of the Set (name, own tempo and time signature if any, whether the row is empty) and the locators of the \
          arrangement by time.",
     )
     .input(schema::look(json!({})))

@@ -1,5 +1,5 @@
-//! `live_list_sets`: which Sets are open, and which hosts can be reached. `ableton://sets` mirrors
-//! it.
+//! `live_list_sets`: the open Sets, and the hosts that can be reached. The resource
+//! `ableton://sets` mirrors it.
 
 use super::TOOLSET;
 use super::prelude::*;
@@ -28,7 +28,10 @@ pub fn definition(live: &Arc<Live>) -> Definition {
             Ok(Output::new(json!({ "sets": sets, "hosts": hosts })))
         }
     })
-    .text("List Sets", "Open Live Sets with their setId, file, revision and whether they have unsaved edits, and the hosts that can be reached.")
+    .text(
+        "List Sets",
+        "Lists the open Live Sets with their setId, file, revision and whether they have unsaved edits, and the hosts that can be reached.",
+    )
     .input(object(json!({})))
     .output(object(json!({
         "sets": list(object(json!({

@@ -1,11 +1,10 @@
-//! `live_new_set`: a new file from a template or the built-in skeleton.
+//! `live_new_set`: creates a file from a given or the built-in template.
 
 use super::prelude::*;
 use super::{HOST, overview};
 use std::path::PathBuf;
 
-const UNTESTED: &str =
-    "made from the built-in skeleton, which has not been tested in a running Live; a template saved by Live is safer";
+const UNTESTED: &str = "created from the built-in template, which has not been tested in a running Live; a template saved by Live is safer";
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     on_files(live, "live_new_set", |mut ask| async move {
@@ -24,12 +23,12 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     })
     .text(
         "New Set",
-        "Makes a new .als file and opens it as your current Set: a copy of the template, else a Set with one MIDI and one audio track, two \
-         returns, eight scenes and 120 BPM. Refuses a file that exists.",
+        "Creates a new .als file and opens it as your current Set: a copy of `template`, or by default a Set with one MIDI and one audio \
+         track, two returns, eight scenes and 120 BPM. Refuses a path that exists.",
     )
     .input(schema::object(json!({
         "path": schema::id("Path of the new file; ends in .als; absolute, or relative to the home's sets folder"),
-        "template?": schema::id("A .als file to copy"),
+        "template?": schema::id("Path of a .als file to copy"),
     })))
     .output(schema::overview())
 }

@@ -31,13 +31,14 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     })
     .text(
         "Open Set",
-        "Opens a .als file (path, absolute or under the home's sets folder) or attaches a running Live (host), exactly one of the two, and makes \
-         it your current Set. An open file is not opened twice. reload: true starts over from the file; unsaved edits are lost.",
+        "Opens a .als file (`path`, absolute or relative to the home's sets folder) or attaches a running Live (`host`) and makes it your \
+         current Set. Give exactly one of the two. An open file is not opened twice. reload: true reads the file again; unsaved edits are \
+         lost.",
     )
     .idempotent()
     .input(schema::object(json!({
-        "path?": schema::id("A .als file"),
-        "host?": { "type": "string", "enum": ["abletonosc", "script"], "description": "A running Live" },
+        "path?": schema::id("Path of a .als file"),
+        "host?": { "type": "string", "enum": ["abletonosc", "script"], "description": "How to attach a running Live" },
         "reload?": schema::said("Read the file again and drop unsaved edits", schema::boolean()),
     })))
     .output(schema::overview())

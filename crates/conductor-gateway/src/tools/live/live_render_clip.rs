@@ -15,7 +15,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let drawn = set.host.draw_clip(clip, width).await.map_err(refused)?;
         let output = to_output(&drawn)?;
         let content = if format == "svg" {
-            // Model APIs refuse SVG as an image; as a resource a client can still show it.
+            // Model APIs refuse SVG as an image. As a resource, a client can still show it.
             let uri = Resource::ClipNotes(clip).uri();
             Content::Resource { uri, mime: "image/svg+xml".into(), text: drawn.picture.to_svg() }
         } else {
@@ -26,7 +26,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     })
     .text(
         "Render clip",
-        "Draws the notes of one MIDI clip as a piano roll: keys, beat grid, notes coloured by velocity, muted ones outlined, the loop. Gives a \
+        "Draws the notes of one MIDI clip as a piano roll: keys, beat grid, loop, notes coloured by velocity, muted notes outlined. Returns a \
          PNG image, or an SVG text resource.",
     )
     .input(schema::look(json!({

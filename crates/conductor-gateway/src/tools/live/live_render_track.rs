@@ -17,14 +17,14 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     })
     .text(
         "Render track",
-        "Writes the audio of one audio track between two beats to a new WAV file, before its mixer and devices. Arrangement clips only, not \
-         warped, not transposed, at a constant tempo; samples must lie in the allowed folders. Nothing in the Set changes.",
+        "Writes the audio of one audio track between two beats to a new WAV file, before its mixer and devices. Only arrangement clips that \
+         are not warped and not transposed, at a constant tempo; samples must be in the allowed folders. Nothing in the Set changes.",
     )
     .idempotent()
     .input(schema::look(json!({
         "trackId": schema::id("Audio track id, such as track:2"),
         "startBeat": schema::beats("First beat"),
-        "endBeat": schema::beats("Beat after the last; must be after startBeat"),
+        "endBeat": schema::beats("End beat (exclusive); must be after startBeat"),
     })))
     .output(object(json!({
         "trackId": text(), "track": text(), "path": text(), "note": text(), "seconds": number(), "sampleRate": integer(), "peak": number(),

@@ -28,14 +28,15 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     })
     .text(
         "Save Set",
-        "Writes the Set to its file, or with path saves a copy there and goes on with the copy. The old file is kept in the Backup folder \
-         next to it and named in backup; to bring it back, open that file and save it to the old path with overwrite. Without edits the bytes stay the same. Refuses a file that another program changed meanwhile, unless overwrite is true.",
+        "Writes the Set to its file. With `path`, saves a copy there and makes the copy the current file. The old file is kept in the Backup \
+         folder next to it; `backup` is its path. To restore it, open that file and save it to the old path with overwrite. Without edits, \
+         the bytes do not change. Refuses a file that another program changed meanwhile, unless overwrite is true.",
     )
     .idempotent()
     .input(schema::look(json!({
-        "path?": schema::id("Another .als file to save to and continue on"),
-        "overwrite?": schema::said("Replace a file that exists, or that another program changed", boolean()),
-        "expectRevision?": schema::said("Refuse when the Set's revision differs", text()),
+        "path?": schema::id("Path of another .als file, which becomes the current file"),
+        "overwrite?": schema::said("Replace an existing file, or a file that another program changed", boolean()),
+        "expectRevision?": schema::said("Write nothing and fail if the Set has another revision", text()),
     })))
     .output(object(json!({
         "setId": text(), "path": text(), "bytes": integer(), "backup": nullable(text()), "revision": text(), "dirty": boolean(),

@@ -9,13 +9,13 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     editing(live, "live_set_param", "set_param")
         .text(
             "Set parameter",
-            "Sets one device or mixer parameter to a value inside its min..max. One undo step. Ids come from live_list_devices, live_get_track \
-             or live_insert_device. In a document volume is linear gain: 1 is 0 dB, and display shows dB.",
+            "Sets one device or mixer parameter to a value within its min..max. One undo step. Ids are from live_list_devices, live_get_track \
+             or live_insert_device. In a document, volume is linear gain: 1 is 0 dB, and `display` shows dB.",
         )
         .idempotent()
         .input(schema::change(json!({
             "paramId": schema::id("Parameter id, such as track:2/device:1/param:6 or track:2/mixer/volume"),
-            "value": { "type": "number", "description": "Inside the parameter's min..max" },
+            "value": { "type": "number", "description": "Within the parameter's min..max" },
         })))
         .output(schema::changed(members))
 }

@@ -6,8 +6,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     editing(live, "live_set_track_props", "set_track_props")
         .text(
             "Set track properties",
-            "Sets name, mute, solo and arm of one track, at least one of them, in one undo step; what is not given stays. Gives the track after \
-             the write.",
+            "Sets name, mute, solo and arm of one track, at least one of them, in one undo step; properties that are not given do not change. \
+             Returns the track after the write.",
         )
         .idempotent()
         .input(schema::change(json!({

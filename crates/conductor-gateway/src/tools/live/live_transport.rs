@@ -14,10 +14,14 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let now = json!({ "isPlaying": now.is_playing, "beat": now.beat, "tempo": now.tempo });
         Ok(Output::new(whole_numbers(now)))
     })
-    .text("Transport", "Plays, stops, continues, stops all clips, or switches recording in a running Live; beat jumps there first. A closed file cannot play.")
+    .text(
+        "Transport",
+        "Plays, stops, continues, stops all clips, or switches recording on or off in a running Live. If `beat` is given, jumps to it first. \
+         Not available for a closed file.",
+    )
     .input(schema::look(json!({
-        "action": { "type": "string", "enum": Transport::ALL.map(Transport::word), "description": "What to do" },
-        "beat?": schema::beats("Jump here first"),
+        "action": { "type": "string", "enum": Transport::ALL.map(Transport::word), "description": "The action" },
+        "beat?": schema::beats("Jump to this beat first"),
     })))
     .output(object(json!({ "isPlaying": boolean(), "beat": number(), "tempo": number() })))
 }

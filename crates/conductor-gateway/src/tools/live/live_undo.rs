@@ -8,7 +8,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     stepping(live, "live_undo", Way::Undo)
         .text(
             "Undo",
-            "Takes the last edits of the Set back, whoever made them: one step unless told otherwise. labels names what was undone.",
+            "Undoes the last edits of the Set, including edits made by others. One step by default. `labels` names the undone edits.",
         )
         .input(schema::steps())
         .output(schema::stepped("undone"))

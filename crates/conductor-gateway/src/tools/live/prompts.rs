@@ -14,7 +14,7 @@ pub fn add_prompts(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), Catalo
     catalog.add_prompt(Prompt::new(
         TOOLSET,
         "humanize_clip",
-        ("Humanize a clip", "Let a MIDI clip breathe: small changes of timing, velocity and probability"),
+        ("Humanize a clip", "Make a MIDI clip less mechanical: small changes of timing, velocity and probability"),
         vec![
             Argument::required("clipId", "The clip, such as track:0/clipslot:0/clip")
                 .completed(completer(live, clip_ids), Some("live_get_notes")),
@@ -25,8 +25,8 @@ pub fn add_prompts(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), Catalo
     catalog.add_prompt(Prompt::new(
         TOOLSET,
         "build_arrangement",
-        ("Build an arrangement", "Plan the sections of a song from what is in the session"),
-        vec![Argument::optional("style", "What it should feel like, such as: long build, one big drop")],
+        ("Build an arrangement", "Plan the sections of a song from the clips of the session"),
+        vec![Argument::optional("style", "The style, such as: long build, one big drop")],
         build_arrangement,
     ))?;
     catalog.add_prompt(Prompt::new(
@@ -49,7 +49,7 @@ fn humanize_clip(given: &Variables) -> String {
          units within 1 to 127, and probability slightly. Keep the number of notes, every pitch and every other field.\n\
          4. Call live_set_notes once with clipId {clip}, all notes, and expectRevision set to the revision of step 1. If it answers \
          STALE_REFERENCE, start again at step 1.\n\
-         5. Tell me how many notes moved, and that live_undo takes it back in one step."
+         5. Tell me how many notes moved, and that live_undo undoes it in one step."
     )
 }
 
@@ -74,8 +74,8 @@ fn batch_rename(given: &Variables) -> String {
     format!(
         "Rename tracks of the current Live Set by this rule: {pattern}.\n\
          1. Call live_get_song_overview for all tracks, or live_find_track when the rule names some.\n\
-         2. Show me a table of old and new names, and leave out those that stay. Ask me whether to go on.\n\
-         3. When I agree, call live_set_track_props once per track with its trackId and the new name. Each is one undo step of its own.\n\
+         2. Show me a table of old and new names, and leave out names that stay the same. Ask me whether to continue.\n\
+         3. When I agree, call live_set_track_props once per track with its trackId and the new name. Each call is a separate undo step.\n\
          4. Call live_get_song_overview again and show me the names as they are now."
     )
 }

@@ -44,12 +44,12 @@ pub fn add_resources(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), Cata
     let overview = "live_get_song_overview";
     let (detail, contents) = ("live_get_track", "live_get_notes");
     let every = [
-        entry("ableton://song", "song", "Song", "The current Live Set at a glance", overview, Arc::clone(&song)),
+        entry("ableton://song", "song", "Song", "Summary of the current Live Set", overview, Arc::clone(&song)),
         entry(
             "ableton://song?set={set}",
             "song-of-set",
             "Song of a Set",
-            "One open Live Set at a glance",
+            "Summary of one open Live Set",
             overview,
             song,
         ),

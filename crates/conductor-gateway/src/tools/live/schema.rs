@@ -10,7 +10,7 @@ fn more(mut properties: Value, with: Value) -> Value {
     properties
 }
 
-/// The input of a tool that looks at a Set.
+/// The input of a tool that reads a Set.
 pub fn look(properties: Value) -> Value {
     object(more(properties, json!({ "setId?": set_id() })))
 }
@@ -20,8 +20,8 @@ pub fn change(properties: Value) -> Value {
     look(more(
         properties,
         json!({
-            "expectRevision?": said("Refuse when the Set's revision differs; nothing is written then", text()),
-            "dryRun?": said("Give the diff and write nothing", boolean()),
+            "expectRevision?": said("Write nothing and fail if the Set has another revision", text()),
+            "dryRun?": said("Return the diff and write nothing", boolean()),
         }),
     ))
 }
@@ -37,7 +37,7 @@ pub fn changed(properties: Value) -> Value {
 }
 
 pub fn set_id() -> Value {
-    json!({ "type": "string", "minLength": 1, "description": "Which open Set; default: the current one" })
+    json!({ "type": "string", "minLength": 1, "description": "Id of an open Set; default: the current Set" })
 }
 
 pub fn id(description: &'static str) -> Value {
@@ -45,7 +45,7 @@ pub fn id(description: &'static str) -> Value {
 }
 
 pub fn offset() -> Value {
-    json!({ "type": "integer", "minimum": 0, "description": "Skip this many entries; nextOffset of the page before" })
+    json!({ "type": "integer", "minimum": 0, "description": "Number of entries to skip: nextOffset of the previous page" })
 }
 
 pub fn beats(description: &'static str) -> Value {
@@ -72,7 +72,7 @@ pub fn track_row() -> Value {
     object(json!({ "id": text(), "name": text(), "type": { "enum": ["midi", "audio", "group"] } }))
 }
 
-/// A note, in and out.
+/// A note, in arguments and results.
 pub fn note() -> Value {
     json!({
         "type": "object",
@@ -135,6 +135,6 @@ pub fn stepped(word: &str) -> Value {
 /// Input of undo and redo.
 pub fn steps() -> Value {
     change(
-        json!({ "steps?": { "type": "integer", "minimum": 1, "maximum": 100, "description": "How many; default 1" } }),
+        json!({ "steps?": { "type": "integer", "minimum": 1, "maximum": 100, "description": "Number of steps; default 1" } }),
     )
 }

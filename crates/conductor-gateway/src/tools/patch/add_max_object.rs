@@ -4,7 +4,11 @@ use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("add_max_object", patches, run)
-        .text("Add an object", "Adds an object to a patch. An unknown class is refused with the nearest names, unless allow_unknown. Call get_avoid_rect_position for a free place.")
+        .text(
+            "Add an object",
+            "Adds an object to a patch. An unknown class is refused with similar names, unless allow_unknown is true. Call \
+             get_avoid_rect_position for a free place.",
+        )
         .input(edit_input(json!({
             "patch_id*": "id", "obj_type*": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Class, such as cycle~ or number" },
             "position*": "point", "varname": "name", "arguments": "atoms", "attributes": "attrs", "size": "point", "allow_unknown": "flag",

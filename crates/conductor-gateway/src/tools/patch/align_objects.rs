@@ -1,11 +1,14 @@
-//! `align_objects`: proposes places that line objects up.
+//! `align_objects`: proposes positions that align objects.
 
 use super::prelude::*;
 use conductor_patch::layout::{self, Align};
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("align_objects", patches, run)
-        .text("Align objects", "Proposes places that line objects up or spread them evenly. Moves nothing: pass the result to edit_patch as move items.")
+        .text(
+            "Align objects",
+            "Proposes positions that align objects or distribute them evenly. Moves nothing: pass the result to edit_patch as move items.",
+        )
         .input(input(json!({
             "patch_id*": "id", "varnames*": "refs",
             "mode*": { "enum": ["align_left", "align_right", "align_top", "align_bottom", "align_hcenter", "align_vcenter", "distribute_h",
@@ -29,9 +32,8 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
             "distribute_h" => Align::DistributeH,
             _ => Align::DistributeV,
         };
-        let (moves, rationale) = layout::align(&scene.view, &chosen, how).map_err(|fault| {
-            bad("varnames", fault.to_string()).hint("Name different objects, at least as many as that.")
-        })?;
+        let (moves, rationale) = layout::align(&scene.view, &chosen, how)
+            .map_err(|fault| bad("varnames", fault.to_string()).hint("Name at least that many different objects."))?;
         let label = |id| scene.view.get(id).map(|it| it.label().to_owned()).unwrap_or_default();
         let moves: Vec<_> = moves
             .iter()

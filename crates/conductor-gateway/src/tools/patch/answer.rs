@@ -1,4 +1,4 @@
-//! Answers of the patch tools as JSON.
+//! Builds the results of the patch tools as JSON.
 
 use crate::pipeline::call::Output;
 use conductor_hosts::patch::{Ability, Edited, Scene};
@@ -28,7 +28,7 @@ pub fn of(scene: &Scene<'_>, body: Value) -> Value {
     extend(body, json!({ "patch_id": scene.id(), "revision": scene.revision() }))
 }
 
-/// The body of an edit.
+/// The result body of an edit.
 pub fn edited(edit: Edited<Value>) -> Output {
     let Edited { patch_id, revision, warnings, made } = edit;
     let warning =
@@ -157,7 +157,7 @@ pub fn display_name(name: &str) -> &str {
     }
 }
 
-/// The facts of a patch that was just opened, with the oddities of its file.
+/// The facts of a patch that was just opened, with warnings about its file.
 pub fn opened(scene: &Scene<'_>) -> Output {
     let mut members = info(scene);
     members.insert("diagnostics".to_owned(), diagnostics(scene.patch.document()).into());

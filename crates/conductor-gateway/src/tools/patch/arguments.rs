@@ -1,5 +1,5 @@
-//! Reads arguments that passed validation, and makes edits of them, for `edit_patch` and for the
-//! tools with one edit.
+//! Reads validated arguments and converts them to edits, for `edit_patch` and for the tools with
+//! one edit.
 
 use super::bad;
 use conductor_core::error::ToolError;
@@ -19,7 +19,7 @@ impl<'a> Arguments<'a> {
         self.get(name)?.as_str()
     }
 
-    /// A required text; the schema has checked that it is there.
+    /// A required text; the schema has checked that it is present.
     pub fn word(self, name: &str) -> &'a str {
         self.text(name).unwrap_or_default()
     }
@@ -45,7 +45,7 @@ impl<'a> Arguments<'a> {
     }
 
     pub fn expected_revision(self) -> Option<u64> {
-        // No patch has revision 0, so an invalid number matches none.
+        // No patch has revision 0, so an invalid number matches no patch.
         self.get("expected_revision").map(|it| whole(it).unwrap_or(0))
     }
 
@@ -57,7 +57,7 @@ impl<'a> Arguments<'a> {
         self.list(name).iter().filter_map(Value::as_str).collect()
     }
 
-    /// The objects that a list names.
+    /// The objects named by a list argument.
     pub fn objects(self, name: &str, scene: &Scene<'_>) -> Result<Vec<BoxId>, ToolError> {
         self.texts(name).into_iter().map(|name| scene.object(name).map(|it| it.id())).collect()
     }
@@ -86,7 +86,7 @@ impl<'a> Arguments<'a> {
         Target::from(self.word("varname"))
     }
 
-    /// The four arguments that name a cord, as an answer repeats them.
+    /// The four arguments that name a cord, for the result.
     pub fn cord(self) -> Value {
         json!({
             "src_varname": self.word("src_varname"), "outlet": self.port("outlet"), "dst_varname": self.word("dst_varname"),
@@ -106,9 +106,8 @@ impl<'a> Arguments<'a> {
     pub fn add(self) -> Result<Op, ToolError> {
         let size = self.pair("size");
         if size.is_some_and(|(w, h)| w <= 0.0 || h <= 0.0) {
-            return Err(
-                bad("size", "size: width and height must be more than 0").hint("Leave size out for the usual one.")
-            );
+            return Err(bad("size", "size: width and height must be more than 0")
+                .hint("Leave size out to use the default size."));
         }
         Ok(Op::Add(NewBox {
             class: self.word("obj_type").to_owned(),
@@ -187,7 +186,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Whole numbers may come as `2.0`.
+/// Parses an integer, which may be written as `2.0`.
 fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| {
         let number = value.as_f64()?;
@@ -203,7 +202,7 @@ fn atom(value: &Value) -> Atom {
     }
 }
 
-/// A value for an attribute; true and false are 1 and 0.
+/// A value for an attribute; true and false become 1 and 0.
 pub fn given(value: &Value, argument: &str) -> Result<Given, ToolError> {
     let simple = |it: &Value| it.is_number() || it.is_string();
     match value {

@@ -4,7 +4,11 @@ use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("assign_varnames", patches, run)
-        .text("Name objects", "Names objects by their index; all are checked before any is named. Pass the revision of the list as expected_revision: indices hold for one revision.")
+        .text(
+            "Name objects",
+            "Names objects by their index. All items are checked before any object is named. Pass the revision of the object list as \
+             expected_revision: indices are valid for one revision only.",
+        )
         .input(edit_input(json!({
             "patch_id*": "id",
             "assignments*": { "type": "array", "minItems": 1, "maxItems": 2000, "items": {

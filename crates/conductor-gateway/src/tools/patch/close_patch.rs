@@ -7,7 +7,10 @@ use conductor_core::policy::ByArgs;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     let mut definition = change("close_patch", patches, run)
-        .text("Close", "Closes a patch. Unsaved edits are refused unless discard says to lose them, which a person is asked about.")
+        .text(
+            "Close",
+            "Closes a patch. Refused if there are unsaved edits, unless `discard` is true, which a person must approve.",
+        )
         .input(input(json!({ "patch_id*": "id", "discard": "flag" })))
         .output(plain(json!({ "patch_id": "text", "closed": "bool", "discarded_edits": "int" })))
         .summary(|arguments| format!("close the patch {}", arguments["patch_id"]));

@@ -4,7 +4,11 @@ use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("connect_max_objects", patches, run)
-        .text("Connect", "Draws a cord. A port that is surely absent is refused with the counts; connecting twice is success with already.")
+        .text(
+            "Connect",
+            "Draws a cord. A port that cannot exist is refused with the number of ports. Connecting twice is not an error; the result then \
+             contains `already`.",
+        )
         .input(cord(json!({ "hidden": "bool" })))
         .output(edit_body(json!({ "src_varname": "text", "outlet": "int", "dst_varname": "text", "inlet": "int", "already?": "bool" })))
         .idempotent()

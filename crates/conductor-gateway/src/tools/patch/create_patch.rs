@@ -6,7 +6,10 @@ use conductor_patch::Format;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     change("create_patch", patches, run)
-        .text("New patch", "Makes an empty patch. Nothing is written until save_patch; with a path it is saved there.")
+        .text(
+            "New patch",
+            "Creates an empty patch. Nothing is written until save_patch, which uses `path` if it is given here.",
+        )
         .input(input(json!({
             "format": { "enum": ["maxpat", "maxhelp", "pd"], "default": "maxpat", "description": "On host pd the default is pd" }, "path": "path", "name": "name", "host": "host",
             "group": "name", "alias": "name",

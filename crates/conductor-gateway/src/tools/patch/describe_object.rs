@@ -6,7 +6,11 @@ use conductor_patch::objects::{self, Confidence};
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("describe_object", patches, run)
-        .text("Describe a class", "What is known about a box text before it is made: ports, size, arguments, attributes. An unknown class is told as unknown.")
+        .text(
+            "Describe a class",
+            "Returns the known facts about a box text before the box is created: ports, size, arguments, attributes. An unknown class is \
+             reported as unknown.",
+        )
         .input(input(json!({ "text*": "long", "host": "family", "namespace": { "enum": ["box", "dsp.gen"], "default": "box" } })))
         .output(plain(json!({
             "class": "text", "canonical": { "anyOf": [{ "type": "string" }, { "type": "null" }] },

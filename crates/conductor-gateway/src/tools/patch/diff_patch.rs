@@ -7,13 +7,13 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("diff_patch", patches, run)
         .text(
             "Compare a patch",
-            "What is different between the patch now and its file on disk, the state it was opened in, an earlier revision, or another \
-             file: by meaning, and line by line.",
+            "Compares the patch with its file on disk, with the state in which it was opened, with an earlier revision, or with another file: \
+             by meaning, and line by line.",
         )
         .input(input(json!({
             "patch_id*": "id", "against": { "enum": ["disk", "opened", "revision", "file"], "default": "disk" },
-            "revision": { "type": "integer", "description": "With against revision" },
-            "path": { "type": "string", "minLength": 1, "maxLength": 4096, "description": "With against file" },
+            "revision": { "type": "integer", "description": "The revision to compare with, if `against` is revision" },
+            "path": { "type": "string", "minLength": 1, "maxLength": 4096, "description": "The file to compare with, if `against` is file" },
             "context": { "type": "integer", "minimum": 0, "maximum": 20, "default": 3 },
         })))
         .output(body(json!({
@@ -62,11 +62,11 @@ fn compare(asked: &Asked, scene: &Scene<'_>) -> Result<Diff, ToolError> {
         Some("opened") => Ok(diff(scene.opened(), now, context)),
         Some("revision") => {
             let wanted = arguments.get("revision").ok_or_else(|| {
-                bad("revision", "revision: which one?")
-                    .hint("Give the revision to compare with, as earlier answers told it.")
+                bad("revision", "revision is missing")
+                    .hint("Give the revision to compare with; earlier results contain it.")
             })?;
             let before = wanted.as_u64().and_then(|it| scene.patch.at_revision(it)).ok_or_else(|| {
-                ToolError::new(Code::NotFound, format!("revision {wanted} is not known any more"))
+                ToolError::new(Code::NotFound, format!("revision {wanted} is no longer stored"))
                     .hint(format!("The patch is at revision {}; only the newest steps are kept.", scene.revision()))
             })?;
             Ok(diff(&before, now, context))
@@ -74,7 +74,7 @@ fn compare(asked: &Asked, scene: &Scene<'_>) -> Result<Diff, ToolError> {
         Some("file") => {
             let path = arguments
                 .text("path")
-                .ok_or_else(|| bad("path", "path: which file?").hint("Give the path of the file to compare with."))?;
+                .ok_or_else(|| bad("path", "path is missing").hint("Give the path of the file to compare with."))?;
             let place = folders.place(path)?;
             Ok(against(folders.read(&place)?, place.format(), now, context))
         }

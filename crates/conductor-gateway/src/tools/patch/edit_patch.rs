@@ -1,4 +1,4 @@
-//! `edit_patch`: a list of edits as one step, all of them or none, and a preview of the same.
+//! `edit_patch`: makes a list of edits as one step, all or none, or previews them.
 
 use super::prelude::*;
 use conductor_core::error::Subject;
@@ -11,14 +11,15 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("edit_patch", patches, run)
         .text(
             "Edit a patch",
-            "Many edits as one step: all of them or none, one undo. `as` on an added object names it ($osc) for later items. With dry_run \
-             nothing is changed and diff is what the same call without it would do. A failed item is named as edits[n].",
+            "Makes many edits as one step: all or none, one undo. `as` on an added object gives it a name ($osc) for later items. With \
+             dry_run nothing changes, and `diff` shows what the same call without dry_run would change. A failed item is reported as \
+             edits[n].",
         )
         .input(edit_input(json!({
             "patch_id*": "id",
             "edits*": { "type": "array", "minItems": 1, "maxItems": 2000, "items": { "anyOf": items() } },
             "dry_run": "flag",
-            "label": { "type": "string", "minLength": 1, "maxLength": 256, "description": "What undo_patch will call this step" },
+            "label": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Name of this step in undo_patch" },
         })))
         .output(edit_body(json!({
             "applied": [{ "op": "text", "id?": "text", "index?": "int", "already?": "bool" }],

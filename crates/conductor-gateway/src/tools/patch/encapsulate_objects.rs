@@ -9,8 +9,8 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("encapsulate_objects", patches, run)
         .text(
             "Encapsulate",
-            "Moves objects into a new subpatcher with an inlet for every outside source and an outlet for every source inside that leaves \
-             it. With dry_run nothing is changed and diff tells what would be.",
+            "Moves objects into a new subpatcher, with an inlet for each source outside and an outlet for each source inside that has cords \
+             to the outside. With dry_run nothing changes, and `diff` shows what would change.",
         )
         .input(edit_input(json!({ "patch_id*": "id", "varnames*": "refs", "name*": "name", "varname": "name", "dry_run": "flag" })))
         .output(edit_body(json!({

@@ -7,7 +7,7 @@ use conductor_patch::Query;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("find_objects", patches, run)
-        .text("Find objects", "Objects that match all that is given, also inside subpatchers.")
+        .text("Find objects", "Finds objects that match all given conditions, including those inside subpatchers.")
         .input(input(json!({
             "patch_id*": "id", "text": "long", "class": "name", "varname": "long", "attribute": "name", "value": "value",
             "unconnected": "bool", "recursive": { "type": "boolean", "default": true },

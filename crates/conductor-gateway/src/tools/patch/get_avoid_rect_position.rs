@@ -5,7 +5,7 @@ use conductor_patch::layout;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_avoid_rect_position", patches, run)
-        .text("Free place", "A place for a new object that keeps clear of the others.")
+        .text("Free place", "Returns a position for a new object that does not overlap other objects.")
         .input(input(json!({
             "patch_id*": "id", "width": { "type": "number", "exclusiveMinimum": 0, "maximum": 100000, "default": 50 },
             "height": { "type": "number", "exclusiveMinimum": 0, "maximum": 100000, "default": 20 }, "near_x": "num", "near_y": "num",

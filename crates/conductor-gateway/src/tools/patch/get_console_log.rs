@@ -5,11 +5,14 @@ use conductor_hosts::patch::console::{Level, Question};
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_console_log", patches, run)
-        .text("Console", "The newest lines that hosts had to say. With after, what is new since; clear hides lines from you alone.")
+        .text(
+            "Console",
+            "Returns the newest console lines of the hosts. With `after`, only newer lines. `clear` hides lines from you only.",
+        )
         .input(input(json!({
             "lines": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 50 }, "clear": "flag", "patch_id": "id",
-            "after": { "type": "integer", "minimum": 0, "description": "The `next` of an earlier answer" },
-            "level": { "enum": ["error", "warning", "info", "debug"], "description": "This level and worse" },
+            "after": { "type": "integer", "minimum": 0, "description": "`next` of an earlier result" },
+            "level": { "enum": ["error", "warning", "info", "debug"], "description": "Only lines of this level or more severe" },
         })))
         .output(plain(json!({
             "logs": ["text"], "count": "int",

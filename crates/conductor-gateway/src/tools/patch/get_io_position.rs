@@ -5,7 +5,7 @@ use conductor_patch::layout;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_io_position", patches, run)
-        .text("Nub positions", "Where the inlets or outlets of an object are drawn.")
+        .text("Nub positions", "Returns the positions at which the inlets or outlets of an object are drawn.")
         .input(input(json!({ "patch_id*": "id", "varname*": "ref", "side*": "side" })))
         .output(body(json!({ "varname": "text", "side": "text", "count": "int", "positions": [{ "index": "int", "x": "num", "y": "num" }] })))
 }

@@ -4,7 +4,7 @@ use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_object_hidden", patches, run)
-        .text("Hidden", "Whether an object is hidden when the patch is locked.")
+        .text("Hidden", "Returns whether an object is hidden when the patch is locked.")
         .input(input(json!({ "patch_id*": "id", "varname*": "ref" })))
         .output(body(json!({ "varname": "text", "hidden": "bool" })))
 }

@@ -5,7 +5,10 @@ use conductor_patch::{Basis, Ports};
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_object_io_info", patches, run)
-        .text("Inlets and outlets", "How many inlets and outlets an object has, and how that is known. Counts are null when nothing says.")
+        .text(
+            "Inlets and outlets",
+            "Returns how many inlets and outlets an object has, and how that is known. Counts are null if they are unknown.",
+        )
         .input(input(json!({ "patch_id*": "id", "varname*": "ref" })))
         .output(body(json!({ "varname": "text", "inlet_count": "count", "outlet_count": "count", "outlet_types?": ["text"], "basis": "text" })))
 }

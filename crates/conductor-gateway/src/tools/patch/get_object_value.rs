@@ -5,7 +5,10 @@ use conductor_hosts::patch::HostKind;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_object_value", patches, run)
-        .text("Read a value", "The value an object shows: live from a running program, stored from a file.")
+        .text(
+            "Read a value",
+            "Returns the value that an object shows: the live value from a running program, or the stored value from a file.",
+        )
         .input(input(json!({ "patch_id*": "id", "varname*": "ref" })))
         .output(body(json!({ "varname": "text", "value": { "anyOf": [{ "type": "number" }, { "type": "string" }, { "type": "array" }, { "type": "object" }] }, "basis": { "enum": ["live", "stored"] } })))
 }
@@ -15,7 +18,7 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
         let object = scene.object(asked.arguments().word("varname"))?;
         let value = scene.open.host().value(scene.open.id(), &object)?.ok_or_else(|| {
             ToolError::new(Code::Unsupported, format!("{} has no value to read here", object.label()))
-                .hint("A document knows only values that its file stores; read an attribute, or the object's text.")
+                .hint("A document has only the values that are stored in its file; read an attribute or the object's text instead.")
         })?;
         let basis = match scene.open.host().kind() {
             HostKind::Document => "stored",

@@ -5,7 +5,11 @@ use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_objects_in_patch", patches, run)
-        .text("List objects", "Objects of a patch with the names other tools take. Start with mode identity on a large patch; next_offset goes on.")
+        .text(
+            "List objects",
+            "Lists the objects of a patch with the names that other tools accept. For a large patch, start with mode identity. Pass \
+             next_offset as `offset` to get the next page.",
+        )
         .input(input(json!({
             "patch_id*": "id", "mode": { "enum": ["full", "layout", "identity"], "default": "full" }, "offset": "offset", "limit": "limit",
         })))

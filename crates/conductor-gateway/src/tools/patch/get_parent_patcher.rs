@@ -4,7 +4,7 @@ use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_parent_patcher", patches, run)
-        .text("Parent patcher", "The patcher around a subpatcher.")
+        .text("Parent patcher", "Returns the patcher that contains a subpatcher.")
         .input(input(json!({ "patch_id*": "id" })))
         .output(body(json!({ "parent_name": "text", "parent_id": "text", "has_parent": "bool" })))
 }

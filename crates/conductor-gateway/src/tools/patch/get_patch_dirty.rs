@@ -4,7 +4,7 @@ use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_patch_dirty", patches, run)
-        .text("Unsaved changes", "Whether a patch differs from what was opened or saved last.")
+        .text("Unsaved changes", "Returns whether a patch has changed since it was opened or last saved.")
         .input(input(json!({ "patch_id*": "id" })))
         .output(body(json!({ "dirty": "bool", "saved_revision": "int" })))
 }

@@ -4,7 +4,10 @@ use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_patch_info", patches, run)
-        .text("Patch info", "What a patch is: its file, format, sizes, revision, and what its host can do with it.")
+        .text(
+            "Patch info",
+            "Returns the facts of a patch: its file, format, sizes, revision, and what its host can do with it.",
+        )
         .input(input(json!({ "patch_id*": "id" })))
         .output(body(info()))
 }

@@ -5,14 +5,18 @@ use conductor_hosts::patch::HostKind;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_patch_lock_state", patches, run)
-        .text("Lock state", "Whether a patch is locked for hands. A locked patch can still be edited by tools. state_verified says whether the program was asked just now; when it is false, locked is what was set here last. Presentation is a separate state.")
+        .text(
+            "Lock state",
+            "Returns whether a patch is locked for editing by a person. Tools can still edit a locked patch. If state_verified is true, the \
+             program was queried now; if it is false, `locked` is the state that was last set here. Presentation is a separate state.",
+        )
         .input(input(json!({ "patch_id*": "id" })))
         .output(body(json!({ "locked": "bool", "state_verified": "bool", "presentation": "bool" })))
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
     asked.look(|scene| {
-        // Ask a running program; a document knows its own state.
+        // Query a running program; a document stores its own state.
         let host = scene.open.host();
         let asked = if host.kind() == HostKind::Document { Some(scene.patch.locked()) } else { host.locked(scene.open.id())? };
         Ok(json!({

@@ -5,7 +5,10 @@ use conductor_patch::{CordView, layout};
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_patchlines", patches, run)
-        .text("List cords", "Cords of a patch, each with the four things that name it. A dangling one ends at nothing.")
+        .text(
+            "List cords",
+            "Lists the cords of a patch, each with the four values that identify it. A dangling cord has an end without an object.",
+        )
         .input(input(json!({
             "patch_id*": "id", "mode": { "enum": ["full", "geometry", "connections"], "default": "full" }, "offset": "offset",
             "limit": "limit",

@@ -5,7 +5,10 @@ use conductor_patch::{Format, Subpatcher};
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_subpatchers", patches, run)
-        .text("Subpatchers", "Subpatchers, bpatchers and abstractions inside a patch. Embedded ones have a patch_id and can be edited like a patch.")
+        .text(
+            "Subpatchers",
+            "Lists the subpatchers, bpatchers and abstractions inside a patch. Embedded ones have a patch_id and can be edited like a patch.",
+        )
         .input(input(json!({ "patch_id*": "id", "recursive": "flag" })))
         .output(body(json!({
             "subpatchers": [{ "type": "text", "varname?": "text", "name?": "text", "patch_id?": "text", "id": "text", "embedded": "bool",

@@ -7,7 +7,11 @@ const LISTED: [&str; 9] =
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("list_active_patches", patches, run)
-        .text("List open patches", "Every open patch with its id, which all other patch tools take. host_windows lists the patches that the person has open in a running Max and that are not open here: they have no id; open one with open_patch, its file_path and host max.")
+        .text(
+            "List open patches",
+            "Lists every open patch with its id, which all other patch tools need. host_windows lists patches that the person has open in a \
+             running Max but that are not open here. They have no id; open one with open_patch, its file_path and host max.",
+        )
         .input(input(json!({ "group": "name" })))
         .output(plain(json!({
             "patches": [{ "patch_id": "text", "display_name": "text", "patcher_name": "text", "group?": "text", "host": "text",
@@ -23,7 +27,7 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     let chosen = open.iter().filter(|it| group.is_none_or(|group| it.group() == Some(group)));
     let mut patches = Vec::new();
     for open in chosen {
-        // Skip a patch that was closed in between.
+        // Skip a patch that was closed after the list was made.
         let info = asked.patches.look(open.id(), |scene| {
             let mut info = answer::info(scene);
             info.retain(|name, _| LISTED.contains(&name.as_str()));

@@ -5,7 +5,7 @@ use conductor_patch::{Format, objects};
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("list_object_types", patches, run)
-        .text("Object classes", "Classes of Max or Pure Data that are known, with their inlets and outlets.")
+        .text("Object classes", "Lists the known classes of Max or Pure Data with their inlets and outlets.")
         .input(input(json!({ "host": "family", "query": "long", "family": "name", "offset": "offset", "limit": "limit" })))
         .output(plain(json!({ "types": [{ "class": "text", "family": "text", "inlets": "count", "outlets": "count" }], "count": "int", "total": "int", "next_offset?": "int" })))
 }

@@ -4,8 +4,11 @@ use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("open_patch", patches, run)
-        .text("Open a patch", "Opens a .maxpat, .maxhelp, .amxd or .pd file for reading and editing. On host document nothing in it is run; on host pd or max it \
-             runs, and a person is asked when it reaches beyond the patch. An open file gives the patch that has it.")
+        .text(
+            "Open a patch",
+            "Opens a .maxpat, .maxhelp, .amxd or .pd file for reading and editing. On host document nothing in it is run. On host pd or max \
+             it runs, and a person must approve it if it reaches beyond the patch. If the file is open already, returns the open patch.",
+        )
         .input(input(json!({ "path*": "path", "host": "host", "group": "name", "alias": "name" })))
         .output(opened())
         .idempotent()

@@ -15,9 +15,9 @@ pub fn add(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<(), CatalogE
     catalog.add_prompt(Prompt::new(
         TOOLSET,
         "build_patch",
-        ("Build a patch", "Build a patch from a goal, and look at it"),
+        ("Build a patch", "Build a patch from a goal, and check its picture"),
         vec![
-            Argument::required("goal", "What the patch shall do"),
+            Argument::required("goal", "What the patch should do"),
             Argument::optional("format", "maxpat or pd")
                 .completed(Arc::new(|_, _| vec!["maxpat".to_owned(), "pd".to_owned()]), Some("list_active_patches")),
         ],
@@ -26,14 +26,14 @@ pub fn add(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<(), CatalogE
     catalog.add_prompt(Prompt::new(
         TOOLSET,
         "explain_patch",
-        ("Explain a patch", "Say what a patch does"),
+        ("Explain a patch", "Explain what a patch does"),
         vec![patch()],
         explain_patch,
     ))?;
     catalog.add_prompt(Prompt::new(
         TOOLSET,
         "tidy_patch",
-        ("Tidy a patch", "Lay a patch out so that it can be read"),
+        ("Tidy a patch", "Make the layout of a patch readable"),
         vec![patch()],
         tidy_patch,
     ))
@@ -48,7 +48,7 @@ fn build_patch(given: &Variables) -> String {
          2. Check every class you want with describe_object before you use it: its inlets, outlets and arguments.\n\
          3. Make all objects and cords in one edit_patch call with dry_run, read the diff, then make it without dry_run and with \
          expected_revision. Sound must pass through a gain of at most 0.2 before it reaches the output.\n\
-         4. Call validate_layout and mend what it finds with move items.\n\
+         4. Call validate_layout and fix the problems it finds with move items.\n\
          5. Call render_patch and look at the picture. Tell me in a few words what you built and ask whether to save it."
     )
 }
@@ -75,6 +75,6 @@ fn tidy_patch(given: &Variables) -> String {
          2. Plan moves only: cords run downwards, nothing overlaps, columns are aligned (align_objects and suggest_alignment propose \
          places). Keep groups that belong together.\n\
          3. Make the moves in one edit_patch call, first with dry_run, then with expected_revision.\n\
-         4. Call validate_layout again and show me the picture of render_patch. undo_patch takes it back if I do not like it."
+         4. Call validate_layout again and show me the picture of render_patch. undo_patch undoes the moves if I do not like them."
     )
 }

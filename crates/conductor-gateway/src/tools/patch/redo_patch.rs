@@ -4,7 +4,7 @@ use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("redo_patch", patches, run)
-        .text("Redo", "Makes steps again that were taken back.")
+        .text("Redo", "Redoes steps that were undone.")
         .input(edit_input(json!({ "patch_id*": "id", "steps": "steps" })))
         .output(edit_body(json!({ "redone": ["text"], "undo_depth": "int", "redo_depth": "int" })))
 }

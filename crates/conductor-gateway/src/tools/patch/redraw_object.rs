@@ -5,7 +5,10 @@ use super::single;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     change("redraw_object", patches, run)
-        .text("Redraw", "Redraws an object in a running program. A document has nothing to redraw: effect says so.")
+        .text(
+            "Redraw",
+            "Redraws an object in a running program. A document has nothing to redraw; `effect` is then none_document.",
+        )
         .input(edit_input(json!({ "patch_id*": "id", "varname*": "ref" })))
         .output(edit_body(json!({ "varname": "text", "effect": { "enum": ["host_redraw", "none_document"] } })))
         .idempotent()

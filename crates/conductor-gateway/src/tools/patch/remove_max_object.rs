@@ -4,7 +4,7 @@ use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     let mut definition = gated("remove_max_object", patches, run)
-        .text("Remove an object", "Removes an object and its cords. undo_patch brings both back.")
+        .text("Remove an object", "Removes an object and its cords. undo_patch restores both.")
         .input(edit_input(json!({ "patch_id*": "id", "varname*": "ref" })))
         .output(edit_body(json!({ "varname": "text", "removed": { "id": "text", "text": "text", "maxclass": "text" }, "removed_patchlines": "int" })))
         .summary(|arguments| format!("remove {} from {}", arguments["varname"], arguments["patch_id"]));

@@ -10,8 +10,8 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     let mut definition = read("render_patch", patches, run)
         .text(
             "Picture of a patch",
-            "Draws a patch: objects, text, cords, signal cords striped. Look at it after editing. Text too small to read is left out and \
-             counted in omitted; a subpatcher is drawn by its own id.",
+            "Draws a patch: objects, text, cords (signal cords striped). Use it to check your edits. Text that is too small to read is left \
+             out and counted in `omitted`. A subpatcher is drawn with its own patch_id.",
         )
         .input(input(json!({
             "patch_id*": "id", "format": { "enum": ["png", "svg"], "default": "png" },
@@ -53,7 +53,7 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
         Ok((answer::of(scene, members), drawn.picture))
     })?;
     let content = if arguments.text("format") == Some("svg") {
-        // Model APIs refuse SVG as an image; as a resource a client can still show it.
+        // Model APIs refuse SVG as an image. As a resource, a client can still show it.
         let uri = format!("patch://{}/picture.svg", percent_encode(members["patch_id"].as_str().unwrap_or_default()));
         Content::Resource { uri, mime: "image/svg+xml".into(), text: picture.to_svg() }
     } else {

@@ -1,10 +1,14 @@
-//! `replace_object_text`: changes what an object is and keeps its cords.
+//! `replace_object_text`: changes the text of an object and keeps its cords.
 
 use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("replace_object_text", patches, run)
-        .text("Replace the text", "Changes what an object is: class and arguments, or the content of a message or comment. Cords stay where their ports still exist; the rest is listed in dropped.")
+        .text(
+            "Replace the text",
+            "Changes the text of an object: class and arguments, or the content of a message or comment. Cords stay if their ports still \
+             exist; the others are listed in `dropped`.",
+        )
         .input(edit_input(json!({ "patch_id*": "id", "varname*": "ref", "new_text*": "long", "allow_unknown": "flag" })))
         .output(edit_body(json!({
             "varname": "text", "old_text": "text", "new_text": "text", "reconnected": "int",

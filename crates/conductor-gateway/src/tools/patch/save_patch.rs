@@ -5,7 +5,10 @@ use conductor_hosts::patch::Edited;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("save_patch", patches, run)
-        .text("Save", "Writes the file whole or not at all and keeps the old one as a backup. A file that another program changed meanwhile is never written over.")
+        .text(
+            "Save",
+            "Writes the file atomically and keeps the old file as a backup. Never overwrites a file that another program changed meanwhile.",
+        )
         .input(edit_input(json!({ "patch_id*": "id", "path": "path", "overwrite": "flag" })))
         .output(edit_body(json!({ "file_path": "text", "bytes": "int", "hash": "text", "backup_path?": "text", "changed_lines": "int" })))
         .summary(|arguments| format!("save the patch {}", arguments["patch_id"]))

@@ -11,11 +11,11 @@ pub fn input(properties: Value) -> Value {
     })
 }
 
-/// The input of a tool that edits: it may say which revision it was planned on.
+/// The input of a tool that edits, with the optional revision that the edit was planned for.
 pub fn edit_input(mut properties: Value) -> Value {
     properties["expected_revision"] = json!({
         "type": "integer",
-        "description": "Refuse with STALE_REFERENCE, doing nothing, unless the patch is at this revision",
+        "description": "Fail with STALE_REFERENCE and change nothing if the patch has another revision",
     });
     input(properties)
 }
@@ -58,8 +58,8 @@ fn closed(properties: Value, read: fn(&str) -> (String, bool)) -> Value {
     json!({ "type": "object", "properties": named, "required": required, "additionalProperties": false })
 }
 
-/// A word is a kind, a list of one is an array of it, an object without any schema word is a closed
-/// object; all else is a schema already.
+/// Expands the notation: a word is a kind, a list with one kind is an array of that kind, and an
+/// object without any schema keyword is a closed object. Everything else is already a schema.
 fn expand(kind: Value, read: fn(&str) -> (String, bool)) -> Value {
     match kind {
         Value::String(word) => named(&word),
@@ -68,7 +68,7 @@ fn expand(kind: Value, read: fn(&str) -> (String, bool)) -> Value {
         }
         Value::Object(members) => {
             let words = ["type", "enum", "const", "anyOf", "$ref"];
-            // A body may well have a member called `type`; a schema's is a word of its own.
+            // A body may have a member named `type`. The `type` of a schema is always a type name.
             let is_schema = words.iter().any(|it| members.contains_key(*it))
                 && members.get("type").is_none_or(|it| {
                     it.as_str().is_some_and(|it| {
@@ -89,9 +89,9 @@ fn named(word: &str) -> Value {
     };
     match word {
         "id" => json!({ "type": "string", "minLength": 1, "maxLength": 512,
-            "description": "As in list_active_patches; a subpatcher is its parent's id, a slash and the key of its box" }),
+            "description": "Id from list_active_patches; for a subpatcher: the parent's id, a slash and the key of its box" }),
         "ref" => json!({ "type": "string", "minLength": 1, "maxLength": 512,
-            "description": "The object: its varname, else its id, else #index@revision" }),
+            "description": "The object: its varname, its id, or #index@revision" }),
         "name" => json!({ "type": "string", "minLength": 1, "maxLength": 256 }),
         "long" => json!({ "type": "string", "maxLength": 32767 }),
         "path" => json!({ "type": "string", "minLength": 1, "maxLength": 4096,
@@ -126,7 +126,7 @@ fn named(word: &str) -> Value {
         "attrs" => json!({ "anyOf": [{ "type": "object", "additionalProperties": value() },
             { "type": "string", "maxLength": 32767, "description": "That object as JSON text" }] }),
         "midpoints" => json!({ "type": "array", "maxItems": 256, "items": named("xy") }),
-        // No value matches a misspelled kind, so that it is noticed.
+        // No value matches a misspelled kind, so that tests find it.
         other => json!({ "const": format!("no kind {other}") }),
     }
 }
@@ -149,7 +149,7 @@ pub fn info() -> Value {
     })
 }
 
-/// [`info`] of a patch that was just opened, with the oddities of its file.
+/// [`info`] of a patch that was just opened, with warnings about its file.
 pub fn opened() -> Value {
     let mut properties = info();
     properties["diagnostics"] = json!([{ "severity": "text", "message": "text", "line?": "int", "subject?": "text" }]);

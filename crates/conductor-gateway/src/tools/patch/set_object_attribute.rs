@@ -5,7 +5,11 @@ use conductor_patch::StoredIn;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("set_object_attribute", patches, run)
-        .text("Set an attribute", "Sets an attribute of an object; one that its class does not have is refused, unless allow_unknown. Position and size are patching_rect.")
+        .text(
+            "Set an attribute",
+            "Sets an attribute of an object. An attribute that its class does not have is refused, unless allow_unknown is true. Position and \
+             size are patching_rect.",
+        )
         .input(edit_input(json!({ "patch_id*": "id", "varname*": "ref", "attribute*": "name", "value*": "value", "allow_unknown": "flag" })))
         .output(edit_body(json!({ "varname": "text", "attribute": "text", "value": { "anyOf": [{ "type": "number" }, { "type": "string" }, { "type": "array" }, { "type": "object" }, { "type": "null" }] }, "old_value?": { "anyOf": [{ "type": "number" }, { "type": "string" }, { "type": "array" }, { "type": "object" }] }, "stored_in": { "enum": ["box", "text", "host"] } })))
         .idempotent()

@@ -5,7 +5,11 @@ use conductor_hosts::patch::Edited;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     change("set_patch_lock_state", patches, run)
-        .text("Set lock state", "Locks a patch for hands or unlocks it. Makes no revision and no undo step; of a document it is kept in memory.")
+        .text(
+            "Set lock state",
+            "Locks a patch for editing by a person, or unlocks it. Creates no revision and no undo step. For a document, the state is only \
+             kept in memory.",
+        )
         .input(edit_input(json!({ "patch_id*": "id", "locked*": "bool" })))
         .output(edit_body(json!({ "locked": "bool" })))
         .idempotent()

@@ -1,10 +1,10 @@
-//! `set_patchline_midpoints`: folds a cord.
+//! `set_patchline_midpoints`: adds corner points to a cord.
 
 use super::prelude::*;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("set_patchline_midpoints", patches, run)
-        .text("Fold a cord", "Folds a cord at points, or straightens it with an empty list.")
+        .text("Fold a cord", "Adds corner points to a cord, or makes it straight with an empty list.")
         .input(cord(json!({ "midpoints*": "midpoints" })))
         .output(edit_body(json!({ "src_varname": "text", "outlet": "int", "dst_varname": "text", "inlet": "int", "num_midpoints": "int", "midpoints": ["xy"] })))
         .idempotent()

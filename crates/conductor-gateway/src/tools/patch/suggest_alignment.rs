@@ -1,11 +1,15 @@
-//! `suggest_alignment`: proposes how to line two nubs up.
+//! `suggest_alignment`: proposes how to align two inlets or outlets.
 
 use super::prelude::*;
 use conductor_patch::layout::{self, Adjust, Nub};
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("suggest_alignment", patches, run)
-        .text("Align two nubs", "Proposes the place or width of the target that puts its nub above or below the anchor's. Moves nothing: edit_patch does.")
+        .text(
+            "Align two nubs",
+            "Proposes the position or width of the target that places its inlet or outlet directly above or below that of the anchor. Moves \
+             nothing; use edit_patch to move.",
+        )
         .input(input(json!({ "patch_id*": "id", "anchor*": "nub", "target*": "nub", "adjust*": { "enum": ["width", "left"] } })))
         .output(body(json!({
             "anchor": { "varname": "text", "side": "text", "index": "int", "x": "num" },
@@ -26,7 +30,7 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
         let (anchor, target) = (nub("anchor")?, nub("target")?);
         let adjust = if arguments.word("adjust") == "width" { Adjust::Width } else { Adjust::Left };
         let found = layout::suggest_alignment(&scene.view, anchor.0, target.0, adjust)
-            .map_err(|fault| bad("target", fault.to_string()).hint("get_io_position tells which nubs there are and where."))?;
+            .map_err(|fault| bad("target", fault.to_string()).hint("get_io_position lists the inlets and outlets with their positions."))?;
         let end = |(nub, label, side): (Nub, String, String), x: f64| {
             json!({ "varname": label, "side": side, "index": nub.index, "x": x })
         };

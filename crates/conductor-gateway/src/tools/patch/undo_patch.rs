@@ -6,7 +6,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("undo_patch", patches, run)
         .text(
             "Undo",
-            "Takes the newest steps back, exactly: the bytes are those from before. One call of a tool is one step.",
+            "Undoes the newest steps. The bytes are then exactly those from before the steps. One tool call is one step.",
         )
         .input(edit_input(json!({ "patch_id*": "id", "steps": "steps" })))
         .output(edit_body(json!({ "undone": ["text"], "undo_depth": "int", "redo_depth": "int" })))

@@ -6,7 +6,10 @@ use conductor_patch::validate::{self, Check, Finding, Gravity, Options};
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("validate_layout", patches, run)
-        .text("Check the layout", "Finds cords that run upwards or through objects, and objects and cords that lie on each other.")
+        .text(
+            "Check the layout",
+            "Finds cords that run upwards or through objects, and objects and cords that overlap.",
+        )
         .input(input(json!({
             "patch_id*": "id", "scope_varnames": "refs", "mode": { "enum": ["patching", "presentation"], "default": "patching" },
             "checks": { "type": "array", "uniqueItems": true, "items": { "enum": ["upward", "overlap", "cord_object", "cord_cord",

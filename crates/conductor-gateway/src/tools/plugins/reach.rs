@@ -23,18 +23,19 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-/// Concurrent requests of one plugin, of each kind; more wait.
+/// Maximum number of concurrent requests of one plugin, for each kind of request. Further requests
+/// wait.
 const FETCHES: usize = 4;
 const FILES: usize = 4;
-/// A longer file does not fit into a message in base64.
+/// Largest file that fits into a message as base64.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
-/// Begin and end of a secret's handle in a header. The process only gets names, never values.
+/// Start and end of a secret's handle in a header. The process receives only names, never values.
 const SECRET_HANDLE: (&str, &str) = ("{{secret:", "}}");
 
 /// Receives console messages of plugins: plugin name, level and text.
 pub type ConsoleSink = Arc<dyn Fn(&str, LogLevel, &str) + Send + Sync>;
 
-/// The hosts that plugins use, shared by all of them.
+/// Access to hosts that all plugins share.
 #[derive(Clone)]
 pub struct PluginAccess {
     pub files: Arc<Files>,
@@ -59,7 +60,7 @@ pub struct Reach {
 struct Granted {
     plugin: String,
     row: Plugin,
-    /// Secrets in the plugin's own configuration.
+    /// Names of secrets in the plugin's own configuration.
     own: Vec<String>,
     access: PluginAccess,
     fetches: Semaphore,
@@ -77,7 +78,7 @@ impl Reach {
     ) -> Arc<Self> {
         let (fetches, files) = (Semaphore::new(FETCHES), Semaphore::new(FILES));
         let granted = Granted { plugin: plugin.to_owned(), row: row.clone(), own, access, fetches, files };
-        // A strong reference would be a cycle: studio, catalog, runner, this.
+        // A strong reference would form a cycle: studio, catalog, runner, reach.
         Arc::new(Reach { granted: Arc::new(granted), studio: Arc::downgrade(studio), console })
     }
 }
@@ -167,12 +168,12 @@ impl Granted {
     fn refuse_secrets(&self, texts: &[&[u8]], never: &str) -> Result<(), ToolError> {
         let scrubber = self.access.secrets.scrubber();
         if texts.iter().any(|it| scrubber.finds(it)) {
-            return Err(denied(format!("this holds a stored secret; secrets are not {never}")));
+            return Err(denied(format!("this contains a stored secret; secrets are not {never}")));
         }
         Ok(())
     }
 
-    /// Replaces secrets in data for the process, even if the data came from outside.
+    /// Replaces secrets in data for the process, even if the data is from outside.
     fn clean<'b>(&self, bytes: &'b [u8], most: usize) -> std::borrow::Cow<'b, [u8]> {
         self.access.secrets.scrubber().piece(bytes, 0..most)
     }
@@ -242,7 +243,7 @@ impl Granted {
         let url = Url::parse(&fetch.url).map_err(|fault| bad(format!("{:?}: {fault}", fetch.url)))?;
         // Check the text as given: the parser percent-encodes the handle.
         if fetch.url.contains(begin) {
-            return Err(denied("a secret may stand in a header only, not in an address"));
+            return Err(denied("a secret is allowed in a header only, not in a URL"));
         }
         let method = match fetch.method.as_str() {
             "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" => Method::from_bytes(fetch.method.as_bytes()),
@@ -251,12 +252,12 @@ impl Granted {
         let method = method.map_err(|fault| bad(fault.to_string()))?;
         let body = fetch.body.map(|it| STANDARD.decode(it)).transpose().map_err(|fault| bad(fault.to_string()))?;
         if body.as_ref().is_some_and(|it| it.windows(begin.len()).any(|it| it == begin.as_bytes())) {
-            return Err(denied("a secret may stand in a header only, not in a body"));
+            return Err(denied("a secret is allowed in a header only, not in a body"));
         }
-        // Refuse values that the plugin obtained elsewhere; its handles are filled in below.
+        // Refuse secret values that the plugin obtained elsewhere. Its handles are filled in below.
         let mut sent = vec![fetch.url.as_bytes(), body.as_deref().unwrap_or_default()];
         sent.extend(fetch.headers.iter().map(|(_, value)| value.as_bytes()));
-        self.refuse_secrets(&sent, "sent but by their handles")?;
+        self.refuse_secrets(&sent, "sent except by their handles")?;
         // Opening the vault may block.
         let (granted, target, given) = (Arc::clone(self), url.clone(), fetch.headers);
         let filled = tokio::task::spawn_blocking(move || granted.headers(&target, &given)).await;
@@ -268,7 +269,7 @@ impl Granted {
         // The semaphore is never closed.
         let _turn = self.fetches.acquire().await;
         let fetched = self.access.web.fetch(wanted, &reach).await?;
-        // A host may echo the request; do not reveal the value of a handle to the plugin.
+        // A host may echo the request. Do not reveal the value of a handle to the plugin.
         let scrubber = self.access.secrets.scrubber();
         let headers: Vec<(&str, String)> = fetched
             .headers
@@ -297,7 +298,7 @@ impl Granted {
             if RESERVED.contains(&name.as_str()) {
                 return Err(bad(format!("the header {name} is set by Conductor")));
             }
-            let unfit = |_| bad(format!("header {name}: the value has characters that no header can hold"));
+            let unfit = |_| bad(format!("header {name}: the value has characters that are not allowed in a header"));
             match self.filled(url, value)? {
                 None => {
                     headers.append(name.clone(), HeaderValue::from_str(value).map_err(unfit)?);
@@ -312,15 +313,15 @@ impl Granted {
         Ok((headers, sealed))
     }
 
-    /// A header's value with its secrets filled in, and the hosts that may get all of them; none
-    /// for a value without secrets.
+    /// A header's value with its secrets filled in, and the hosts that may receive all of these
+    /// secrets. `None` for a value without secrets.
     fn filled(&self, url: &Url, value: &str) -> Result<Option<(String, Vec<String>)>, ToolError> {
         let (begin, end) = SECRET_HANDLE;
         let mut filled = String::new();
         let mut hosts: Option<Vec<String>> = None;
         let mut rest = value;
         while let Some((before, after)) = rest.split_once(begin) {
-            let (name, after) = after.split_once(end).ok_or_else(|| bad("a handle of a secret is cut off"))?;
+            let (name, after) = after.split_once(end).ok_or_else(|| bad("a secret's handle has no end"))?;
             self.secret(name)?;
             let secret = self.access.secrets.get(name)?;
             if !web::is_named(url, secret.hosts()) {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// The longest run time of a template, plus time to end it.
+/// The longest run time of a template, plus the time to stop it.
 const MOST_MS: u64 = 602_000;
 
 #[derive(Deserialize)]
@@ -71,14 +71,14 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
     })
     .text(
         "Run command",
-        "Runs a command that a person allowed, without a shell: either `command` with the values of its slots in `args`, or `argv` as a \
-         list of words that fits an allowed command exactly. No pipes, no wildcards, no variables. A command that changes something is \
-         asked about each time. At its time limit it is killed with everything it started.",
+        "Runs a command that a person allowed, without a shell: either `command` with the values of its slots in `args`, or `argv` as a list \
+         of words that matches an allowed command exactly. No pipes, wildcards or variables. A command that changes something needs approval \
+         each time. At its time limit, the command and all its child processes are killed.",
     )
     .input(object(json!({
         "command?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Name of an allowed command" },
         "args?": {
-            "type": "object", "description": "Values of its slots",
+            "type": "object", "description": "Values of the command's slots",
             "additionalProperties": { "anyOf": [{ "type": "string" }, { "type": "integer" }] },
         },
         "argv?": { "type": "array", "items": { "type": "string", "maxLength": 4096 }, "minItems": 1, "maxItems": 257 },
@@ -103,14 +103,15 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
         let effect = Arguments::of(arguments).and_then(|it| deciding.effect(&it.wanted()));
         match effect {
             Some(CommandEffect::Write) => ByArgs::Ask,
-            // The handler refuses a command without a template; no person is asked about it.
+            // The handler refuses a command that matches no template, so no person is asked about
+            // it.
             Some(CommandEffect::Read) | None => ByArgs::Allow,
         }
     }));
     definition
 }
 
-/// The command, its values and its whole line, however the caller named it.
+/// The command, its values and its whole command line, independent of how the caller named it.
 fn target(shell: &Shell, arguments: &Value) -> Target {
     let Some(arguments) = Arguments::of(arguments) else { return Target::default() };
     let (template, words) = match shell.resolve(&arguments.wanted()) {
@@ -163,8 +164,8 @@ fn exactly_one(arguments: &Value) -> Vec<Violation> {
     let has = |key: &str| arguments.get(key).is_some();
     let violation = |path: &str, message: &str| vec![Violation { path: path.to_owned(), message: message.to_owned() }];
     match (has("command"), has("argv")) {
-        (true, true) | (false, false) => violation("", "give either command or argv"),
-        (false, true) if has("args") => violation("/args", "args belong to command; argv has its words already"),
+        (true, true) | (false, false) => violation("", "give either command or argv, not both"),
+        (false, true) if has("args") => violation("/args", "args belong to command; argv already contains all words"),
         (true, false) | (false, true) => Vec::new(),
     }
 }

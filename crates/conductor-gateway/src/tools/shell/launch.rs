@@ -32,9 +32,9 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
         })
         .text(
             "Launch program",
-            "Starts a program that a person allowed under [[tools.shell.commands]], by the name of that row or its program, and leaves it \
-             running: it has a session of its own and ends neither with this call nor with the daemon. Rows with slots cannot be launched. \
-             Answers when it has started. A row that changes something is asked about each time.",
+            "Starts a program that a person allowed under [[tools.shell.commands]], given by the name of that row or by its program. Returns \
+             when it has started. The program runs in its own session and does not end with this call or with the daemon. Rows with slots \
+             cannot be launched. A row that changes something needs approval each time.",
         )
         .input(object(json!({
             "app": {
@@ -51,7 +51,7 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
         let app = arguments.get("app").and_then(Value::as_str).unwrap_or_default();
         match deciding.effect(&Wanted::App(app)) {
             Some(CommandEffect::Write) => ByArgs::Ask,
-            // The handler refuses a program that is not allowed; no person is asked about it.
+            // The handler refuses a program that is not allowed, so no person is asked about it.
             Some(CommandEffect::Read) | None => ByArgs::Allow,
         }
     }));

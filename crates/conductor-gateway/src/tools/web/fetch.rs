@@ -1,4 +1,4 @@
-//! `web.fetch`: one request. It is not ReadOnly, because an address can carry data out.
+//! `web.fetch`: one request. It is not ReadOnly, because a URL can send data out.
 
 use super::TOOLSET;
 use crate::pipeline::call::Output;
@@ -45,7 +45,7 @@ pub fn definition(web: &Arc<Web>) -> Definition {
         async move {
             let arguments: Arguments = parse_arguments(arguments)?;
             let mut wanted = wanted(&arguments)?;
-            // The scrubber needs whole secrets, so read more than is returned.
+            // The scrubber needs complete secrets, so read more than is returned.
             let most = wanted.max_bytes;
             wanted.max_bytes += studio.scrubber.longest();
             let fetched = web.fetch(wanted, &web.reach()).await.map_err(ToolError::from)?;
@@ -67,9 +67,9 @@ pub fn definition(web: &Arc<Web>) -> Definition {
     })
     .text(
         "Fetch from the web",
-        "Fetches an https address: GET, HEAD or POST. Hosts that a person named are fetched at once; for others, and for every POST, a \
-         person is asked. Addresses of the local network are refused. A redirect to a host that a person has not named is not followed: \
-         the result has its status and its `location` header. At most 1 MiB and 10 s.",
+        "Sends one request to an https URL: GET, HEAD or POST. Hosts that a person configured need no approval; other hosts and every POST \
+         do. Addresses of the local network are refused. A redirect to a host that is not configured is not followed: the result has its \
+         status and its `location` header. At most 1 MiB and 10 s.",
     )
     .input(object(json!({
         "url": { "type": "string", "format": "uri", "maxLength": 8192 },
@@ -98,7 +98,7 @@ pub fn definition(web: &Arc<Web>) -> Definition {
     definition
 }
 
-/// The host that is contacted, however the address is written, and the method.
+/// The host that is contacted, independent of how the URL is written, and the method.
 fn target(arguments: &Value) -> Target {
     let Some(arguments) = serde_json::from_value::<Arguments>(arguments.clone()).ok() else { return Target::default() };
     let method = match arguments.method {
@@ -131,12 +131,12 @@ fn wanted(arguments: &Arguments) -> Result<Wanted, ToolError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &arguments.headers {
         let place = format!("/headers/{name}");
-        let key: HeaderName = name.parse().map_err(|_| bad(&place, format!("{name:?} is not a name of a header")))?;
+        let key: HeaderName = name.parse().map_err(|_| bad(&place, format!("{name:?} is not a valid header name")))?;
         let value = value.as_str().unwrap_or_default();
         let value =
-            HeaderValue::from_str(value).map_err(|_| bad(&place, format!("{name}: not a value of a header")))?;
+            HeaderValue::from_str(value).map_err(|_| bad(&place, format!("{name}: not a valid header value")))?;
         if RESERVED.contains(&key) || key.as_str().starts_with("proxy-") {
-            return Err(bad(&place, format!("{name} is set by Conductor alone")));
+            return Err(bad(&place, format!("only Conductor sets {name}")));
         }
         headers.insert(key, value);
     }

@@ -1,5 +1,5 @@
-//! Makes each edit over AbletonOSC: one write per batch, read back. An error names what was written
-//! before it.
+//! Makes each edit through AbletonOSC: one write per batch, followed by a read-back. An error lists
+//! the writes made before it.
 
 use super::notes::same;
 use super::reads::{clip_asks, clip_info, param_address, param_asks, param_of};
@@ -14,21 +14,21 @@ use conductor_set::{
 };
 use rosc::OscType;
 
-/// One edit, what must hold for it, and the place for its result.
+/// One edit, its guard, and the list for its result.
 pub(super) struct Job<'a> {
     pub edit: &'a LiveEdit,
     pub guard: &'a Guard,
     pub applied: &'a mut Applied,
 }
 
-/// A wanted property value, with the addresses to write and read it.
+/// A wanted property value, with the addresses to write and to read it.
 struct Wish {
     set: &'static str,
     get: &'static str,
     value: OscType,
 }
 
-/// Whether the value read is the value sent, within 32-bit precision.
+/// Whether the value read equals the value sent, within 32-bit precision.
 fn equal(sent: &OscType, read: &OscType) -> bool {
     match (number(sent), number(read)) {
         (Some(sent), Some(read)) => same(sent, read),
@@ -36,13 +36,13 @@ fn equal(sent: &OscType, read: &OscType) -> bool {
     }
 }
 
-/// Fails when the value read is not the value sent.
+/// Fails if the value read differs from the value sent.
 fn verify(batch: &Batch, at: usize, subject: PathId, sent: &OscType) -> Result<OscType, LiveHostError> {
     let read = first(batch, at, subject, Listing::Tracks, |it| Some(it.clone()));
     match (read, &batch.error) {
         (Ok(read), _) if equal(sent, &read) => Ok(read),
         (_, Some(error)) => Err(refused(subject, error.clone())),
-        (Ok(read), None) => Err(refused(subject, format!("Live answers {read} after {sent} was written"))),
+        (Ok(read), None) => Err(refused(subject, format!("Live reports {read} after {sent} was written"))),
         (Err(refusal), None) => Err(refusal),
     }
 }
@@ -74,7 +74,7 @@ impl AbletonOscHost {
         }
     }
 
-    /// Writes a value and reads it back until it matches. Returns the value read.
+    /// Writes a value and reads it back until it matches. Returns the value that was read.
     async fn put_value(
         &self,
         guard: &Guard,
@@ -89,7 +89,7 @@ impl AbletonOscHost {
         Ok((revision, now))
     }
 
-    /// Writes properties one after the other; an error names the ones already written.
+    /// Writes properties one by one; an error lists the properties already written.
     async fn wish(
         &self,
         subject: PathId,
@@ -243,8 +243,8 @@ impl AbletonOscHost {
             ("loopEnd", "/live/clip/set/loop_end", "/live/clip/get/loop_end", props.loop_end, end),
             ("loopStart", "/live/clip/set/loop_start", "/live/clip/get/loop_start", props.loop_start, start),
         ];
-        // Live refuses a loop that ends before it starts, even briefly, so the end that moves
-        // outwards is written first.
+        // Live refuses a loop that ends before it starts, even for a moment. So the end that
+        // extends the loop is written first.
         let order = if start < now.loop_start { [1, 0] } else { [0, 1] };
         for (name, set, get, wanted, value) in order.map(|n| ends[n]) {
             add(name, set, get, wanted.map(|_| float(value)));
@@ -303,7 +303,7 @@ impl AbletonOscHost {
         self.settle(&mut batch, &counted, fewer).await?;
         let after = first(&batch, 1, id, Listing::Tracks, number).map_err(unsure)?.max(0.0) as usize;
         if after >= before {
-            return Err(refused(id, batch.error.unwrap_or_else(|| "the track is still there".into())));
+            return Err(refused(id, batch.error.unwrap_or_else(|| "the track was not deleted".into())));
         }
         // Deleting a group deletes its tracks too; they follow the group in track order.
         let first = u32::try_from(n).unwrap_or(0);
@@ -315,7 +315,7 @@ impl AbletonOscHost {
     }
 }
 
-/// Records one edit that is one entry of Live's undo list.
+/// Records an edit that adds one entry to Live's undo list.
 trait Done {
     fn done(&mut self, outcome: Outcome, changed: PathId, revision: Revision);
 }

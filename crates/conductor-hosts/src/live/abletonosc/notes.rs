@@ -1,4 +1,5 @@
-//! Reads and writes notes over AbletonOSC: five fields each, in pieces that fit a datagram.
+//! Reads and writes notes through AbletonOSC: five fields per note, in parts that fit into a
+//! datagram.
 
 use super::edits::Job;
 use super::wire::{Ask, NAME, command, get, get_with, number, text, truth};
@@ -10,22 +11,23 @@ use conductor_set::{Elsewhere, Listing, LiveError, Note, NoteWindow, NotesWritte
 use rosc::OscType;
 use std::collections::BTreeMap;
 
-/// Notes per datagram when adding: about 8 KB, below the smallest default limit of the systems that
-/// Live supports.
+/// Maximum number of added notes per datagram: about 8 KB, below the smallest default limit of the
+/// systems that Live supports.
 const NOTES_PER_DATAGRAM: usize = 400;
-/// The time range of a whole clip, in beats. Without a range AbletonOSC omits pitch 127.
+/// The time range of a whole clip, in beats. Without an explicit range AbletonOSC omits pitch 127.
 const WHOLE: (f64, f64) = (-8192.0, 16_384.0);
-/// A time window shorter than this is not split further when its answer is missing.
+/// A shorter time window is not split further if its reply is missing.
 const SHORTEST: f64 = 0.25;
 
-/// Retries of a window before it is split. A lost answer and one that is too large look the same.
+/// Number of retries before a window is split. A lost reply and a reply that is too large look the
+/// same.
 const WINDOW_ROUNDS: u32 = 2;
-/// Number of clips whose notes are read for an overview, in all and at once: their answers must fit
-/// into the receive buffer.
+/// Number of clips whose notes are read for an overview, in total and per batch. The replies of a
+/// batch must fit into the receive buffer.
 const SURVEYED: usize = 64;
 const SURVEYED_AT_ONCE: usize = 16;
 
-/// Every note that starts in a range of time and pitch.
+/// Arguments for all notes that start in a range of time and pitch.
 fn range(at: [i32; 2], pitches: (u8, u8), (start, length): (f64, f64)) -> Vec<OscType> {
     let mut all = at.map(OscType::Int).to_vec();
     let (low, high) = (i32::from(pitches.0), i32::from(pitches.1));
@@ -44,7 +46,7 @@ fn of_row(row: &[OscType]) -> Option<Note> {
     Some(Note { velocity: at(3)?, muted: row.get(4).and_then(truth)?, ..Note::new(pitch, at(1)?, at(2)?) })
 }
 
-/// Pitch and start of each note as Live stores them, to the precision that both sides keep.
+/// Pitch and start of each note, rounded to the precision that Live and OSC both keep.
 fn starts(notes: &[Note]) -> Vec<(u8, i64)> {
     let mut all: Vec<(u8, i64)> = notes.iter().map(|it| (it.pitch, (it.start_time * 1e4).round() as i64)).collect();
     all.sort_unstable();
@@ -52,7 +54,8 @@ fn starts(notes: &[Note]) -> Vec<(u8, i64)> {
     all
 }
 
-/// Fails for notes with probability, deviation or release velocity, which AbletonOSC cannot carry.
+/// Fails for notes with probability, velocity deviation or release velocity, which AbletonOSC
+/// cannot send.
 fn carried(notes: &[Note]) -> Result<(), LiveHostError> {
     let plain = Note::new(0, 0.0, 1.0);
     let lossy = |it: &Note| {
@@ -64,7 +67,7 @@ fn carried(notes: &[Note]) -> Result<(), LiveHostError> {
         None => Ok(()),
         Some(at) => Err(LiveError::Unsupported {
             subject: Some(format!("notes[{at}]")),
-            reason: "AbletonOSC carries no probability, velocityDeviation or releaseVelocity".into(),
+            reason: "AbletonOSC does not support probability, velocityDeviation or releaseVelocity".into(),
             instead: "leave these fields out, or use Conductor's script in Live".into(),
             elsewhere: Elsewhere::Script,
         }
@@ -83,8 +86,8 @@ impl AbletonOscHost {
         let (track, slot) = session_clip(clip)?;
         let at = [index(track), index(slot)];
         let mut rows = Vec::new();
-        // A missing answer is asked for again in halves of time: a very long clip does not fit a
-        // datagram.
+        // If a reply is missing, request both halves of the window: the notes of a very long clip
+        // do not fit into a datagram.
         let mut windows = vec![WHOLE];
         while let Some(window) = windows.pop() {
             let batch = self.wire.read_within(&[question(at, window)], WINDOW_ROUNDS).await?;
@@ -102,7 +105,7 @@ impl AbletonOscHost {
     }
 
     /// Reads the notes of the first clips, so that the revision of an overview covers them. A clip
-    /// without an answer is left out.
+    /// without a reply is left out.
     pub(super) async fn survey(&self) {
         let clips: Vec<PathId> = self.known_ids().midi_clips.into_iter().take(SURVEYED).collect();
         for part in clips.chunks(SURVEYED_AT_ONCE) {
@@ -131,7 +134,7 @@ impl AbletonOscHost {
         let batch = self.admit(job.guard, std::slice::from_ref(job.edit), ask).await?;
         let name = first(&batch, 0, clip, Listing::Clips, text)?;
         if !first(&batch, 1, clip, Listing::Clips, truth)? {
-            let reason = "an audio clip holds no notes".into();
+            let reason = "an audio clip has no notes".into();
             return Err(LiveError::WrongType { subject: clip, reason, listing: Listing::Clips }.into());
         }
         let before = self.notes_of(clip).await?;
@@ -144,13 +147,13 @@ impl AbletonOscHost {
             }
         };
         let remove = command("/live/clip/remove/notes", range(at, pitches, time));
-        // The fence and the name close the batch; the notes are read at the end, in pieces if
-        // necessary.
+        // The batch ends with a request for the name and with the fence. The notes are read at the
+        // end, in parts if necessary.
         let (batch, _) = self.put(job.guard, Mine::Nothing, remove, vec![get("/live/clip/get/name", &at)]).await?;
         if let Some(error) = batch.error {
             return Err(refused(clip, error));
         }
-        // From here on the old notes are gone.
+        // The old notes are removed now.
         self.was_written(Facet::Notes, clip, &format!("{before:?}"), &ABSENT);
         let mut steps = 1;
         for (n, part) in notes.chunks(NOTES_PER_DATAGRAM).enumerate() {
@@ -167,7 +170,7 @@ impl AbletonOscHost {
             });
             added.map_err(|why| LiveHostError::HalfDone {
                 done: format!(
-                    "{removed} old notes were removed, and {} of {} new ones are sure to be there",
+                    "{removed} old notes were removed, and {} of {} new notes were added for certain",
                     n * NOTES_PER_DATAGRAM,
                     notes.len()
                 ),
@@ -178,7 +181,7 @@ impl AbletonOscHost {
         let now = self.notes_of(clip).await.map_err(made)?;
         let kept: Vec<Note> = before.iter().filter(|it| !inside(it)).copied().chain(notes.iter().copied()).collect();
         if starts(&now) != starts(&kept) {
-            let why = refused(clip, format!("{} notes should be there and {} are", kept.len(), now.len()));
+            let why = refused(clip, format!("the clip should have {} notes, but has {}", kept.len(), now.len()));
             return Err(LiveHostError::HalfDone {
                 done: "the notes of the clip were changed".into(),
                 why: Box::new(why),
@@ -192,7 +195,7 @@ impl AbletonOscHost {
         job.applied.revision = self.was_written(Facet::Notes, clip, &format!("{before:?}"), &now);
         if removed > 0 {
             job.applied.warnings.push(format!(
-                "probability, velocity deviation and release velocity of the {removed} old notes were not readable by {NAME} and are gone"
+                "probability, velocity deviation and release velocity of the {removed} old notes were lost, because {NAME} cannot read them"
             ));
         }
         Ok(())
@@ -210,7 +213,7 @@ fn adjusted(given: &[Note], now: &[Note]) -> usize {
     given.len() - last.iter().filter(|it| whole((it.0, it.1))).count()
 }
 
-/// Equal within 32-bit precision.
+/// Whether two numbers are equal within 32-bit precision.
 pub(super) fn same(sent: f64, read: f64) -> bool {
     (sent - read).abs() <= sent.abs().max(1.0) * 1e-6
 }

@@ -1,5 +1,5 @@
-//! Reads over AbletonOSC. A missing reply is an error; a fact that cannot be asked for is listed in
-//! `unknown`.
+//! Reads through AbletonOSC. A missing reply is an error; facts that cannot be requested are listed
+//! in `unknown`.
 
 use super::wire::{Ask, Batch, NAME, command, get, get_with, number, text, truth};
 use super::{AbletonOscHost, cannot, count, first, float, index, refused, session_clip, values};
@@ -15,12 +15,12 @@ use conductor_set::{
 };
 use rosc::OscType;
 
-/// The maximum of return tracks in Live, and so of sends per track.
+/// Maximum number of return tracks in Live, and therefore of sends per track.
 const MOST_SENDS: u32 = 12;
-/// Facts about parameters that AbletonOSC has no address for.
+/// Facts about parameters for which AbletonOSC has no address.
 const PARAM_UNKNOWN: [&str; 2] = ["defaultValue", "automated"];
 
-/// The addresses to write and read a parameter, and its indices.
+/// The addresses to write and to read a parameter, and its indices.
 pub(super) fn param_address(path: PathId) -> Result<(&'static str, &'static str, Vec<OscType>), LiveHostError> {
     let PathId::OnTrack(track, TrackPart::Chain(part)) = path else {
         return Err(match path.chain_part() {
@@ -50,7 +50,7 @@ pub(super) fn param_address(path: PathId) -> Result<(&'static str, &'static str,
     }
 }
 
-/// The questions for all facts of a parameter.
+/// The requests for all facts about a parameter.
 pub(super) fn param_asks(path: PathId) -> Result<Vec<Ask>, LiveHostError> {
     if let PathId::OnTrack(track, TrackPart::Chain(ChainPart::Param(device, _))) = path {
         return Ok(device_asks(track, device).into());
@@ -60,7 +60,7 @@ pub(super) fn param_asks(path: PathId) -> Result<Vec<Ask>, LiveHostError> {
     Ok(vec![get_with(read, arguments, echo)])
 }
 
-/// Builds the parameter from the answers to [`param_asks`].
+/// Builds the parameter from the replies to [`param_asks`].
 pub(super) fn param_of(path: PathId, batch: &Batch) -> Result<Param, LiveHostError> {
     if let PathId::OnTrack(track, TrackPart::Chain(ChainPart::Param(device, param))) = path {
         let all = device_params(path, track, device, batch, 0)?;
@@ -112,8 +112,10 @@ fn device_params(
 ) -> Result<Vec<Param>, LiveHostError> {
     let column = |n: usize| values(batch, from + n, subject, Listing::Devices);
     let (names, lows, highs, steps, now) = (column(0)?, column(1)?, column(2)?, column(3)?, column(4)?);
-    let nonsense =
-        || LiveHostError::Offline { host: NAME, reason: format!("the parameters of {subject} make no sense") };
+    let nonsense = || LiveHostError::Offline {
+        host: NAME,
+        reason: format!("the reply about the parameters of {subject} is not valid"),
+    };
     let mut params = Vec::new();
     for (n, name) in names.iter().enumerate() {
         let at = |list: &[OscType]| list.get(n).and_then(number).ok_or_else(nonsense);
@@ -135,7 +137,7 @@ fn device_params(
     Ok(params)
 }
 
-/// The questions about a session clip, in the order that [`clip_info`] expects.
+/// The requests for a session clip, in the order that [`clip_info`] expects.
 pub(super) fn clip_asks(at: [i32; 2]) -> [Ask; 11] {
     [
         get("/live/clip/get/name", &at),
@@ -152,7 +154,7 @@ pub(super) fn clip_asks(at: [i32; 2]) -> [Ask; 11] {
     ]
 }
 
-/// Builds a session clip from the answers to [`clip_asks`], starting with question `from`.
+/// Builds a session clip from the replies to [`clip_asks`], starting at reply `from`.
 pub(super) fn clip_info(track: u32, slot: u32, batch: &Batch, from: usize) -> Result<ClipInfo, LiveHostError> {
     let id = PathId::OnTrack(track, TrackPart::SlotClip(slot));
     let number = |n: usize| first(batch, from + n, id, Listing::Clips, number);
@@ -239,7 +241,7 @@ impl AbletonOscHost {
         ];
         let batch = self.wire.read(&asks).await?;
         let flag = |at| first(&batch, at, id, Listing::Tracks, truth);
-        // A track that cannot be armed answers with an error, which would end AbletonOSC's tick.
+        // For a track that cannot be armed AbletonOSC reports an error, which would end its tick.
         let arm = if flag(3)? {
             let batch = self.wire.read(&[get("/live/track/get/arm", &[n])]).await?;
             first(&batch, 0, id, Listing::Tracks, truth)?
@@ -279,8 +281,8 @@ impl AbletonOscHost {
         })
     }
 
-    /// Volume, panning and every send. The number of sends is found by asking: the first missing
-    /// send answers with an error.
+    /// Volume, panning and all sends. The number of sends is not reported: sends are requested
+    /// until AbletonOSC reports an error.
     async fn mixer(&self, track: u32) -> Result<Vec<Param>, LiveHostError> {
         let on = |part| PathId::OnTrack(track, TrackPart::Chain(part));
         let mut params = Vec::new();
@@ -292,7 +294,8 @@ impl AbletonOscHost {
         }
         let mut send = 0;
         while send < MOST_SENDS {
-            // Three at a time: a new Set has two returns, so one batch is usually enough.
+            // Request three sends at a time: a new Set has two returns, so one batch is usually
+            // enough.
             let asks: Vec<Ask> = (send..send + 3).map(|it| get("/live/track/get/send", &[n, index(it)])).collect();
             let batch = self.wire.read(&asks).await?;
             for at in 0..asks.len() {
@@ -311,8 +314,8 @@ impl AbletonOscHost {
         param_of(path, &self.wire.read(&param_asks(path)?).await?)
     }
 
-    /// Reads all values in one batch. An error ends AbletonOSC's tick and does not name its
-    /// question, so then each value is asked for separately.
+    /// Reads all values in one batch. An error ends AbletonOSC's tick and does not state which
+    /// request failed; after an error, each value is requested separately.
     pub(super) async fn values_now(&self, ids: Vec<PathId>) -> Result<Vec<Option<f64>>, LiveHostError> {
         let ask = |id: &PathId| {
             param_address(*id).ok().map(|(_, read, arguments)| {
@@ -358,7 +361,7 @@ impl AbletonOscHost {
                 id: PathId::OnTrack(track, TrackPart::Chain(ChainPart::Device(d))),
                 name: text(name).unwrap_or_default(),
                 class_name: classes.get(d as usize).and_then(text).unwrap_or_default(),
-                // The first parameter of every device of Live is its switch.
+                // In Live, the first parameter of every device is its on/off switch.
                 is_on: params.first().map(|it| it.value != 0.0),
                 params,
             });
@@ -398,8 +401,8 @@ impl AbletonOscHost {
             });
         }
         let mut unknown = PARAM_UNKNOWN.to_vec();
-        // Only name, start and length of arrangement clips can be asked for; the clip list shows
-        // them.
+        // Only name, start and length of arrangement clips can be requested; they are in the clip
+        // list.
         unknown.extend(["clips in the arrangement", "filePath"]);
         Ok(TrackDetail::capped(path, clips, devices, mixer, unknown))
     }
@@ -436,7 +439,7 @@ impl AbletonOscHost {
             let (Some(start), Some(length)) = (at(&starts), at(&lengths)) else {
                 return Err(LiveHostError::Offline {
                     host: NAME,
-                    reason: format!("the clips of {path} make no sense"),
+                    reason: format!("the reply about the clips of {path} is not valid"),
                 });
             };
             arrangement.push(ArrangementRow {
@@ -450,7 +453,7 @@ impl AbletonOscHost {
         let mut clips = Clips::page(path, session.collect(), arrangement, offset);
         if !clips.arrangement.is_empty() {
             clips.warnings.push(
-                "endBeat is startBeat plus the clip's length, which for a looped clip is that of its loop".into(),
+                "endBeat is startBeat plus the clip's length, which is the length of the loop for a looped clip".into(),
             );
         }
         Ok(clips)
@@ -487,7 +490,10 @@ impl AbletonOscHost {
         let mut cue_points = Vec::new();
         for (n, row) in (0..).zip(cues.chunks_exact(2)) {
             let (Some(name), Some(beat)) = (row.first().and_then(text), row.get(1).and_then(number)) else {
-                return Err(LiveHostError::Offline { host: NAME, reason: "the locators make no sense".into() });
+                return Err(LiveHostError::Offline {
+                    host: NAME,
+                    reason: "the reply about the locators is not valid".into(),
+                });
             };
             cue_points.push(CuePoint { id: PathId::CuePoint(n), name, beat });
         }
@@ -503,7 +509,7 @@ impl AbletonOscHost {
         let batch = self.wire.read(&asks).await?;
         let info = clip_info(track, slot, &batch, 0)?;
         if !info.is_midi {
-            let reason = "an audio clip holds no notes".into();
+            let reason = "an audio clip has no notes".into();
             return Err(LiveError::WrongType { subject: clip, reason, listing: Listing::Clips }.into());
         }
         let whole = |at| first(&batch, at, clip, Listing::Clips, number).map(|it| it.max(1.0) as u32);
@@ -538,7 +544,7 @@ impl AbletonOscHost {
         }
         let batch = self.wire.write(&[write, exists]).await.map_err(unsure)?;
         match batch.error {
-            // The answer after it proves that Live handled it.
+            // The reply to the next request proves that Live handled this one.
             None => values(&batch, 1, id, Listing::Clips).map(|_| "fired").map_err(unsure),
             Some(reason) => Err(refused(id, reason)),
         }

@@ -1,15 +1,15 @@
-//! Sends questions to AbletonOSC over UDP, in batches that end with a fence message.
+//! Sends requests to AbletonOSC over UDP, in batches that end with a fence message.
 //!
-//! AbletonOSC does not link errors to their cause and does not confirm writes. So only one batch is
-//! in flight at a time, it ends with `/live/test`, and everything received before the fence's
-//! answer belongs to it. Silence is never success.
+//! AbletonOSC does not link errors to their cause and does not confirm writes. Therefore only one
+//! batch is in flight at a time, and it ends with the fence `/live/test`. All messages received
+//! before the reply to the fence belong to the batch. A missing reply is never treated as success.
 //!
-//! Datagrams may be lost, doubled or late, and all answers of a fence look the same. So a fence
-//! ends a batch at once only when every question is answered; otherwise the batch ends after a
-//! silence, and the missing questions are asked again.
+//! Datagrams may be lost, duplicated or late, and all replies to a fence look the same. Therefore a
+//! fence ends a batch immediately only if every request has a reply. Otherwise the batch ends after
+//! a silence, and the missing requests are sent again.
 //!
-//! One task receives. A message that answers no question is a push of a listener and goes to the
-//! host.
+//! One task receives all messages. A message that is not a reply is a push of a listener and is
+//! forwarded to the host.
 
 use crate::live::LiveHostError;
 use parking_lot::{Mutex, MutexGuard};
@@ -26,27 +26,30 @@ use tokio::sync::{Notify, mpsc};
 pub const NAME: &str = "abletonosc";
 const FENCE: &str = "/live/test";
 const ERROR: &str = "/live/error";
-/// Sent by AbletonOSC when Live has loaded it; another Set may be open now.
+/// AbletonOSC sends this message after Live has loaded AbletonOSC; another Set may be open now.
 const STARTUP: &str = "/live/startup";
-/// The largest packet UDP carries.
+/// The largest UDP packet.
 const PACKET_MAX: usize = 65_507;
-/// Questions per batch: their answers must fit the receive buffer of the socket.
+/// Maximum number of requests per batch: their replies must fit into the receive buffer of the
+/// socket.
 const QUESTIONS: usize = 96;
-/// Retries of missing questions.
+/// Number of retries of requests without a reply.
 const ROUNDS: u32 = 5;
-/// A silence of this length ends a batch: longer than one tick of AbletonOSC, which is 100 ms.
+/// A silence of this length ends a batch. It is longer than one tick of AbletonOSC (100 ms).
 const QUIET: Duration = Duration::from_millis(150);
-/// Capacity of the queue of pushes. When it is full, one look is due anyway.
+/// Capacity of the queue of pushes. When it is full, more pushes can be dropped, because a look is
+/// due anyway.
 const PUSHES: usize = 256;
-/// Retries, and the pause between them, for a port in use.
+/// Number of retries, and the pause between them, while a port is in use.
 const BINDS: u32 = 25;
 const BIND_AGAIN: Duration = Duration::from_millis(10);
 
-/// `[live.osc]`.
+/// The `[live.osc]` section of the configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     pub peer: SocketAddr,
-    /// The port AbletonOSC sends its answers to: one per machine, so one client per machine.
+    /// The port to which AbletonOSC sends its replies. There is one per machine, so only one client
+    /// per machine.
     pub reply_port: u16,
     pub timeout: Duration,
 }
@@ -54,7 +57,7 @@ pub struct Settings {
 impl Settings {
     pub fn of_config(osc: &conductor_core::config::LiveOsc) -> Settings {
         Settings {
-            // The config reader has checked the address.
+            // The address was checked when the configuration was read.
             peer: (osc.host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), osc.port).into(),
             reply_port: osc.reply_port,
             timeout: Duration::from_millis(osc.timeout_ms.into()),
@@ -62,38 +65,39 @@ impl Settings {
     }
 }
 
-/// One message. The answer to a question has the same address and starts with its indices.
+/// One message. The reply to a request has the same address and starts with the request's indices.
 #[derive(Debug, Clone)]
 pub struct Ask {
     address: &'static str,
     arguments: Vec<OscType>,
-    /// Number of arguments repeated before the values; none for a message without an answer.
+    /// Number of arguments that the reply repeats before its values; none for a message without a
+    /// reply.
     echo: Option<usize>,
 }
 
-/// A question about the object at these indices.
+/// A request about the object at these indices.
 pub fn get(address: &'static str, indices: &[i32]) -> Ask {
     Ask { address, arguments: indices.iter().map(|it| OscType::Int(*it)).collect(), echo: Some(indices.len()) }
 }
 
-/// A question whose answer repeats only the first `echo` arguments.
+/// A request whose reply repeats only the first `echo` arguments.
 pub fn get_with(address: &'static str, arguments: Vec<OscType>, echo: usize) -> Ask {
     Ask { address, arguments, echo: Some(echo) }
 }
 
-/// A message without an answer.
+/// A message without a reply.
 pub fn command(address: &'static str, arguments: Vec<OscType>) -> Ask {
     Ask { address, arguments, echo: None }
 }
 
-/// The answers received before the fence.
+/// The replies received before the fence.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Per message, the values after its echo; none without an answer.
+    /// Per message, the values after the repeated arguments; none without a reply.
     pub replies: Vec<Option<Vec<OscType>>>,
     pub error: Option<String>,
     errors: usize,
-    /// Questions with two answers that differ: one of them is late, or a push of a listener.
+    /// Requests with two different replies: one of them is late, or is a push of a listener.
     doubtful: BTreeSet<usize>,
 }
 
@@ -106,7 +110,7 @@ impl Batch {
         asks.iter().zip(&self.replies).all(|(ask, reply)| ask.echo.is_none() || reply.is_some())
     }
 
-    /// The questions without an answer, or with an uncertain one.
+    /// The requests without a reply, or with an uncertain reply.
     fn missing(&self, asks: &[Ask]) -> Vec<usize> {
         let open = asks.iter().zip(&self.replies).enumerate();
         let open =
@@ -119,9 +123,9 @@ impl Batch {
 struct Open {
     asks: Vec<Ask>,
     batch: Batch,
-    /// An answer to a fence arrived. It may belong to an earlier batch.
+    /// Whether a reply to a fence arrived. The reply may belong to an earlier batch.
     fenced: bool,
-    /// An answer or an error arrived.
+    /// Whether a reply or an error arrived.
     heard: bool,
 }
 
@@ -136,19 +140,19 @@ struct Inner {
     socket: UdpSocket,
     peer: SocketAddr,
     open: Mutex<Option<Open>>,
-    /// Signalled for every datagram of the batch in flight.
+    /// Notified for every datagram of the batch in flight.
     came: Notify,
     pushes: mpsc::Sender<OscMessage>,
-    /// Counts silences. After one, another Live or another Set may be running.
+    /// Number of silences. After a silence, another Live or another Set may be running.
     gaps: AtomicU64,
-    /// Datagrams from other senders.
+    /// Number of datagrams from other senders.
     foreign: AtomicU64,
 }
 
 pub struct Wire {
     inner: Arc<Inner>,
     timeout: Duration,
-    /// Locked for a whole batch.
+    /// Locked while a batch is in flight.
     turn: tokio::sync::Mutex<()>,
     receiver: tokio::task::JoinHandle<()>,
 }
@@ -163,7 +167,8 @@ fn offline(reason: impl ToString) -> LiveHostError {
     LiveHostError::Offline { host: NAME, reason: reason.to_string() }
 }
 
-/// A dropped wire frees its port when its receiver next runs, so binding is retried a few times.
+/// Binds the port. Retries a few times, because a dropped wire releases its port only when its
+/// receiver task runs next.
 async fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     for _ in 0..BINDS {
         match UdpSocket::bind(address).await {
@@ -175,9 +180,9 @@ async fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 impl Wire {
-    /// Binds the port and starts the receiver; sends nothing yet.
+    /// Binds the port and starts the receiver; does not send yet.
     pub async fn open(settings: Settings) -> Result<(Wire, mpsc::Receiver<OscMessage>), LiveHostError> {
-        // Another machine cannot be reached from a loopback address.
+        // A socket that is bound to loopback cannot reach another machine.
         let here = if settings.peer.ip().is_loopback() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         let socket = bind(SocketAddr::from((here, settings.reply_port))).await.map_err(|fault| {
             offline(format!(
@@ -199,23 +204,23 @@ impl Wire {
         Ok((Wire { inner, timeout: settings.timeout, turn: tokio::sync::Mutex::default(), receiver }, pushed))
     }
 
-    /// Grows with every silence and every start of AbletonOSC.
+    /// Increases with every silence and every start of AbletonOSC.
     pub fn gaps(&self) -> u64 {
         self.inner.gaps.load(Ordering::Relaxed)
     }
 
-    /// Dropped datagrams from other senders.
+    /// Number of dropped datagrams from other senders.
     pub fn foreign(&self) -> u64 {
         self.inner.foreign.load(Ordering::Relaxed)
     }
 
-    /// Asks questions; those without an answer are asked again.
+    /// Sends requests; requests without a reply are sent again.
     pub async fn read(&self, asks: &[Ask]) -> Result<Batch, LiveHostError> {
         self.read_within(asks, ROUNDS).await
     }
 
-    /// Like [`Wire::read`] with fewer retries, for a question whose answer may be too large to
-    /// arrive.
+    /// Like [`Wire::read`] with fewer retries, for a request whose reply may be too large for a
+    /// datagram.
     pub async fn read_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, LiveHostError> {
         let mut whole = Batch::default();
         for part in asks.chunks(QUESTIONS) {
@@ -226,8 +231,8 @@ impl Wire {
         Ok(whole)
     }
 
-    /// Sends a write with its questions. Questions without an answer are asked again; the write is
-    /// sent once.
+    /// Sends a write with its requests. Requests without a reply are sent again; the write is sent
+    /// once.
     pub async fn write(&self, asks: &[Ask]) -> Result<Batch, LiveHostError> {
         self.write_within(asks, ROUNDS).await
     }
@@ -243,8 +248,7 @@ impl Wire {
             if missing.is_empty() || (batch.errors >= missing.len() && batch.doubtful.is_empty()) {
                 break;
             }
-            // More answers are missing than errors came. Each question is asked separately to find
-            // the failing ones.
+            // After an error, send each missing request separately to find the failing ones.
             let alone = batch.error.is_some();
             let at_once = if alone { 1 } else { missing.len() };
             for part in missing.chunks(at_once) {
@@ -274,9 +278,9 @@ impl Wire {
         Ok(batch)
     }
 
-    /// Sends once. At most one of the messages may be a write, so that an error has one possible
-    /// cause, and at least one is a question: its answer proves that the peer handled what was sent
-    /// before it. Fails when there is no answer at all.
+    /// Sends the messages once. At most one of them may be a write, so that an error has only one
+    /// possible cause. At least one must be a request: its reply proves that AbletonOSC handled the
+    /// messages before it. Fails without any reply.
     pub async fn batch(&self, asks: &[Ask]) -> Result<Batch, LiveHostError> {
         let _turn = self.turn.lock().await;
         let open = Open { asks: asks.to_vec(), batch: Batch::unanswered(asks), fenced: false, heard: false };
@@ -295,7 +299,8 @@ impl Wire {
         }
     }
 
-    /// Sends between batches without a read-back, for values that the next one replaces anyway.
+    /// Sends a message between batches without a read-back, for values that the next value
+    /// replaces.
     pub async fn send(&self, ask: &Ask) -> Result<(), LiveHostError> {
         let _turn = self.turn.lock().await;
         self.inner.send(ask.address, &ask.arguments).await
@@ -333,7 +338,7 @@ impl Inner {
             .map_err(|fault| LiveHostError::Broken { reason: format!("OSC: {fault}") })?;
         if bytes.len() > PACKET_MAX {
             return Err(LiveHostError::Broken {
-                reason: format!("{address}: {} bytes do not fit a datagram", bytes.len()),
+                reason: format!("{address}: {} bytes do not fit into a datagram", bytes.len()),
             });
         }
         self.socket.send_to(&bytes, self.peer).await.map(drop).map_err(offline)
@@ -344,7 +349,8 @@ impl Inner {
         loop {
             let (length, from) = match self.socket.recv_from(&mut buffer).await {
                 Ok(came) => came,
-                // Reports that an earlier packet was not delivered; its batch times out by itself.
+                // The system reports that an earlier packet was not delivered; the batch of that
+                // packet ends by its timeout.
                 Err(fault) if fault.kind() == std::io::ErrorKind::ConnectionRefused => continue,
                 Err(_) => return,
             };
@@ -370,8 +376,8 @@ impl Inner {
                 open.heard = true;
             } else {
                 ours = false;
-                // A batch may hold the same question twice. The last answer counts until the
-                // question is asked again.
+                // A batch may contain the same request twice. The last reply is used until the
+                // request is sent again.
                 for (at, (ask, reply)) in open.asks.iter().zip(&mut open.batch.replies).enumerate() {
                     if answers(ask, &message.addr, &message.args) {
                         let values = message.args.iter().skip(ask.echo.unwrap_or(0)).cloned().collect();
@@ -390,13 +396,13 @@ impl Inner {
         if message.addr == STARTUP {
             self.gaps.fetch_add(1, Ordering::Relaxed);
         }
-        // A full queue means that a look is due already.
+        // If the queue is full, a look is due anyway.
         let _ = self.pushes.try_send(message);
     }
 }
 
-/// Whether nothing listens at the peer's port, as far as the system reports: on this machine a
-/// closed port is reported at once.
+/// Whether the system reports that no program listens at the peer's port. For a closed port on the
+/// same machine it reports this immediately.
 pub async fn nobody_listens(peer: SocketAddr) -> bool {
     const TELLS_WITHIN: Duration = Duration::from_millis(50);
     if !peer.ip().is_loopback() {
@@ -415,8 +421,8 @@ pub async fn nobody_listens(peer: SocketAddr) -> bool {
     matches!(asked.await, Err(fault) if fault.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
-/// Decodes one message, never a bundle: AbletonOSC sends none, and nested bundles recurse in the
-/// decoder.
+/// Decodes one message and refuses bundles: AbletonOSC does not send bundles, and nested bundles
+/// recurse in the decoder.
 fn single(packet: &[u8]) -> Option<OscMessage> {
     if packet.first() != Some(&b'/') {
         return None;
@@ -434,9 +440,9 @@ fn answers(ask: &Ask, address: &str, values: &[OscType]) -> bool {
         && ask.arguments.iter().zip(values).take(echo).all(|(sent, came)| number(sent) == number(came))
 }
 
-/// A number of any width. AbletonOSC answers in 32 bits (0.85 arrives as 0.8500000238); the
-/// shortest text that means those 32 bits is the intended value.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the other OSC types are no numbers")]
+/// A number of any width. AbletonOSC sends 32-bit floats (0.85 arrives as 0.8500000238). The
+/// shortest text with the same 32-bit value is the intended value.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other OSC types are not numbers")]
 pub fn number(value: &OscType) -> Option<f64> {
     match value {
         OscType::Int(it) => Some(f64::from(*it)),

@@ -1,4 +1,4 @@
-//! A connection to the script: replies matched to requests by number, and events.
+//! A connection to the script. Matches replies to requests by number, and passes events on.
 
 use super::NAME;
 use super::rendezvous::Rendezvous;
@@ -18,13 +18,13 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 
-/// Our protocol version.
+/// The protocol version of this side.
 pub const PROTOCOL: u32 = 2;
-/// The longest line the script sends.
+/// Maximum length of a line from the script.
 const LINE_MAX: u64 = 8 << 20;
-/// The longest first line.
+/// Maximum length of the first line.
 const FIRST_MAX: u64 = 4096;
-/// The longest line that the script accepts.
+/// Maximum length of a line that the script accepts.
 const REQUEST_MAX: usize = 1 << 20;
 /// The script's reply to one request.
 #[derive(Debug, Deserialize)]
@@ -57,7 +57,7 @@ pub struct Event {
     pub epoch: u64,
 }
 
-/// Handles events in their order: events that arrive before a reply are handled before the reply is
+/// Handles events in order: events that arrive before a reply are handled before the reply is
 /// returned.
 pub type Hear = Arc<dyn Fn(&Event) + Send + Sync>;
 
@@ -78,7 +78,7 @@ impl Drop for Line {
     }
 }
 
-/// The script's description of itself.
+/// The script's properties, sent in its first reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
     pub live: String,
@@ -91,7 +91,7 @@ fn offline(reason: impl ToString) -> LiveHostError {
 }
 
 impl Line {
-    /// Connects and waits for the script's token; then both sides prove that they know the secret.
+    /// Connects and waits for the script's token. Then both sides prove that they know the secret.
     pub async fn open(met: &Rendezvous, timeout: Duration, hear: Hear) -> Result<(Line, Greeting), LiveHostError> {
         if met.protocol != PROTOCOL {
             return Err(offline(format!(
@@ -105,7 +105,7 @@ impl Line {
             Ok(Ok(stream)) => stream,
             Ok(Err(fault)) => {
                 return Err(offline(format!(
-                    "nothing listens on port {} ({fault}): Live (pid {}) ended without tidying up",
+                    "nothing listens on port {} ({fault}): Live (pid {}) ended without removing its file",
                     met.port, met.pid
                 )));
             }
@@ -123,7 +123,7 @@ impl Line {
         let ours = bridges::secret();
         let proven = bridges::proof(&met.secret, "daemon", &theirs, &ours);
         let hello = line.ask("hello", json!({ "nonce": ours, "proof": proven, "protocol": PROTOCOL })).await;
-        // On a wrong proof the script closes the connection without a reply.
+        // After a wrong proof the script closes the connection without a reply.
         if matches!(hello, Err(LiveHostError::Offline { .. })) {
             return Err(left_over());
         }
@@ -157,7 +157,7 @@ impl Line {
             return Err(LiveHostError::Said {
                 host: NAME,
                 code: Code::BadInput,
-                message: format!("the request is {} bytes and the script takes {REQUEST_MAX}", bytes.len()),
+                message: format!("the request has {} bytes; the script accepts {REQUEST_MAX}", bytes.len()),
                 subject: None,
             });
         }
@@ -174,7 +174,7 @@ impl Line {
         }
         let reply = match tokio::time::timeout(self.timeout, answered).await {
             Ok(Ok(reply)) => reply,
-            // The reader dropped all waiting requests.
+            // The connection ended, and the reader dropped all waiting requests.
             Ok(Err(_)) => return Err(offline("Live closed the connection before it answered")),
             Err(_) => {
                 self.lock().remove(&id);
@@ -184,7 +184,7 @@ impl Line {
         match reply.error {
             None if reply.ok => Ok(reply),
             Some(fault) => Err(said(fault)),
-            None => Err(offline("the script answers without saying what")),
+            None => Err(offline("the reply of the script has no result and no error")),
         }
     }
 
@@ -200,18 +200,20 @@ fn said(fault: Fault) -> LiveHostError {
         "BAD_INPUT" => Code::BadInput,
         "UNSUPPORTED" => Code::Unsupported,
         "BUSY" => Code::Busy,
-        // Everything else is an error of Live itself.
+        // All other codes are errors of Live itself.
         _ => Code::SdkRejected,
     };
     LiveHostError::Said { host: NAME, code, message: fault.message, subject: fault.subject }
 }
 
 fn left_over() -> LiveHostError {
-    offline("the token on its port is not that of the script: state/live-script.json is left over from another Live")
+    offline(
+        "the program on its port does not have the token of the script: state/live-script.json belongs to a Live that ended",
+    )
 }
 
-/// Reads the first line of the script: its token and its nonce. Nothing has been sent to the script
-/// yet.
+/// Reads the first line of the script: its token and its nonce. At this point no data was sent to
+/// the script.
 async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result<String, LiveHostError> {
     #[derive(Deserialize)]
     struct First {
@@ -223,12 +225,12 @@ async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result
     if let Ok(First { token, nonce }) = serde_json::from_slice(&line) {
         return if bridges::same(&token, &met.token) { Ok(nonce) } else { Err(left_over()) };
     }
-    // Another client is connected already.
+    // The script sends an error if another client is connected.
     let refusal = serde_json::from_slice::<Reply>(&line).ok().and_then(|it| it.error);
     Err(refusal.map_or_else(left_over, said))
 }
 
-/// Reads lines until the connection ends. Waiting requests then fail.
+/// Reads lines until the connection ends. All waiting requests then fail.
 async fn receive(mut reader: BufReader<OwnedReadHalf>, waiting: Waiting, ended: Arc<AtomicBool>, hear: Hear) {
     let mut line = Vec::new();
     loop {
@@ -249,7 +251,7 @@ async fn receive(mut reader: BufReader<OwnedReadHalf>, waiting: Waiting, ended: 
                     let _ = answer.send(reply);
                 }
             }
-            // An error without a request number, such as BUSY, is for all waiting requests.
+            // An error without a request number, such as BUSY: pass it to one waiting request.
             None => {
                 if let Some(id) = waiting.keys().next().copied()
                     && let Some(answer) = waiting.remove(&id)

@@ -1,5 +1,5 @@
-//! Reads the file with the script's port, the token that identifies it, and the secret that both
-//! sides prove to know.
+//! Reads the file that contains the script's port, the token that identifies the script, and the
+//! secret that both sides prove to know.
 
 use crate::live::LiveHostError;
 use serde::Deserialize;
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use super::NAME;
 
-/// A file larger than this is not ours.
+/// Maximum size: a larger file was not written by the script.
 const MAX_BYTES: u64 = 4096;
 
 #[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
 pub struct Rendezvous {
     pub port: u16,
     pub token: String,
-    /// Empty in files of scripts before protocol 2.
+    /// Empty in the files of scripts with protocol 1.
     #[serde(default)]
     pub secret: String,
     pub pid: u32,
@@ -26,9 +26,9 @@ pub struct Rendezvous {
 /// Why the file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RendezvousError {
-    /// No file: the script does not run.
+    /// The file does not exist: the script is not running.
     NoFile,
-    /// The file belongs to another user, or others may read or write it.
+    /// The file belongs to another user, or other users can read or write it.
     Unsafe(String),
     /// The file does not have the script's format.
     Nonsense(String),
@@ -37,7 +37,7 @@ pub enum RendezvousError {
 impl From<RendezvousError> for LiveHostError {
     fn from(error: RendezvousError) -> LiveHostError {
         let reason = match error {
-            RendezvousError::NoFile => "its script does not run in any Live".to_owned(),
+            RendezvousError::NoFile => "its script is not running in any Live".to_owned(),
             RendezvousError::Unsafe(why) | RendezvousError::Nonsense(why) => why,
         };
         LiveHostError::Offline { host: NAME, reason }
@@ -60,8 +60,8 @@ pub fn read(home: &Path) -> Result<Rendezvous, RendezvousError> {
         Err(fault) => return Err(RendezvousError::Unsafe(format!("{shown} cannot be read: {fault}"))),
     };
     let found = file.metadata().map_err(|fault| RendezvousError::Unsafe(format!("{shown}: {fault}")))?;
-    // A file written by another user could lead us to a program of theirs; a file they can read
-    // gives them the secret.
+    // A file written by another user could name a port of that user's program. A file readable by
+    // another user reveals the secret.
     if found.uid() != rustix::process::geteuid().as_raw() {
         return Err(RendezvousError::Unsafe(format!("{shown} belongs to another user")));
     }
@@ -101,6 +101,6 @@ mod tests {
         assert!(matches!(read(home.path()), Err(RendezvousError::Nonsense(_))));
         fs::rename(path(home.path()), home.path().join("elsewhere")).expect("a move");
         std::os::unix::fs::symlink(home.path().join("elsewhere"), path(home.path())).expect("a link");
-        assert!(matches!(read(home.path()), Err(RendezvousError::Unsafe(_))), "a link could lead anywhere");
+        assert!(matches!(read(home.path()), Err(RendezvousError::Unsafe(_))), "a link could point to any file");
     }
 }

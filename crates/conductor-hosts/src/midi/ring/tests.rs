@@ -93,7 +93,7 @@ fn with_no_room_a_release_waits_in_its_slot_and_keeps_presses_of_its_key_out() {
     let rest = bodies(drain(&mut receiver));
     assert_eq!(rest, vec![on(1), on(2), on(3), on(4), on(5), off(0), off(1), off(2), cc(123, 0)]);
     source.push(on(2));
-    assert_eq!(bodies(drain(&mut receiver)), vec![on(2)], "the key is free again");
+    assert_eq!(bodies(drain(&mut receiver)), vec![on(2)], "the slot of the key is empty again");
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn a_press_made_while_its_release_waits_is_dropped_even_with_room() {
     (0..6).for_each(|note| source.push(on(note)));
     (0..2).for_each(|note| source.push(off(note)));
     source.push(off(2));
-    // Room appears, but the receiver has not seen the slot of key 2 yet when these are pushed: it
-    // takes slots before it pops.
+    // Now there is space, but these are pushed before the receiver has emptied the slot of key 2:
+    // it empties slots before it pops.
     let slot = &source.sender.shared.slots[place::of(place::NOTE, 0, 2)];
     assert!(word::is_full(slot.word.load(Ordering::Relaxed)));
     for _ in 0..6 {
@@ -121,19 +121,19 @@ fn a_value_pushed_after_the_slot_was_taken_comes_after_it() {
     let (mut source, mut receiver) = source(8);
     (0..6).for_each(|note| source.push(on(note)));
     source.push(cc(7, 10));
-    // Stages the slot at its place behind six presses.
+    // This stages the slot at its position, after six presses.
     assert_eq!(receiver.pop().map(|it| it.body), Some(on(0)));
     source.push(cc(7, 20));
     source.push(cc(7, 30));
     let controllers: Vec<Body> =
         bodies(drain(&mut receiver)).into_iter().filter(|it| matches!(it, Body::Cc { .. })).collect();
-    assert_eq!(controllers, vec![cc(7, 10), cc(7, 20), cc(7, 30)], "slot, ring, slot");
+    assert_eq!(controllers, vec![cc(7, 10), cc(7, 20), cc(7, 30)], "delivered from the slot, the ring and the slot");
     assert_eq!(receiver.counts().merged, 2);
 }
 
-/// The receiver scans the slots one word at a time, so it can miss one that is filled behind it and
-/// see a later one. Until it has seen the missed slot, no event of that control may enter the ring,
-/// or the missed value would come out last.
+/// The receiver scans the slots one word at a time. It can therefore miss a slot that is filled
+/// after its word was scanned, and find a slot that is filled later. Until it has found the missed
+/// slot, no event of that control may enter the ring, or the missed value would be delivered last.
 #[test]
 fn a_slot_missed_by_the_receiver_is_not_overtaken() {
     let (mut sender, mut receiver) = event_ring_with_room(DeviceSlot(0), 1, Bell::silent(), 16, 16);
@@ -176,10 +176,10 @@ fn above_the_rate_the_rule_of_the_last_quarter_holds() {
     assert_eq!(receiver.counts(), Counts { taken: 11, merged: 1, dropped: 1, rate_limited: 2, ..Counts::default() });
     assert_eq!(drain(&mut receiver).len(), 12);
     sender.push(Micros(100_000), Taint::Clean, on(12));
-    assert_eq!(bodies(drain(&mut receiver)), vec![on(12)], "a tenth of a second later one more may pass");
+    assert_eq!(bodies(drain(&mut receiver)), vec![on(12)], "a tenth of a second later one more event may pass");
     receiver.set_max_events_per_sec(1_000_000);
     (0..50).for_each(|note| sender.push(Micros(1_100_000), Taint::Clean, on(note)));
-    assert_eq!(drain(&mut receiver).len(), 48, "the ring of 64 keeps its last quarter");
+    assert_eq!(drain(&mut receiver).len(), 48, "the last quarter of the 64 entries is reserved");
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn every_slot_gives_back_the_event_that_fills_it() {
     assert!(all.iter().all(|body| got.contains(body)));
 }
 
-/// The name of a key or control, for the checker; it shares no code with the ring.
+/// The name of a key or control, for the checker. It shares no code with the ring.
 fn control(body: &Body) -> String {
     match body {
         Body::NoteOn { channel, note, .. } | Body::NoteOff { channel, note, .. } => format!("note {channel} {note}"),
@@ -319,9 +319,9 @@ fn role(body: &Body) -> Role {
     }
 }
 
-/// The guarantees of the ring for all events that went in and came out: no event is invented; the
-/// order per key and control is kept; a press that came out is followed by its release before the
-/// next press; the last value of every control comes out.
+/// Checks the guarantees of the ring. No event is delivered that was not sent. The order per key
+/// and control is kept. Each delivered press is followed by its release before the next press. The
+/// last value of every control is delivered.
 fn check(sent: &[(Micros, Body)], got: &[Event]) -> Result<(), String> {
     type PerControl = HashMap<String, Vec<(Micros, Body)>>;
     let mut sent_by: PerControl = HashMap::new();
@@ -434,7 +434,7 @@ proptest! {
         let counts = receiver.counts();
         let seen = counts.taken + counts.merged + counts.held_releases + counts.dropped;
         prop_assert_eq!(seen, sent.len() as u64, "every event is counted once");
-        prop_assert!(receiver.staged.capacity() == place::COUNT, "the engine's list never grows");
+        prop_assert!(receiver.staged.capacity() == place::COUNT, "the engine's list is never reallocated");
     }
 }
 
@@ -449,7 +449,8 @@ fn a_position_is_derived_from_its_low_bits_on_both_sides_of_a_wrap() {
     }
 }
 
-/// A small generator, so that the threads below share no state and no dependency.
+/// A small random number generator, so that the threads below share no state and need no
+/// dependency.
 fn step(seed: &mut u64) -> u64 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -457,8 +458,8 @@ fn step(seed: &mut u64) -> u64 {
     *seed
 }
 
-/// Every key alternates between press and release, so two presses in a row at the far end prove a
-/// lost release.
+/// Every key alternates between press and release, so two presses in a row at the receiver prove
+/// that a release was lost.
 fn play(
     sender: &mut EventSender,
     count: usize,
@@ -527,8 +528,7 @@ fn a_stalled_engine_loses_no_release_and_no_final_value_of_100k_events() {
 
 #[test]
 fn two_threads_lose_no_release_and_no_final_value() {
-    // The two threads take turns at being slow, so that full, empty and half-drained rings are all
-    // tested.
+    // The two threads are slow in turn, so that full, empty and half-drained rings are all tested.
     for round in 0..12u64 {
         let events = if round % 2 == 0 { 64 } else { EVENTS };
         let (mut sender, mut receiver) = event_ring_with_room(DeviceSlot(0), UNLIMITED, Bell::silent(), events, 64);
@@ -561,7 +561,8 @@ fn two_threads_lose_no_release_and_no_final_value() {
                 break;
             }
             if step(&mut seed).is_multiple_of(50) {
-                // Stall until the other side is a few rings further, or finished.
+                // Wait until the other thread has sent enough events to fill the ring several
+                // times, or has finished.
                 let until = sent.load(Ordering::Relaxed) + step(&mut seed) % (3 * events as u64);
                 while sent.load(Ordering::Relaxed) < until && !done.load(Ordering::Acquire) {
                     std::thread::yield_now();

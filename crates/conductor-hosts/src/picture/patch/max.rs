@@ -1,4 +1,4 @@
-//! The bodies of Max boxes, by class.
+//! Draws the bodies of Max boxes, by class.
 
 use super::{CROSS, DARK, Drawing, GREY, MOST_INSIDE, Options, SIGNAL, frame_of, inset, is_shown, within, words};
 use crate::picture::{Anchor, Color, Look, Pen, Point, Rect};
@@ -170,7 +170,7 @@ impl Drawing {
         }
     }
 
-    /// One line, clipped to `room`, with its vertical middle at a point.
+    /// Draws one line of text, clipped to `room`, with its vertical middle at a point.
     fn label(&mut self, (x, y): (f64, f64), pen: Pen, room: f64, text: &str) {
         self.sketch.text((x, y + pen.size * 0.36), pen, &clipped(text, room, pen.size));
     }
@@ -193,7 +193,8 @@ impl Drawing {
         }
     }
 
-    /// The contents of an embedded patcher inside its frame, else the name of its file.
+    /// Draws the contents of an embedded patcher inside its frame, or the name of its file if it is
+    /// not embedded.
     fn bpatcher(&mut self, object: &BoxView<'_>, frame: Rect, inside: bool) {
         let Some(view) = object.inside().filter(|_| inside) else {
             let name = object.file().unwrap_or_else(|| "bpatcher".to_owned());
@@ -223,7 +224,8 @@ impl Drawing {
         self.sketch.rectangle(frame, 0.0, Look::line(self.sketch.stroke(GREY, 1.0)));
     }
 
-    /// A text wrapped into a frame. One line is centred vertically; several start at the top.
+    /// Draws a text wrapped into a frame. A single line is centred vertically; several lines start
+    /// at the top.
     fn lines(&mut self, text: &str, frame: Rect, pen: Pen, left: f64) {
         let step = pen.size * 1.17;
         let lines = wrap(text, (frame.w - left - 2.0).max(pen.size), pen.size);
@@ -238,7 +240,7 @@ impl Drawing {
     }
 }
 
-/// The beginning of a text that fits a width.
+/// The beginning of a text, as much as fits into a width.
 fn clipped(text: &str, room: f64, size: f64) -> String {
     let mut width = 0.0;
     let mut out = String::new();
@@ -252,7 +254,7 @@ fn clipped(text: &str, room: f64, size: f64) -> String {
     out
 }
 
-/// Most lines drawn of one text.
+/// Maximum number of lines that are drawn of one text.
 const MOST_LINES: usize = 200;
 
 fn wrap(text: &str, room: f64, size: f64) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! The bodies of Pd boxes, by class.
+//! Draws the bodies of Pd boxes, by class.
 
 use super::{CROSS, DARK, MOST_INSIDE, inset, within, words};
 use crate::picture::sketch::Sketch;
@@ -10,7 +10,7 @@ const BOX_FILL: Color = Color::rgb(0xf6f6f6);
 pub(super) fn body(sketch: &mut Sketch, object: &BoxView<'_>, frame: Rect) {
     let outline = sketch.stroke(Color::BLACK, 1.0);
     let (cell_w, cell_h) = object.canvas().pd_cell();
-    // A monospaced character is about six tenths as wide as its font is high.
+    // The width of a monospaced character is about 0.6 of the font size.
     let pen = Pen::new(cell_w / 0.602, DARK);
     let (x, y, right, bottom) = (frame.x, frame.y, frame.right(), frame.bottom());
     let word = |name: &str| object.attribute(name).map(|value| words(&value).concat());
@@ -98,7 +98,7 @@ pub(super) fn body(sketch: &mut Sketch, object: &BoxView<'_>, frame: Rect) {
     }
 }
 
-/// The arrays of a graph: each name above the frame, each curve inside it.
+/// Draws the arrays of a graph: the names above the frame, the curves inside it.
 fn graph(sketch: &mut Sketch, inner: &View<'_>, frame: Rect) {
     for (n, array) in inner.boxes().filter(|inside| inside.native_class() == Some("array")).enumerate() {
         let name = array.text().split(' ').next().unwrap_or_default();
@@ -106,7 +106,8 @@ fn graph(sketch: &mut Sketch, inner: &View<'_>, frame: Rect) {
         let values = array.array_values(MOST_INSIDE);
         if values.len() > 1 {
             let last = values.len() as f64 - 1.0;
-            // The axis is assumed to run from -1 to 1; values outside it end at the frame.
+            // The axis is assumed to have the range -1 to 1. Values outside it are drawn at the
+            // edge of the frame.
             let place = |(n, value): (usize, &f64)| (n as f64 / last, 0.5 - value.clamp(-1.0, 1.0) / 2.0);
             let curve: Vec<(f64, f64)> = values.iter().enumerate().map(place).collect();
             sketch.lines(&within(frame, &curve), sketch.stroke(Color::BLACK, 1.0));
@@ -114,7 +115,7 @@ fn graph(sketch: &mut Sketch, inner: &View<'_>, frame: Rect) {
     }
 }
 
-/// `#rrggbb`, the way Pd writes colours.
+/// Parses `#rrggbb`, the form in which Pd writes colours.
 fn hex(text: &str) -> Option<Color> {
     let digits = text.strip_prefix('#').filter(|digits| digits.len() == 6)?;
     u32::from_str_radix(digits, 16).ok().map(Color::rgb)

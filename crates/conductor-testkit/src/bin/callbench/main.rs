@@ -1,16 +1,16 @@
-//! One client for every server: the same kind of call, servers interleaved, medians with ranges.
-//! Standard library only.
+//! Measures several servers with one client and the same kind of call. Rounds of different servers
+//! alternate. Prints medians with ranges. Uses only the standard library.
 //!
-//! `callbench [-n CALLS] [-r ROUNDS] TARGET...` compares; the first target is what the others are
-//! compared with. `callbench idle COUNT SOCKET PID` says what that many idle clients of a line door
-//! cost a daemon.
+//! `callbench [-n CALLS] [-r ROUNDS] TARGET...` compares targets; the first target is the
+//! reference. `callbench idle COUNT SOCKET PID` prints how much memory that many idle clients cost
+//! a daemon.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::disallowed_methods,
-    reason = "a program of its own that measures real time"
+    reason = "a separate program that measures real time"
 )]
 
 mod server;
@@ -22,7 +22,7 @@ use std::time::Instant;
 
 const IN_FLIGHT: usize = 64;
 
-/// One number per round.
+/// The figures of one target, with one number per round.
 #[derive(Default)]
 struct Figures {
     p50_us: Vec<f64>,
@@ -115,11 +115,12 @@ fn compare(targets: &[Target], calls: usize, rounds: usize) {
     }
 }
 
-/// What clients that are connected and say nothing cost a daemon.
+/// Prints the memory that connected but idle clients cost a daemon.
 fn idle(count: usize, socket: &str, pid: u32) -> io::Result<()> {
     let target = Target::parse(&format!("idle=unix:{socket}@none")).ok_or(io::ErrorKind::InvalidInput)?;
     let gone = || io::Error::other("no such process");
-    // One first: what the first client makes the daemon load is not what a client costs.
+    // Connect one client first: the first client makes the daemon load code, which is not a cost
+    // per client.
     let mut clients = vec![Server::open(&target)?];
     let before = resident_kib(pid).ok_or_else(gone)?;
     for _ in 0..count {

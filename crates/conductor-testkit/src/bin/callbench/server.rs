@@ -1,5 +1,5 @@
-//! A server as the bench sees it: some way to send calls and to read their replies, and how much
-//! work its processes have done.
+//! A measured server: sends calls, reads their replies, and reads the processor time and memory of
+//! the server's processes.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,11 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ticks a second of the times in `/proc/PID/stat`, as every Linux has it.
+/// Ticks per second of the times in `/proc/PID/stat`, the same on every Linux.
 const TICK_US: u64 = 10_000;
 
-/// `NAME=unix:PATH`, `NAME=stdio:PROGRAM,ARG...` or `NAME=http:HOST:PORT[/TOKEN]`; then
-/// `@TOOL[,ARGUMENT]` and `+PID`, whose work counts too.
+/// `NAME=unix:PATH`, `NAME=stdio:PROGRAM,ARG...` or `NAME=http:HOST:PORT[/TOKEN]`, followed by
+/// `@TOOL[,ARGUMENT]` and `+PID`, a further process of this server.
 pub struct Target {
     pub name: String,
     address: String,
@@ -48,7 +48,7 @@ pub struct Server<'a> {
     target: &'a Target,
     wire: Wire,
     child: Option<Child>,
-    /// From the start of the process, or of the connection, to the first reply.
+    /// Time from the start of the process, or of the connection, to the first reply.
     pub first: Duration,
 }
 
@@ -79,7 +79,7 @@ impl Pipe {
 }
 
 impl Lines {
-    /// The next line that answers something.
+    /// The next line that is a reply.
     fn reply(&mut self) -> io::Result<()> {
         loop {
             self.line.clear();
@@ -93,8 +93,8 @@ impl Lines {
     }
 }
 
-/// Whether the text is the result of a call. An error, of the protocol or of the tool, ends the
-/// measurement: it would measure refusals.
+/// Whether the text is the result of a call. An error of the protocol or of the tool ends the
+/// measurement, because refused calls must not be measured.
 fn judge(text: &str) -> io::Result<bool> {
     if text.contains("\"error\"") || text.contains("\"isError\":true") {
         return Err(io::Error::other(text.to_owned()));
@@ -102,13 +102,13 @@ fn judge(text: &str) -> io::Result<bool> {
     Ok(text.contains("\"result\""))
 }
 
-/// One session over kept connections, of which each carries one request at a time.
+/// One HTTP session over persistent connections. Each connection has one request at a time.
 struct Http {
     authority: String,
     token: Option<String>,
     session: Option<String>,
     connections: Vec<BufReader<TcpStream>>,
-    /// Whose turn it is to be written to, and to be read.
+    /// The connection for the next write, and the connection for the next read.
     next: usize,
     waiting: usize,
 }
@@ -144,7 +144,7 @@ impl Http {
         connection.get_mut().write_all(head.as_bytes())
     }
 
-    /// The oldest answer that is still out, whole.
+    /// Reads the complete answer to the oldest open request.
     fn reply(&mut self) -> io::Result<String> {
         let at = self.waiting % self.connections.len();
         self.waiting += 1;
@@ -231,13 +231,13 @@ impl<'a> Server<'a> {
         server.first = started.elapsed();
         server.send(INITIALIZED)?;
         if let Wire::Http(http) = &mut server.wire {
-            // Over HTTP a notification has an answer too, an empty one.
+            // Over HTTP a notification has an empty answer too.
             http.reply()?;
         }
         Ok(server)
     }
 
-    /// Over HTTP each call in flight needs a connection of its own.
+    /// Over HTTP each call in flight needs a separate connection.
     pub fn widen(&mut self, in_flight: usize) -> io::Result<()> {
         match &mut self.wire {
             Wire::Lines(_) => Ok(()),
@@ -273,7 +273,7 @@ impl<'a> Server<'a> {
         self.target.pids.iter().copied().chain(self.child.as_ref().map(Child::id))
     }
 
-    /// Time on a processor of all processes that serve, in microseconds.
+    /// Processor time of all processes of the server, in microseconds.
     pub fn worked_us(&self) -> u64 {
         self.processes().filter_map(worked_us).sum()
     }

@@ -1,5 +1,5 @@
-//! Compares a log with a second copy of it. Equal hashes of a record mean that all records before
-//! it are equal too, so both are read in step, by number and hash.
+//! Compares a log with a second copy. If a record has the same hash in both, all earlier records
+//! are equal too. Therefore only the numbers and hashes are compared, record by record.
 
 use std::io;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) struct Compared {
 pub(super) fn compare(files: &dyn Files, own: &Path, copy: &Path) -> io::Result<Compared> {
     let paths = segment_paths(files, copy)?;
     if paths.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "no segments in the copy"));
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the copy contains no segments"));
     }
     let mut own = Side { lines: Lines::over(segment_paths(files, own)?), last: None };
     let mut copy = Side { lines: Lines::over(paths), last: None };
@@ -38,19 +38,21 @@ pub(super) fn compare(files: &dyn Files, own: &Path, copy: &Path) -> io::Result<
             (Next::Line(..), Next::Line(..)) => right = copy.next(files)?,
             (_, Next::Bad) => {
                 let at = copy.last.map_or(0, |seq| seq + 1);
-                break Some(Fault::new(Verdict::Broken, at, "a whole record in the copy", "one that is not"));
+                break Some(Fault::new(Verdict::Broken, at, "a valid record in the copy", "an invalid one"));
             }
-            // The log itself is verified already, and a copy that is behind is not a fault.
+            // The log itself is verified already. A copy with fewer records is not a fault.
             (Next::Bad, _) | (_, Next::End) => break None,
             (Next::End, Next::Line(seq, _)) => {
-                let found = own.last.map_or_else(|| "no records".to_owned(), |last| format!("an end at seq {last}"));
+                let found = own
+                    .last
+                    .map_or_else(|| "no records".to_owned(), |last| format!("the end of the log at seq {last}"));
                 break Some(Fault::new(Verdict::Truncated, seq, format!("seq {seq}, by the copy"), found));
             }
         }
     };
     let note = match copy.last {
-        Some(last) => format!("the copy agrees on {shared} records and ends at seq {last}"),
-        None => "the copy holds no records".to_owned(),
+        Some(last) => format!("the copy has {shared} equal records and ends at seq {last}"),
+        None => "the copy contains no records".to_owned(),
     };
     Ok(Compared { fault, note })
 }

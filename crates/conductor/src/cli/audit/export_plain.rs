@@ -1,4 +1,4 @@
-//! Exports calls in the plain format that other tools expect, with a hash chain of its own.
+//! Exports calls in the plain format that other tools expect. The export has its own hash chain.
 
 use conductor_core::digest::Digest;
 use serde_json::{Map, Value, json};
@@ -9,8 +9,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// The entry of a call, made from its outcome record; `None` for other records. `hash` is the
-    /// hex SHA-256 of the entry without `hash`.
+    /// Converts the outcome record of a call to an entry. Returns `None` for other records. The
+    /// member `hash` is the hex SHA-256 of the entry without `hash`.
     pub fn entry(&mut self, record: &Value) -> Option<String> {
         let member = |key: &str| record.get(key).cloned().unwrap_or(Value::Null);
         if record.get("phase").and_then(Value::as_str) != Some("outcome") {

@@ -1,4 +1,4 @@
-//! Follows the end of a log.
+//! Follows the end of the audit log.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use conductor_gateway::audit_log::files::{Disk, Files};
 use conductor_gateway::audit_log::layout::Layout;
 
-/// Follows the end of the log over rotations. The caller decides when to poll.
+/// Follows the end of the log, even when a new segment starts. The caller decides when to poll.
 #[derive(Debug)]
 pub struct Tail {
     layout: Layout,
@@ -18,7 +18,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Starts at the current end.
+    /// Starts at the current end of the log.
     pub fn at_end(home: &Path) -> io::Result<Self> {
         let layout = Layout::of(home);
         let number = layout.segments(&Disk)?.last().copied().unwrap_or(1);
@@ -29,7 +29,7 @@ impl Tail {
         Ok(Self { layout, number, offset, shown: None })
     }
 
-    /// Skips records up to this one, which were shown already.
+    /// Skips all records up to `seq`, because they were shown already.
     pub fn skip_through(&mut self, seq: Option<u64>) {
         self.shown = seq;
     }

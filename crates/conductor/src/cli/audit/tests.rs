@@ -146,7 +146,7 @@ fn verdicts_have_their_exit_codes_and_words() {
     assert!(text.starts_with("INTACT: 5 records in 1 segment"), "{text}");
     assert!(text.contains("anchored through seq 4 (key held by secrets/audit.key, "), "{text}");
     assert!(text.contains("; 0 later records rely on local storage only\n"), "{text}");
-    assert!(text.contains("remembered by state/audit.last and the second copy; a rollback of"), "{text}");
+    assert!(text.contains("stored in state/audit.last and the second copy; a rollback of"), "{text}");
 
     desk.edit(|bytes| bytes[400] ^= 1);
     let (code, text) = desk.run("verify");
@@ -164,7 +164,7 @@ fn verdicts_have_their_exit_codes_and_words() {
     let torn = ApprovalQueue::new(&["a"]);
     torn.edit(|bytes| bytes.extend_from_slice(b"{\"v\":1,"));
     assert_eq!(torn.run("verify").0, 14);
-    assert_eq!(torn.run("verify --accept").0, 14, "the daemon sets it aside");
+    assert_eq!(torn.run("verify --accept").0, 14, "the next start of the daemon repairs it");
 
     let empty = tempfile::tempdir().expect("a folder");
     let nothing = ApprovalQueue { home: empty, ..ApprovalQueue::new(&[]) };
@@ -189,9 +189,9 @@ fn a_rewrite_of_everything_is_found_by_the_copy() {
     let copy = desk.home.path().join("copy");
     let (code, text) = desk.run(&format!("verify --against {}", copy.display()));
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains("the copy agrees on "), "{text}");
+    assert!(text.contains("the copy has "), "{text}");
 
-    // Everything that this home has is thrown away and written again.
+    // Everything in this home is deleted and written again.
     let layout = Layout::of(desk.home.path());
     for folder in [&layout.audit, &layout.state, &layout.secrets] {
         std::fs::remove_dir_all(folder).expect("removed");
@@ -199,7 +199,7 @@ fn a_rewrite_of_everything_is_found_by_the_copy() {
     std::fs::remove_file(layout.link()).expect("removed");
     std::fs::rename(&copy, desk.home.path().join("kept")).expect("renamed");
     desk.write(&["a", "harmless", "c"]);
-    assert_eq!(desk.run("verify").0, 0, "by itself it looks whole");
+    assert_eq!(desk.run("verify").0, 0, "without the copy the log looks intact");
     let kept = desk.home.path().join("kept");
     let (code, text) = desk.run(&format!("verify --against {}", kept.display()));
     assert_eq!(code, 12, "{text}");
@@ -207,14 +207,14 @@ fn a_rewrite_of_everything_is_found_by_the_copy() {
     let cut = ApprovalQueue::new(&["a"; 2]);
     let export = cut.home.path().join("out.jsonl");
     assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 0);
-    assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 1, "an export replaces nothing");
+    assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 1, "an export does not overwrite a file");
     assert_eq!(cut.run(&format!("verify --against {}", export.display())).0, 0);
     std::fs::remove_file(Layout::of(cut.home.path()).checkpoints()).expect("removed");
     cut.edit(|bytes| {
         let end = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').expect("lines");
         bytes.truncate(end + 1);
     });
-    assert_eq!(cut.run("verify").0, 13, "a log without checkpoints was never written like that");
+    assert_eq!(cut.run("verify").0, 13, "the writer never leaves a log without checkpoints");
     let (code, text) = cut.run(&format!("verify --against {}", export.display()));
     assert!(code == 13 && text.contains("TRUNCATED at seq"), "{text}");
     assert_eq!(cut.run("verify --against /nowhere").0, 1);
@@ -226,7 +226,7 @@ fn accepting_needs_a_person_and_makes_the_log_usable_again() {
     desk.edit(|bytes| bytes[400] ^= 1);
     let person = desk.person.take();
     assert_eq!(desk.run("verify --accept").0, 2);
-    assert_eq!(desk.run("verify").0, 10, "nothing was done");
+    assert_eq!(desk.run("verify").0, 10, "nothing was accepted");
     desk.person = person;
     let (code, text) = desk.run("verify --accept");
     assert_eq!(code, 0, "{text}");
@@ -245,12 +245,15 @@ fn a_rollback_is_accepted_by_its_own_command() {
     desk.write(&["b"]);
     old.iter().for_each(|(bytes, path)| std::fs::write(path, bytes).expect("writable"));
     let (code, text) = desk.run("verify");
-    assert!(code == 11 && text.contains("by state/audit.last") && text.contains("by the second copy"), "{text}");
+    assert!(
+        code == 11 && text.contains("according to state/audit.last") && text.contains("according to the second copy"),
+        "{text}"
+    );
     let (code, text) = desk.run("accept-rollback");
     assert!(code == 0 && text.contains("accepted as person:1000; the log continues at seq "), "{text}");
     assert_eq!(desk.run("verify").0, 0);
     assert_eq!(desk.run("accept-rollback").1.lines().last(), Some("there is nothing to accept"));
-    // A key that is gone is accepted too, although the log is whole by itself.
+    // A missing key can be accepted too, although the log itself is intact.
     std::fs::remove_file(layout.signing_key()).expect("removed");
     assert_eq!(desk.run("verify").0, 0);
     assert_eq!(desk.run("accept-rollback").0, 0);
@@ -298,7 +301,7 @@ fn export_formats() {
     let whole: String = (1..=Layout::of(desk.home.path()).segments(&Disk).expect("readable").len())
         .map(|n| std::fs::read_to_string(Layout::of(desk.home.path()).segment(n as u32)).expect("readable"))
         .collect();
-    assert_eq!(jsonl, whole, "byte for byte");
+    assert_eq!(jsonl, whole, "the export equals the log byte for byte");
     let (_, json) = desk.run("export --format json");
     let records: Vec<Value> = serde_json::from_str(&json).expect("an array");
     assert_eq!(records.len(), jsonl.lines().count());
@@ -316,7 +319,7 @@ fn export_formats() {
         (&entries[0]["prev"], &entries[1]["prev"], &entries[2]["prev"]),
         (&Value::Null, &entries[0]["hash"], &entries[1]["hash"])
     );
-    // Anyone can check it without knowing this program: cut `,"hash":"..."` out and hash the rest.
+    // The hash can be checked without this program: remove `,"hash":"..."` and hash the rest.
     for line in seed.lines() {
         let at = line.rfind(",\"hash\":\"").expect("a hash");
         let digest = conductor_core::digest::Digest::of(format!("{}}}", &line[..at]).as_bytes()).to_string();

@@ -1,20 +1,20 @@
-// Type definitions for Conductor plugins. Keep this file next to your plugin, where editors find it. See docs/plugins.md.
+// Type definitions for Conductor plugins. Keep this file next to your plugin, so that editors find it. See docs/plugins.md.
 
 declare namespace Conductor {
   type JSONSchema = { [keyword: string]: unknown };
 
   /** The default export of the file, or `module.exports`. A class is constructed without arguments. */
   interface Plugin {
-    /** Unique; a-z, 0-9, - and _, a letter first. */
+    /** Must be unique. May contain a-z, 0-9, - and _, and begins with a letter. */
     name: string;
     version: string;
     description: string;
-    /** The schema of `[plugins.NAME] config`. A property with `secret: true` comes from `conductor secrets set NAME.FIELD` as a `Secret`. */
+    /** The schema of `[plugins.NAME] config`. A property with `secret: true` is a `Secret`, set with `conductor secrets set NAME.FIELD`. */
     configSchema?: JSONSchema;
     tools: ToolDefinition[];
-    /** Runs before the first call, in every new process of this plugin. */
+    /** Called before the first tool call, in every new process of this plugin. */
     onLoad?(config: any): void | Promise<void>;
-    /** Runs before the process is stopped. */
+    /** Called before the process is stopped. */
     onUnload?(): void | Promise<void>;
   }
 
@@ -22,11 +22,11 @@ declare namespace Conductor {
     /** Begins with the plugin's name and a dot. */
     name: string;
     title?: string;
-    /** At most 1024 characters on one line; people and models read it. */
+    /** At most 1024 characters on one line. Shown to people and models. */
     description: string;
-    /** An object schema. Arguments that do not match it never reach the handler. */
+    /** An object schema. The handler is called only with arguments that match this schema. */
     inputSchema: JSONSchema;
-    /** true: a person is asked before every call. */
+    /** true: a person must approve every call. */
     requiresApproval?: boolean;
     /** true: running twice has the same effect as running once, so a failed call may be retried. */
     idempotent?: boolean;
@@ -47,12 +47,12 @@ declare namespace Conductor {
     | { type: "image" | "audio"; data: string; mimeType: string }
     | { type: "resource"; resource: { uri: string; mimeType?: string; text?: string; blob?: string } };
 
-  /** Throw one with a `code` such as NOT_FOUND, BAD_INPUT, UNSUPPORTED or HOST_OFFLINE to report the cause; others count as INTERNAL. */
+  /** Throw an error with a `code` such as NOT_FOUND, BAD_INPUT, UNSUPPORTED or HOST_OFFLINE to report the cause. Any other error is INTERNAL. */
   interface CodedError extends Error {
     code?: string;
   }
 
-  /** A handle of a secret. In a header of `fetch` the daemon replaces it by the value; the plugin cannot read it. */
+  /** A handle of a secret. In a header of `fetch` the daemon replaces the handle by the value. The plugin cannot read the value. */
   interface Secret {
     toString(): string;
   }
@@ -69,7 +69,7 @@ declare namespace Conductor {
     status: number;
     ok: boolean;
     headers: Headers;
-    /** The body was longer than the limit (1 MiB). */
+    /** true: the body was cut because it is longer than the limit (1 MiB). */
     truncated: boolean;
     text(): Promise<string>;
     json(): Promise<any>;
@@ -78,27 +78,27 @@ declare namespace Conductor {
   }
 }
 
-/** Goes to the daemon's log, at most 8 KiB per call. */
+/** Writes to the daemon's log, at most 8 KiB per call. */
 declare const console: { log(...it: unknown[]): void; info(...it: unknown[]): void; debug(...it: unknown[]): void; warn(...it: unknown[]): void; error(...it: unknown[]): void };
 
-/** Timers end with the call that started them. */
+/** Timers are cancelled at the end of the call that started them. */
 declare function setTimeout(run: (...it: any[]) => void, ms?: number, ...it: any[]): number;
 declare function setInterval(run: (...it: any[]) => void, ms?: number, ...it: any[]): number;
 declare function clearTimeout(id: number): void;
 declare function clearInterval(id: number): void;
 
-/** Hosts named in `net` only; https, except for hosts in `[tools.web] http_hosts`. Four requests at once. */
+/** Fetches only from hosts listed in `net`, over https except for hosts in `[tools.web] http_hosts`. At most four requests run at once. */
 declare function fetch(
   url: string | URL,
   init?: { method?: string; headers?: { [name: string]: string | Conductor.Secret }; body?: string | Uint8Array | ArrayBuffer | URLSearchParams },
 ): Promise<Conductor.Response>;
 
 declare const secrets: {
-  /** A handle of a secret named in `secrets`. */
+  /** Returns a handle of a secret that is listed in `secrets`. */
   get(name: string): Promise<Conductor.Secret>;
 };
 
-/** Files under the roots named in `files_read` and `files_write`. A path is relative to `root`, or to the first root granted. */
+/** Access to files under the roots listed in `files_read` and `files_write`. A path is relative to `root`, or else to the first granted root. */
 declare const files: {
   read(path: string, options?: { root?: string; encoding?: "utf-8" }): Promise<string>;
   read(path: string, options: { root?: string; encoding: "bytes" }): Promise<Uint8Array>;

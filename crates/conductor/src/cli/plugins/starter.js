@@ -1,16 +1,18 @@
 /// <reference path="./conductor-plugin.d.ts" />
-// Your plugin. Each tool below can be called by an AI client, by `conductor call NAME.greet '{"who":"world"}'`,
-// and by a pad: action = { type = "Plugin", plugin = "NAME", tool = "greet", params = { who = "world" } }
+// Your plugin. An AI client can call each tool below, and so can you:
+//   conductor call NAME.greet '{"who":"world"}'
+// A pad can call a tool with this action:
+//   action = { type = "Plugin", plugin = "NAME", tool = "greet", params = { who = "world" } }
 
 /** @type {Conductor.Plugin} */
 export default {
   name: "NAME",
   version: "0.1.0",
-  description: "Says hello, and counts how often.",
+  description: "Greets people.",
 
   configSchema: {
     type: "object",
-    properties: { greeting: { type: "string", description: "The first word" } },
+    properties: { greeting: { type: "string", description: "The first word of the greeting" } },
     additionalProperties: false,
   },
 
@@ -25,7 +27,7 @@ export default {
       description: "Greets a person by name.",
       inputSchema: {
         type: "object",
-        properties: { who: { type: "string", maxLength: 100, description: "Whom to greet" } },
+        properties: { who: { type: "string", maxLength: 100, description: "Name of the person" } },
         required: ["who"],
       },
       // Lets Conductor retry a failed call.

@@ -1,4 +1,4 @@
-//! The client of `control.sock`, for the command line. It blocks: one request, one answer, no
+//! The blocking client of `control.sock`, for the command line: one request, one answer, no async
 //! runtime.
 
 use super::MAX_LINE;
@@ -13,12 +13,12 @@ use std::time::Duration;
 pub struct Client {
     stream: UnixStream,
     input: BufReader<UnixStream>,
-    /// Requests so far; also the id of the last one.
+    /// Number of requests so far, which is also the id of the last request.
     asked: u64,
     patience: Cell<Option<Duration>>,
 }
 
-/// How long the daemon may take for a request that waits for nothing else.
+/// Time limit for requests that do not wait for a person or a program.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum ClientError {
     /// The socket is missing, or no process listens on it.
     #[error("no daemon is running here; start one with `conductor up`")]
     NoDaemon,
-    #[error("the daemon hung up; it may be stopping, or belong to another user")]
+    #[error("the daemon closed the connection; it may be stopping, or belong to another user")]
     HungUp,
     #[error("the daemon has not answered within {0} s; it hangs or is overloaded. `conductor doctor` works without it")]
     NoAnswer(u64),
@@ -57,7 +57,7 @@ impl From<io::Error> for ClientError {
 pub struct Refused {
     pub message: String,
     pub hint: Option<String>,
-    /// `code, message, hint, subject` and more, where the daemon gave them.
+    /// `code, message, hint, subject` and other members, if the daemon sent them.
     pub data: Value,
 }
 
@@ -71,7 +71,7 @@ impl Client {
         Ok(Client { stream, input, asked: 0, patience: Cell::new(None) })
     }
 
-    /// Sets a timeout for every answer and item, also for slow requests.
+    /// Sets a timeout for every answer and item, including those of slow requests.
     pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
         self.patience.set(Some(patience));
         self.wait_at_most(Some(patience))
@@ -84,7 +84,8 @@ impl Client {
         while self.read().is_ok() {}
     }
 
-    /// Returns a function that blocks until the daemon hangs up; call it on a thread of its own.
+    /// Returns a function that blocks until the daemon closes the connection. Call it on a separate
+    /// thread.
     pub fn watch(&self) -> io::Result<impl FnOnce() + Send + 'static> {
         let mut stream = self.stream.try_clone()?;
         stream.set_read_timeout(None)?;
@@ -96,7 +97,7 @@ impl Client {
     pub fn ask(&mut self, method: &str, params: Value) -> Result<Value, ClientError> {
         let is_slow = Request::is_slow(method);
         if is_slow && self.asked == 0 && self.patience.get().is_none() {
-            // A quick request first: it fails if the daemon hangs.
+            // Send a quick request first: it fails if the daemon hangs.
             self.ask("modes", json!({}))?;
         }
         self.asked += 1;
@@ -115,7 +116,7 @@ impl Client {
         answer.get_mut("result").map(Value::take).ok_or_else(|| ClientError::Unreadable("no result".to_owned()))
     }
 
-    /// The next item of a stream that `ask` has started; `None` at its end.
+    /// The next item of a stream that `ask` has started; `None` at the end of the stream.
     pub fn next_item(&mut self) -> Result<Option<Value>, ClientError> {
         self.wait_at_most(self.patience.get())?;
         match self.read() {
@@ -139,7 +140,8 @@ impl Client {
     }
 }
 
-/// Like `UnixStream::connect`, which would wait for ever when the daemon stops accepting.
+/// Like `UnixStream::connect`, but does not wait forever if the daemon no longer accepts
+/// connections.
 fn connect(socket: &Path) -> io::Result<UnixStream> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, socket as new_socket};

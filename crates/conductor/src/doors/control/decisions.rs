@@ -1,8 +1,8 @@
-//! The human door's requests about calls, plans, approvals, circuits and HTTP listeners. Requests
-//! that decide something need a person.
+//! Requests on the human door about calls, plans, approvals, circuit breakers and HTTP listeners.
+//! Requests that decide something need a person.
 //!
-//! Applying and rejecting a plan go through the pipeline as `person:<uid>`, so they are validated,
-//! recorded and answered like any call.
+//! Applying and rejecting a plan are calls of `person:<uid>` in the pipeline, so they are validated
+//! and recorded like any call.
 
 use super::{Caller, Control};
 use crate::doors::mcp::render;
@@ -48,7 +48,7 @@ pub async fn plans_list(control: &Control) -> Result<Value, ToolError> {
 }
 
 pub async fn plan(control: &Control, id: &str) -> Result<Value, ToolError> {
-    // Listing expires old plans.
+    // Listing also expires old plans.
     plans::list(&control.gateway.studio).await?;
     Ok(shown(&plan_or_edit(control, id)?))
 }
@@ -77,7 +77,7 @@ pub async fn approval(control: &Control, id: &str, full_from: Option<usize>) -> 
     let record = question(control, id)?;
     let Some(from) = full_from else { return Ok(shown(&record)) };
     let facts = control.gateway.studio.approvals.full(&record).await;
-    let unreadable = |error| ToolError::new(Code::Internal, format!("the whole question cannot be read: {error}"));
+    let unreadable = |error| ToolError::new(Code::Internal, format!("the full question cannot be read: {error}"));
     Ok(page(&facts.map_err(unreadable)?, from))
 }
 
@@ -154,14 +154,14 @@ pub async fn open_http(control: &Control, caller: Caller, address: SocketAddr) -
     Ok(json!({ "address": bound.to_string(), "url": format!("http://{bound}/mcp"), "token_file": token_file }))
 }
 
-/// A connection may close its own listeners; closing another's takes a person.
+/// A connection may close its own listeners. Only a person may close others.
 pub async fn close_http(control: &Control, caller: Caller, address: Option<SocketAddr>) -> Result<Value, ToolError> {
     let http = &control.gateway.http;
     match address {
         Some(address) if !http.is_held(address, caller.connection) => {
             control.person(caller)?;
             if !http.close_at(address).await {
-                let text = format!("there is no listener at {address} that a client asked for");
+                let text = format!("there is no listener at {address} that a client opened");
                 return Err(ToolError::new(Code::NotFound, text).subject(Subject::Host("http".into())));
             }
         }
@@ -183,7 +183,7 @@ fn plan_or_edit(control: &Control, id: &str) -> Result<Record, ToolError> {
     }
 }
 
-/// Runs a call of the command line and returns its result.
+/// Runs a call from the command line and returns its result.
 pub(super) async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
     match pipeline::run_detached(&control.gateway.studio, call).await.into_outcome() {
         // A plugin's finished blocks, or its own error result: there is nothing else to show.
@@ -211,13 +211,14 @@ fn question(control: &Control, text: &str) -> Result<Record, ToolError> {
         Ok(None) | Err(Refused::NotFound) => {
             Err(ToolError::new(Code::NotFound, format!("there is no approval {text:?}"))
                 .subject(Subject::Approval(text.to_owned()))
-                .hint("`conductor approvals list` shows the open ones."))
+                .hint("`conductor approvals list` shows the open approvals."))
         }
         Err(other) => Err(ToolError::new(Code::BadInput, other.to_string())),
     }
 }
 
-/// Characters per page; a page fits into one line of this door even when escaped.
+/// Characters per page. A page fits into one line of this protocol even if every character is
+/// escaped.
 const PAGE: usize = 64 * 1024;
 
 /// The page of the facts that starts at this character, and the start of the next page.
@@ -227,7 +228,7 @@ fn page(facts: &[Fact], from: usize) -> Value {
         let length = fact.text.chars().count();
         let skipped = from.saturating_sub(at).min(length);
         let given = (length - skipped).min(room);
-        // An empty value goes on the page on which the value before it ends.
+        // An empty value is on the page on which the previous value ends.
         if given > 0 || (length == 0 && at >= from && room > 0) {
             let text: String = fact.text.chars().skip(skipped).take(given).collect();
             part.push(Fact { label: fact.label.clone(), text });
@@ -247,7 +248,7 @@ fn records(control: &Control, filter: impl Fn(&Record) -> bool) -> Vec<Value> {
     control.gateway.studio.approvals.store().read(|pending| pending.iter().filter(|it| filter(it)).map(shown).collect())
 }
 
-/// The short ids of all records of a kind, by their ids.
+/// Maps the ids of all records of a kind to their short ids.
 fn shorts(control: &Control, kind: Kind) -> Value {
     control.gateway.studio.approvals.store().read(|pending| {
         pending

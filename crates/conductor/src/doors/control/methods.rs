@@ -1,4 +1,4 @@
-//! The requests of the human door: one table of names and parameters, and one match that answers
+//! The requests of the human door: one table of names and parameters, and one match that handles
 //! them.
 
 use super::person::NotAPerson;
@@ -61,14 +61,14 @@ requests! {
     LearnStart = "learn.start" slow { timeout_ms: u32, #[serde(default)] let_through: bool }
     LearnStop = "learn.stop" {}
     Monitor = "monitor" {}
-    // `messages` are whole MIDI messages; `events` is a script in which `t:` lets time pass.
+    // `messages` are complete MIDI messages; `events` is a script in which `t:` lets time pass.
     Send = "send" { port: String, messages: Vec<Vec<u8>> }
     Play = "play" slow { port: String, events: String }
     Listen = "listen" { port: String }
     ConfigShow = "config.show" {}
     ConfigCheck = "config.check" {}
     ConfigWaiting = "config.waiting" {}
-    // `hash` is that of the file that the person was shown.
+    // `hash` is the hash of the file that the person was shown.
     ConfigAccept = "config.accept" slow { hash: String }
     Call = "call" slow { tool: String, arguments: Option<Value> }
     ToolsList = "tools.list" {}
@@ -80,7 +80,8 @@ requests! {
     SeedApplyPlan = "llm_apply_plan" slow { #[serde(rename = "planId")] plan_id: String }
     SeedRejectPlan = "llm_reject_plan" { #[serde(rename = "planId")] plan_id: String }
     ApprovalsList = "approvals.list" {}
-    // With `full_from` every fact is given in full, in pages: the first character of this page.
+    // With `full_from`, all facts are returned in full, in pages. `full_from` is the first
+    // character of the page.
     ApprovalsShow = "approvals.show" { id: String, full_from: Option<usize> }
     ApprovalsAllow = "approvals.allow" {
         id: String, uses: Option<u32>, for_ms: Option<u64>, #[serde(default)] any_args: bool,
@@ -92,11 +93,11 @@ requests! {
     CircuitList = "circuit.list" {}
     CircuitReset = "circuit.reset" { tool: Option<String> }
     HttpOpen = "http.open" { address: SocketAddr }
-    // Without an address: every listener that this connection asked for.
+    // Without an address, closes every listener that this connection opened.
     HttpClose = "http.close" { address: Option<SocketAddr> }
     PluginsList = "plugins.list" {}
     PluginsCheck = "plugins.check" slow { file: String }
-    // Keys that `row` leaves out keep their value in the file.
+    // Keys that are missing in `row` keep their value in the file.
     PluginsEnable = "plugins.enable" slow {
         name: String, file: String, pin: Digest, #[serde(default)] row: Map<String, Value>,
     }
@@ -117,7 +118,7 @@ impl Request {
             .map_err(|error| ToolError::new(Code::BadInput, format!("params: {error}")))
     }
 
-    /// Whether an answer may take longer than the daemon itself does.
+    /// Whether the answer may depend on a person, a program or a piece of music.
     pub fn is_slow(name: &str) -> bool {
         Self::SLOW.contains(&name)
     }
@@ -125,15 +126,15 @@ impl Request {
 
 pub enum Answer {
     Value(Value),
-    /// One message per item until either side ends it.
+    /// Sends one message per item until either side ends the stream.
     Stream(Stream),
 }
 
 pub enum Stream {
     Records(mpsc::Receiver<TraceRecord>),
     Bytes(mpsc::Receiver<Vec<u8>>),
-    /// Approval requests and decisions as they happen. While the stream lives, an approver counts
-    /// as present.
+    /// Approval requests and decisions as they happen. While this stream is open, an approver
+    /// counts as present.
     Questions(ApproverPresent, Listener),
 }
 
@@ -197,7 +198,7 @@ pub async fn answer(control: &Control, caller: Caller, request: Request) -> Resu
             json!({ "records": records, "next_seq": traced.next_seq, "lost": traced.lost })
         }
         Request::LearnStart { timeout_ms, let_through } => {
-            control.may_change_the_stage(caller.peer, "nothing is learned").await?;
+            control.may_change_the_stage(caller.peer, "MIDI learn cannot start").await?;
             handle.learn_start(timeout_ms, let_through, Some(caller.connection)).await?
         }
         Request::LearnStop {} => handle.learn_stop().await?,
@@ -208,7 +209,7 @@ pub async fn answer(control: &Control, caller: Caller, request: Request) -> Resu
         }
         Request::Play { port, events } => {
             may_send(control, caller, &port).await?;
-            // Notes that it leaves on are released when the connection ends.
+            // Notes that are still on are released when the connection ends.
             let by = match sent_by(control, caller) {
                 SentBy::Person => SentBy::Hand { connection: caller.connection },
                 by @ (SentBy::Hand { .. } | SentBy::Tool { .. }) => by,
@@ -226,7 +227,7 @@ pub async fn answer(control: &Control, caller: Caller, request: Request) -> Resu
             Checked::here(&control.home.config_file(), studio, &surroundings).to_json()
         }
         Request::ConfigWaiting {} => {
-            // Read the file again, so that the answer describes its present content.
+            // Read the file again, so that the answer describes the file's present content.
             let reloaded = handle.reload().await;
             let serving = handle.serving();
             let waiting = &serving.waiting;
@@ -237,7 +238,8 @@ pub async fn answer(control: &Control, caller: Caller, request: Request) -> Resu
         }
         Request::ConfigAccept { hash } => {
             let person = control.person(caller)?;
-            let hash = hash.parse().map_err(|_| ToolError::new(Code::BadInput, "hash: sha256: and 64 hex digits"))?;
+            let hash =
+                hash.parse().map_err(|_| ToolError::new(Code::BadInput, "hash must be sha256: and 64 hex digits"))?;
             json!(control.gateway.accept_config(handle, person, hash).await?)
         }
         Request::Call { tool, arguments } => decisions::call(control, caller, tool, arguments).await?,
@@ -314,7 +316,7 @@ fn file_hash(control: &Control) -> Result<String, ToolError> {
 
 fn no_file(control: &Control) -> ToolError {
     let path = control.home.config_file();
-    ToolError::new(Code::NotFound, format!("there is no {}; the built-in empty mode serves", path.display()))
+    ToolError::new(Code::NotFound, format!("there is no {}; the built-in empty mode is in force", path.display()))
         .subject(Subject::Config(path.display().to_string()))
 }
 
@@ -328,7 +330,7 @@ pub fn simulate(config: &Config, events: &str, mode: Option<&str>) -> Result<Val
     Ok(json!({ "trace": trace, "text": simulation.text() }))
 }
 
-/// Explains one event by a configuration alone, as if every device were connected.
+/// Explains one event with a configuration only, as if every device were connected.
 pub fn explain(config: &Config, event: &str, mode: Option<&str>, device: Option<&str>) -> Result<Value, ToolError> {
     let body = owner_handle::one_event(event)?;
     let mode = mode.unwrap_or(&config.default_mode);

@@ -1,14 +1,14 @@
 //! Decides who counts as a person on the human door. Any process of the same user can connect, and
-//! an AI client may run a shell. So a decision needs a peer with a terminal, without an AI client
-//! among its ancestors, and that is not an orphan of a client.
+//! an AI client may run a shell. So a decision needs a peer that has a terminal, has no AI client
+//! among its ancestors, and is not an orphan of a client.
 //!
-//! Orphans: a process that a client started and detached (double fork, `setsid`) no longer has the
-//! client as ancestor; the kernel makes it a child of pid 1 or of the user's service manager. So
-//! walk up from the peer to the last process that is younger than the client. If its parent is pid
-//! 1 or the service manager, it may be such an orphan, unless it is in another cgroup than the
-//! client: a desktop gives every window its own scope, and an orphan stays in the client's.
-//! Terminals opened before the client started count as people, and so do new windows of an
-//! emulator, multiplexer or login server that ran before it.
+//! An orphan is a process that a client started and detached (double fork, `setsid`). It no longer
+//! has the client as an ancestor: the kernel makes it a child of pid 1 or of the user's service
+//! manager. To find orphans, walk up from the peer to the last process that is younger than the
+//! client. If the parent of that process is pid 1 or the service manager, it may be an orphan,
+//! unless its cgroup is not the client's: a desktop gives every window its own scope, and an orphan
+//! stays in the client's scope. Terminals opened before the client started count as people. New
+//! windows of an emulator, multiplexer or login server that ran before the client count too.
 //!
 //! This stops an honest client, not a hostile one: a process of the same user can type into a
 //! terminal that a person opened.
@@ -16,7 +16,7 @@
 use conductor_hosts::system::listener::Peer;
 use conductor_hosts::system::processes::{self, Process};
 
-/// Proof that the peer counts as a person. Only [`recognise`] makes one.
+/// Proof that the peer counts as a person. Only [`recognise`] creates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Person {
     pub uid: u32,
@@ -24,20 +24,20 @@ pub struct Person {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAPerson {
-    #[error("the process at the other end is not known to the system")]
+    #[error("the calling process cannot be found")]
     Unknown,
     #[error("process {pid} has no terminal; decisions need a terminal")]
     NoTerminal { pid: i32 },
     #[error("process {pid} was started by an AI client (process {client}); ask the person")]
     BelowClient { pid: i32, client: i32 },
     #[error(
-        "process {pid} cannot be distinguished from one that an AI client (process {client}) left behind; answer in a terminal that was \
+        "process {pid} may have been started and detached by an AI client (process {client}); answer in a terminal that was \
          open before the client started, or end the client and wait until its questions expire"
     )]
     Orphan { pid: i32, client: i32 },
 }
 
-/// The process of an AI client, as it was when it connected.
+/// The process of an AI client, recorded when it connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     pub pid: i32,
@@ -67,7 +67,7 @@ pub fn recognise(peer: Peer, clients: &[Client], look: impl Fn(i32) -> Option<Pr
 /// The process and its ancestors, up to the service manager.
 fn ancestors(pid: i32, process: Process, look: impl Fn(i32) -> Option<Process>) -> Vec<(i32, Process)> {
     let mut chain = vec![(pid, process)];
-    // The limit ends a loop, which can appear when pids are reused during the walk.
+    // The limit stops a loop, which can occur when pids are reused during the walk.
     while chain.len() < MAX_DEPTH {
         let Some((_, last)) = chain.last().filter(|(_, it)| !it.is_service_manager) else { break };
         let parent = last.parent;
@@ -77,7 +77,8 @@ fn ancestors(pid: i32, process: Process, look: impl Fn(i32) -> Option<Process>) 
     chain
 }
 
-/// Whether the part of the chain younger than the client was adopted, and may be the client's.
+/// Whether the part of the chain that is younger than the client lost its parent, and may have been
+/// started by the client.
 fn may_be_orphan_of(client: &Client, chain: &[(i32, Process)]) -> bool {
     let younger = |it: &Process| it.started.is_some_and(|it| it >= client.started);
     let Some(old) = chain.iter().position(|(_, it)| it.is_service_manager || !younger(it)) else { return false };
@@ -86,14 +87,14 @@ fn may_be_orphan_of(client: &Client, chain: &[(i32, Process)]) -> bool {
     is_adopter && (adopted.cgroup == client.cgroup || is_transient(&adopted.cgroup))
 }
 
-/// A unit of `systemd-run`, which any process can create.
+/// Whether this is a unit of `systemd-run`, which any process can create.
 fn is_transient(cgroup: &str) -> bool {
     cgroup.split(['/', '\n']).any(|it| it.starts_with("run-"))
 }
 
 const MAX_DEPTH: usize = 512;
 
-/// The process that started a proxy and, while that is only a wrapper, its parent too.
+/// The process that started a proxy. If that process is only a wrapper, also its parent.
 pub fn starters(proxy: i32, look: impl Fn(i32) -> Option<Process>) -> Vec<i32> {
     let mut starters = Vec::new();
     let mut at = look(proxy).map(|it| it.parent);
@@ -106,7 +107,7 @@ pub fn starters(proxy: i32, look: impl Fn(i32) -> Option<Process>) -> Vec<i32> {
     starters
 }
 
-/// The process as a client; `None` when it has ended or is a service manager.
+/// The client record of a process; `None` if it has ended or is a service manager.
 pub fn client(pid: i32) -> Option<Client> {
     let process = processes::find(pid).filter(|it| !it.is_service_manager)?;
     Some(Client { pid, started: process.started.unwrap_or(0), cgroup: process.cgroup })
@@ -151,7 +152,7 @@ mod tests {
     #[test]
     fn a_command_at_a_terminal_is_a_person() {
         assert_eq!(ask(30, &[], tree(SHELL)), Ok(Person { uid: 7 }));
-        // A client elsewhere in the tree takes nothing away.
+        // A client elsewhere in the process tree has no influence.
         assert_eq!(ask(30, &[client(40, 6)], tree(SHELL)), Ok(Person { uid: 7 }));
     }
 
@@ -176,23 +177,23 @@ mod tests {
         assert_eq!(ask(10, &[client(10, 4)], tree(LATER)), Ok(Person { uid: 7 }));
     }
 
-    /// The client (50, started at 100) and terminals in every place.
+    /// The client (pid 50, started at 100) and terminals at various places.
     const DESKTOP: &[Row] = &[
         (1, 0, false, 0, ""),
         (50, 1, false, 100, "client.scope"),
-        // Open before the client: a terminal that the service manager adopted.
+        // Opened before the client: a terminal whose parent is the service manager.
         (60, 1, false, 90, "client.scope"),
         (61, 60, true, 200, "client.scope"),
-        // A new emulator in a scope of its own.
+        // A new emulator in its own scope.
         (70, 1, false, 200, "terminal.scope"),
         (71, 70, true, 201, "terminal.scope"),
         // A new window of an old emulator.
         (81, 60, true, 300, "client.scope"),
-        // What a client leaves behind, directly and behind `script`.
+        // Processes that a client detached, directly and inside `script`.
         (90, 1, true, 200, "client.scope"),
         (91, 90, false, 201, "client.scope"),
         (92, 91, true, 202, "client.scope"),
-        // By way of systemd-run.
+        // A process that was started with `systemd-run`.
         (95, 1, true, 200, "0::/user.slice/run-u12.service"),
     ];
 

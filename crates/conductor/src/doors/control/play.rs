@@ -1,24 +1,24 @@
 //! Plays an event script on a port, in real time. Each step has a time, and the owner wakes the
-//! player when it is due. Notes that the script leaves on are released at its end, or with the
-//! connection when that closes earlier.
+//! player at that time. Notes that are still on at the end of the script are released. If the
+//! connection closes earlier, they are released then.
 
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::script::{self, Step};
 use conductor_core::event::{Body, Micros, midi};
 use conductor_gateway::owner_handle::{OwnerHandle, SentBy};
 
-/// Longest script in time: a person waits at the other end.
+/// Longest duration of a script: a person waits for its end.
 const LONGEST: Micros = Micros::from_ms(60_000);
 
 /// Messages to send together.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Beat {
-    /// Since the start of the script.
+    /// Time since the start of the script.
     at: Micros,
     messages: Vec<Vec<u8>>,
 }
 
-/// Returns how many messages of the script were sent, without the releases added at its end.
+/// Plays the script. Returns the number of sent messages, without the releases at its end.
 pub async fn play(
     handle: &OwnerHandle,
     port: &str,
@@ -46,12 +46,12 @@ fn bad(reason: String) -> ToolError {
     ToolError::new(Code::BadInput, reason).subject(Subject::Argument("events".into()))
 }
 
-/// Every error of an event script, one per line.
+/// The error for an invalid event script: all faults, one per line.
 pub fn bad_script(errors: &[impl ToString]) -> ToolError {
     bad(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-/// The script as beats, and the note-offs of the notes that it leaves on.
+/// The steps of the script, and the note-offs of the notes that are still on at its end.
 fn read(events: &str) -> Result<(Vec<Beat>, Vec<Vec<u8>>), ToolError> {
     let steps = script::parse(events).map_err(|errors| bad_script(&errors))?;
     let mut beats = vec![Beat::default()];
@@ -76,9 +76,9 @@ fn read(events: &str) -> Result<(Vec<Beat>, Vec<Vec<u8>>), ToolError> {
                 beats.push(Beat { at: length, messages: Vec::new() });
             }
             Step::Device(_) | Step::Mode(_) => {
-                return Err(bad(
-                    "`dev:` and `mode:` are for simulations; here the port is a parameter of its own".into()
-                ));
+                return Err(
+                    bad("`dev:` and `mode:` are for simulations; here the port is a separate parameter".into()),
+                );
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The human door's requests about plugins. Enabling pins what the person was shown: the file's
-//! bytes and its manifest.
+//! Requests on the human door about plugins. Enabling a plugin pins the file's bytes and the
+//! manifest that the person was shown.
 
 use super::{Caller, Control, decisions};
 use conductor_core::digest::Digest;
@@ -16,7 +16,7 @@ pub async fn check(control: &Control, file: &str) -> Result<Value, ToolError> {
     let plugins = &control.gateway.plugins;
     let subject = || Subject::Other(file.to_owned());
     let missing = || ToolError::new(Code::NotFound, format!("there is no plugins/{file}")).subject(subject());
-    // Only a file name, never a path; the reader of the configuration refuses paths too.
+    // Accept only a file name, never a path. The configuration reader refuses paths too.
     if file.contains(['/', '\\', '\0']) || file.starts_with('.') {
         return Err(missing());
     }
@@ -61,11 +61,11 @@ pub async fn disable(control: &Control, caller: Caller, name: String) -> Result<
 async fn set(control: &Control, caller: Caller, name: &str, row: Map<String, Value>) -> Result<Value, ToolError> {
     let call = Call::new(control.person(caller)?, "plugin.set", json!({ "name": name, "row": row }));
     decisions::run(control, call).await?;
-    // The owner answers in order: after the reload that the change caused.
+    // The owner answers in order, so this returns after the reload that the change caused.
     control.handle.status().await?;
     let plugins = &control.gateway.plugins;
     plugins.set_rows(&control.handle.serving().config.plugins);
     plugins.look().await;
     let report = plugins.reports().into_iter().find(|it| it.name == name);
-    report.map(|it| json!(it)).ok_or_else(|| ToolError::new(Code::Internal, format!("plugin {name} is not known")))
+    report.map(|it| json!(it)).ok_or_else(|| ToolError::new(Code::Internal, format!("plugin {name} is unknown")))
 }

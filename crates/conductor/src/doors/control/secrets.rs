@@ -1,5 +1,5 @@
-//! The human door's requests about secrets. No answer contains a value, and only a person can
-//! change one.
+//! Requests on the human door about secrets. No answer contains a value, and only a person can
+//! change a secret.
 
 use super::{Caller, Control};
 use conductor_core::audit::record::EventName;
@@ -36,7 +36,7 @@ pub async fn set(
     let version = work(control, stored).await?;
     let answer = json!({ "name": name, "version": version });
     changed(control, by, EventName::SecretSet, answer.clone()).await;
-    // A plugin may have waited for this secret.
+    // Check the plugins again: a plugin may need this secret.
     control.gateway.plugins.touch();
     Ok(answer)
 }
@@ -56,13 +56,13 @@ pub async fn rotate(control: &Control, caller: Caller) -> Result<Value, ToolErro
     Ok(json!({ "sealed": count }))
 }
 
-/// Records the change and notifies the owner of it.
+/// Records the change and notifies the owner.
 async fn changed(control: &Control, by: Principal, event: EventName, detail: Value) {
     let _ = control.gateway.studio.audit.event(Some(by), event, detail).await;
     control.handle.key_changed();
 }
 
-/// Runs on a thread that may block: the keychain may take seconds to answer.
+/// Runs `work` on a thread that may block: the keychain may need seconds to answer.
 async fn work<T: Send + 'static>(
     control: &Control,
     work: impl FnOnce(&Secrets) -> Result<T, ToolError> + Send + 'static,

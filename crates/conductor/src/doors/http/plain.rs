@@ -1,7 +1,7 @@
 //! The plain HTTP routes: tool calls without MCP, and read-only routes for observers. No route
 //! decides an approval.
 //!
-//! A call goes through the same pipeline as at every door. Observers see ids, names, results and
+//! A call passes the same pipeline as at every door. Observers receive ids, names, results and
 //! times, but neither arguments nor outputs.
 
 use super::{Tokens, read_body, refuse, refuse_after};
@@ -28,9 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
-/// Limit of open event streams, over all clients.
+/// Maximum number of open event streams of all clients together.
 const STREAMS: usize = 16;
-/// Limit of records in one answer.
+/// Maximum number of records in one answer.
 const MOST_RECORDS: usize = 1000;
 const STILL_HERE: Duration = Duration::from_secs(15);
 
@@ -108,7 +108,7 @@ impl Door {
             return failed(&error);
         };
         let session = Session::new(studio, Who::Token(who));
-        // The session lives as long as this request: when the client hangs up, its call is
+        // The session exists as long as this request: when the client disconnects, its call is
         // cancelled.
         let call = session.call(session.principal(""), name, arguments, session.gone.child_token());
         match pipeline::run_detached(studio, call).await.into_outcome() {
@@ -146,7 +146,7 @@ impl Door {
         let home = self.shared.studio.home.clone();
         let read = tokio::task::spawn_blocking(move || newest(&home, &filter, limit)).await;
         match read {
-            // The newest first.
+            // Return the newest records first.
             Ok(Ok(records)) => plain(&json!({ "records": records.into_iter().rev().collect::<Vec<_>>() })),
             Ok(Err(_)) | Err(_) => refuse(StatusCode::SERVICE_UNAVAILABLE, "the audit log cannot be read"),
         }
@@ -195,12 +195,12 @@ fn shown(tool: &Tool) -> Value {
     })
 }
 
-/// The filter and the limit of a query. Unknown keys are refused: an ignored filter would show too
-/// much.
+/// The filter and the limit of a query. Unknown keys are refused, because an ignored filter would
+/// return too many records.
 fn audit_query(query: &str) -> Result<(Filter, usize), String> {
     let (mut filter, mut limit) = (Filter::default(), 100);
     for (key, value) in form(query) {
-        let bad = || format!("{key}: {value:?} cannot be read");
+        let bad = || format!("{key}: {value:?} is not valid");
         match key.as_str() {
             "tool" => filter.tool = Some(value),
             "principal" => filter.principal = Some(value),
@@ -211,20 +211,21 @@ fn audit_query(query: &str) -> Result<(Filter, usize), String> {
             "limit" => {
                 limit = value.parse().ok().filter(|it| (1..=MOST_RECORDS).contains(it)).ok_or_else(bad)?;
             }
-            _ => return Err(format!("{key} is none of tool, result, principal, since, until, limit, after")),
+            _ => return Err(format!("{key} is unknown; use tool, result, principal, since, until, limit or after")),
         }
     }
     Ok((filter, limit))
 }
 
 fn form(query: &str) -> Vec<(String, String)> {
-    // The URL parser also parses queries; the address is a placeholder.
+    // The URL parser also parses queries. The host is a placeholder.
     let read = reqwest::Url::parse(&format!("http://local/?{query}"));
     read.map(|it| it.query_pairs().map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
         .unwrap_or_default()
 }
 
-/// The studio's events as one stream. A slow reader misses the oldest ones and gets their number.
+/// The studio's events as one stream. A slow reader misses the oldest events and receives their
+/// number.
 fn stream(events: Listener, permit: OwnedSemaphorePermit) -> impl Stream<Item = Result<Event, Infallible>> {
     futures_util::stream::unfold((events, permit), |(mut events, permit)| async move {
         let (name, data) = loop {
@@ -242,7 +243,7 @@ fn stream(events: Listener, permit: OwnedSemaphorePermit) -> impl Stream<Item = 
     })
 }
 
-/// The OpenAPI document of these tools, made from their schemas.
+/// The OpenAPI document of these tools, built from their schemas.
 fn openapi(tools: &[Arc<Tool>]) -> Value {
     let error = json!({ "description": "The error object", "content": { "application/json": { "schema": {
         "type": "object", "required": ["code", "message", "hint"],
@@ -274,7 +275,7 @@ fn openapi(tools: &[Arc<Tool>]) -> Value {
     })
 }
 
-/// The schema of a success; errors have their own HTTP status.
+/// The schema of a successful result; errors have their own HTTP status.
 fn without_error_branch(tool: &Tool) -> Value {
     let schema = &tool.definition().output_schema;
     if schema.is_null() { json!({ "type": "object" }) } else { schema.value() }

@@ -1,13 +1,13 @@
-"""A MIDI program somebody else wrote (mido on RtMidi), at the other end of a JACK cable, or of an ALSA one where MIDI_API=LINUX_ALSA.
+"""A third-party MIDI program (mido on RtMidi), at the other end of a JACK cable, or of an ALSA cable if MIDI_API=LINUX_ALSA.
 
-recv NAME SECONDS   prints `ready`, then every message it hears in hexadecimal, one per line, until a note-on 0 with velocity 1 on
-                    channel 16 (the end mark) or the time is over; then `end`.
+recv NAME SECONDS   prints `ready`, then every received message in hexadecimal, one per line, until a note-on 0 with velocity 1 on
+                    channel 16 (the end mark) or until the time has passed; then `end`.
 send NAME COUNT GAP_US   prints `ready`, waits for a line, sends COUNT pitch bends 0, 1, 2 ... with the gap between them.
-each NAME            prints `ready`, then every message it hears as it hears it, until it is killed.
-hold NAME           prints `ready`, waits for a line, presses note 60 and never lets go.
-sysex NAME          prints `ready`, waits for a line, sends one SysEx of 8192 bytes counting up.
-play NAME           prints `ready`, then sends each message it is given in hexadecimal, one per line.
-relay IN OUT MS     prints `ready`, then sends on what it hears after so many milliseconds, on another channel and with another velocity.
+each NAME            prints `ready`, then every received message at once, until it is killed.
+hold NAME           prints `ready`, waits for a line, sends a note-on 60 and no note-off.
+sysex NAME          prints `ready`, waits for a line, sends one SysEx of 8192 bytes that count up.
+play NAME           prints `ready`, then reads messages in hexadecimal, one per line, and sends each.
+relay IN OUT MS     prints `ready`, then forwards each message after MS milliseconds, on another channel and with another velocity.
 """
 import os
 import sys

@@ -1,6 +1,6 @@
-"""A JACK client whose port says that it is hardware, as a sound card's would.
+"""A JACK client whose port is marked as hardware, like the port of a sound card.
 
-Prints `ready`, then presses and releases note 62 for each line it is given.
+Prints `ready`, then presses and releases note 62 for each line that it reads.
 """
 import ctypes
 import sys
