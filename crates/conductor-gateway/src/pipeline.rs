@@ -81,12 +81,12 @@ impl From<ToolError> for Stop {
     }
 }
 
-/// Runs one call to its recorded end. The caller polls it to that end, whatever its client does; a
-/// caller that may be dropped uses [`run_detached`].
+/// Runs one call until its outcome is recorded. The caller must poll this future to its end, even
+/// after its client disconnected. A caller that may be dropped uses [`run_detached`].
 pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
-    let mut paper = CallRecord::open(studio, &call);
-    // No early return below: an unrecorded call must be impossible, a panic of our own included.
-    let attempted = AssertUnwindSafe(attempt(studio, &call, &mut paper)).catch_unwind().await;
+    let mut record = CallRecord::open(studio, &call);
+    // No early return below: every call must be recorded, even after a panic.
+    let attempted = AssertUnwindSafe(attempt(studio, &call, &mut record)).catch_unwind().await;
     let outcome = match attempted {
         Ok(Ok(output)) => Outcome::Done(Ok(output)),
         Ok(Err(Stop::Refused(error))) => Outcome::Done(Err(error)),
@@ -94,10 +94,10 @@ pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
         Ok(Err(Stop::AskClient { approval, message })) => Outcome::Ask { approval, message },
         Err(_panic) => Outcome::Done(Err(ToolError::new(Code::Internal, "the call failed inside Conductor"))),
     };
-    Reply::new(record::record(studio, &call, paper, outcome).await)
+    Reply::new(record::record(studio, &call, record, outcome).await)
 }
 
-/// The same in a task of the daemon: a client that hangs up drops this future and nothing else.
+/// Runs one call in a task of the daemon, so that a disconnecting client drops only this future.
 pub async fn run_detached(studio: &Arc<Studio>, call: Call) -> Reply {
     let studio = Arc::clone(studio);
     match tokio::spawn(async move { run(&studio, call).await }).await {

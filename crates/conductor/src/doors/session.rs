@@ -32,7 +32,7 @@ impl Who {
     }
 }
 
-/// Which tools are listed, and in which spelling. Fixed for a server process.
+/// The listed tools, and the form of their names. Fixed for the lifetime of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     pub toolset: Arc<Toolset>,
@@ -75,7 +75,7 @@ pub struct Session {
     running: AtomicUsize,
     refused_in_a_row: AtomicU32,
     floods: AtomicBool,
-    /// 0 = no log messages were asked for.
+    /// 0 if the client wants no log messages, otherwise the level plus 1.
     log_level: AtomicU8,
     /// Cancelled when the peer has disconnected.
     pub gone: CancellationToken,
@@ -168,8 +168,8 @@ impl Session {
         call
     }
 
-    /// Counts refusals for speed. After many in a row the door stops reading for a moment, so that
-    /// a flood cannot fill the log.
+    /// Counts consecutive rate-limit refusals. After many of them the door pauses reading, so that a
+    /// flood of calls cannot fill the log.
     pub fn refused_for_speed(&self, refused: bool) {
         if !refused {
             return self.refused_in_a_row.store(0, Ordering::Relaxed);
