@@ -78,7 +78,7 @@ impl McpHttp {
         if parts.method == Method::POST {
             return self.post(&parts.headers, body, token, session).await;
         }
-        if http_headers::is_modern(&parts.headers)? {
+        if http_headers::is_modern(&parts.headers).map_err(|error| http_headers::refused(None, error))? {
             let refused = "this protocol version has no sessions: use POST";
             return Err(not_allowed(refuse(StatusCode::METHOD_NOT_ALLOWED, refused)));
         }
@@ -110,7 +110,12 @@ impl McpHttp {
             Ok(None) => return Ok(StatusCode::ACCEPTED.into_response()),
             Err(error) => return Err(bad_line(error)),
         };
-        let era = http_headers::check(headers, &message, &self.shared.studio)?;
+        let id = match &message {
+            Incoming::Request(id, _) | Incoming::Reply(id, _) => Some(id),
+            Incoming::Notification(_) => None,
+        };
+        let era = http_headers::check(headers, &message, &self.shared.studio)
+            .map_err(|error| http_headers::refused(id, error))?;
         match (era, message) {
             (Era::Modern, Incoming::Request(id, request)) => Ok(self.alone(id, *request, token).await),
             (Era::Modern, Incoming::Notification(_)) => Ok(StatusCode::ACCEPTED.into_response()),

@@ -21,72 +21,54 @@ const PARAM: &str = "mcp-param-";
 /// The mark of a tool's parameter that is repeated in a header.
 const PARAM_MARK: &str = "x-mcp-header";
 
-/// Headers that contradict the body or each other.
-pub struct Mismatch {
-    id: Option<RequestId>,
-    error: ErrorData,
-}
-
-impl Mismatch {
-    fn header(id: &RequestId, reason: String) -> Self {
-        Self { id: Some(id.clone()), error: ErrorData::header_mismatch(reason, None) }
-    }
-}
-
-impl From<Mismatch> for Response {
-    fn from(it: Mismatch) -> Self {
-        let body = json!({ "jsonrpc": "2.0", "id": it.id, "error": it.error });
-        (StatusCode::BAD_REQUEST, axum::Json(body)).into_response()
-    }
+/// The response to a request whose headers are refused.
+pub fn refused(id: Option<&RequestId>, error: ErrorData) -> Response {
+    let body = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+    (StatusCode::BAD_REQUEST, axum::Json(body)).into_response()
 }
 
 /// The era of a request without a body.
-pub fn is_modern(headers: &HeaderMap) -> Result<bool, Mismatch> {
+pub fn is_modern(headers: &HeaderMap) -> Result<bool, ErrorData> {
     match single(headers, VERSION) {
         Ok(Some(version)) if ProtocolVersion::KNOWN_VERSIONS.iter().any(|it| it.as_str() == version) => {
             Ok(era::is_modern(version))
         }
         Ok(None) => Ok(false),
-        Ok(Some(_)) | Err(_) => {
-            let error = ErrorData::invalid_request("this MCP-Protocol-Version is not supported", None);
-            Err(Mismatch { id: None, error })
-        }
+        Ok(Some(_)) | Err(_) => Err(ErrorData::invalid_request("this MCP-Protocol-Version is not supported", None)),
     }
 }
 
 /// The era of a message whose headers agree with it.
-pub fn check(headers: &HeaderMap, message: &Incoming, studio: &Studio) -> Result<Era, Mismatch> {
-    let Incoming::Request(id, request) = message else {
+pub fn check(headers: &HeaderMap, message: &Incoming, studio: &Studio) -> Result<Era, ErrorData> {
+    let Incoming::Request(_, request) = message else {
         return Ok(if is_modern(headers)? { Era::Modern } else { Era::Legacy });
     };
-    let header = single(headers, VERSION).map_err(|reason| Mismatch::header(id, reason))?;
+    let header = single(headers, VERSION).map_err(mismatch)?;
     if let ClientRequest::InitializeRequest(it) = &**request {
         let asked = it.params.protocol_version.as_str();
         if header.is_some_and(|header| header != asked) {
-            let error = ErrorData::invalid_request("MCP-Protocol-Version does not match params.protocolVersion", None);
-            return Err(Mismatch { id: Some(id.clone()), error });
+            return Err(ErrorData::invalid_request("MCP-Protocol-Version does not match params.protocolVersion", None));
         }
-        let method = single(headers, METHOD).map_err(|reason| Mismatch::header(id, reason))?;
+        let method = single(headers, METHOD).map_err(mismatch)?;
         if header.is_some_and(era::is_modern) && method.is_some_and(|method| method != "initialize") {
-            return Err(Mismatch::header(id, "Mcp-Method does not match the method of the body".to_owned()));
+            return Err(mismatch("Mcp-Method does not match the method of the body".to_owned()));
         }
         return Ok(Era::Legacy);
     }
     let meta = request.get_meta();
     let Some(own) = meta.protocol_version() else {
         if header.is_some_and(era::is_modern) || matches!(**request, ClientRequest::DiscoverRequest(_)) {
-            let error = era::missing_meta(&meta.missing_required_keys(&era::SUPPORTED[0]));
-            return Err(Mismatch { id: Some(id.clone()), error });
+            return Err(era::missing_meta(&meta.missing_required_keys(&era::SUPPORTED[0])));
         }
         return is_modern(headers).map(|_| Era::Legacy);
     };
     if header != Some(own.as_str()) {
-        return Err(Mismatch::header(id, "MCP-Protocol-Version does not match the version in _meta".to_owned()));
+        return Err(mismatch("MCP-Protocol-Version does not match the version in _meta".to_owned()));
     }
     if !era::is_modern(own.as_str()) {
         return is_modern(headers).map(|_| Era::Legacy);
     }
-    repeats_body(headers, request, studio).map_err(|reason| Mismatch::header(id, reason))?;
+    repeats_body(headers, request, studio).map_err(mismatch)?;
     Ok(Era::Modern)
 }
 
@@ -174,4 +156,8 @@ fn decode(value: &str) -> Option<String> {
         Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok(),
         None => Some(value.to_owned()),
     }
+}
+
+fn mismatch(reason: String) -> ErrorData {
+    ErrorData::header_mismatch(reason, None)
 }
