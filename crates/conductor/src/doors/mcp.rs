@@ -1,4 +1,5 @@
-//! MCP, both eras, and the direct dialect. The SDK's types stop here.
+//! The MCP door: both eras of the protocol, and the direct dialect. No other module uses types of
+//! the SDK.
 //!
 //! A call passes `listener`, `connection`, `methods`, `call_tool`, the pipeline, and `render`. Not
 //! here: any decision about a call (`conductor_gateway::pipeline`).
@@ -45,7 +46,7 @@ use conductor_gateway::studio::Studio;
 use conductor_gateway::tools::names::NameForm;
 use conductor_hosts::connection_limits::{Budget, HttpConnections};
 
-/// What a model is told first; at most 1200 characters.
+/// The instructions for a model; at most 1200 characters.
 pub const INSTRUCTIONS: &str = "Conductor connects a music studio: controllers, mappings, patches and Live Sets. \
 Reading is free: look before you change. A tool that changes the configuration returns a plan and changes nothing; a person applies \
 the plan. When a call answers APPROVAL_REQUIRED, a person must allow it in the Conductor console or terminal; then repeat the \
@@ -85,16 +86,16 @@ impl Shared {
     }
 }
 
-/// One connection's state.
+/// The state of one connection.
 pub struct McpDoor {
     pub shared: Arc<Shared>,
     pub session: Arc<Session>,
-    /// What a legacy client said in its handshake, with the version that was agreed.
+    /// The handshake of a legacy client, with the agreed version.
     handshake: ArcSwapOption<InitializeRequestParams>,
     /// URIs that a legacy client subscribed to.
     pub subscriptions: Arc<Mutex<BTreeSet<String>>>,
-    /// A legacy client is notified of every change after the answer to its `initialize`, so
-    /// listening begins before that answer.
+    /// A legacy client is notified of every change after the answer to its `initialize`, so the
+    /// watch starts before that answer.
     watch: Mutex<Option<subscribe::Watch>>,
     listens: AtomicUsize,
 }
@@ -115,7 +116,7 @@ impl McpDoor {
         self.handshake.store(Some(Arc::new(said)));
     }
 
-    /// Who makes a request.
+    /// The caller of a request.
     fn principal(&self, cx: &Cx) -> Principal {
         if let Some(token) = &cx.token {
             return Principal::Http { token: token.clone() };
@@ -149,8 +150,8 @@ impl McpDoor {
         }
     }
 
-    /// The proxy's first line: which tools its client sees. `took`: its descriptors came with it
-    /// and are driven here.
+    /// Answers the first line of a proxy, which selects the tools of its client. `took`: the daemon
+    /// serves the descriptors of the client itself.
     pub fn hello(&self, params: Option<&Value>, took: bool) -> Result<Value, ErrorData> {
         let params = params.unwrap_or(&Value::Null);
         let settings = self.studio().settings();
@@ -173,7 +174,8 @@ impl McpDoor {
         Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": took }))
     }
 
-    /// An error of the protocol repeats what was asked for, and no pipeline has seen it.
+    /// Protocol errors repeat text of the request and do not pass through the pipeline, so secrets
+    /// are scrubbed here.
     fn clean(&self, mut error: ErrorData) -> ErrorData {
         let scrubber = &self.studio().scrubber;
         if let std::borrow::Cow::Owned(clean) = scrubber.text(&error.message) {

@@ -168,8 +168,8 @@ impl Session {
         call
     }
 
-    /// Counts consecutive rate-limit refusals. After many of them the door pauses reading, so that a
-    /// flood of calls cannot fill the log.
+    /// Counts consecutive rate-limit refusals. After many of them the door pauses reading, so that
+    /// a flood of calls cannot fill the log.
     pub fn refused_for_speed(&self, refused: bool) {
         if !refused {
             return self.refused_in_a_row.store(0, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! `tools/call`, and the direct dialect, in which the method is the name of a tool.
+//! Answers `tools/call`, and calls in the direct dialect, in which the method is the name of a
+//! tool.
 
 use conductor_core::error::{Code, Subject, ToolError};
 use rmcp::model::{CallToolRequestParams, ErrorData, ServerResult};
@@ -37,7 +38,7 @@ pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era
     Ok(ServerResult::CallToolResult(result))
 }
 
-/// A method that is not of the protocol is the name of a tool.
+/// Answers a method that is not part of the protocol: it is the name of a tool.
 pub async fn direct(door: &McpDoor, method: String, params: Option<Value>, cx: &Cx) -> Result<Value, ErrorData> {
     if MCP_METHODS.contains(&method.as_str()) {
         return Err(ErrorData::invalid_params(format!("Invalid params for {method}"), None));
@@ -59,8 +60,8 @@ pub async fn direct(door: &McpDoor, method: String, params: Option<Value>, cx: &
     }
 }
 
-/// Runs a call with one of the connection's own slots. A connection whose calls are refused for
-/// speed again and again is not read for a moment, so that a flood cannot fill the log.
+/// Runs a call in one of the connection's slots. After many consecutive rate-limit refusals the
+/// connection is not read for a moment, so that a flood of calls cannot fill the log.
 pub async fn run(door: &McpDoor, mut call: Call) -> Reply {
     let (_running, crowded) = door.session.start();
     call.crowded = crowded;
@@ -70,7 +71,7 @@ pub async fn run(door: &McpDoor, mut call: Call) -> Reply {
     reply
 }
 
-/// The client gave up, so nobody reads this.
+/// The client cancelled the call, so this error is not sent.
 fn cancelled() -> ErrorData {
     ErrorData::internal_error("cancelled", None)
 }

@@ -1,9 +1,9 @@
-//! One line connection: reads requests, runs them side by side, and writes answers, all in one
-//! task.
+//! Serves one line connection in one task: reads requests, runs them concurrently, and writes
+//! answers.
 //!
-//! A peer that does not read its answers is not read from either, so that the daemon never holds
-//! much for it. The end of input does not cut answers off. Not here: what a line says (`wire`),
-//! and what a request does (`methods`).
+//! While a peer does not read its answers, its requests are not read either, so that the daemon
+//! stores little for it. Answers are still written after the end of input. Not here: parsing of
+//! lines (`wire`), and the methods (`methods`).
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -29,43 +29,43 @@ use super::methods::{self, Answer, Cx, Outgoing};
 use super::subscribe::{self, Watch};
 use super::wire::{self, Incoming, LineError, Lines};
 
-/// Notifications and questions of running calls that wait to be written.
+/// Capacity of the queue for notifications and questions of running calls.
 const OUTBOX: usize = 32;
-/// Unwritten bytes; while there are more, nothing is read from the peer.
+/// Limit of unwritten bytes. Above it, nothing is read from the peer.
 const UNREAD: usize = 256 * 1024;
-/// Bytes of answers gathered into one write. A peer that asks for much should not wait for the last
-/// answer to read the first.
+/// Limit of bytes in one write. Answers that are ready together share a write, but the first answer
+/// must not wait for all others.
 const GATHER: usize = 8 * 1024;
 /// How long a peer may leave its answers unread.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// How long requests may still run after the end of input.
 const DRAIN: Duration = Duration::from_secs(10);
-/// How often a peer that sends no more is asked whether it still listens.
+/// Interval of the check whether a peer that closed its output still reads.
 const GONE_CHECK: Duration = Duration::from_millis(50);
-/// How long a connection that floods is not read.
+/// How long a connection with too many calls is not read.
 const FLOOD_PAUSE: Duration = Duration::from_secs(1);
-/// How long the last bytes may take when the daemon stops.
+/// Time limit for the last write when the daemon stops.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 pub const READ_CHUNK: usize = 8 * 1024;
 
 /// Ends a connection from outside.
 #[derive(Clone, Default)]
 pub struct Lifeline {
-    /// As if the peer had ended its input: what was asked is answered, nothing more is read.
+    /// Acts like the end of input: running requests are answered, and nothing more is read.
     pub ending: CancellationToken,
-    /// The peer cannot be written to.
+    /// Writing to the peer has failed.
     pub failed: CancellationToken,
 }
 
-/// What a connection starts with.
+/// The parameters of a connection.
 pub struct Setup {
-    /// Bytes that were read before.
+    /// Bytes that were already read.
     pub first: Vec<u8>,
     pub longest_line: usize,
     pub patience: Duration,
     pub lifeline: Lifeline,
-    /// Whether the peer has closed both directions; the end of input says only that it sends no
-    /// more.
+    /// Whether the peer has closed both directions. The end of input shows only that the peer sends
+    /// nothing more.
     pub is_gone: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
@@ -75,8 +75,8 @@ impl Setup {
     }
 }
 
-/// Serves one connection to its end. Whatever ends it, its calls are cancelled and still run to
-/// their recorded end.
+/// Serves one connection to its end. Its running calls are then cancelled, but each still runs
+/// until its outcome is recorded.
 pub async fn serve<R, W>(door: Arc<McpDoor>, mut reader: R, mut writer: W, setup: Setup)
 where
     R: AsyncRead + Unpin + Send,
@@ -89,13 +89,13 @@ where
     let stop = peer.door.shared.stop.clone();
     let (mut paused_until, mut drain_until, mut gone_check) = (None, None, None);
     let mut stopping = false;
-    // When the peer last read something, or had nothing to read.
+    // The time of the last successful write, or now while nothing waits to be written.
     let mut last_write = Instant::now();
     loop {
-        // Everything that was read is started, as long as the peer reads its answers.
+        // Start all requests that were read, as long as the peer reads its answers.
         while paused_until.is_none() && peer.takes_more() {
             let Some(line) = lines.next_line() else { break };
-            // A peer that never stops asking is not the only one.
+            // Let other tasks run even if the peer never stops sending.
             tokio::task::coop::consume_budget().await;
             peer.take(line.map(|range| lines.buffer.get(range).unwrap_or_default()));
         }
@@ -119,7 +119,7 @@ where
             biased;
             () = lifeline.failed.cancelled() => break,
             () = stop.cancelled(), if !stopping => {
-                // Calls were cancelled with the daemon; their last answers are still written.
+                // The stop cancels all calls; their answers are still written.
                 (stopping, lines.ended) = (true, true);
                 drain_until = Some(Instant::now() + LAST_WORDS);
             }
@@ -134,7 +134,7 @@ where
             Some(ended) = peer.calls.next(), if !peer.calls.is_empty() => {
                 let mut next = Some(ended);
                 while let Some(ended) = next {
-                    // What a call reported precedes its answer.
+                    // The reports of a call are written before its answer.
                     while let Ok(message) = outgoing.try_recv() {
                         peer.send(message);
                     }
@@ -178,26 +178,26 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// The end of a call: its serial number, its id, and its answer.
+/// An ended call: its serial number, its id, and its answer.
 type Ended = (u64, RequestId, Answer);
 
-/// The other end of a connection, as far as its messages go.
+/// The peer of a connection, with its requests and the messages to it.
 struct Peer {
     door: Arc<McpDoor>,
     /// Lines to be written.
     out: BytesMut,
     calls: FuturesUnordered<BoxFuture<'static, Ended>>,
-    /// Requests without an answer, each with its serial number: an id may be used again once its
-    /// request was cancelled.
+    /// Requests without an answer. The serial number distinguishes a cancelled request from a later
+    /// one with the same id.
     in_flight: HashMap<RequestId, (u64, CancellationToken)>,
     last_serial: u64,
-    /// A request that the following ones wait for: `initialize`, which makes them possible, or a
-    /// list, which is long and would be made many times over for a peer that does not read.
+    /// The request that all later requests wait for: `initialize`, or a list. Lists are long, so
+    /// only one list is built at a time for a peer that may not read.
     awaited: Option<u64>,
     outbox: mpsc::Sender<Outgoing>,
-    /// Requests of ours to the client.
+    /// Requests to the client that have no reply yet.
     asked: HashMap<RequestId, oneshot::Sender<Result<Value, ErrorData>>>,
-    /// Changes for a legacy client, from its `initialized` on.
+    /// Reports changes to a legacy client after its `initialized`.
     watch: Option<Watch>,
     /// Cancels every call.
     cancel: CancellationToken,
@@ -270,7 +270,7 @@ impl Peer {
         match notification {
             ClientNotification::CancelledNotification(cancelled) => {
                 let cancelled = cancelled.params.request_id.and_then(|id| self.in_flight.remove(&id));
-                // No answer follows, so nothing waits for it.
+                // A cancelled request has no answer, so later requests must not wait for it.
                 if let Some((serial, cancel)) = cancelled {
                     cancel.cancel();
                     self.awaited.take_if(|it| *it == serial);
@@ -285,7 +285,7 @@ impl Peer {
         }
     }
 
-    /// Writes the answer to a request, unless it was cancelled.
+    /// Writes the answer to a request, unless the request was cancelled.
     fn finish(&mut self, (serial, id, answer): Ended) {
         self.awaited.take_if(|it| *it == serial);
         if self.in_flight.get(&id).is_some_and(|it| it.0 == serial) {
@@ -298,8 +298,8 @@ impl Peer {
         }
     }
 
-    /// Another call that has ended, so that answers go out in one write. The loop polls the others
-    /// again before it waits, so none of them is forgotten.
+    /// Another call that has already ended, so that its answer shares the write. The loop polls all
+    /// other calls again before it waits.
     fn next_ready(&mut self) -> Option<Ended> {
         if self.out.len() < GATHER { self.calls.next().now_or_never().flatten() } else { None }
     }
@@ -307,7 +307,7 @@ impl Peer {
     fn send(&mut self, message: Outgoing) {
         match message {
             Outgoing::Notification(notification) => {
-                // A peer that reads slowly loses reports, never answers or changes.
+                // A slow peer loses progress and log messages, but no answers and no changes.
                 let may_be_lost = matches!(
                     &*notification,
                     ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_)
@@ -330,8 +330,8 @@ impl Peer {
         wire::write(&JsonRpcMessage::notification(notification), None, &mut self.out);
     }
 
-    /// Cancels everything and gives the bytes that were not written. Calls that still run do so to
-    /// their recorded end.
+    /// Cancels all calls and returns the unwritten bytes. Each call still runs until its outcome is
+    /// recorded.
     fn end(mut self) -> BytesMut {
         self.cancel.cancel();
         self.door.session.gone.cancel();
@@ -342,7 +342,7 @@ impl Peer {
     }
 }
 
-/// All other requests run side by side.
+/// Whether later requests wait for this one. All other requests run concurrently.
 fn is_awaited(request: &ClientRequest) -> bool {
     matches!(
         request,

@@ -1,8 +1,8 @@
-//! Asks for approvals through the client; the door only carries the question and the answer.
+//! Sends approval questions to the client and receives the answers.
 //!
-//! A model can never answer: tool arguments do not count, and the state that a modern client
-//! carries between question and answer is sealed. The pipeline decides whether a client may be
-//! asked at all.
+//! A model can never answer: an answer in tool arguments is ignored, and the state that a modern
+//! client carries between question and answer is sealed. The pipeline decides whether a client may
+//! be asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,10 +26,11 @@ use conductor_gateway::pipeline::call::{Answered, AskClient, Call, ClientAnswer}
 use conductor_gateway::tools::catalog::Tool;
 
 const KEY: &str = "approve";
-/// Longest question; a longer one is truncated and ends with the number of omitted characters.
+/// Maximum length of a question. A longer question is truncated and ends with the number of omitted
+/// characters.
 const MAX_MESSAGE: usize = 2000;
 
-/// The sealed state: only which record to look up, nothing that a client could use.
+/// The sealed state: the id of the approval record, and a nonce.
 #[derive(Serialize, Deserialize)]
 struct State {
     approval: String,
@@ -57,7 +58,7 @@ impl Question {
     }
 }
 
-/// Legacy era: the form is shown while the call stays open.
+/// A client of the legacy era: it shows the form while the call is running.
 struct Dialog {
     out: mpsc::Sender<Outgoing>,
     wait: Duration,
@@ -98,7 +99,7 @@ pub async fn request(
     }
 }
 
-/// How this client can be asked, if at all.
+/// The way to ask this client. `None` if the client cannot show forms.
 pub fn channel(door: &McpDoor, cx: &Cx, era: Era) -> Option<Arc<dyn AskClient>> {
     if !era::shows_forms(door, cx) {
         return None;
@@ -112,7 +113,8 @@ pub fn channel(door: &McpDoor, cx: &Cx, era: Era) -> Option<Arc<dyn AskClient>> 
     })
 }
 
-/// A client of the newer era: the question is a result, the answer comes with the call made again.
+/// A client of the modern era: the question is the result of the call, and the client repeats the
+/// call with the answer.
 struct ByResult;
 
 impl AskClient for ByResult {
@@ -125,7 +127,7 @@ impl AskClient for ByResult {
     }
 }
 
-/// Only `accept` with `approve: true` is a yes.
+/// The decision in an answer: only `accept` with `approve: true` is a yes.
 fn verdict(result: &ElicitResult) -> ClientAnswer {
     let yes = matches!(result.action, ElicitationAction::Accept)
         && result.content.as_ref().and_then(|content| content.get(KEY)) == Some(&Value::Bool(true));
@@ -168,7 +170,7 @@ fn shorten(message: String) -> String {
     kept
 }
 
-/// Adds the client's answer to a call that repeats one with a question.
+/// Adds the client's answer to a repeated call.
 pub fn prepare(
     door: &McpDoor,
     call: &mut Call,
@@ -176,12 +178,12 @@ pub fn prepare(
     responses: Option<&BTreeMap<String, Value>>,
     era: Era,
 ) -> Result<(), ErrorData> {
-    // An answer without a question changes nothing: the first call asks.
+    // An answer without a question is ignored.
     let (Era::Modern, Some(state)) = (era, state) else { return Ok(()) };
     let catalog = door.studio().catalog();
     let bound = Question::of(call).bound_to(catalog.get(&call.tool).map(|tool| tool.as_ref()));
     let opened: State = door.shared.seal.open_json_with(state, &bound).map_err(|_| bad_state())?;
-    // No answer yet, or to another question: ask the same question again.
+    // No answer, or the answer to another question: ask the same question again.
     let Some(answer) = responses.and_then(|it| it.get(KEY)) else { return Ok(()) };
     let yes = serde_json::from_value::<ElicitResult>(answer.clone())
         .is_ok_and(|result| verdict(&result) == ClientAnswer::Yes);

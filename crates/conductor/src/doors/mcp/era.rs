@@ -8,7 +8,8 @@ use rmcp::model::{ClientCapabilities, ClientRequest, ErrorCode, ErrorData, Proto
 use super::McpDoor;
 use super::methods::Cx;
 
-/// Newest first. The HTTP+SSE transport of the oldest version is not served; its messages are.
+/// Supported versions, newest first. For the oldest version, the messages are supported, but not
+/// its HTTP+SSE transport.
 pub const SUPPORTED: [ProtocolVersion; 5] = [
     ProtocolVersion::V_2026_07_28,
     ProtocolVersion::V_2025_11_25,
@@ -23,19 +24,22 @@ pub enum Era {
     Modern,
 }
 
-/// Versions are dates, so text order is time order.
+/// Whether a version belongs to the modern era. Versions are dates, so they can be compared as
+/// text.
 pub fn is_modern(version: &str) -> bool {
     version >= ProtocolVersion::V_2026_07_28.as_str()
 }
 
-/// The version of a handshake: the one asked for, or else the newest that begins with one.
+/// The agreed version of a handshake: the requested version if it is supported, otherwise the
+/// newest version that has a handshake.
 pub fn agree(asked: &ProtocolVersion) -> ProtocolVersion {
     let spoken = |it: &&ProtocolVersion| it.has_initialize();
     let asked = SUPPORTED.iter().filter(spoken).find(|it| *it == asked);
     asked.or_else(|| SUPPORTED.iter().find(spoken)).cloned().unwrap_or_default()
 }
 
-/// A request needs a handshake before it, or its own version and capabilities inside.
+/// The era of a request. Fails if the request follows no handshake and has no version and
+/// capabilities of its own.
 pub fn admit(door: &McpDoor, request: &ClientRequest, cx: &Cx) -> Result<Era, ErrorData> {
     let own = cx.meta.protocol_version();
     let is_modern = own.as_ref().is_some_and(|it| is_modern(it.as_str()));
@@ -45,7 +49,7 @@ pub fn admit(door: &McpDoor, request: &ClientRequest, cx: &Cx) -> Result<Era, Er
     if let Some(version) = own.as_ref().filter(|version| !SUPPORTED.contains(version)) {
         return Err(ErrorData::unsupported_protocol_version(version.clone(), &SUPPORTED));
     }
-    // The direct dialect needs neither.
+    // Pings and the direct dialect need no handshake and no version.
     let is_free = matches!(request, ClientRequest::PingRequest(_) | ClientRequest::CustomRequest(_));
     let is_discover = matches!(request, ClientRequest::DiscoverRequest(_));
     if !is_modern && !is_free && door.handshake.load().is_none() {
@@ -68,7 +72,7 @@ pub fn missing_meta(missing: &[&str]) -> ErrorData {
     ErrorData::invalid_params(text, None)
 }
 
-/// Modern results say how long they may be cached; legacy ones have no type.
+/// Adds cache hints to modern results, and removes the result type from legacy results.
 pub fn shaped(mut result: ServerResult, era: Era) -> ServerResult {
     match era {
         Era::Modern => result.fill_missing_cache_hints(),
@@ -77,7 +81,7 @@ pub fn shaped(mut result: ServerResult, era: Era) -> ServerResult {
     result
 }
 
-/// The modern protocol has no code of its own for a missing resource.
+/// Replaces the error code for a missing resource, which the modern protocol does not have.
 pub fn coded(mut error: ErrorData, era: Era) -> ErrorData {
     if era == Era::Modern && error.code == ErrorCode::RESOURCE_NOT_FOUND {
         error.code = ErrorCode::INVALID_PARAMS;
@@ -94,7 +98,7 @@ pub fn capabilities(door: &McpDoor, cx: &Cx) -> Option<ClientCapabilities> {
     cx.meta.client_capabilities().or_else(from_handshake)
 }
 
-/// Whether this client said it can show a form. A client that names no kind of elicitation means
+/// Whether this client can show a form. A client that declares elicitation without a kind can show
 /// forms.
 pub fn shows_forms(door: &McpDoor, cx: &Cx) -> bool {
     let elicitation = capabilities(door, cx).and_then(|it| it.elicitation);

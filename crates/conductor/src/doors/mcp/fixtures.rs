@@ -1,7 +1,7 @@
-//! Lets a test server answer requests itself.
+//! Allows a test server to answer requests itself.
 //!
-//! Fixtures of the public suite send requests to their client and answer with questions, as no tool
-//! of the product does. The product has no fixtures.
+//! The public conformance suite needs tools that send requests to their client and return
+//! questions. Tools of the product never do this.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::{McpDoor, Shared, elicit};
 const WAIT: Duration = Duration::from_secs(20);
 
 pub trait Fixtures: Send + Sync {
-    /// The answer of a fixture. `None` leaves the request to the product.
+    /// The answer of a fixture. `None` if the request is not for a fixture.
     fn answer(&self, request: &ClientRequest, link: Link) -> Option<BoxFuture<'static, Answer>>;
 }
 
@@ -27,7 +27,7 @@ pub struct Link {
     shared: Arc<Shared>,
     out: mpsc::Sender<Outgoing>,
     pub capabilities: Value,
-    /// The identity of the server, which belongs on every result of the newer era.
+    /// The identity of the server, which is part of every modern result.
     pub meta: Option<MetaObject>,
 }
 
@@ -49,7 +49,7 @@ impl Link {
         self.shared.seal.open(sealed).ok().and_then(|bytes| String::from_utf8(bytes).ok())
     }
 
-    /// A request to a client of the older era.
+    /// Sends a request to a client of the legacy era.
     pub async fn request(&self, method: &str, params: Value) -> Result<Value, String> {
         elicit::request(&self.out, method, params, WAIT).await
     }

@@ -19,9 +19,9 @@ use crate::release_memory::trim_soon;
 use conductor_hosts::system::listener::{Listener, Peer};
 use conductor_hosts::system::open_files::after_failed_accept;
 
-/// The socket, and a second descriptor of it to detect its end.
+/// Descriptors of a connection: the socket, and a copy of it to detect a hang-up.
 const PLAIN_DESCRIPTORS: usize = 2;
-/// Both descriptors that a proxy hands over, and a second one to detect the end.
+/// Additional descriptors of a proxy's client: input, output, and a copy to detect a hang-up.
 const HANDED_DESCRIPTORS: usize = 3;
 
 /// The counters of the socket for `status`.
@@ -77,7 +77,8 @@ pub async fn serve(listener: Listener, shared: Arc<Shared>, tally: Arc<Tally>) {
     }
 }
 
-/// Does not wait: a new socket has room for a line, and it is closed right after.
+/// Refuses a connection. The write never blocks, because one line fits into the buffer of a new
+/// socket.
 fn turn_away(stream: &UnixStream) {
     let line = LineError { code: -32603, message: "Too many connections", id: Value::Null }.to_line();
     let _ = rustix::net::send(stream, &line, rustix::net::SendFlags::DONTWAIT);
@@ -94,14 +95,14 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     if let Some(pid) = Peer::of(&stream).and_then(|it| it.pid) {
         door.session.register_peer(&shared.clients, pid);
     }
-    // Descriptors that came with another line than a hello, or that cannot be driven, are closed,
-    // and the line is answered like any other.
+    // Descriptors that arrive without a hello, or that cannot be polled, are closed. The line is
+    // then answered like any other line.
     if let Some(ends) = ends
         && let Some(hello) = proxy_hello(&first)
         && let Some(_share) = shared.descriptors.take(HANDED_DESCRIPTORS)
         && let Ok((input, output, watched)) = ends.drive()
     {
-        // Boxed, so that a plain connection does not reserve room for it.
+        // Boxed, so that the future of a plain connection stays small.
         return Box::pin(serve_handed(door, stream, &hello, input, output, watched)).await;
     }
     let mut setup = Setup::new(shared.studio.settings().mcp.max_message_bytes);
@@ -113,15 +114,15 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     connection::serve(door, read, write, setup).await;
 }
 
-/// The line that may carry descriptors.
+/// The hello of a proxy, the only line that may arrive with descriptors.
 fn proxy_hello(line: &[u8]) -> Option<Value> {
     let line = line.strip_suffix(b"\n")?;
     let hello: Value = serde_json::from_slice(line).ok()?;
     (hello.get("method") == Some(&Value::from("conductor.hello"))).then_some(hello)
 }
 
-/// Serves a proxy's client directly. The socket to the proxy carries the answer to its hello, and
-/// one line at the end.
+/// Serves the client of a proxy directly. Through its socket, the proxy receives only the answer to
+/// its hello and one last line.
 async fn serve_handed(
     door: Arc<McpDoor>,
     mut proxy: UnixStream,
@@ -157,8 +158,8 @@ async fn serve_handed(
             // The proxy sends no data; we only wait for it to close.
             heard = proxy.read(&mut says), if !lifeline.ending.is_cancelled() => match heard {
                 Ok(1..) => {}
-                // Half-closed by a signal: what was asked is still answered. Gone: nobody is left
-                // to answer.
+                // A proxy that received a signal closes one direction: running requests are still
+                // answered. A proxy that exited closes both.
                 Ok(0) if !hung_up(&proxy_fd) => lifeline.ending.cancel(),
                 Ok(_) | Err(_) => {
                     lifeline.failed.cancel();
@@ -172,7 +173,7 @@ async fn serve_handed(
     }
 }
 
-/// The kernel reports a hang-up when both directions are closed.
+/// Whether both directions are closed, which the kernel reports as a hang-up.
 fn hung_up(fd: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(fd, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,4 +1,4 @@
-//! Lists of tools, resources, templates and prompts, page by page.
+//! Answers the list methods for tools, resources, templates and prompts, page by page.
 
 use std::sync::Arc;
 
@@ -19,12 +19,13 @@ use conductor_gateway::tools::schema::Schema;
 
 const LIST_TTL_MS: u64 = 60_000;
 
-/// Fills what all four lists have besides their entries.
+/// Builds the result of a list method: the entries, the cursor, cache hints and the identity of the
+/// server.
 macro_rules! listed {
     ($kind:ident, $door:expr, $era:expr, $entries:expr, $next:expr) => {{
         let mut result = $kind::with_all_items($entries);
         result.next_cursor = $next;
-        // Toolsets and policy may differ by principal.
+        // Private, because toolsets and policy may differ by principal.
         if $era == Era::Modern {
             (result.ttl_ms, result.cache_scope) = (Some(LIST_TTL_MS), Some(CacheScope::Private));
         }
@@ -103,7 +104,7 @@ fn tool_entry(tool: &Tool, names: NameForm) -> ToolEntry {
                 .open_world(hints.open_world),
         )
         .with_meta(meta);
-    // One widespread SDK throws on a result without a value when its tool promised one.
+    // A widely used SDK throws if a tool with an output schema returns no value.
     if tool.definition().output_schema.is_null() {
         entry
     } else {
@@ -111,8 +112,8 @@ fn tool_entry(tool: &Tool, names: NameForm) -> ToolEntry {
     }
 }
 
-/// One page of a sorted list. The cursor is the last name given, so an entry that is added
-/// or removed between two pages moves nothing.
+/// One page of a sorted list. The cursor is the last name of the page before, so entries that are
+/// added or removed between two pages do not shift the list.
 fn page<T>(
     door: &McpDoor,
     request: Option<PaginatedRequestParams>,

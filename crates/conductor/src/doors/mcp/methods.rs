@@ -1,4 +1,4 @@
-//! Every method of the protocol, and what answers it. Both transports come through here.
+//! Dispatches every method of the protocol, for line connections and HTTP.
 
 use rmcp::model::{
     CacheScope, ClientRequest, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorData,
@@ -17,17 +17,17 @@ const DISCOVER_TTL_MS: u64 = 300_000;
 
 pub type Answer = Result<ServerResult, ErrorData>;
 
-/// What a request brings besides its parameters.
+/// The context of a request.
 pub struct Cx {
     pub id: RequestId,
     pub meta: RequestMetaObject,
     pub cancel: CancellationToken,
     pub out: mpsc::Sender<Outgoing>,
-    /// The name of the bearer token, on HTTP.
+    /// The name of the bearer token, for requests over HTTP.
     pub token: Option<String>,
 }
 
-/// What a running request sends to its client.
+/// A message of a running request to its client.
 pub enum Outgoing {
     Notification(Box<ServerNotification>),
     Request { request: Box<ServerRequest>, reply: oneshot::Sender<Result<Value, ErrorData>> },
@@ -98,8 +98,8 @@ pub fn internal() -> ErrorData {
     ErrorData::internal_error("Internal error", None)
 }
 
-/// The proxy's hello, or a call in the direct dialect. Neither exists on HTTP: a page that got hold
-/// of a token would need no protocol at all.
+/// Answers the hello of a proxy, or a call in the direct dialect. Both are disabled over HTTP: a
+/// web page with a stolen token could otherwise run a tool with a single request.
 async fn custom(door: &McpDoor, request: CustomRequest, cx: &Cx, is_first: bool) -> Answer {
     let CustomRequest { method, params, .. } = request;
     let result = if cx.token.is_some() {
@@ -124,7 +124,7 @@ pub fn info() -> ServerConfig {
         .with_instructions(INSTRUCTIONS)
 }
 
-/// From here on the client speaks the version that was agreed, not the one it asked for.
+/// Answers the handshake and stores the agreed version, which may differ from the requested one.
 pub fn initialize(door: &McpDoor, mut request: InitializeRequestParams) -> Result<InitializeResult, ErrorData> {
     let mut agreed = info();
     agreed.protocol_version = era::agree(&request.protocol_version);

@@ -1,5 +1,7 @@
-//! Progress and log messages of a running call, for the client that asked for them. The SDK calls
-//! logging deprecated; the older era still has it, and this is the only place that uses it.
+//! Sends progress and log messages of a running call to a client that requested them.
+//!
+//! The types for log messages are deprecated in the SDK, but the legacy era needs them. Only this
+//! module uses them.
 
 #![allow(deprecated)]
 
@@ -20,7 +22,7 @@ use super::methods::{Cx, Outgoing};
 use conductor_gateway::pipeline::call::{LogLevel, Progress};
 use conductor_gateway::studio::Studio;
 
-/// At most this many progress messages in any second.
+/// Limit of progress messages per second.
 const PROGRESS_PER_SECOND: usize = 10;
 
 pub fn with_logging(mut capabilities: ServerCapabilities) -> ServerCapabilities {
@@ -28,12 +30,12 @@ pub fn with_logging(mut capabilities: ServerCapabilities) -> ServerCapabilities 
     capabilities
 }
 
-/// The level that a legacy client asks for, for its whole session.
+/// The log level that a legacy client sets for its session.
 pub fn level_asked(request: &SetLevelRequestParams) -> LogLevel {
     level_in(request.level)
 }
 
-/// Where a call reports to, if its client wants to hear anything.
+/// The receiver of a call's reports. `None` if the client requested no reports.
 pub fn channel(door: &McpDoor, cx: &Cx, era: Era) -> Option<Arc<dyn Progress>> {
     let token = cx.meta.get_progress_token();
     let level = match era {
@@ -55,7 +57,7 @@ struct Reports {
     studio: Arc<Studio>,
 }
 
-/// Progress strictly increases, and the times of the last messages bound their rate.
+/// The messages sent so far. Progress must increase, and the times limit the rate.
 #[derive(Default)]
 struct Sent {
     done: Option<f64>,
@@ -63,7 +65,7 @@ struct Sent {
 }
 
 impl Reports {
-    /// A report that finds no room is dropped; the next one says as much.
+    /// Drops the report if the queue is full; a later report replaces it.
     fn send(&self, notification: ServerNotification) {
         let _ = self.out.try_send(Outgoing::Notification(Box::new(notification)));
     }
@@ -100,7 +102,7 @@ impl Progress for Reports {
     }
 }
 
-/// Eight words on the wire, four in the studio.
+/// Maps the eight levels of the protocol to the four of Conductor.
 fn level_in(level: LoggingLevel) -> LogLevel {
     match level {
         LoggingLevel::Debug => LogLevel::Debug,

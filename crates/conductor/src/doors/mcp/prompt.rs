@@ -1,4 +1,4 @@
-//! `prompts/get`.
+//! Answers `prompts/get`.
 
 use std::collections::BTreeMap;
 

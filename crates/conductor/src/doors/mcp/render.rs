@@ -1,5 +1,5 @@
-//! Renders a reply for each dialect. Value and text are made in one place, because the protocol
-//! plans to change this pair.
+//! Renders a reply for each dialect. Structured value and text are rendered in one place, because a
+//! later protocol version may change this pair.
 
 use conductor_core::error::{Code, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents};

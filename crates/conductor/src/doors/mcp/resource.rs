@@ -1,4 +1,4 @@
-//! `resources/read`.
+//! Answers `resources/read`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{McpDoor, call_tool, progress, render};
 use conductor_gateway::pipeline::call::{Outcome, Via};
 use conductor_gateway::tools::resource::Resource;
 
-/// A call to the tool the resource mirrors, so that policy, limits and audit hold for it.
+/// Reads a resource by a call of its tool, so that policy, limits and audit apply.
 pub async fn read(door: &McpDoor, request: ReadResourceRequestParams, cx: &Cx, era: Era) -> Answer {
     let uri = request.uri;
     let Some((entry, variables)) = find(door, &uri) else {
@@ -27,7 +27,7 @@ pub async fn read(door: &McpDoor, request: ReadResourceRequestParams, cx: &Cx, e
     let mut call =
         door.session.call(principal, entry.tool.to_string(), (entry.arguments)(&variables), cx.cancel.clone());
     call.via = Via::Resource { uri: uri.clone() };
-    // The toolset that brings the resource brings its tool.
+    // A resource and its tool are in the same toolset.
     call.toolset = Arc::new(conductor_gateway::tools::names::Toolset::All);
     call.progress = progress::channel(door, cx, era);
     let contents = match call_tool::run(door, call).await.into_outcome() {
@@ -47,7 +47,7 @@ fn find(door: &McpDoor, uri: &str) -> Option<(Arc<Resource>, BTreeMap<String, St
     let catalog = door.studio().catalog();
     catalog
         .resources(&door.session.view().toolset)
-        // A fixed entry wins over a template that would match it too.
+        // A fixed URI has priority over a template that also matches.
         .filter_map(|entry| entry.matches(uri).map(|variables| (Arc::clone(entry), variables)))
         .min_by_key(|(_, variables)| variables.len())
 }

@@ -1,9 +1,10 @@
 //! `conductor mcp start`: a small process between the pipes of a client and the socket of the
 //! daemon.
 //!
-//! It passes its own input and output to the daemon with its hello, and then only waits. If the
-//! daemon cannot take them, it copies bytes both ways. stdout belongs to the protocol; messages for
-//! a person go to the given sink. Not here: the content of messages.
+//! The proxy passes its input and output to the daemon with its hello, and then only waits. If the
+//! daemon cannot use these descriptors, the proxy copies bytes in both directions. stdout is used
+//! for the protocol only; messages for a person are passed to `say`. Not here: the content of
+//! messages.
 
 use std::future::Future;
 use std::io;

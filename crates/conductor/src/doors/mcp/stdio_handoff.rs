@@ -1,9 +1,8 @@
-//! Handles the two descriptors of a client: their kind, how they are driven, and how they are
-//! handed over.
+//! Reads and writes the two descriptors of a client, and passes them from the proxy to the daemon.
 //!
-//! Node gives its children socket pairs, most others give FIFOs; both can be polled. Others (a
-//! terminal, a file) are read by a blocking thread and cannot be handed over. Not here: the
-//! messages.
+//! Node passes socket pairs to its children, most other programs pass FIFOs; both can be polled.
+//! Terminals and files are read by a blocking thread and cannot be passed to the daemon. Not here:
+//! the messages.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

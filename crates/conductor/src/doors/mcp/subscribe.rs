@@ -1,7 +1,8 @@
 //! Subscriptions: which client is notified of which change, and how often.
 //!
-//! Not here: what changed (`studio::hub`). List changes within a window give one message at its
-//! end; a URI is announced at most four times a second, and its last change always.
+//! Changes of a list within a window cause one message at the end of the window. Changes of a URI
+//! are announced at most four times a second, and the last change is always announced. Not here:
+//! the source of changes (`studio::events`).
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,19 +122,19 @@ impl Watch {
     }
 }
 
-/// `resources/subscribe` of the older era.
+/// Answers `resources/subscribe` of the legacy era.
 pub fn subscribe(door: &McpDoor, uri: &str) -> Answer {
     let mut subscriptions = door.subscriptions.lock();
     let is_full = subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(uri);
     if uri.len() > MAX_URI || is_full {
         return Err(too_many_uris());
     }
-    // Not the text that arrived: it may have room for far more than it holds.
+    // Copied, because the received string may have a much larger capacity than its length.
     subscriptions.insert(uri.to_owned());
     Ok(ServerResult::empty(()))
 }
 
-/// The next changes for a legacy client. Waits forever before its handshake has ended.
+/// The next changes for a legacy client. Never returns before the handshake has ended.
 pub async fn legacy_news(watch: &mut Option<Watch>, uris: &Mutex<BTreeSet<String>>) -> Vec<ServerNotification> {
     let wanted = |change: &Change| match change {
         Change::Tools | Change::Resources | Change::Prompts => true,
@@ -146,7 +147,7 @@ pub async fn legacy_news(watch: &mut Option<Watch>, uris: &Mutex<BTreeSet<String
     let changes = match news {
         Some(News::Changes(changes)) => changes,
         Some(News::Lagged) => everything(uris.lock().iter().map(String::as_str)).collect(),
-        // Nothing changes any more, or not yet.
+        // The studio has ended, or the handshake has not.
         None => std::future::pending().await,
     };
     changes.into_iter().map(notification).collect()
@@ -169,7 +170,8 @@ fn notification(change: Change) -> ServerNotification {
     }
 }
 
-/// `subscriptions/listen` of the newer era on a line: acknowledged, then until it is cancelled.
+/// Answers `subscriptions/listen` of the modern era: acknowledges it, then sends changes until it
+/// is cancelled.
 pub async fn listen(door: &McpDoor, requested: SubscriptionFilter, cx: &Cx) -> Answer {
     let send = |notification| async move { cx.out.send(Outgoing::Notification(Box::new(notification))).await.is_ok() };
     if too_much(&requested).is_none() {
@@ -186,7 +188,7 @@ pub async fn listen(door: &McpDoor, requested: SubscriptionFilter, cx: &Cx) -> A
     Ok(ServerResult::SubscriptionsListenResult(result))
 }
 
-/// Sends every change that a subscription accepted, until it is cancelled, its client is gone, or
+/// Sends the changes that match a subscription, until it is cancelled, the client disconnects, or
 /// the daemon stops.
 pub async fn changes<S: Future<Output = bool>>(
     door: &McpDoor,
@@ -236,7 +238,7 @@ fn of_subscription(mut notification: ServerNotification, id: &RequestId) -> Serv
     notification
 }
 
-/// Why a subscription asks for more than there may be.
+/// The error of a subscription that exceeds the limits.
 pub fn too_much(filter: &SubscriptionFilter) -> Option<ErrorData> {
     let uris = filter.resource_subscriptions.as_deref().unwrap_or_default();
     (uris.len() > MAX_SUBSCRIPTIONS || uris.iter().any(|it| it.len() > MAX_URI)).then(too_many_uris)

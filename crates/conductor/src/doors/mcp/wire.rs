@@ -1,8 +1,8 @@
-//! Bytes to messages and back, one JSON object per line.
+//! Parses and writes messages, one JSON object per line.
 //!
-//! The SDK's own reader ignores what it cannot read; here every line that deserves an answer gets
-//! one. Not here: when a line is read or written (`connection`), and what a message means
-//! (`methods`).
+//! The reader of the SDK ignores lines that it cannot parse. Here every such line is answered with
+//! an error, as JSON-RPC requires. Not here: reading and writing of bytes (`connection`), and the
+//! meaning of a message (`methods`).
 
 use std::ops::Range;
 
@@ -16,18 +16,18 @@ use serde_json::{Map, Value, json};
 
 use super::methods::Answer;
 
-/// A buffer that once held a large message is freed when it is empty: idle connections are many.
+/// A larger buffer is freed when it is empty, because many connections are idle.
 const KEPT_BUFFER: usize = 64 * 1024;
 
 /// One message of a client.
 pub enum Incoming {
     Request(RequestId, Box<ClientRequest>),
     Notification(ClientNotification),
-    /// The answer to a request of ours.
+    /// The reply to a request that the daemon sent.
     Reply(RequestId, Result<Value, ErrorData>),
 }
 
-/// A line that is not a message, and the answer it gets.
+/// The error for a line that is not a valid message.
 #[derive(Debug, PartialEq)]
 pub struct LineError {
     pub code: i32,
@@ -48,8 +48,7 @@ impl LineError {
     }
 }
 
-/// Reads one line. `None` is a notification that cannot be understood: without an id it gets no
-/// answer.
+/// Parses one line. `None` is an invalid notification, which gets no answer because it has no id.
 pub fn read(line: &[u8]) -> Result<Option<Incoming>, LineError> {
     let value: Value = serde_json::from_slice(line).map_err(|_| LineError::new(-32700, "Parse error"))?;
     let Value::Object(mut members) = value else {
@@ -108,9 +107,9 @@ fn whole(method: &str, params: Option<Value>) -> Value {
     Value::Object(members)
 }
 
-/// Calls and the direct dialect are built here; for the rest the SDK's reader tries every kind of
-/// request in turn. A method of the protocol whose parameters do not fit becomes a custom request,
-/// which is answered with -32602.
+/// Builds a request. Tool calls and unknown methods are built here, because the SDK tries all kinds
+/// of requests in turn, which is slow. A known method with invalid parameters becomes a custom
+/// request, which is answered with -32602.
 fn read_request(method: String, params: Option<Value>) -> ClientRequest {
     let read = match method.as_str() {
         "tools/call" => call(params),
@@ -141,17 +140,17 @@ fn call(params: Option<Value>) -> Option<ClientRequest> {
     Some(ClientRequest::CallToolRequest(request))
 }
 
-/// A notification without a line end.
+/// Encodes a notification, without a line end.
 pub fn notification(notification: ServerNotification) -> Bytes {
     encode(&JsonRpcMessage::notification(notification), None)
 }
 
-/// A request to the client, without a line end.
+/// Encodes a request to the client, without a line end.
 pub fn request(request: ServerRequest, id: RequestId) -> Bytes {
     encode(&JsonRpcMessage::request(request, id), None)
 }
 
-/// The answer to a request, without a line end.
+/// Encodes the answer to a request, without a line end.
 pub fn answer(answer: Answer, id: RequestId) -> Bytes {
     let message = match answer {
         Ok(result) => JsonRpcMessage::response(result, id.clone()),
@@ -167,7 +166,7 @@ fn encode(message: &ServerJsonRpcMessage, id: Option<&RequestId>) -> Bytes {
     out.freeze()
 }
 
-/// Appends a message as one line. An answer that cannot be written becomes an internal error.
+/// Appends a message as one line. An answer that cannot be encoded becomes an internal error.
 pub fn write(message: &ServerJsonRpcMessage, id: Option<&RequestId>, out: &mut BytesMut) {
     let before = out.len();
     if serde_json::to_writer(out.writer(), message).is_ok() {
@@ -180,16 +179,16 @@ pub fn write(message: &ServerJsonRpcMessage, id: Option<&RequestId>, out: &mut B
     }
 }
 
-/// The bytes of a peer, cut into lines.
+/// Splits the bytes of a peer into lines.
 pub struct Lines {
     pub buffer: Vec<u8>,
-    /// Where in `buffer` the next line starts. Bytes before it are dropped when more are read, in
-    /// one move for many lines.
+    /// Start of the next line in `buffer`. The bytes before it are removed when more bytes are
+    /// read.
     taken: usize,
-    /// Where in `buffer` a newline is looked for next.
+    /// Start of the next search for a newline in `buffer`.
     scanned: usize,
     longest: usize,
-    /// No more bytes follow.
+    /// The input has ended.
     pub ended: bool,
 }
 
@@ -198,8 +197,8 @@ impl Lines {
         Self { buffer: first, taken: 0, scanned: 0, longest, ended: false }
     }
 
-    /// The next whole line without its end, or an error once it is too long: framing is lost then,
-    /// and nothing more is read. At the end of input the rest counts as a line.
+    /// The next complete line without its end. A line that is too long is an error and ends the
+    /// input. At the end of input the remaining bytes are a line.
     pub fn next_line(&mut self) -> Option<Result<Range<usize>, LineError>> {
         let rest = self.buffer.get(self.scanned..).unwrap_or_default();
         let end = match memchr::memchr(b'\n', rest) {
@@ -235,7 +234,7 @@ mod tests {
     use super::*;
     use rmcp::model::GetMeta;
 
-    /// What the SDK makes of the same parameters.
+    /// The request as the SDK parses it.
     fn by_the_sdk(line: &str) -> ClientRequest {
         serde_json::from_str::<ClientRequest>(line).unwrap()
     }
