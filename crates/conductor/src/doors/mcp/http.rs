@@ -35,7 +35,7 @@ const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
 pub struct McpHttp {
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
     tokens: Arc<Tokens>,
     shared: Arc<Shared>,
 }
@@ -43,7 +43,7 @@ pub struct McpHttp {
 impl McpHttp {
     pub fn new(shared: &Arc<Shared>, tokens: &Arc<Tokens>) -> Self {
         let idle = Duration::from_secs(shared.studio.settings().mcp.session_idle_s);
-        Self { sessions: Sessions::new(idle), tokens: Arc::clone(tokens), shared: Arc::clone(shared) }
+        Self { sessions: Arc::new(Sessions::new(idle)), tokens: Arc::clone(tokens), shared: Arc::clone(shared) }
     }
 
     /// Checks token, method and size, in this order, then answers.
@@ -170,19 +170,21 @@ impl McpHttp {
         let Ok(changes) = session.changes() else {
             return refuse(StatusCode::CONFLICT, "this session has an open stream of changes");
         };
-        let stop = self.shared.stop.clone();
-        let body = stream::unfold((session, changes, stop), |(session, mut changes, stop)| async move {
-            let door = &session.door;
-            let text = tokio::select! {
-                () = stop.cancelled() => return None,
-                () = door.session.gone.cancelled() => return None,
-                news = subscribe::legacy_news(&mut changes, &door.subscriptions) => {
-                    news.into_iter().map(|it| event(None, &wire::notification(it))).collect()
-                }
-                () = sleep(KEEP_ALIVE) => ": keep-alive\n\n".to_owned(),
-            };
-            Some((Ok::<_, Infallible>(Bytes::from(text)), (session, changes, stop)))
-        });
+        let (stop, sessions) = (self.shared.stop.clone(), Arc::clone(&self.sessions));
+        let body =
+            stream::unfold((session, changes, stop, sessions), |(session, mut changes, stop, sessions)| async move {
+                let door = &session.door;
+                let text = tokio::select! {
+                    () = stop.cancelled() => return None,
+                    () = door.session.gone.cancelled() => return None,
+                    () = sessions.when_idle(&session) => return None,
+                    news = subscribe::legacy_news(&mut changes, &door.subscriptions) => {
+                        news.into_iter().map(|it| event(None, &wire::notification(it))).collect()
+                    }
+                    () = sleep(KEEP_ALIVE) => ": keep-alive\n\n".to_owned(),
+                };
+                Some((Ok::<_, Infallible>(Bytes::from(text)), (session, changes, stop, sessions)))
+            });
         event_response(Body::from_stream(body))
     }
 }

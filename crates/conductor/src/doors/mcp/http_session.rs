@@ -19,7 +19,7 @@ use rmcp::model::{
 };
 use serde_json::Value;
 use tokio::sync::{Notify, OwnedMutexGuard, TryLockError, mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::era;
@@ -76,10 +76,20 @@ impl Sessions {
         end(self.open.lock().remove(id));
     }
 
-    /// A session that answers a request or has an open stream is in use.
     fn end_idle(&self, open: &mut HashMap<Arc<str>, Arc<HttpSession>>) {
-        let is_idle = |it: &Arc<HttpSession>| Arc::strong_count(it) == 1 && it.used.lock().elapsed() >= self.idle;
-        open.extract_if(|_, session| is_idle(session)).for_each(|(_, session)| end(Some(session)));
+        let idle = open.extract_if(|_, session| session.idle_since().is_some_and(|it| it.elapsed() >= self.idle));
+        idle.for_each(|(_, session)| end(Some(session)));
+    }
+
+    /// Waits until the session is idle for too long, and ends it.
+    pub async fn when_idle(&self, session: &HttpSession) {
+        loop {
+            let last = session.idle_since().unwrap_or_else(Instant::now);
+            sleep_until(last + self.idle).await;
+            if session.idle_since() == Some(last) {
+                return self.end(&session.id);
+            }
+        }
     }
 }
 
@@ -120,6 +130,11 @@ impl HttpSession {
             changes: Arc::default(),
             cancel: shared.stop.child_token(),
         }
+    }
+
+    /// The time of the last request. `None` while a request is running.
+    fn idle_since(&self) -> Option<Instant> {
+        self.in_flight.lock().is_empty().then(|| *self.used.lock())
     }
 
     /// Whether the handshake succeeded.
