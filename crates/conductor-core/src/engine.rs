@@ -543,15 +543,15 @@ impl Engine {
         MappingRef { mode, id: Arc::clone(&row.id) }
     }
 
-    /// Creates a trace record in the current mode, without event, mapping and action.
-    fn record(&self, device: DeviceSlot, outcome: Outcome, reason: &'static str) -> Record {
+    /// Creates a trace record without event, mapping and action.
+    fn record(&self, mode: ModeIndex, device: DeviceSlot, outcome: Outcome, reason: &'static str) -> Record {
         Record {
             seq: 0,
             at: self.now,
             device,
             event: None,
             gesture: "",
-            mode: Arc::clone(self.tables.mode_name(self.mode)),
+            mode: Arc::clone(self.tables.mode_name(mode)),
             mapping: None,
             outcome,
             action: None,
@@ -562,30 +562,27 @@ impl Engine {
 
     fn note(&mut self, row: RowId, context: &Context, outcome: Outcome, action: Option<&Leaf>, reason: &'static str) {
         let rule = self.tables.row(row.0);
-        let mut record = Record {
+        let record = Record {
             event: context.body.clone(),
             gesture: context.gesture,
             mapping: Some(Arc::clone(&rule.id)),
             action: action.cloned(),
-            ..self.record(context.device, outcome, reason)
+            ..self.record(rule.mode.unwrap_or(self.mode), context.device, outcome, reason)
         };
-        if let Some(mode) = rule.mode {
-            record.mode = Arc::clone(self.tables.mode_name(mode));
-        }
         self.trace.push(record);
     }
 
     fn note_outcome(&mut self, event: &Event, gesture: &'static str, outcome: Outcome, reason: &'static str) {
         let gesture = if gesture.is_empty() { event.body.name() } else { gesture };
         let event_body = Some(event.body.clone());
-        self.trace.push(Record { event: event_body, gesture, ..self.record(event.device, outcome, reason) });
+        self.trace.push(Record { event: event_body, gesture, ..self.record(self.mode, event.device, outcome, reason) });
     }
 
     fn note_press(&mut self, press: &PressInfo, outcome: Outcome, reason: &'static str) {
-        let mut record = self.record(press.key.device, outcome, reason);
-        if let Some(mode) = self.tables.mode_names.get(usize::from(press.mode.0)) {
-            record.mode = Arc::clone(mode);
-        }
+        // A reload may have removed the mode of a pending press.
+        let has_mode = usize::from(press.mode.0) < self.tables.mode_names.len();
+        let mode = if has_mode { press.mode } else { self.mode };
+        let record = self.record(mode, press.key.device, outcome, reason);
         self.trace.push(Record { event: Some(press.body()), gesture: "Press", ..record });
     }
 }
