@@ -543,7 +543,24 @@ impl Engine {
         MappingRef { mode, id: Arc::clone(&row.id) }
     }
 
-    /// Creates a trace record without event, mapping and action.
+    fn note(&mut self, row: RowId, context: &Context, outcome: Outcome, action: Option<&Leaf>, reason: &'static str) {
+        let rule = self.tables.row(row.0);
+        self.trace.push(Record {
+            seq: 0,
+            at: self.now,
+            device: context.device,
+            event: context.body.clone(),
+            gesture: context.gesture,
+            mode: Arc::clone(self.tables.mode_name(rule.mode.unwrap_or(self.mode))),
+            mapping: Some(Arc::clone(&rule.id)),
+            outcome,
+            action: action.cloned(),
+            latency_us: None,
+            reason,
+        });
+    }
+
+    /// Creates a trace record without mapping and action.
     fn record(&self, mode: ModeIndex, device: DeviceSlot, outcome: Outcome, reason: &'static str) -> Record {
         Record {
             seq: 0,
@@ -558,18 +575,6 @@ impl Engine {
             latency_us: None,
             reason,
         }
-    }
-
-    fn note(&mut self, row: RowId, context: &Context, outcome: Outcome, action: Option<&Leaf>, reason: &'static str) {
-        let rule = self.tables.row(row.0);
-        let record = Record {
-            event: context.body.clone(),
-            gesture: context.gesture,
-            mapping: Some(Arc::clone(&rule.id)),
-            action: action.cloned(),
-            ..self.record(rule.mode.unwrap_or(self.mode), context.device, outcome, reason)
-        };
-        self.trace.push(record);
     }
 
     fn note_outcome(&mut self, event: &Event, gesture: &'static str, outcome: Outcome, reason: &'static str) {
