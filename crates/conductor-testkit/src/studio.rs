@@ -103,11 +103,16 @@ impl AuditSink for MemoryJournal {
         Box::pin(std::future::ready(self.push(Written::Intent(facts))))
     }
 
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> record::Written {
+    fn outcome(
+        &self,
+        facts: CallFacts,
+        outcome: OutcomeFacts,
+        durable: bool,
+    ) -> BoxFuture<'static, Result<(), String>> {
         self.waited_for_disk.fetch_add(usize::from(durable), Ordering::Relaxed);
         let down = self.outcome_down.lock().clone();
         let result = down.map_or_else(|| self.push(Written::Outcome(facts, outcome)).map(|_| ()), Err);
-        record::Written::Now(result)
+        Box::pin(std::future::ready(result))
     }
 
     fn keep(&self, facts: CallFacts, outcome: OutcomeFacts) -> bool {

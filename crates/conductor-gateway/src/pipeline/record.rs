@@ -3,6 +3,7 @@
 //!
 //! Not here: writing, chaining and syncing (`audit_log`).
 
+use std::future::ready;
 use std::sync::Arc;
 
 use conductor_core::audit::record::{ApprovalRef, CallFacts, EventName, InputHash, OutcomeFacts, Via as AuditVia};
@@ -21,22 +22,6 @@ use crate::studio::Studio;
 use crate::studio::events::Event;
 use crate::tools::catalog::Tool;
 
-/// The state of a record that was passed to the log. Records of reads are written immediately,
-/// because a future would cost more than the write.
-pub enum Written {
-    Now(Result<(), String>),
-    Later(BoxFuture<'static, Result<(), String>>),
-}
-
-impl Written {
-    pub async fn done(self) -> Result<(), String> {
-        match self {
-            Self::Now(result) => result,
-            Self::Later(result) => result.await,
-        }
-    }
-}
-
 /// The operations of an audit log that the pipeline needs.
 pub trait AuditSink: Send + Sync {
     /// Fails with the reason when nothing can be written.
@@ -51,7 +36,8 @@ pub trait AuditSink: Send + Sync {
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
     /// Records an outcome. With `durable`, completes when the record is on the disk; otherwise when
     /// the kernel has received the record.
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> Written;
+    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool)
+    -> BoxFuture<'static, Result<(), String>>;
     /// Keeps the outcome of a call that runs even while the log is down. Returns whether the
     /// outcome will be written later.
     fn keep(&self, _facts: CallFacts, _outcome: OutcomeFacts) -> bool {
@@ -84,19 +70,24 @@ impl AuditSink for AuditLog {
         Box::pin(async move { AuditLog::intent(&log, facts).await.map_err(|down| down.to_string()) })
     }
 
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> Written {
+    fn outcome(
+        &self,
+        facts: CallFacts,
+        outcome: OutcomeFacts,
+        durable: bool,
+    ) -> BoxFuture<'static, Result<(), String>> {
         let (facts, outcome) = match durable {
             true => (facts, outcome),
             false => match self.outcome_now(facts, outcome) {
-                Ok(written) => return Written::Now(written.map(|_| ()).map_err(|down| down.to_string())),
+                Ok(written) => return Box::pin(ready(written.map(|_| ()).map_err(|down| down.to_string()))),
                 Err(back) => *back,
             },
         };
         let log = self.clone();
         let durability = if durable { Durability::Synced } else { Durability::Soon };
-        Written::Later(Box::pin(async move {
+        Box::pin(async move {
             AuditLog::outcome(&log, facts, outcome, durability).await.map(|_| ()).map_err(|down| down.to_string())
-        }))
+        })
     }
 
     fn keep(&self, facts: CallFacts, outcome: OutcomeFacts) -> bool {
@@ -251,7 +242,7 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRe
     };
     let durable = record.intent.is_some() || studio.settings().read_only_before_reply;
     let always = record.tool.as_ref().is_some_and(|tool| tool.always);
-    let written = studio.audit.outcome(record.facts(call), facts.clone(), durable).done();
+    let written = studio.audit.outcome(record.facts(call), facts.clone(), durable);
     let written = if always { promptly(studio, written).await } else { written.await };
     studio.meters.call(tool_name(&record), result, elapsed);
     studio.events.observe_with(|| Event::CallEnded {

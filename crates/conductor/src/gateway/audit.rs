@@ -15,7 +15,7 @@ use conductor_core::principal::Principal;
 use conductor_gateway::audit_log::files::Disk;
 use conductor_gateway::audit_log::layout::Layout;
 use conductor_gateway::audit_log::{self, AuditLog, Health, OpenError, Opened, Settings, keys, memory, walk};
-use conductor_gateway::pipeline::record::{AuditSink, Written};
+use conductor_gateway::pipeline::record::AuditSink;
 use conductor_gateway::secrets::KeychainNote;
 use conductor_gateway::studio::events::{Event, Events};
 use conductor_hosts::system::{Clock, Ids};
@@ -364,10 +364,15 @@ impl AuditSink for DaemonLog {
         }
     }
 
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> Written {
+    fn outcome(
+        &self,
+        facts: CallFacts,
+        outcome: OutcomeFacts,
+        durable: bool,
+    ) -> BoxFuture<'static, Result<(), String>> {
         match &**self.state.load() {
             State::Open { log, .. } => AuditSink::outcome(log, facts, outcome, durable),
-            State::Closed { reason, .. } => Written::Now(Err(reason.clone())),
+            State::Closed { reason, .. } => Box::pin(std::future::ready(Err(reason.clone()))),
         }
     }
 

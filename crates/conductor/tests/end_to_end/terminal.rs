@@ -111,7 +111,7 @@ fn monitor_keeps_a_picture_of_devices_events_latency_and_drops() {
     let shown = terminal.until("on:41@100 ");
     assert!(shown.contains("pads on:36@100 kick Note fired SendMidi"), "what fired: {shown}");
     assert!(terminal.until(" us)").contains("no_match"), "and what did not");
-    let figures = terminal.until(" of the last ");
+    let figures = terminal.until("(of the last ");
     assert!(figures.contains("latency p50 ") && figures.contains(" 0 dropped, 1 actions"), "{figures}");
     // Changes that no event caused are shown too.
     studio.ask("device.enable", json!({ "device_id": "pads", "enabled": false }));

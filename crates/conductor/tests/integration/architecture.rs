@@ -1,15 +1,25 @@
-//! Compares the table of the pad path in ARCHITECTURE.md with the source tree.
+//! Compares the tables of the two paths in ARCHITECTURE.md with the source tree.
 
 use std::path::Path;
 
-const MOST_FILES: usize = 11;
+/// A path, with the limits of its files and lines.
+struct Limits {
+    name: &'static str,
+    files: usize,
+    lines: usize,
+}
 
-/// Faults of the table that starts at the mark of the pad path and ends at the next empty line.
-fn faults(document: &str, lines_of: impl Fn(&str) -> Option<usize>) -> Vec<String> {
-    let Some((_, after)) = document.split_once("<!-- pad path:") else { return vec!["no pad path".to_owned()] };
+const PAD: Limits = Limits { name: "pad path", files: 11, lines: 5000 };
+const CALL: Limits = Limits { name: "call path", files: 9, lines: 2500 };
+
+/// Faults of the table that starts at the mark of the path and ends at the next empty line.
+fn faults(limits: &Limits, document: &str, lines_of: impl Fn(&str) -> Option<usize>) -> Vec<String> {
+    let Some((_, after)) = document.split_once(&format!("<!-- {}:", limits.name)) else {
+        return vec![format!("no {}", limits.name)];
+    };
     let table = after.lines().skip_while(|it| !it.starts_with('|')).take_while(|it| it.starts_with('|')).skip(2);
     let mut faults = Vec::new();
-    let mut files = 0;
+    let (mut files, mut lines) = (0, 0);
     for row in table {
         files += 1;
         let mut cells = row.split('|').map(str::trim).skip(1);
@@ -18,6 +28,7 @@ fn faults(document: &str, lines_of: impl Fn(&str) -> Option<usize>) -> Vec<Strin
             faults.push(format!("{file}: no line count"));
             continue;
         };
+        lines += listed;
         match lines_of(file) {
             None => faults.push(format!("{file}: there is no such file")),
             Some(real) if real.abs_diff(listed) * 10 > real => {
@@ -26,29 +37,37 @@ fn faults(document: &str, lines_of: impl Fn(&str) -> Option<usize>) -> Vec<Strin
             Some(_) => {}
         }
     }
-    if files == 0 || files > MOST_FILES {
-        faults.push(format!("{files} files are listed, at most {MOST_FILES} are allowed"));
+    if files == 0 || files > limits.files {
+        faults.push(format!("{files} files are listed, at most {} are allowed", limits.files));
+    }
+    if lines > limits.lines {
+        faults.push(format!("{lines} lines are listed, at most {} are allowed", limits.lines));
     }
     faults
 }
 
 #[test]
-fn the_pad_path_is_listed_as_it_is() {
+fn both_paths_are_listed_as_they_are() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let document = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let lines_of = |file: &str| Some(std::fs::read_to_string(root.join("crates").join(file)).ok()?.lines().count());
-    assert_eq!(faults(&document, lines_of), Vec::<String>::new());
+    for path in [PAD, CALL] {
+        assert_eq!(faults(&path, &document, lines_of), Vec::<String>::new(), "{}", path.name);
+    }
 }
 
 #[test]
 fn a_wrong_table_is_found() {
     let table = |rows: &str| format!("<!-- pad path: -->\n\n| file | lines | what |\n|---|---|---|\n{rows}\n\nend");
     let lines_of = |file: &str| (file == "a.rs").then_some(100);
-    let check = |rows: &str| faults(&table(rows), lines_of).join("; ");
+    let check = |rows: &str| faults(&PAD, &table(rows), lines_of).join("; ");
     assert_eq!(check("| `a.rs` | 110 | x |"), "");
     assert_eq!(check("| `a.rs` | 111 | x |"), "a.rs: 111 lines are listed, the file has 100");
     assert_eq!(check("| `b.rs` | 100 | x |"), "b.rs: there is no such file");
     assert_eq!(check("| `a.rs` | many | x |"), "a.rs: no line count");
     assert_eq!(check(&["| `a.rs` | 100 | x |"; 12].join("\n")), "12 files are listed, at most 11 are allowed");
-    assert_eq!(faults("no table", lines_of), ["no pad path"]);
+    let short = Limits { lines: 99, ..PAD };
+    let long = faults(&short, &table("| `a.rs` | 100 | x |"), lines_of);
+    assert_eq!(long, ["100 lines are listed, at most 99 are allowed"]);
+    assert_eq!(faults(&CALL, "no table", lines_of), ["no call path"]);
 }
