@@ -16,12 +16,16 @@ pub mod record;
 mod shown;
 
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use conductor_core::digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError, Violation};
 use conductor_core::policy::{self, Decision, Tier, Verdict};
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
 
 pub use call::{Call, ConnId, Outcome, Output, Principal, Reply, Via};
 pub use record::{CallRecord, Recorded};
@@ -81,12 +85,48 @@ impl From<ToolError> for Stop {
     }
 }
 
-/// Runs one call until its outcome is recorded. The caller must poll this future to its end, even
-/// after its client disconnected. A caller that may be dropped uses [`run_detached`].
-pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
-    let mut record = CallRecord::open(studio, &call);
+/// Runs one call until its outcome is recorded, also if the caller drops the returned future.
+pub fn run(studio: &Arc<Studio>, call: Call) -> Running {
+    Running { work: Some(Box::pin(run_to_end(Arc::clone(studio), call))), has_started: false }
+}
+
+/// A call. When it is dropped after its start, for example because its client has disconnected, it
+/// continues in a task of the daemon.
+#[must_use = "the call starts when this future is polled"]
+pub struct Running {
+    work: Option<BoxFuture<'static, Reply>>,
+    has_started: bool,
+}
+
+impl Future for Running {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
+        self.has_started = true;
+        let Some(work) = &mut self.work else { return Poll::Pending };
+        let polled = work.as_mut().poll(context);
+        if polled.is_ready() {
+            self.work = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.has_started
+            && let Some(work) = self.work.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(work);
+        }
+    }
+}
+
+async fn run_to_end(studio: Arc<Studio>, call: Call) -> Reply {
+    let mut record = CallRecord::open(&studio, &call);
     // No early return below: every call must be recorded, even after a panic.
-    let attempted = AssertUnwindSafe(attempt(studio, &call, &mut record)).catch_unwind().await;
+    let attempted = AssertUnwindSafe(attempt(&studio, &call, &mut record)).catch_unwind().await;
     let outcome = match attempted {
         Ok(Ok(output)) => Outcome::Done(Ok(output)),
         Ok(Err(Stop::Refused(error))) => Outcome::Done(Err(error)),
@@ -94,18 +134,7 @@ pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
         Ok(Err(Stop::AskClient { approval, message })) => Outcome::Ask { approval, message },
         Err(_panic) => Outcome::Done(Err(ToolError::new(Code::Internal, "the call failed inside Conductor"))),
     };
-    Reply::new(record::record(studio, &call, record, outcome).await)
-}
-
-/// Runs one call in a task of the daemon, so that a disconnecting client drops only this future.
-pub async fn run_detached(studio: &Arc<Studio>, call: Call) -> Reply {
-    let studio = Arc::clone(studio);
-    match tokio::spawn(async move { run(&studio, call).await }).await {
-        Ok(reply) => reply,
-        Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-        // The runtime is shutting down.
-        Err(_) => std::future::pending().await,
-    }
+    Reply::new(record::record(&studio, &call, record, outcome).await)
 }
 
 async fn attempt(studio: &Arc<Studio>, call: &Call, record: &mut CallRecord) -> Result<Output, Stop> {

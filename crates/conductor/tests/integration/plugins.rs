@@ -471,7 +471,7 @@ async fn a_file_is_found_enabled_called_and_taken_away() {
     assert!(!fixture.call("greeter.greet", json!({ "who": "Ada" })).await.is_ok());
     std::fs::remove_file(fixture.plugins.folder().join("greeter.js")).unwrap();
     fixture.configure(&row).await;
-    assert_eq!(fixture.status("greeter"), (Status::InitFailed, Some("plugins/greeter.js is not there".into())));
+    assert_eq!(fixture.status("greeter"), (Status::InitFailed, Some("plugins/greeter.js does not exist".into())));
 }
 
 #[tokio::test]
@@ -611,7 +611,10 @@ async fn a_configuration_is_held_to_the_plugins_own_schema() {
         reason("config = { pitch = 440, key = \"literal\" }\n").await.contains("key"),
         "a secret does not stand in the file"
     );
-    assert_eq!(reason("config = { pitch = 440 }\n").await, "`conductor secrets set tuner.key` is missing");
+    assert_eq!(
+        reason("config = { pitch = 440 }\n").await,
+        "a secret is missing; run `conductor secrets set tuner.key`"
+    );
 
     fixture.means.secrets.set("tuner.key", "canary-7d1f", vec!["api.example.org".into()], true).unwrap();
     fixture.configure("").await;
@@ -1069,7 +1072,7 @@ async fn sounds_are_looked_up_with_a_key_nobody_sees() {
     fixture.configure(&text).await;
     assert_eq!(
         fixture.status("freesound"),
-        (Status::NotConfigured, Some("`conductor secrets set freesound.token` is missing".into()))
+        (Status::NotConfigured, Some("a secret is missing; run `conductor secrets set freesound.token`".into()))
     );
 
     fixture.means.secrets.set("freesound.token", "canary-token-4412", vec![host.clone()], true).unwrap();

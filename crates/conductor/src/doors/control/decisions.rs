@@ -185,7 +185,7 @@ fn plan_or_edit(control: &Control, id: &str) -> Result<Record, ToolError> {
 
 /// Runs a call from the command line and returns its result.
 pub(super) async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
-    match pipeline::run_detached(&control.gateway.studio, call).await.into_outcome() {
+    match pipeline::run(&control.gateway.studio, call).await.into_outcome() {
         // Return the content blocks or the error result of a plugin unchanged.
         Outcome::Done(Ok(output)) if !output.is_structured() || output.is_error => Ok(render::direct_success(output)),
         Outcome::Done(Ok(output)) => {

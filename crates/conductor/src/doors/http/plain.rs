@@ -111,7 +111,7 @@ impl Door {
         // The session exists as long as this request: when the client disconnects, its call is
         // cancelled.
         let call = session.call(session.principal(""), name, arguments, session.gone.child_token());
-        match pipeline::run_detached(studio, call).await.into_outcome() {
+        match pipeline::run(studio, call).await.into_outcome() {
             Outcome::Done(Ok(output)) if output.is_error => plain(&json!({ "result": render::direct_success(output) })),
             Outcome::Done(Ok(output)) => {
                 let (value, _, content) = output.into_parts();
