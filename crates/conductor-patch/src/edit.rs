@@ -96,7 +96,7 @@ pub enum Op {
     Remove(Target),
     /// Changes the text of a box and therefore its class. Cords to ports that still exist stay.
     SetText {
-        /// The box.
+        /// The box to change.
         target: Target,
         /// Class and arguments, or the content of a message or comment.
         text: String,
@@ -105,7 +105,7 @@ pub enum Op {
     },
     /// Sets an attribute.
     SetAttribute {
-        /// The box.
+        /// The box to change.
         target: Target,
         /// The attribute.
         name: String,
@@ -116,7 +116,7 @@ pub enum Op {
     },
     /// Sets or removes the name of a box.
     SetVarname {
-        /// The box.
+        /// The box to name.
         target: Target,
         /// The new name; none removes it.
         name: Option<String>,
@@ -126,14 +126,14 @@ pub enum Op {
     AssignVarnames(Vec<(usize, String)>),
     /// Sets whether a box is hidden when the patch is locked.
     SetHidden {
-        /// The box.
+        /// The box to hide or show.
         target: Target,
         /// Whether to hide the box.
         hidden: bool,
     },
     /// Moves a box, and resizes it if a size is given.
     SetRect {
-        /// The box.
+        /// The box to move.
         target: Target,
         /// New top-left corner of the box.
         position: Point,
@@ -158,7 +158,7 @@ pub enum Op {
     },
     /// Moves boxes into a new subpatcher and reconnects their outside cords to it.
     Encapsulate {
-        /// The boxes.
+        /// The boxes to move.
         targets: Vec<Target>,
         /// Name of the subpatcher.
         name: String,
@@ -178,8 +178,8 @@ pub struct Restore {
 impl Restore {
     /// Adds the inverse of a later list of edits, so that one restore undoes both lists.
     ///
-    /// A turned knob changes the text of the same box many times. Only the first state of each box
-    /// is kept, because undo returns to that state.
+    /// A knob that a person turns changes the text of the same box many times. Only the first state
+    /// of each box is kept, because undo returns to that state.
     pub(crate) fn append(&mut self, later: &Restore) {
         let face = |change: &Change| match change {
             Change::Face { canvas, slot, .. } => Some((canvas.clone(), *slot)),
@@ -212,11 +212,11 @@ pub enum StoredIn {
 /// A cord that an edit removed because its port no longer exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DroppedCord {
-    /// Name or key of the box at the start.
+    /// Name or key of the box at the start of the cord.
     pub from: String,
     /// Outlet at the start of the cord.
     pub outlet: u32,
-    /// Name or key of the box at the end.
+    /// Name or key of the box at the end of the cord.
     pub to: String,
     /// Inlet at the end of the cord.
     pub inlet: u32,
@@ -296,9 +296,9 @@ pub enum Outcome {
         key: String,
         /// Canvas of the subpatcher.
         canvas: CanvasId,
-        /// The source of each inlet: name or key of the box, and its outlet.
+        /// The box outside that feeds each inlet: its name or key, and its outlet.
         inlets: Vec<(String, u32)>,
-        /// The source of each outlet: name or key of the box inside, and its outlet.
+        /// The box inside that feeds each outlet: its name or key, and its outlet.
         outlets: Vec<(String, u32)>,
     },
     /// An earlier state was restored.
@@ -346,11 +346,11 @@ pub enum WarningCode {
     OrderMayChange,
     /// A box is no longer in the presentation.
     PresentationLost,
-    /// A host supports less than usual.
+    /// The program that runs the patch (the host) supports only a part of the functions.
     HostDegraded,
-    /// A host changed the patch without a request.
+    /// The host changed the patch although no request asked for it.
     RewrittenByHost,
-    /// A value was adjusted to the format.
+    /// A value was adjusted to what the format can store.
     Coerced,
     /// Boxes overlap.
     Overlap,
@@ -395,9 +395,9 @@ pub struct Applied {
 pub enum Fault {
     /// The request is invalid.
     BadInput,
-    /// The subject does not exist.
+    /// The requested object does not exist.
     NotFound,
-    /// The subject was removed, or has changed.
+    /// The requested object was removed, or has changed.
     StaleReference,
     /// This document does not support the operation.
     Unsupported,
@@ -429,7 +429,7 @@ pub enum LookupError {
         key: String,
     },
     /// The reference belongs to another revision.
-    #[error("{reference:?} refers to revision {revision}, the patch is at {now}")]
+    #[error("{reference:?} refers to revision {revision}, but the patch is at revision {now}")]
     OldRevision {
         /// The requested reference.
         reference: String,
@@ -485,11 +485,11 @@ pub enum EditError {
         nearest: Vec<String>,
     },
     /// The attribute can only be changed by another kind of edit.
-    #[error("{name:?} cannot be set as an attribute: use {instead}")]
+    #[error("{name:?} cannot be set as an attribute: {instead}")]
     ReservedAttribute {
         /// The attribute.
         name: String,
-        /// The edit to use.
+        /// What to do instead, as a clause.
         instead: &'static str,
     },
     /// A value has the wrong kind or length.
@@ -517,11 +517,11 @@ pub enum EditError {
     /// The cord does not exist.
     #[error("no cord from outlet {outlet} of {from} to inlet {inlet} of {to}")]
     NotConnected {
-        /// The box at the start.
+        /// The box at the start of the cord.
         from: String,
         /// Outlet at the start of the cord.
         outlet: u32,
-        /// The box at the end.
+        /// The box at the end of the cord.
         to: String,
         /// Inlet at the end of the cord.
         inlet: u32,
@@ -593,14 +593,14 @@ impl EditError {
             | EditError::Stale
             | EditError::CanvasGone => "list the objects again and use the new names and keys".to_owned(),
             EditError::ReadOnly(_) => "save the patch of the device as a .maxpat file and edit this file".to_owned(),
-            EditError::Unsupported { .. } => "leave this operation out for this document".to_owned(),
+            EditError::Unsupported { .. } => "remove this edit from the list".to_owned(),
             EditError::UnknownClass { nearest, .. } => {
                 near(nearest, "check the spelling, or set allow_unknown for an external object")
             }
             EditError::UnknownAttribute { nearest, .. } => {
                 near(nearest, "describe the object to see its attributes, or set allow_unknown")
             }
-            EditError::ReservedAttribute { instead, .. } => format!("use {instead}"),
+            EditError::ReservedAttribute { instead, .. } => (*instead).to_owned(),
             EditError::BadValue { why, .. } => (*why).to_owned(),
             EditError::TooDeep { .. } => "use a patcher that is nested less deep".to_owned(),
             EditError::NoSuchPort { .. } => "port numbers start at 0".to_owned(),
