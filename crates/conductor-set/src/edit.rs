@@ -238,7 +238,7 @@ impl ClipProps {
         Ok(())
     }
 
-    /// The loop of a clip after these properties are set; `now` is its current loop.
+    /// The loop of a clip after these properties are set. `now` is its current loop.
     ///
     /// # Errors
     /// The loop would end before it starts.
@@ -372,7 +372,7 @@ impl Document {
         for edit in edits {
             let done = run(&mut draft, edit)?;
             draft.seal();
-            // The overview contains the revision, which is not known before this point.
+            // The overview contains the revision, which is computed only when the edit is sealed.
             let outcome = if matches!(done.outcome, Outcome::Tempo(_)) {
                 Outcome::Tempo(draft.doc.overview())
             } else {

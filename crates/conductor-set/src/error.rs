@@ -57,14 +57,14 @@ impl fmt::Display for Listing {
     }
 }
 
-/// Where an unsupported operation is supported.
+/// Where an operation is supported that a document does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Elsewhere {
     /// In every running Live.
     Running,
     /// In a running Live with Conductor's script.
     Script,
-    /// Nowhere: no tool can do it.
+    /// No tool supports the operation.
     Nowhere,
 }
 
@@ -96,7 +96,7 @@ pub enum LiveError {
     /// The caller expects another revision.
     #[error("the Set is at revision {actual}, not {expected}")]
     RevisionDiffers { expected: String, actual: Revision },
-    /// Another caller shifted the indices, or may have shifted them, since this caller last read
+    /// Another caller shifted the indices, or may have shifted them, after this caller last read
     /// them.
     #[error("objects may have been inserted, deleted or renamed since the last read, so ids may have shifted")]
     StructureShifted,
@@ -186,10 +186,10 @@ impl LiveError {
             LiveError::StructureShifted => "list the tracks again and use fresh ids".into(),
             LiveError::SlotOccupied { .. } => "pick an empty slot from the clip list".into(),
             LiveError::UnknownDevice { .. } => {
-                "use the exact name of a device that the device lists of this Set show".into()
+                "use the exact name of a device from the device lists of this Set".into()
             }
             LiveError::Refused { cure, .. } => (*cure).into(),
-            LiveError::Unsupported { instead, .. } => format!("do not retry another way: {instead}"),
+            LiveError::Unsupported { instead, .. } => format!("do not retry with other arguments: {instead}"),
             LiveError::Broken { .. } => "nothing was changed; report this".into(),
         }
     }

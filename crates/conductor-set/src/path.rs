@@ -1,7 +1,7 @@
 //! Path ids: the only way to refer to objects from outside a document. A path id is a position, not
 //! a handle, so it can become stale.
 //!
-//! Not here: whether the object exists. The object of a parsed [`PathId`] may not exist.
+//! Not here: whether the object of a [`PathId`] exists.
 
 use crate::error::LiveError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -60,7 +60,8 @@ pub struct Samples {
     pub channels: Vec<Vec<f32>>,
 }
 
-/// An error without an alternative in a tool: no host of a running Live can render.
+/// An error for which no tool is an alternative: a running Live cannot render through a tool
+/// either.
 fn cannot(subject: PathId, reason: impl Into<String>) -> LiveError {
     LiveError::Unsupported {
         subject: Some(subject.to_string()),
@@ -165,7 +166,10 @@ pub fn mix(plan: &RenderPlan, samples: &[Samples]) -> Result<Samples, LiveError>
     }
     let rate = samples.first().map_or(44_100, |s| s.sample_rate);
     if let Some((p, s)) = plan.pieces.iter().zip(samples).find(|(_, s)| s.sample_rate != rate) {
-        return Err(cannot(p.clip_id, format!("its sample has {} Hz and another sample has {rate} Hz", s.sample_rate)));
+        return Err(cannot(
+            p.clip_id,
+            format!("the sample rate of this clip is {} Hz, but another clip has {rate} Hz", s.sample_rate),
+        ));
     }
     let width = samples.iter().map(|s| s.channels.len()).max().unwrap_or(2).max(1);
     let total = frames(plan.seconds, rate);

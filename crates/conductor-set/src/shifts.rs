@@ -5,8 +5,8 @@ use crate::error::LiveError;
 use crate::open_set::{Author, Guard};
 use std::collections::BTreeMap;
 
-/// An author that is not a caller: the person at the computer, another program, or an undo by a
-/// pad.
+/// The author of all changes that do not come from a caller: by the person at the computer, another
+/// program, or an undo by a pad.
 const SOMEBODY: Author = Author(u64::MAX);
 
 /// Counts the shifts of ids by author.

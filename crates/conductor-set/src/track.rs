@@ -1,4 +1,4 @@
-//! Tracks: search, names, mixer. Not here: clips and devices.
+//! Tracks: their names, their mixers, and the search by name. Not here: clips and devices.
 
 use crate::document::{Document, Family};
 use crate::error::{Elsewhere, Listing, LiveError};
@@ -104,7 +104,7 @@ pub struct TrackInfo {
     pub mute: bool,
     /// Whether the track is soloed.
     pub solo: bool,
-    /// Whether the track is silent because another track is soloed.
+    /// Whether the track is inaudible because another track is soloed.
     pub muted_via_solo: bool,
     /// Whether the track is armed for recording.
     pub arm: bool,
