@@ -2,7 +2,7 @@
 //!
 //! Time is a parameter, in milliseconds of a monotonic clock. Not here: the breakers of all tools,
 //! and the guard that returns a permit when a call panics or is cancelled; both are in the
-//! pipeline. A permit does not return itself: every call ends with one explicit
+//! pipeline. Dropping a permit does not return it: every call must end with one explicit
 //! [`Breaker::settle`].
 
 use crate::named_enum::named_enum;

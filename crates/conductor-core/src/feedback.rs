@@ -17,7 +17,7 @@ use crate::mapping::table::Slots;
 use led::{Hit, Surface};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The most messages to one port in one second.
+/// Maximum number of messages to one port in one second.
 pub const PER_SECOND: usize = 50;
 const SECOND_US: u64 = 1_000_000;
 /// An event of a control within this time after we moved it was caused by its motor, not by a
@@ -34,11 +34,11 @@ const FRAME_US: u64 = 100_000;
 /// The minimum average time between two messages of a scheme: 40 messages a second, so that 10 of
 /// 50 remain for feedback rows.
 const PAINT_US: u64 = 25_000;
-/// The most unused time that a port can save: a burst of 16 scheme messages.
+/// Maximum unused time that a port can save: a burst of 16 scheme messages.
 const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 
-/// A message for the output of a device. It is never treated as a person's input: if the port leads
-/// back to us, the message must not arrive as a clean event.
+/// A message for the output of a device. The message is never treated as a person's input: if the
+/// port leads back to us, the message must arrive as a tainted event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
     /// The device.
@@ -100,16 +100,16 @@ enum State {
 struct Row {
     spec: RowSpec,
     state: State,
-    /// The taint of the event that last changed the state. It still applies when a released press
-    /// is switched off.
+    /// The taint of the event that last changed the state. It also applies to the message that
+    /// switches off the light of a released press.
     by: Taint,
-    /// The state changed and its control has not been updated yet.
+    /// Whether the state changed and its control has not been updated yet.
     dirty: bool,
 }
 
 impl Row {
-    /// Whether a released press must be switched off now. This happens after `FLASH_MS`, without a
-    /// change of state.
+    /// Whether the light of a released press must be switched off now. This happens `FLASH_MS`
+    /// after the press, without a change of state.
     fn fades(&self, now: Micros) -> bool {
         matches!(self.state, State::Press { held: false, shown_until } if shown_until <= now)
     }
@@ -435,7 +435,7 @@ impl Feedback {
         });
     }
 
-    /// Called when a light could not be sent. Its control is sent again later.
+    /// Called when the message of a light could not be sent. The message is sent again later.
     pub fn not_sent(&mut self, light: &Light) {
         let number = |cc, channel, number| Address { port: light.port, cc, channel, number };
         let address = if let Body::Cc { channel, controller, .. } = light.message {

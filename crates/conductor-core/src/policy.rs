@@ -137,7 +137,8 @@ pub struct Rule {
     pub args: Vec<(String, Value)>,
     /// If absent, the tool's default applies, so that a rule can raise only the channel.
     pub decision: Option<Decision>,
-    /// Raises the required channel; it never lowers it.
+    /// The channel that the rule requires. It can raise the requirement of the tool, but never
+    /// lower it.
     pub channel: Option<Floor>,
 }
 
@@ -159,7 +160,7 @@ pub enum AskFloor {
     ByArgs,
 }
 
-/// The facts of a call on which a policy decides.
+/// The facts of a call that determine the decision of a policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// Full name of the tool.
@@ -307,7 +308,7 @@ pub enum PolicyError {
     #[error("the default of {tier} is `plan`, which is only for ConfigChange")]
     DefaultPlanElsewhere { tier: Tier },
     #[error(
-        "the default of ConfigChange must be `plan` or `deny`: configuration changes only by a plan that a person applies"
+        "the default of ConfigChange must be `plan` or `deny`: the configuration may change only through a plan that a person applies"
     )]
     DefaultWithoutPlan,
     #[error("rule {rule}: {pointer:?} is not a JSON pointer; it must be empty or begin with `/`")]

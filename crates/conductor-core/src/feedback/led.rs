@@ -11,9 +11,9 @@ use crate::templates;
 use std::collections::BTreeSet;
 use std::f64::consts::TAU;
 
-/// Hits are stored for this time, until they have faded in every scheme.
+/// Hits are stored for this time. After it, they have faded in every scheme.
 pub const MEMORY_MS: u32 = REACTIVE_MS + FADE_MS;
-/// The most hits that are stored.
+/// Maximum number of stored hits.
 pub const MAX_HITS: usize = 256;
 const REACTIVE_MS: u32 = 1000;
 const FADE_MS: u32 = 200;

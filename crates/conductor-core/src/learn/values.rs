@@ -10,7 +10,7 @@ use crate::event::{Axis, Body, DeviceSlot, Micros, OscArg, Side};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The fewest messages from which the kind of encoder can be derived.
+/// Minimum number of messages from which the kind of encoder can be derived.
 const ENCODER_MESSAGES: usize = 8;
 const OTHER_WAY: &str = "turn it in the other direction";
 const BEND_CENTRE: u16 = 8192;
@@ -299,7 +299,8 @@ fn stick(axis: Axis, values: &[f64]) -> Vec<Guess> {
         let reason = format!("{axis} moved to {:.2}", furthest * sign);
         let mut found = guess("GamepadAnalogStick", fields, 0.4 + furthest / 2.0, reason);
         if furthest < THRESHOLD {
-            // One hundredth lower, so that the value can be reached despite rounding.
+            // One hundredth below the reached value, so that the person can reach the threshold
+            // despite rounding.
             found.fields.push(("threshold", json!(((furthest * 100.0).floor() - 1.0) / 100.0)));
             found = found.needs("push the stick further");
         }
