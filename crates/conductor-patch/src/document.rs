@@ -108,7 +108,7 @@ pub enum OpenError {
         missing: &'static str,
     },
     /// A Pd subpatch without its `#X restore`.
-    #[error("line {line}: the file ends inside a subpatch: `#X restore` is missing {canvases} times")]
+    #[error("line {line}: the file ends inside a subpatch and `#X restore` is missing (open subpatches: {canvases})")]
     Unclosed {
         /// Number of open subpatches.
         canvases: usize,

@@ -94,7 +94,8 @@ pub enum Op {
     Add(NewBox),
     /// Removes a box and its cords.
     Remove(Target),
-    /// Changes the text of a box and therefore its class. Cords to ports that still exist stay.
+    /// Changes the text of a box and therefore its class. Keeps the cords to ports that still
+    /// exist.
     SetText {
         /// The box to change.
         target: Target,
@@ -296,9 +297,9 @@ pub enum Outcome {
         key: String,
         /// Canvas of the subpatcher.
         canvas: CanvasId,
-        /// The box outside that feeds each inlet: its name or key, and its outlet.
+        /// For each inlet, the box outside that feeds it: name or key, and outlet.
         inlets: Vec<(String, u32)>,
-        /// The box inside that feeds each outlet: its name or key, and its outlet.
+        /// For each outlet, the box inside that feeds it: name or key, and outlet.
         outlets: Vec<(String, u32)>,
     },
     /// An earlier state was restored.
@@ -501,7 +502,7 @@ pub enum EditError {
         why: &'static str,
     },
     /// The box does not have this port.
-    #[error("{label} has {inlets} inlets and {outlets} outlets: there is no {side} {port}")]
+    #[error("{label} has no {side} {port} (inlets: {inlets}, outlets: {outlets})")]
     NoSuchPort {
         /// The box.
         label: String,
@@ -515,7 +516,7 @@ pub enum EditError {
         outlets: u32,
     },
     /// The cord does not exist.
-    #[error("no cord from outlet {outlet} of {from} to inlet {inlet} of {to}")]
+    #[error("there is no cord from outlet {outlet} of {from} to inlet {inlet} of {to}")]
     NotConnected {
         /// The box at the start of the cord.
         from: String,

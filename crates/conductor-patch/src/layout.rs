@@ -19,7 +19,7 @@ pub(crate) fn first_nub(is_pd: bool) -> f64 {
 /// Position of an inlet (on the top edge) or outlet (on the bottom edge) of a box; none when the
 /// box has no such port.
 ///
-/// If the count is unknown, the requested port is treated as the last one.
+/// If the number of ports is unknown, the requested port is treated as the last one.
 pub fn nub(object: &BoxView<'_>, outlet: bool, index: u32) -> Option<Point> {
     let facts = &object.face.facts;
     let stated = if outlet { facts.outlets } else { facts.inlets };

@@ -55,9 +55,10 @@ pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result
     let len = canvas.items.len();
     canvas.items.splice(len, 0, vec![behind]);
     if canvas.facts.app_version.is_none() {
-        reader
-            .diagnostics
-            .push(Diagnostic::new(Severity::Info, "no appversion: written by an old Max or a script".to_owned()));
+        reader.diagnostics.push(Diagnostic::new(
+            Severity::Info,
+            "the file has no appversion: an old Max or a script wrote it".to_owned(),
+        ));
     }
     Ok((canvas, reader.diagnostics))
 }
@@ -313,7 +314,7 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         offset,
-                        format!("two boxes share the id {id}: cords are connected to the first"),
+                        format!("two boxes share the id {id}: cords are connected to the first box"),
                         Some(id),
                     );
                 }
@@ -364,7 +365,7 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         None,
-                        format!("a cord to the missing box {name:?}: kept, marked dangling"),
+                        format!("a cord leads to the missing box {name:?}: kept, but marked as dangling"),
                         Some(&name),
                     );
                 }
@@ -379,7 +380,7 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         None,
-                        format!("a cord at {side} {port} of {name}, which has fewer {side}s: marked dangling"),
+                        format!("a cord is connected to {side} {port} of {name}, which has fewer {side}s: marked as dangling"),
                         Some(&name),
                     );
                 }
@@ -421,7 +422,7 @@ fn floats(array: &[u8]) -> Vec<f64> {
 }
 
 fn rect(array: &[u8]) -> Option<Rect> {
-    // Every box has a rectangle, so it is parsed without allocating a list.
+    // Every box has a rectangle, so parse it without allocating a list.
     let mut numbers = [0.0; 4];
     let mut count = 0;
     let mut scanner = Scanner::new(array, 0);
@@ -512,8 +513,8 @@ fn patchline(scanner: &mut Scanner<'_>) -> Result<Cord, JsonError> {
             Some(b"hidden") => cord.hidden = finite(value).is_some_and(|n| n != 0.0),
             Some(b"midpoints") if kind == Kind::Array => {
                 let points = floats(value);
-                // An odd number of values is possible: some scripts write `[ null ]` for a straight
-                // cord.
+                // `floats` skips values that are not numbers: some scripts write `[ null ]` for a
+                // straight cord. An x without its y is dropped.
                 cord.midpoints = points.get(..points.len() & !1).unwrap_or_default().into();
             }
             Some(_) | None => {}

@@ -34,8 +34,8 @@ pub struct Class {
     pub attributes: Vec<(&'static str, &'static str)>,
     /// Other valid port counts, from other versions of the program.
     pub also: Vec<(u32, u32)>,
-    /// Whether the counts are a guess, because a file, a script or unusual arguments determine
-    /// them.
+    /// Whether the counts are a guess, because a file, a script or unusual arguments determine the
+    /// real counts.
     pub guess: bool,
     rules: Vec<Rule>,
 }

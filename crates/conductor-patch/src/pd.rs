@@ -290,7 +290,7 @@ impl Level {
                 if end.slot.is_none() {
                     let mut diagnostic = Diagnostic::new(
                         Severity::Warning,
-                        format!("a cord to the missing box {}: kept, marked dangling", end.name),
+                        format!("a cord leads to the missing box {}: kept, but marked as dangling", end.name),
                     );
                     diagnostic.subject = Some(end.name.to_string());
                     push(diagnostics, diagnostic);
@@ -395,7 +395,7 @@ fn show<'a>(words: impl Iterator<Item = &'a [u8]>) -> String {
     out
 }
 
-/// Splits a text that a person types into a box into atoms as written in a file.
+/// Converts a text, as a person types it into a box, to atoms as written in a file.
 pub(crate) fn spell(text: &str) -> Vec<String> {
     let mut atoms = Vec::new();
     let mut atom = String::new();

@@ -210,7 +210,8 @@ struct Node<'a> {
 struct Level<'a> {
     canvas: &'a Canvas,
     id: CanvasId,
-    /// Indexed by slot: the node at which cords end, and the node at which cords start.
+    /// Indexed by slot: the node for cords that end at the box, and the node for cords that start
+    /// at it.
     ends: Vec<Option<(usize, usize)>>,
     holder: Option<usize>,
 }

@@ -24,7 +24,7 @@ pub(crate) struct Style {
     unit: &'static str,
     colon: &'static str,
     pub(crate) newline: &'static str,
-    /// Pd: whether long statements are wrapped, as older versions of Pd did.
+    /// Pd: whether long statements are wrapped, as in files of older Pd versions.
     pub(crate) wraps: bool,
 }
 

@@ -50,7 +50,7 @@ pub struct Options {
     pub scope: Option<Vec<BoxId>>,
     /// Whether to check presentation mode. In this mode only overlaps are checked.
     pub presentation: bool,
-    /// The checks to run; none means all checks of the mode.
+    /// The checks to run; `None` runs all checks of the mode.
     pub checks: Option<Vec<Check>>,
     /// Tolerance in pixels.
     pub epsilon: f64,
@@ -129,7 +129,8 @@ impl Report {
     }
 }
 
-/// Maximum number of findings: ten thousand boxes at one position have fifty million overlaps.
+/// Maximum number of findings. Without this limit, ten thousand boxes at one position would cause
+/// fifty million findings.
 const MOST: usize = 100_000;
 
 struct Segment {

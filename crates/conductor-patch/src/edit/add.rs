@@ -321,8 +321,8 @@ impl Transaction<'_> {
     }
 }
 
-/// The atoms of a box with this text, and whether it is a user interface object. For these objects
-/// Pd writes every field; omitted fields get their default values.
+/// The atoms of a box with this text, and whether the box is a user interface object. For such
+/// objects Pd writes every field; omitted fields get their default values.
 pub(super) fn box_atoms(kind: &str, text: &str) -> (Vec<String>, bool) {
     let given = pd::spell(text);
     let gui = match kind {

@@ -153,7 +153,7 @@ impl Transaction<'_> {
         }
         let renamed: Vec<Slot> = chosen.values().copied().collect();
         for (_, name) in list {
-            // A name is free if its box is renamed in the same call.
+            // A name of another box is free if that box is renamed in the same call.
             let holder = canvas.by_varname(name).iter().find(|slot| !renamed.contains(slot));
             if let Some(face) = holder.and_then(|slot| canvas.face(*slot)) {
                 return Err(EditError::NameTaken { name: name.clone(), key: face.key.to_string() });

@@ -243,7 +243,7 @@ impl Transaction<'_> {
                 outlet: cord.from.port,
                 to: label(&cord.to),
                 inlet: cord.to.port,
-                reason: format!("the new object has {} {side}s, there is no {side} {port}", count.unwrap_or(0)),
+                reason: format!("the new object has no {side} {port} (number of {side}s: {})", count.unwrap_or(0)),
             });
             self.take_out(id, cord_slot, false)?;
         }
