@@ -177,7 +177,9 @@ pub(crate) fn after_edit(before: &Document, after: &Document, swaps: &[Swap]) ->
             let is_new = free.contains(&id) && !known.contains(&id);
             let new_twice = is_new && !fresh.insert(id);
             if (twice || new_twice || (!is_new && !known.contains(&id))) && !had(before, &Fault::DuplicateId { id }) {
-                return Err(LiveError::broken(format!("target id {id} is already used")));
+                return Err(LiveError::broken(format!(
+                    "target id {id} is used twice or is outside the range of free ids"
+                )));
             }
         }
         let mut faults = Vec::new();

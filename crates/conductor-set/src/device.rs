@@ -107,7 +107,7 @@ pub struct Devices {
 
 impl Devices {
     /// The devices and the mixer, limited to [`PAGE`] parameters in total. The parameters of the
-    /// mixer are counted first.
+    /// mixer are included first.
     pub fn capped(
         track_id: PathId,
         mut devices: Vec<Device>,

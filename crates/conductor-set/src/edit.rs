@@ -25,7 +25,7 @@ pub use device::{DeviceInserted, DeviceRef, ParamRef};
 pub use notes::{NoteWindow, NotesWritten};
 pub use param::ParamWritten;
 
-/// One edit of a Set. As JSON: `{"edit": "set_tempo", "bpm": 128}`.
+/// One edit of a Set. Its JSON form: `{"edit": "set_tempo", "bpm": 128}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "edit", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum LiveEdit {
@@ -70,7 +70,7 @@ pub enum LiveEdit {
         /// A value inside the parameter's range.
         value: f64,
     },
-    /// Adds a device by cloning one of the same class in the Set.
+    /// Adds a device by cloning a device of the same class in the Set.
     InsertDevice {
         /// `track:N`
         track_id: PathId,

@@ -57,7 +57,7 @@ impl fmt::Display for Listing {
     }
 }
 
-/// Where an operation is supported that a document does not support.
+/// Where to do an operation that a document does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Elsewhere {
     /// In every running Live.
@@ -109,7 +109,7 @@ pub enum LiveError {
     /// The document refuses the edit, as Live does.
     #[error("{subject}: {reason}")]
     Refused { subject: PathId, reason: String, cure: &'static str },
-    /// A closed document does not support the operation.
+    /// A document does not support the operation.
     #[error("{}{reason}", subject.as_ref().map(|it| format!("{it}: ")).unwrap_or_default())]
     Unsupported { subject: Option<String>, reason: String, instead: String, elsewhere: Elsewhere },
     /// The edited text failed the consistency check; nothing was changed.
@@ -169,7 +169,7 @@ impl LiveError {
     /// A hint with which the caller can correct the request.
     pub fn hint(&self) -> String {
         match self {
-            LiveError::BadFile { .. } => "give a .als file that Live 8 or later saved".into(),
+            LiveError::BadFile { .. } => "pass a .als file that Live 8 or later saved".into(),
             LiveError::BadPath { .. } => {
                 "a path id looks like track:0, track:0/clipslot:1/clip, track:0/clip:2, track:0/device:0/param:3, \
                  track:0/mixer/volume, returntrack:0, main, scene:0; numbers have no sign and no leading zero"
@@ -190,7 +190,7 @@ impl LiveError {
             }
             LiveError::Refused { cure, .. } => (*cure).into(),
             LiveError::Unsupported { instead, .. } => format!("do not retry with other arguments: {instead}"),
-            LiveError::Broken { .. } => "nothing was changed; report this".into(),
+            LiveError::Broken { .. } => "nothing was changed; report this bug".into(),
         }
     }
 

@@ -93,7 +93,8 @@ impl ChainOwner {
 }
 
 impl PathId {
-    /// Index of the ordinary track that this path refers to or is a part of.
+    /// Index of the ordinary track to which this path refers, or which contains the object of this
+    /// path.
     pub fn track(self) -> Option<u32> {
         if let PathId::Track(n) | PathId::OnTrack(n, _) = self { Some(n) } else { None }
     }

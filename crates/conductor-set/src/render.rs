@@ -23,8 +23,8 @@ pub struct RenderPlan {
     pub pieces: Vec<RenderPiece>,
 }
 
-/// One clip, or its part inside the window. Times are in seconds from the start of the window, the
-/// clip or the sample.
+/// One clip, or its part inside the window. Times are in seconds. The comment of each field names
+/// the start from which the time is counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RenderPiece {
     /// The clip.
@@ -33,13 +33,13 @@ pub struct RenderPiece {
     pub path: String,
     /// The sample's path relative to the Set, if the Set stores it.
     pub relative_path: Option<String>,
-    /// Start in the window.
+    /// Start, counted from the start of the window.
     pub at: f64,
     /// Length of the piece.
     pub length: f64,
-    /// Start in the sample.
+    /// Start, counted from the start of the sample.
     pub offset: f64,
-    /// Start in the clip; needed for the fades.
+    /// Start, counted from the start of the clip; needed for the fades.
     pub into_clip: f64,
     /// Length of the whole clip; needed for the fades.
     pub clip_length: f64,

@@ -38,7 +38,7 @@ fn with(mut el: Element, key: &str, value: &str) -> Element {
 
 type Values = BTreeMap<String, String>;
 
-/// Builds elements from the notation for one format family and assigns ids.
+/// Builds elements from the notation of `skeleton.txt` for one format family, and assigns ids.
 struct Builder {
     parts: HashMap<&'static str, Vec<(usize, &'static str)>>,
     family: Family,

@@ -350,7 +350,7 @@ impl Document {
     /// Refuses every edit if Sets of this Live version are read-only.
     pub(crate) fn need_editable(&self) -> Result<(), LiveError> {
         let reason = match self.schema.family {
-            Family::Before11 => "Sets saved before Live 11 are read-only here",
+            Family::Before11 => "Sets saved by a Live before version 11 are read-only",
             Family::Newer => {
                 "this Set was saved by a newer Live than this version of Conductor supports, so it is read-only"
             }

@@ -24,7 +24,7 @@ fn donor(doc: &Document) -> Option<El<'_>> {
 fn strip(text: &str, doc: &Document, length: f64, color: i64) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
     let clip =
-        outline.roots(text).next().ok_or_else(|| LiveError::broken("the track used as a template has no elements"))?;
+        outline.roots(text).next().ok_or_else(|| LiveError::broken("the clip used as a template has no elements"))?;
     let length = number(length);
     let (numerator, denominator) = doc.time_signature().unwrap_or((4, 4));
     let mut splices = Splices::default();

@@ -1,4 +1,4 @@
-//! Inserts a device by cloning one of the same class in the Set.
+//! Inserts a device by cloning a device of the same class in the Set.
 
 use super::{Done, Outcome, check_text, track::raise_next_pointee};
 use crate::change::Draft;
