@@ -34,7 +34,7 @@ const FRAME_US: u64 = 100_000;
 /// The minimum average time between two messages of a scheme: 40 messages a second, so that 10 of
 /// 50 remain for feedback rows.
 const PAINT_US: u64 = 25_000;
-/// Maximum unused time that a port can save: a burst of 16 scheme messages.
+/// Maximum unused sending time that a port can save. It allows a burst of 16 scheme messages.
 const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 
 /// A message for the output of a device. The message is never treated as a person's input: if the
@@ -166,9 +166,9 @@ struct Control {
     moves: bool,
     wanted: Option<u8>,
     shown: Option<u8>,
-    /// The most severe taint of the changes since the control was last sent.
+    /// The most severe taint of the changes since the last message to the control.
     by: Taint,
-    /// The position in the queue of controls to send.
+    /// The position of the control in the queue of controls that need a message.
     waiting: u64,
     sent_at: Option<Micros>,
     hand_until: Option<Micros>,
@@ -266,8 +266,8 @@ impl Feedback {
         feedback
     }
 
-    /// Applies a new configuration. Every control is sent again, and lights that are no longer used
-    /// are switched off.
+    /// Applies a new configuration. The value of every control is sent again, and lights that are
+    /// no longer used are switched off.
     pub fn reload(&mut self, config: &Config, slots: &mut Slots) {
         let lit: Vec<Address> = self.lit().collect();
         self.read(config, slots);
@@ -330,8 +330,8 @@ impl Feedback {
         }
     }
 
-    /// Called when the output of a port was opened or closed. All its controls are sent again,
-    /// because the state of a newly opened port is unknown.
+    /// Called when the output of a port was opened or closed. The values of all its controls are
+    /// sent again, because the state of a newly opened port is unknown.
     pub fn port_open(&mut self, port: DeviceSlot, open: bool) {
         if open {
             self.open.insert(port)
@@ -346,7 +346,7 @@ impl Feedback {
         self.ports.contains_key(&port)
     }
 
-    /// Marks the controls of one port, or of all ports, to be sent again.
+    /// Marks the controls of one port, or of all ports, so that their values are sent again.
     fn refresh(&mut self, port: Option<DeviceSlot>) {
         for (address, control) in &mut self.controls {
             if port.is_none_or(|it| it == address.port) {

@@ -238,7 +238,7 @@ pub struct NewPlan {
 pub struct Pending {
     records: BTreeMap<Uuid, Record>,
     /// Ids of the records that have not ended, so that a call does not have to search the ended
-    /// records of a week.
+    /// records of the last week.
     open: HashSet<Uuid>,
     /// Ids of the records that can decide a call of this principal and tool: pending, allowed,
     /// standing, or denied a moment ago.

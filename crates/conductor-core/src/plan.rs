@@ -30,7 +30,7 @@ pub struct Draft {
     pub base_state_hash: String,
     /// Digest of the file after the plan.
     pub result_state_hash: String,
-    /// The difference of both texts; see [`diff`].
+    /// The difference between the two texts; see [`diff`].
     pub diff_preview: String,
     /// One line per change.
     pub changes: Vec<ChangeRow>,
@@ -125,7 +125,7 @@ pub enum PlanError {
     Refused { message: String },
     /// The result would have faults that the present file does not have.
     WouldBreak { diagnostics: Vec<Diagnostic> },
-    /// An item that the plan changed has been changed again since.
+    /// An item that the plan changed was changed again after the plan was applied.
     Stale { item: String },
 }
 

@@ -18,7 +18,7 @@ named_enum! {
     pub enum Tier {
         /// Changes nothing.
         ReadOnly = "ReadOnly",
-        /// Changes state of the daemon, or a document whose changes can be undone.
+        /// Changes the state of the daemon, or a document whose changes can be undone.
         Stateful = "Stateful",
         /// Changes the configuration, only through a plan.
         ConfigChange = "ConfigChange",

@@ -8,7 +8,8 @@ use uuid::Uuid;
 use super::record::{Entry, Stamp};
 use crate::digest::Digest;
 
-/// Number of a record: 0, 1, 2 and so on, without gaps, through all segments.
+/// Number of a record: 0, 1, 2 and so on, without gaps. The numbers continue from one segment to
+/// the next.
 pub type Seq = u64;
 
 /// Every line ends in `,"hash":"sha256:<64 hex>"}`. The hash covers all bytes before this ending.

@@ -23,7 +23,7 @@ const WAVE_US: u64 = 2_000_000;
 const RAINBOW_US: u64 = 4_000_000;
 const SPIRAL_US: u64 = 2_000_000;
 const SPARKLE_US: u64 = 100_000;
-/// One pad in this many is lit in each frame.
+/// In each frame, one pad out of this many is lit.
 const SPARKLE_OF: u64 = 8;
 /// The share of a spiral that is lit behind its head.
 const TAIL: f64 = 0.25;
@@ -97,7 +97,7 @@ pub struct Palette {
 }
 
 impl Default for Palette {
-    /// The palette for devices without one in their template.
+    /// The palette for devices whose template has no palette.
     fn default() -> Self {
         Palette::of(&[("red", &[5]), ("amber", &[9]), ("yellow", &[13]), ("green", &[21]), ("blue", &[45])])
     }

@@ -141,7 +141,7 @@ impl Heard {
         self.chords.push(group);
     }
 
-    /// The channel of the given keys of a device, if they used only one.
+    /// The channel of the given keys of a device, if they used only one channel.
     fn channel(&self, device: DeviceSlot, keys: &[Key]) -> Option<u8> {
         let presses = self.presses.iter().filter(|it| it.source.0 == device && keys.contains(&it.key));
         only(&presses.filter_map(|it| it.source.1).collect())

@@ -80,7 +80,7 @@ pub(super) struct Draft {
     /// The time at which the control was last used or the gesture was completed.
     pub seen: Micros,
     pub device: DeviceSlot,
-    /// The channel, if the control used only one.
+    /// The channel, if the control used only one channel.
     pub channel: Option<u8>,
 }
 

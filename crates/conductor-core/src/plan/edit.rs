@@ -238,8 +238,8 @@ impl<'a> Editor<'a> {
         Ok(ChangeRow { change_type: change.name(), ..row })
     }
 
-    /// The place of a mode's rows. A file without modes implies a mode `Default`; it is written to
-    /// the file before its first row.
+    /// The place of a mode's rows. A file without modes implies a mode `Default`; this mode is
+    /// written to the file before its first row is added.
     fn rows_of(&mut self, mode: &str) -> Result<Place, PlanError> {
         let view = self.view();
         if let Some(place) = view.place(mode) {

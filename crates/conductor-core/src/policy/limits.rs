@@ -11,7 +11,7 @@ use crate::principal::Principal;
 /// The refill rate and the size of a token bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Average number of calls per minute.
+    /// Maximum average number of calls per minute.
     pub per_minute: u32,
     /// Maximum number of calls at once after a pause.
     pub burst: u32,
