@@ -41,7 +41,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Tools with different defaults: name, `failures`, `open_ms`.
+    /// Tools whose defaults differ from those of other tools: name, `failures`, `open_ms`.
     pub(crate) const BUILT_IN: [(&str, u32, u64); 3] =
         [("shell.exec", 3, 60_000), ("database.query", 10, 15_000), ("web.fetch", 5, 10_000)];
 

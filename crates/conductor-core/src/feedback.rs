@@ -27,7 +27,7 @@ const MOTOR_MS: u32 = 50;
 /// would pull against the finger, and the person's next move would be treated as motion of the
 /// motor.
 const HAND_MS: u32 = 150;
-/// A press is shown at least this long, so that it is visible.
+/// The light of a press stays on for at least this time, so that it is visible.
 const FLASH_MS: u32 = 100;
 /// The time of one frame: ten frames a second.
 const FRAME_US: u64 = 100_000;
@@ -233,7 +233,7 @@ pub struct Feedback {
     order: u64,
     /// The last frame of the scheme that was calculated.
     painted: Option<u64>,
-    /// The taint of changes to the next frame, except those by pressed pads.
+    /// The taint of the changes to the next frame, except changes by pressed pads.
     painted_by: Taint,
     /// Whether a state changed, so that a message may be due now.
     dirty: bool,

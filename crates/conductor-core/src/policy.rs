@@ -49,7 +49,7 @@ named_enum! {
         Client = "client",
         /// A terminal, the console or the pad of this machine.
         Local = "local",
-        /// Only the held pad.
+        /// Only the approval pad, held by a person.
         Pad = "pad",
     }
 }
@@ -65,7 +65,7 @@ named_enum! {
         Console = "console",
         /// The AI client's own dialog.
         Client = "client",
-        /// The held pad.
+        /// The approval pad, held by a person.
         Pad = "pad",
     }
 }
@@ -120,7 +120,7 @@ impl Pattern {
     }
 }
 
-/// One `[[policy.rules]]`. An absent field matches everything.
+/// One row of `[[policy.rules]]`. An absent field matches everything.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rule {
     /// Full name of the tool.

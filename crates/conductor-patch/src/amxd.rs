@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-/// Bytes before the JSON text.
+/// Number of bytes before the JSON text.
 const HEADER: usize = 36;
 /// Offsets in the directory are counted from this position in the file.
 const BASE: usize = 20;
@@ -34,7 +34,7 @@ pub enum AmxdError {
     Length {
         /// Length in the header.
         stated: usize,
-        /// Bytes after the header.
+        /// Number of bytes after the header.
         held: usize,
     },
 }

@@ -66,7 +66,7 @@ pub struct NewBox {
     pub attributes: Vec<(String, Value)>,
     /// Scripting name of the box.
     pub varname: Option<String>,
-    /// Width and height; without them, the default size of the class.
+    /// Width and height. If absent, the box gets the default size of its class.
     pub size: Option<(f64, f64)>,
     /// Whether unknown classes and attributes are accepted.
     pub allow_unknown: bool,
@@ -119,7 +119,7 @@ pub enum Op {
     SetVarname {
         /// The box to name.
         target: Target,
-        /// The new name; none removes it.
+        /// The new name; `None` removes the name.
         name: Option<String>,
     },
     /// Names many boxes at once by their index. All names are checked before any box is renamed, so

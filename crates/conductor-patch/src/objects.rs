@@ -451,9 +451,9 @@ pub struct Description {
     pub class: String,
     /// The table entry of the class; none when the class is unknown.
     pub known: Option<&'static Class>,
-    /// Inlets with these arguments.
+    /// Number of inlets with the arguments in the text.
     pub inlets: Option<u32>,
-    /// Outlets with these arguments.
+    /// Number of outlets with the arguments in the text.
     pub outlets: Option<u32>,
     /// A type per outlet.
     pub outlet_types: Option<Vec<String>>,

@@ -15,7 +15,7 @@ use crate::objects;
 pub struct JournalLimits {
     /// Number of steps.
     pub steps: usize,
-    /// Bytes that all steps together keep in memory.
+    /// Number of bytes that all steps together keep in memory.
     pub bytes: usize,
 }
 

@@ -198,7 +198,7 @@ fn statement_end(source: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// A canvas while it is parsed.
+/// A canvas that is being parsed.
 #[derive(Default)]
 struct Level {
     items: Vec<Item>,

@@ -13,7 +13,7 @@ enum Dialect {
     Inline,
     /// Scripts: one list item per line.
     Expanded,
-    /// No line ends.
+    /// The whole file on one line.
     Minified,
 }
 

@@ -46,7 +46,7 @@ impl Check {
 /// Options of a validation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only report findings that concern one of these boxes.
+    /// If given, only findings that concern one of these boxes are reported.
     pub scope: Option<Vec<BoxId>>,
     /// Whether to check presentation mode. In this mode only overlaps are checked.
     pub presentation: bool,

@@ -29,9 +29,9 @@ pub enum ClipKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Location {
-    /// In a session slot.
+    /// The clip is in a session slot.
     Session,
-    /// On the timeline.
+    /// The clip is on the timeline.
     Arrangement,
 }
 
@@ -107,7 +107,7 @@ impl Clips {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClipInfo {
-    /// Path of the clip, or of the slot when it is empty.
+    /// Path of the clip, or of the slot if the slot is empty.
     pub id: PathId,
     /// Whether the clip is a MIDI clip.
     pub is_midi: bool,

@@ -38,7 +38,7 @@ pub enum LiveEdit {
     SetTrackProps {
         /// `track:N`
         track_id: PathId,
-        /// At least one property.
+        /// The properties to set; at least one.
         props: TrackProps,
     },
     /// Replaces all notes of a clip, or the notes inside a window.
@@ -83,7 +83,7 @@ pub enum LiveEdit {
     SetClipProps {
         /// Any clip.
         clip_id: PathId,
-        /// At least one property.
+        /// The properties to set; at least one.
         props: ClipProps,
     },
     /// Deletes a clip.

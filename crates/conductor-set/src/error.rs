@@ -60,9 +60,9 @@ impl fmt::Display for Listing {
 /// Where to do an operation that a document does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Elsewhere {
-    /// In every running Live.
+    /// Every running Live supports the operation.
     Running,
-    /// In a running Live with Conductor's script.
+    /// A running Live with Conductor's script supports the operation.
     Script,
     /// No tool supports the operation.
     Nowhere,

@@ -13,7 +13,7 @@ const SOMEBODY: Author = Author(u64::MAX);
 #[derive(Debug, Clone, Default)]
 pub struct Shifts {
     count: u64,
-    /// Per author, the count after the author's last shift.
+    /// For each author, the number of shifts right after the last shift by this author.
     by: BTreeMap<Author, u64>,
 }
 

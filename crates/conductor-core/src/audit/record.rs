@@ -31,7 +31,7 @@ pub struct Stamp {
     pub ts: Timestamp,
 }
 
-/// One record without its number and chain.
+/// One record without its number and its link to the previous record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
     /// First line of each file.

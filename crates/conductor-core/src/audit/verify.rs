@@ -70,9 +70,9 @@ pub struct Fault {
     pub verdict: Verdict,
     /// The first record with this fault.
     pub seq: Seq,
-    /// The content of a correct log at this place.
+    /// The content of a correct log at record `seq`.
     pub expected: String,
-    /// The content of this log at this place.
+    /// The content of this log at record `seq`.
     pub found: String,
 }
 
