@@ -192,7 +192,7 @@ pub enum Refused {
     NotGrantable,
     #[error("uses must be from 1 to {MAX_USES}, and the time at most 24 h")]
     TooWide,
-    #[error("this decision is not possible for a {0}")]
+    #[error("this decision is not possible for a record of kind \"{0}\"")]
     Kind(Kind),
     #[error("this tool cannot have a standing grant")]
     NeverStanding,

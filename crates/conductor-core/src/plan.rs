@@ -34,7 +34,7 @@ pub struct Draft {
     pub diff_preview: String,
     /// One line per change.
     pub changes: Vec<ChangeRow>,
-    /// Warnings about the result that did not apply to the file before.
+    /// New warnings: they apply to the result, but not to the old file.
     pub warnings: Vec<String>,
 }
 

@@ -381,9 +381,9 @@ pub struct Subpatcher {
     pub kind: &'static str,
     /// The box that represents the subpatcher.
     pub id: BoxId,
-    /// Key of that box.
+    /// Key of the box that represents the subpatcher.
     pub key: String,
-    /// Name of that box.
+    /// Name of the box that represents the subpatcher.
     pub varname: Option<String>,
     /// Name or file name of the subpatcher.
     pub name: Option<String>,

@@ -238,7 +238,7 @@ impl Table {
     }
 
     /// Port counts of an operator inside gen. There, `*` with an argument has one inlet less than
-    /// without.
+    /// `*` without an argument.
     pub(crate) fn gen_count(&self, text: &str) -> Option<Counted> {
         let (class, arguments, _) = atoms::split(text);
         let (inlets, outlets) = match self.gen_classes.get(class) {

@@ -408,8 +408,7 @@ impl Splices {
         }
     }
 
-    /// Removes all children of an element, so that it becomes an empty tag such as `<Name a="b"
-    /// />`.
+    /// Removes all children of an element, so that only an empty tag remains.
     pub fn empty(&mut self, el: El<'_>) {
         if !el.is_empty_tag() {
             self.put(el.text, el.span(), emptied(el));

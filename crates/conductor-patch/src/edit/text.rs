@@ -42,7 +42,8 @@ impl Transaction<'_> {
         Ok(Outcome::TextSet { old_text, kept, dropped })
     }
 
-    /// Changes the box. Returns its new ports if they may differ from the old ports.
+    /// Changes the text of the box. Returns the new ports of the box if they may differ from the
+    /// old ports.
     pub(super) fn set_text_max(
         &mut self,
         id: &CanvasId,
