@@ -594,7 +594,7 @@ impl EditError {
             | EditError::Stale
             | EditError::CanvasGone => "list the objects again and use the new names and keys".to_owned(),
             EditError::ReadOnly(_) => "save the patch of the device as a .maxpat file and edit this file".to_owned(),
-            EditError::Unsupported { .. } => "remove this edit from the list".to_owned(),
+            EditError::Unsupported { .. } => "do not use this operation on this document".to_owned(),
             EditError::UnknownClass { nearest, .. } => {
                 near(nearest, "check the spelling, or set allow_unknown for an external object")
             }
@@ -602,7 +602,7 @@ impl EditError {
                 near(nearest, "describe the object to see its attributes, or set allow_unknown")
             }
             EditError::ReservedAttribute { instead, .. } => (*instead).to_owned(),
-            EditError::BadValue { why, .. } => (*why).to_owned(),
+            EditError::BadValue { why, .. } => format!("fix the argument: {why}"),
             EditError::TooDeep { .. } => "use a patcher that is nested less deep".to_owned(),
             EditError::NoSuchPort { .. } => "port numbers start at 0".to_owned(),
             EditError::NotConnected { .. } => "list the cords of the patch".to_owned(),
