@@ -2,7 +2,7 @@
 //!
 //! Time is a parameter, in milliseconds of a monotonic clock. Not here: the breakers of all tools,
 //! and the guard that returns a permit when a call panics or is cancelled; both are in the
-//! pipeline. A permit does not return itself: every call ends with one explicit
+//! pipeline. Dropping a permit does not return it: every call must end with one explicit
 //! [`Breaker::settle`].
 
 use crate::named_enum::named_enum;
@@ -41,7 +41,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Tools with different defaults: name, `failures`, `open_ms`.
+    /// Tools whose defaults differ from those of other tools: name, `failures`, `open_ms`.
     pub(crate) const BUILT_IN: [(&str, u32, u64); 3] =
         [("shell.exec", 3, 60_000), ("database.query", 10, 15_000), ("web.fetch", 5, 10_000)];
 

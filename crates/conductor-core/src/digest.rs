@@ -87,7 +87,8 @@ impl Digest {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// `out` must be twice as long as `bytes`; digits that do not fit are left out.
+/// Writes `bytes` as hex digits to `out`. `out` must be twice as long as `bytes`; digits that do
+/// not fit are left out.
 pub(crate) fn write_hex(bytes: &[u8], out: &mut [u8]) {
     for (byte, pair) in bytes.iter().zip(out.chunks_exact_mut(2)) {
         pair[0] = HEX[usize::from(byte >> 4)];

@@ -96,9 +96,9 @@ impl Code {
         self.facts().4
     }
 
-    /// Whether the circuit breaker counts this failure: only a host that hangs, and an error of
-    /// Conductor itself. The other errors are returned at once with a hint, and an open breaker
-    /// would hide them.
+    /// Whether the circuit breaker counts this failure. Only a timeout of a host and an error of
+    /// Conductor itself are counted. The other errors are returned at once with a hint, and an open
+    /// breaker would hide them.
     pub const fn counts_for_breaker(self) -> bool {
         self.facts().3
     }

@@ -17,7 +17,7 @@ use crate::mapping::table::Slots;
 use led::{Hit, Surface};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The most messages to one port in one second.
+/// Maximum number of messages to one port in one second.
 pub const PER_SECOND: usize = 50;
 const SECOND_US: u64 = 1_000_000;
 /// An event of a control within this time after we moved it was caused by its motor, not by a
@@ -27,18 +27,18 @@ const MOTOR_MS: u32 = 50;
 /// would pull against the finger, and the person's next move would be treated as motion of the
 /// motor.
 const HAND_MS: u32 = 150;
-/// A press is shown at least this long, so that it is visible.
+/// The light of a press stays on for at least this time, so that it is visible.
 const FLASH_MS: u32 = 100;
 /// The time of one frame: ten frames a second.
 const FRAME_US: u64 = 100_000;
 /// The minimum average time between two messages of a scheme: 40 messages a second, so that 10 of
 /// 50 remain for feedback rows.
 const PAINT_US: u64 = 25_000;
-/// The most unused time that a port can save: a burst of 16 scheme messages.
+/// Maximum unused sending time that a port can save. It allows a burst of 16 scheme messages.
 const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 
-/// A message for the output of a device. It is never treated as a person's input: if the port leads
-/// back to us, the message must not arrive as a clean event.
+/// A message for the output of a device. The message is never treated as a person's input: if the
+/// port leads back to us, the message must arrive as a tainted event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
     /// The device.
@@ -100,16 +100,16 @@ enum State {
 struct Row {
     spec: RowSpec,
     state: State,
-    /// The taint of the event that last changed the state. It still applies when a released press
-    /// is switched off.
+    /// The taint of the event that last changed the state. It also applies to the message that
+    /// switches off the light of a released press.
     by: Taint,
-    /// The state changed and its control has not been updated yet.
+    /// Whether the state changed and its control has not been updated yet.
     dirty: bool,
 }
 
 impl Row {
-    /// Whether a released press must be switched off now. This happens after `FLASH_MS`, without a
-    /// change of state.
+    /// Whether the light of a released press must be switched off now. This happens `FLASH_MS`
+    /// after the press, without a change of state.
     fn fades(&self, now: Micros) -> bool {
         matches!(self.state, State::Press { held: false, shown_until } if shown_until <= now)
     }
@@ -166,9 +166,9 @@ struct Control {
     moves: bool,
     wanted: Option<u8>,
     shown: Option<u8>,
-    /// The most severe taint of the changes since the control was last sent.
+    /// The most severe taint of the changes since the last message to the control.
     by: Taint,
-    /// The position in the queue of controls to send.
+    /// The position of the control in the queue of controls that need a message.
     waiting: u64,
     sent_at: Option<Micros>,
     hand_until: Option<Micros>,
@@ -233,7 +233,7 @@ pub struct Feedback {
     order: u64,
     /// The last frame of the scheme that was calculated.
     painted: Option<u64>,
-    /// The taint of changes to the next frame, except those by pressed pads.
+    /// The taint of the changes to the next frame, except changes by pressed pads.
     painted_by: Taint,
     /// Whether a state changed, so that a message may be due now.
     dirty: bool,
@@ -266,8 +266,8 @@ impl Feedback {
         feedback
     }
 
-    /// Applies a new configuration. Every control is sent again, and lights that are no longer used
-    /// are switched off.
+    /// Applies a new configuration. The value of every control is sent again, and lights that are
+    /// no longer used are switched off.
     pub fn reload(&mut self, config: &Config, slots: &mut Slots) {
         let lit: Vec<Address> = self.lit().collect();
         self.read(config, slots);
@@ -330,8 +330,8 @@ impl Feedback {
         }
     }
 
-    /// Called when the output of a port was opened or closed. All its controls are sent again,
-    /// because the state of a newly opened port is unknown.
+    /// Called when the output of a port was opened or closed. The values of all its controls are
+    /// sent again, because the state of a newly opened port is unknown.
     pub fn port_open(&mut self, port: DeviceSlot, open: bool) {
         if open {
             self.open.insert(port)
@@ -346,7 +346,7 @@ impl Feedback {
         self.ports.contains_key(&port)
     }
 
-    /// Marks the controls of one port, or of all ports, to be sent again.
+    /// Marks the controls of one port, or of all ports, so that their values are sent again.
     fn refresh(&mut self, port: Option<DeviceSlot>) {
         for (address, control) in &mut self.controls {
             if port.is_none_or(|it| it == address.port) {
@@ -435,7 +435,7 @@ impl Feedback {
         });
     }
 
-    /// Called when a light could not be sent. Its control is sent again later.
+    /// Called when the message of a light could not be sent. The message is sent again later.
     pub fn not_sent(&mut self, light: &Light) {
         let number = |cc, channel, number| Address { port: light.port, cc, channel, number };
         let address = if let Body::Cc { channel, controller, .. } = light.message {

@@ -20,7 +20,8 @@ use crate::timestamp::Timestamp;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, VecDeque};
 
-/// The most events of a session. The newest are kept: the intended gesture is the last one played.
+/// Maximum number of events in a session. The newest events are kept, because the intended gesture
+/// is the last one played.
 pub const MAX_EVENTS: usize = 512;
 
 /// Identifies a session, so that the timer of an earlier session cannot end a later one.
@@ -49,7 +50,7 @@ pub struct Started {
     pub was_already_active: bool,
     /// The time at which the session expires.
     pub expires_at: Timestamp,
-    /// The same time on the monotonic clock. [`Learn::expire`] is due then.
+    /// The same time on the monotonic clock. Call [`Learn::expire`] at this time.
     pub deadline: Micros,
 }
 
@@ -72,9 +73,10 @@ struct Session {
     since: Timestamp,
     expires_at: Timestamp,
     let_through: bool,
-    /// The connections that started or extended the session. It ends when the last of them closes.
+    /// The connections that started or extended the session. The session ends when the last of them
+    /// closes.
     clients: BTreeSet<u64>,
-    /// The session has ended; its events are kept until it is stopped.
+    /// Whether the session has ended. Its events are kept until it is stopped.
     over: bool,
     events: VecDeque<Captured>,
 }
@@ -198,7 +200,7 @@ impl Learn {
         Some(Running { since: session.since, until: session.expires_at, let_through: session.let_through })
     }
 
-    /// Ends the session and returns its events. They are empty if there was no session.
+    /// Ends the session and returns its events. The list is empty if there was no session.
     pub fn stop(&mut self, now: Micros) -> Learned {
         self.advance(now);
         let Some(session) = self.session.take() else { return Learned::default() };

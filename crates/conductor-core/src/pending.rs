@@ -67,7 +67,8 @@ pub struct Ask {
     /// Whether the tool is from a plugin. A changed plugin file ends a standing grant; a changed
     /// built-in tool does not.
     pub from_plugin: bool,
-    /// Whether the call was caused by an event from the network. Then no earlier approval applies.
+    /// Whether the call was caused by an event from the network. If so, no earlier approval
+    /// applies.
     pub tainted: bool,
 }
 
@@ -92,8 +93,8 @@ pub enum Asked {
         /// The channel of the approval.
         channel: AnsweredBy,
     },
-    /// There was an approval, but the state has changed since. The approval has ended; the next
-    /// call makes a new request.
+    /// There was an approval, but the state changed after it. The approval has ended; the next call
+    /// makes a new request.
     Stale {
         /// The record that has ended.
         id: Uuid,
@@ -179,19 +180,19 @@ pub enum Refused {
     NotFound,
     #[error("several plans or approvals have the short id {0}; use the full id")]
     Ambiguous(Short),
-    #[error("it is already {0}")]
+    #[error("this plan or approval is already {0}")]
     Already(State),
-    #[error("it has expired")]
+    #[error("this plan or approval has expired")]
     Expired,
-    #[error("the {} has changed since", match .0 { Changed::Pin => "tool", Changed::Policy => "policy", Changed::State => "state" })]
+    #[error("the {} has changed since the request was made", match .0 { Changed::Pin => "tool", Changed::Policy => "policy", Changed::State => "state" })]
     Changed(Changed),
-    #[error("this needs an answer from a {} channel", match .0 { Floor::Client => "client", Floor::Local => "local", Floor::Pad => "pad" })]
+    #[error("this request must be answered through a {} channel", match .0 { Floor::Client => "client", Floor::Local => "local", Floor::Pad => "pad" })]
     Channel(Floor),
     #[error("each call of this tool needs its own approval")]
     NotGrantable,
     #[error("uses must be from 1 to {MAX_USES}, and the time at most 24 h")]
     TooWide,
-    #[error("a {0} cannot be decided this way")]
+    #[error("this decision is not possible for a record of kind \"{0}\"")]
     Kind(Kind),
     #[error("this tool cannot have a standing grant")]
     NeverStanding,
@@ -236,8 +237,8 @@ pub struct NewPlan {
 #[derive(Debug, Default)]
 pub struct Pending {
     records: BTreeMap<Uuid, Record>,
-    /// Ids of the records that have not ended, so that a call does not search the ended records of
-    /// a week.
+    /// Ids of the records that have not ended, so that a call does not have to search the ended
+    /// records of the last week.
     open: HashSet<Uuid>,
     /// Ids of the records that can decide a call of this principal and tool: pending, allowed,
     /// standing, or denied a moment ago.
@@ -381,7 +382,7 @@ impl Pending {
         now.millis_since(at).max(steady.unwrap_or(0))
     }
 
-    /// Call after the changes are on the disk.
+    /// Discards the old state of the records. Call this after the changes are on the disk.
     pub fn commit(&mut self) {
         self.before.clear();
     }
@@ -586,7 +587,7 @@ impl Pending {
         self.get(id).is_some_and(|record| record.state == State::Pending) && self.waited_for.insert(id)
     }
 
-    /// The waiting call has ended. The record is kept.
+    /// Records that the waiting call has ended. The record is kept.
     pub fn end_wait(&mut self, id: Uuid) {
         self.waited_for.remove(&id);
     }

@@ -1,4 +1,4 @@
-//! Plans: changes to `config.toml`, the text that they result in, its diff, and the undo.
+//! Plans: changes to `config.toml`, the resulting text, its diff, and the undo.
 //!
 //! All other bytes of the file stay the same: comments, order, newline style, byte order mark. Not
 //! here: time, plan ids, approvals and the file itself. The daemon stores and applies a draft.
@@ -30,16 +30,16 @@ pub struct Draft {
     pub base_state_hash: String,
     /// Digest of the file after the plan.
     pub result_state_hash: String,
-    /// The difference of both texts; see [`diff`].
+    /// The difference between the two texts; see [`diff`].
     pub diff_preview: String,
     /// One line per change.
     pub changes: Vec<ChangeRow>,
-    /// Warnings about the result that the file did not have before.
+    /// New warnings: they apply to the result, but not to the old file.
     pub warnings: Vec<String>,
 }
 
-/// One line of a plan. The index is the row's position in the result, or in the old file if the row
-/// is deleted.
+/// One line of a plan. The index is the position of the row in the result, or in the old file if
+/// the row is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeRow {
     /// One of [`Change::NAMES`].
@@ -115,17 +115,17 @@ pub struct Template {
 pub enum PlanError {
     /// The present file cannot be read, so it cannot be changed.
     Unreadable { diagnostics: Vec<Diagnostic> },
-    /// No object has this name. `known` are the existing names.
+    /// No object has this name. `known` lists the existing names.
     NotFound { subject: Subject, name: String, known: Vec<String> },
     /// No row has this index or id.
     StaleRow { mode: String, row: RowRef, count: usize },
-    /// A name that is already in use.
+    /// The name is already in use.
     Taken { subject: Subject, name: String },
     /// The change is not possible in this file.
     Refused { message: String },
     /// The result would have faults that the present file does not have.
     WouldBreak { diagnostics: Vec<Diagnostic> },
-    /// An item that the plan changed has been changed again since.
+    /// An item that the plan changed was changed again after the plan was applied.
     Stale { item: String },
 }
 
@@ -171,7 +171,10 @@ impl fmt::Display for PlanError {
                 write!(f, "there is no {subject} \"{name}\"; there are: {}", known.join(", "))
             }
             PlanError::StaleRow { mode, row: RowRef::Index(index), count } => {
-                write!(f, "mode \"{mode}\" has no row {index}: it has {count} rows, counted from 0")
+                write!(
+                    f,
+                    "mode \"{mode}\" has no row {index}; rows are counted from 0, and the number of rows is {count}"
+                )
             }
             PlanError::StaleRow { mode, row: RowRef::Id(id), .. } => {
                 write!(f, "mode \"{mode}\" has no row with the id \"{id}\"")
@@ -210,7 +213,8 @@ pub fn draft(
     finish(base_text, &before, &result, &after, rows)
 }
 
-/// Sets keys in the row of a plugin. Only for people: no tool can change these rows.
+/// Sets keys in the row of a plugin. Only a person can make this change: no tool can change these
+/// rows.
 pub fn draft_plugin(
     base: &[u8],
     name: &str,

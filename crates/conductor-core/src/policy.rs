@@ -18,7 +18,7 @@ named_enum! {
     pub enum Tier {
         /// Changes nothing.
         ReadOnly = "ReadOnly",
-        /// Changes state of the daemon, or a document whose changes can be undone.
+        /// Changes the state of the daemon, or a document whose changes can be undone.
         Stateful = "Stateful",
         /// Changes the configuration, only through a plan.
         ConfigChange = "ConfigChange",
@@ -49,7 +49,7 @@ named_enum! {
         Client = "client",
         /// A terminal, the console or the pad of this machine.
         Local = "local",
-        /// Only the held pad.
+        /// Only the approval pad, held by a person.
         Pad = "pad",
     }
 }
@@ -65,7 +65,7 @@ named_enum! {
         Console = "console",
         /// The AI client's own dialog.
         Client = "client",
-        /// The held pad.
+        /// The approval pad, held by a person.
         Pad = "pad",
     }
 }
@@ -120,7 +120,7 @@ impl Pattern {
     }
 }
 
-/// One `[[policy.rules]]`. An absent field matches everything.
+/// One row of `[[policy.rules]]`. An absent field matches everything.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rule {
     /// Full name of the tool.
@@ -137,7 +137,8 @@ pub struct Rule {
     pub args: Vec<(String, Value)>,
     /// If absent, the tool's default applies, so that a rule can raise only the channel.
     pub decision: Option<Decision>,
-    /// Raises the required channel; it never lowers it.
+    /// The channel that the rule requires. It can raise the requirement of the tool, but never
+    /// lower it.
     pub channel: Option<Floor>,
 }
 
@@ -159,7 +160,7 @@ pub enum AskFloor {
     ByArgs,
 }
 
-/// The facts of a call on which a policy decides.
+/// The facts of a call that determine the decision of a policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     /// Full name of the tool.
@@ -307,7 +308,7 @@ pub enum PolicyError {
     #[error("the default of {tier} is `plan`, which is only for ConfigChange")]
     DefaultPlanElsewhere { tier: Tier },
     #[error(
-        "the default of ConfigChange must be `plan` or `deny`: configuration changes only by a plan that a person applies"
+        "the default of ConfigChange must be `plan` or `deny`: the configuration may change only through a plan that a person applies"
     )]
     DefaultWithoutPlan,
     #[error("rule {rule}: {pointer:?} is not a JSON pointer; it must be empty or begin with `/`")]

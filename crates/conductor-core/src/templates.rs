@@ -25,7 +25,7 @@ const FILES: [&str; 9] = [
     include_str!("templates/switch-pro.toml"),
 ];
 
-/// Leaves out a file that cannot be read. A test reads each file.
+/// All templates. A file that cannot be read is left out; a test checks that each file can be read.
 static ALL: LazyLock<Vec<Template>> = LazyLock::new(|| FILES.iter().filter_map(|it| load(it).ok()).collect());
 
 /// A known controller.
@@ -37,13 +37,13 @@ pub struct Template {
     pub description: String,
     /// The kind of connection.
     pub protocol: Protocol,
-    /// Matchers for its ports.
+    /// Matchers for the ports of the controller.
     pub matchers: Vec<Matcher>,
     /// The documents that the numbers are from.
     pub sources: Vec<String>,
-    /// Its controls.
+    /// The controls of the controller.
     pub controls: Vec<Control>,
-    /// Its lights, if it has any.
+    /// The lights of the controller, if it has any.
     pub light: Option<Light>,
     /// The matchers as written in the file.
     written_matchers: Value,
@@ -52,13 +52,13 @@ pub struct Template {
 /// One control of a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
-    /// Unique within the template.
+    /// Name of the control, unique within the template.
     pub name: String,
     /// `pad`, `button`, `fader`, `knob`, `encoder`, `wheel`, `pedal`, `stick` or `trigger`.
     pub kind: String,
     /// The message that the control sends.
     pub address: Address,
-    /// Whether a light scheme may use its light.
+    /// Whether a light scheme may use the light of this control.
     pub lit: bool,
 }
 

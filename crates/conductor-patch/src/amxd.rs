@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-/// Bytes before the JSON text.
+/// Number of bytes before the JSON text.
 const HEADER: usize = 36;
 /// Offsets in the directory are counted from this position in the file.
 const BASE: usize = 20;
@@ -34,7 +34,7 @@ pub enum AmxdError {
     Length {
         /// Length in the header.
         stated: usize,
-        /// Bytes after the header.
+        /// Number of bytes after the header.
         held: usize,
     },
 }
@@ -148,7 +148,7 @@ impl Frame {
         if json.len() == self.json.len() {
             return out;
         }
-        // Wrapping arithmetic works for a longer and for a shorter JSON.
+        // Wrapping arithmetic also handles a shorter JSON, for which the growth is negative.
         let growth = (json.len() as u32).wrapping_sub(self.json.len() as u32);
         let mut put = |at: usize, value: [u8; 4]| {
             if let Some(place) = out.get_mut(at..at + 4) {
@@ -159,7 +159,7 @@ impl Frame {
         put(16, total.wrapping_add(growth).to_le_bytes());
         put(32, big(source, 32).unwrap_or(0).wrapping_add(growth).to_be_bytes());
         for (at, value) in self.sizes.iter().chain(&self.offsets) {
-            // The directory itself moved by the same amount.
+            // The directory follows the JSON, so its position changed by `growth` too.
             put(at.wrapping_add_signed(growth as i32 as isize), value.wrapping_add(growth).to_be_bytes());
         }
         out

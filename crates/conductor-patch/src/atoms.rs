@@ -86,7 +86,7 @@ impl Atom {
         }
     }
 
-    /// The atom as written in a message or comment, where commas and semicolons are content.
+    /// The atom as written in a message or comment. Commas and semicolons are not escaped there.
     pub fn in_content(&self) -> String {
         match self {
             Atom::Int(_) | Atom::Float(_) => self.in_text(),
@@ -174,8 +174,8 @@ pub(crate) fn split(text: &str) -> (&str, Vec<&str>, Vec<TextAttribute<'_>>) {
     (class, arguments, attributes)
 }
 
-/// Whether a text has no control characters. With `content`, the text is only shown, so tabs and
-/// line ends are allowed.
+/// Whether a text has no control characters. If `content` is true, the text is not a class with
+/// arguments, and tabs and line ends are allowed.
 pub(crate) fn printable(text: &str, content: bool) -> bool {
     text.chars().all(|c| !c.is_control() || (content && matches!(c, '\t' | '\n' | '\r')))
 }

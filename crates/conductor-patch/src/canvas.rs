@@ -18,7 +18,7 @@ pub(crate) type Slot = u32;
 /// Zero-width positions at which new items are inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// After the last box of a `boxes` list, before the space in front of `]`.
+    /// After the last box of a `boxes` list, and before the whitespace in front of `]`.
     Boxes,
     /// After the last cord of a `lines` list.
     Lines,
@@ -54,7 +54,7 @@ pub(crate) struct Facts {
     pub(crate) font_size: Option<f64>,
     /// Max: the first inlet is not drawn.
     pub(crate) first_inlet_hidden: bool,
-    /// Pd: width in characters when the statement states one (`, f N`).
+    /// Pd: width in characters, if the statement ends with `, f N`.
     pub(crate) columns: Option<u32>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Cord {
 /// The facts that the file states about a patcher.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CanvasFacts {
-    /// The namespace `box` or `dsp.gen`; none when the file states none.
+    /// The namespace `box` or `dsp.gen`; none if the file does not name a namespace.
     pub(crate) namespace: Option<Arc<str>>,
     pub(crate) open_in_presentation: bool,
     pub(crate) font_size: Option<f64>,
@@ -398,8 +398,8 @@ impl Canvas {
         canvas
     }
 
-    /// Copies the bytes of the text pieces out of `source`. Only for canvases that an edit printed:
-    /// these have no boxes.
+    /// Copies the text pieces out of `source`, so that the canvas owns their bytes. Call it only
+    /// for a canvas without boxes that an edit printed.
     pub(crate) fn own(&mut self, source: &[u8]) {
         let items = self.items.iter().map(|item| match item {
             Item::Text(chunk) => Item::Text(Chunk::owned(chunk.bytes(source))),
@@ -442,7 +442,7 @@ impl Canvas {
         self.boxes.iter().flatten().filter_map(|it| it.inner.as_ref()).map(|it| 1 + it.levels()).max().unwrap_or(0)
     }
 
-    /// The index of every box; the position in the list is its slot.
+    /// The index of every box, listed by slot.
     pub(crate) fn numbers(&self) -> Vec<u32> {
         let mut numbers = vec![u32::MAX; self.boxes.len()];
         for (index, slot) in self.box_slots().enumerate() {
@@ -453,8 +453,8 @@ impl Canvas {
         numbers
     }
 
-    /// Estimate of the bytes that this canvas keeps in memory besides the opened file, for the
-    /// limit of the journal.
+    /// Estimate of the bytes that this canvas keeps in memory in addition to the opened file. They
+    /// count towards the size limit of the journal.
     pub(crate) fn weight(&self) -> usize {
         let mut total = self.items.len() * size_of::<Item>();
         for entry in self.boxes.iter().flatten() {

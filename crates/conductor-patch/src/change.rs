@@ -118,7 +118,8 @@ impl Piece {
 }
 
 impl Change {
-    /// Estimate of the bytes that the change keeps in memory, for the limit of the journal.
+    /// Estimate of the bytes that the change keeps in memory. They count towards the size limit of
+    /// the journal.
     pub(crate) fn weight(&self) -> usize {
         let held = match self {
             Change::Splice { old, new, .. } => old.iter().chain(new).map(Piece::weight).sum(),

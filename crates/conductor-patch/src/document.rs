@@ -108,7 +108,7 @@ pub enum OpenError {
         missing: &'static str,
     },
     /// A Pd subpatch without its `#X restore`.
-    #[error("line {line}: the file ends while {canvases} subpatches are still open (`#X restore` is missing)")]
+    #[error("line {line}: the file ends inside a subpatch and `#X restore` is missing (open subpatches: {canvases})")]
     Unclosed {
         /// Number of open subpatches.
         canvases: usize,
@@ -134,12 +134,12 @@ impl CanvasId {
         CanvasId(path)
     }
 
-    /// Number of patchers around the canvas.
+    /// Number of patchers that contain the canvas.
     pub fn depth(&self) -> usize {
         self.0.len()
     }
 
-    /// The canvas around this one; none for the root.
+    /// The canvas that contains this one; none for the root.
     pub fn parent(&self) -> Option<CanvasId> {
         let (_, outer) = self.0.split_last()?;
         Some(CanvasId(outer.to_vec()))
@@ -254,8 +254,8 @@ impl Document {
         &self.diagnostics
     }
 
-    /// The reason why the document is read-only: a device with an inconsistent directory. None when
-    /// the document can be edited.
+    /// Why the document is read-only: the directory of the device is inconsistent. None when the
+    /// document can be edited.
     pub fn read_only(&self) -> Option<&'static str> {
         self.frame.as_ref().and_then(|frame| frame.read_only)
     }
@@ -272,8 +272,8 @@ impl Document {
         self.abstractions.get(name)
     }
 
-    /// Names of classes and files that are neither in a table nor registered as abstractions. Each
-    /// name is returned once.
+    /// Names of classes and files that are neither in the object tables nor registered as
+    /// abstractions. Each name is returned once.
     pub fn unknown_classes(&self) -> Vec<String> {
         let mut found = std::collections::BTreeSet::new();
         self.walk(&mut |view| {
@@ -379,11 +379,11 @@ pub struct CordView<'a> {
 pub struct Subpatcher {
     /// One of `patcher bpatcher poly~ pfft~ gen~ jit.gen rnbo~ pd abstraction`.
     pub kind: &'static str,
-    /// The box.
+    /// The box that represents the subpatcher.
     pub id: BoxId,
-    /// Key of the box.
+    /// Key of the box that represents the subpatcher.
     pub key: String,
-    /// Name of the box.
+    /// Name of the box that represents the subpatcher.
     pub varname: Option<String>,
     /// Name or file name of the subpatcher.
     pub name: Option<String>,
@@ -446,7 +446,8 @@ impl<'a> View<'a> {
         self.canvas.facts.open_in_presentation
     }
 
-    /// Whether the canvas is inside gen, whose operators have different inlets.
+    /// Whether the canvas is a gen patcher. Operators in gen have other inlets than Max objects of
+    /// the same name.
     pub fn is_gen(&self) -> bool {
         match self.canvas.facts.namespace.as_deref() {
             Some(namespace) => namespace == "dsp.gen",
@@ -868,12 +869,12 @@ impl<'a> CordView<'a> {
         self.cord.to.port
     }
 
-    /// Name that the file uses for the box at the start.
+    /// Name that the file uses for the box at the start of the cord.
     pub fn from_name(&self) -> &'a str {
         &self.cord.from.name
     }
 
-    /// Name that the file uses for the box at the end.
+    /// Name that the file uses for the box at the end of the cord.
     pub fn to_name(&self) -> &'a str {
         &self.cord.to.name
     }

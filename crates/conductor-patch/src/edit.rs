@@ -66,7 +66,7 @@ pub struct NewBox {
     pub attributes: Vec<(String, Value)>,
     /// Scripting name of the box.
     pub varname: Option<String>,
-    /// Width and height; without them, the default size of the class.
+    /// Width and height. If absent, the box gets the default size of its class.
     pub size: Option<(f64, f64)>,
     /// Whether unknown classes and attributes are accepted.
     pub allow_unknown: bool,
@@ -94,9 +94,10 @@ pub enum Op {
     Add(NewBox),
     /// Removes a box and its cords.
     Remove(Target),
-    /// Changes the text of a box and therefore its class. Cords to ports that still exist stay.
+    /// Changes the text of a box and therefore its class. Keeps the cords to ports that still
+    /// exist.
     SetText {
-        /// The box.
+        /// The box to change.
         target: Target,
         /// Class and arguments, or the content of a message or comment.
         text: String,
@@ -105,7 +106,7 @@ pub enum Op {
     },
     /// Sets an attribute.
     SetAttribute {
-        /// The box.
+        /// The box to change.
         target: Target,
         /// The attribute.
         name: String,
@@ -116,9 +117,9 @@ pub enum Op {
     },
     /// Sets or removes the name of a box.
     SetVarname {
-        /// The box.
+        /// The box to name.
         target: Target,
-        /// The new name; none removes it.
+        /// The new name; `None` removes the name.
         name: Option<String>,
     },
     /// Names many boxes at once by their index. All names are checked before any box is renamed, so
@@ -126,14 +127,14 @@ pub enum Op {
     AssignVarnames(Vec<(usize, String)>),
     /// Sets whether a box is hidden when the patch is locked.
     SetHidden {
-        /// The box.
+        /// The box to hide or show.
         target: Target,
         /// Whether to hide the box.
         hidden: bool,
     },
     /// Moves a box, and resizes it if a size is given.
     SetRect {
-        /// The box.
+        /// The box to move.
         target: Target,
         /// New top-left corner of the box.
         position: Point,
@@ -158,7 +159,7 @@ pub enum Op {
     },
     /// Moves boxes into a new subpatcher and reconnects their outside cords to it.
     Encapsulate {
-        /// The boxes.
+        /// The boxes to move.
         targets: Vec<Target>,
         /// Name of the subpatcher.
         name: String,
@@ -178,8 +179,8 @@ pub struct Restore {
 impl Restore {
     /// Adds the inverse of a later list of edits, so that one restore undoes both lists.
     ///
-    /// A turned knob changes the text of the same box many times. Only the first state of each box
-    /// is kept, because undo returns to that state.
+    /// A knob that a person turns changes the text of the same box many times. Only the first state
+    /// of each box is kept, because undo returns to that state.
     pub(crate) fn append(&mut self, later: &Restore) {
         let face = |change: &Change| match change {
             Change::Face { canvas, slot, .. } => Some((canvas.clone(), *slot)),
@@ -212,11 +213,11 @@ pub enum StoredIn {
 /// A cord that an edit removed because its port no longer exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DroppedCord {
-    /// Name or key of the box at the start.
+    /// Name or key of the box at the start of the cord.
     pub from: String,
     /// Outlet at the start of the cord.
     pub outlet: u32,
-    /// Name or key of the box at the end.
+    /// Name or key of the box at the end of the cord.
     pub to: String,
     /// Inlet at the end of the cord.
     pub inlet: u32,
@@ -296,9 +297,9 @@ pub enum Outcome {
         key: String,
         /// Canvas of the subpatcher.
         canvas: CanvasId,
-        /// The source of each inlet: name or key of the box, and its outlet.
+        /// For each inlet, the box outside that feeds it: name or key, and outlet.
         inlets: Vec<(String, u32)>,
-        /// The source of each outlet: name or key of the box inside, and its outlet.
+        /// For each outlet, the box inside that feeds it: name or key, and outlet.
         outlets: Vec<(String, u32)>,
     },
     /// An earlier state was restored.
@@ -346,11 +347,11 @@ pub enum WarningCode {
     OrderMayChange,
     /// A box is no longer in the presentation.
     PresentationLost,
-    /// A host supports less than usual.
+    /// The program that runs the patch (the host) supports only a part of the functions.
     HostDegraded,
-    /// A host changed the patch without a request.
+    /// The host changed the patch although no request asked for it.
     RewrittenByHost,
-    /// A value was adjusted to the format.
+    /// A value was adjusted to what the format can store.
     Coerced,
     /// Boxes overlap.
     Overlap,
@@ -395,9 +396,9 @@ pub struct Applied {
 pub enum Fault {
     /// The request is invalid.
     BadInput,
-    /// The subject does not exist.
+    /// The requested object does not exist.
     NotFound,
-    /// The subject was removed, or has changed.
+    /// The requested object was removed, or has changed.
     StaleReference,
     /// This document does not support the operation.
     Unsupported,
@@ -429,7 +430,7 @@ pub enum LookupError {
         key: String,
     },
     /// The reference belongs to another revision.
-    #[error("{reference:?} refers to revision {revision}, the patch is at {now}")]
+    #[error("{reference:?} refers to revision {revision}, but the patch is at revision {now}")]
     OldRevision {
         /// The requested reference.
         reference: String,
@@ -485,11 +486,11 @@ pub enum EditError {
         nearest: Vec<String>,
     },
     /// The attribute can only be changed by another kind of edit.
-    #[error("{name:?} cannot be set as an attribute: use {instead}")]
+    #[error("{name:?} cannot be set as an attribute: {instead}")]
     ReservedAttribute {
         /// The attribute.
         name: String,
-        /// The edit to use.
+        /// What to do instead, as a clause.
         instead: &'static str,
     },
     /// A value has the wrong kind or length.
@@ -501,7 +502,7 @@ pub enum EditError {
         why: &'static str,
     },
     /// The box does not have this port.
-    #[error("{label} has {inlets} inlets and {outlets} outlets: there is no {side} {port}")]
+    #[error("{label} has no {side} {port} (inlets: {inlets}, outlets: {outlets})")]
     NoSuchPort {
         /// The box.
         label: String,
@@ -515,13 +516,13 @@ pub enum EditError {
         outlets: u32,
     },
     /// The cord does not exist.
-    #[error("no cord from outlet {outlet} of {from} to inlet {inlet} of {to}")]
+    #[error("there is no cord from outlet {outlet} of {from} to inlet {inlet} of {to}")]
     NotConnected {
-        /// The box at the start.
+        /// The box at the start of the cord.
         from: String,
         /// Outlet at the start of the cord.
         outlet: u32,
-        /// The box at the end.
+        /// The box at the end of the cord.
         to: String,
         /// Inlet at the end of the cord.
         inlet: u32,
@@ -593,15 +594,15 @@ impl EditError {
             | EditError::Stale
             | EditError::CanvasGone => "list the objects again and use the new names and keys".to_owned(),
             EditError::ReadOnly(_) => "save the patch of the device as a .maxpat file and edit this file".to_owned(),
-            EditError::Unsupported { .. } => "leave this operation out for this document".to_owned(),
+            EditError::Unsupported { .. } => "do not use this operation on this document".to_owned(),
             EditError::UnknownClass { nearest, .. } => {
                 near(nearest, "check the spelling, or set allow_unknown for an external object")
             }
             EditError::UnknownAttribute { nearest, .. } => {
                 near(nearest, "describe the object to see its attributes, or set allow_unknown")
             }
-            EditError::ReservedAttribute { instead, .. } => format!("use {instead}"),
-            EditError::BadValue { why, .. } => (*why).to_owned(),
+            EditError::ReservedAttribute { instead, .. } => (*instead).to_owned(),
+            EditError::BadValue { why, .. } => format!("fix the argument: {why}"),
             EditError::TooDeep { .. } => "use a patcher that is nested less deep".to_owned(),
             EditError::NoSuchPort { .. } => "port numbers start at 0".to_owned(),
             EditError::NotConnected { .. } => "list the cords of the patch".to_owned(),

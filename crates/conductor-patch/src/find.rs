@@ -9,7 +9,7 @@ use crate::objects;
 pub struct Query {
     /// Part of the text; case is ignored.
     pub text: Option<String>,
-    /// The class; an alias matches its class.
+    /// The class, or an alias of the class.
     pub class: Option<String>,
     /// Part of the scripting name; case is ignored.
     pub varname: Option<String>,

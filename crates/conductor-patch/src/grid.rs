@@ -12,8 +12,8 @@ const CELL: f64 = 128.0;
 /// list.
 const MANY: i64 = 64;
 
-/// A fast hasher: cells are looked up many times per box, and the standard hasher would dominate
-/// the cost.
+/// A fast hasher for cell positions. Cells are looked up many times per box, and the standard
+/// hasher would take most of that time.
 #[derive(Clone, Debug, Default)]
 struct CellHasher(u64);
 
@@ -27,7 +27,7 @@ impl Hasher for CellHasher {
     }
 
     fn write_i64(&mut self, value: i64) {
-        // The final steps of splitmix64 spread neighbouring cells over the table.
+        // The final steps of splitmix64. They spread neighbouring cells over the hash table.
         let mut mixed = (self.0.rotate_left(32) ^ value as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -44,7 +44,7 @@ pub(crate) struct Grid {
 }
 
 fn span(rect: &Rect) -> (i64, i64, i64, i64) {
-    // The clamp puts a huge coordinate of a hostile file into the outermost cell, so that the cast
+    // The clamp moves a huge coordinate of a hostile file into the outermost cell, so that the cast
     // cannot overflow.
     let cell = |v: f64| (v / CELL).floor().clamp(-1e9, 1e9) as i64;
     (cell(rect.x), cell(rect.y), cell(rect.right()), cell(rect.bottom()))

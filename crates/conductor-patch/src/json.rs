@@ -17,11 +17,11 @@ pub struct JsonError {
     pub line: usize,
     /// 1-based column in bytes.
     pub column: usize,
-    /// The unexpected or the expected text.
+    /// Description of the error.
     pub what: &'static str,
 }
 
-/// Maximum nesting of raw values; embedded patchers have their own, lower limit.
+/// Maximum nesting of values that are skipped. Embedded patchers have a separate, lower limit.
 const MAX_NESTING: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl<'a> Scanner<'a> {
             let Some(step) =
                 rest.get(at..).and_then(|tail| tail.iter().position(|b| *b == b'"' || *b == b'\\' || *b < 0x20))
             else {
-                return Err(self.fail_at(open, "a string without an end"));
+                return Err(self.fail_at(open, "a string is not closed"));
             };
             at += step;
             match rest.get(at) {
@@ -99,13 +99,13 @@ impl<'a> Scanner<'a> {
                         at += 6
                     }
                     Some(_) | None => {
-                        return Err(self.fail_at(start + at, "an escape sequence that is not valid in JSON"));
+                        return Err(self.fail_at(start + at, "an escape sequence is not valid in JSON"));
                     }
                 },
                 // Some scripts write raw tabs; they are kept.
                 Some(b'\t') => at += 1,
                 Some(_) | None => {
-                    return Err(self.fail_at(start + at, "a control character inside a string"));
+                    return Err(self.fail_at(start + at, "a string contains a control character"));
                 }
             }
         }
@@ -126,8 +126,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips one value of any kind. It uses a bounded vector instead of recursion, so nesting needs
-    /// no stack.
+    /// Skips one value of any kind. A bounded vector replaces recursion, so deep nesting cannot
+    /// overflow the stack.
     pub(crate) fn skip(&mut self) -> Result<(Range<usize>, Kind), JsonError> {
         let start = self.at;
         let kind = match self.peek() {
@@ -144,7 +144,7 @@ impl<'a> Scanner<'a> {
         };
         let mut open: Vec<u8> = Vec::new();
         loop {
-            // A value starts here.
+            // A value must start here.
             match self.peek() {
                 Some(bracket @ (b'{' | b'[')) => {
                     if open.len() >= MAX_NESTING {
@@ -170,7 +170,7 @@ impl<'a> Scanner<'a> {
                     self.word()?;
                 }
             }
-            // A value ended here.
+            // A value has ended; close all brackets that end here.
             loop {
                 let Some(close) = open.last().copied() else {
                     return Ok((start..self.at, kind));

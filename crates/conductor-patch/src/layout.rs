@@ -1,5 +1,5 @@
 //! Computes positions: nubs (the drawn inlets and outlets), cord points, free places, alignment.
-//! Proposes changes without applying them.
+//! The functions propose changes but do not apply them.
 //!
 //! Not here: finding faults (`validate`).
 
@@ -7,7 +7,7 @@ use crate::document::{BoxId, BoxView, CordView, View};
 use crate::geometry::{Point, Rect};
 use crate::grid::Grid;
 
-/// Distance of the first and the last nub from the sides of a Max box.
+/// Distance of the first and the last nub from the left and right side of a Max box.
 const MAX_INSET: f64 = 9.5;
 /// Half the width of a nub in Pd. The first and the last nub touch the sides of the box.
 const PD_INSET: f64 = 3.5;
@@ -19,7 +19,7 @@ pub(crate) fn first_nub(is_pd: bool) -> f64 {
 /// Position of an inlet (on the top edge) or outlet (on the bottom edge) of a box; none when the
 /// box has no such port.
 ///
-/// If the count is unknown, the requested port is treated as the last one.
+/// If the number of ports is unknown, the requested port is treated as the last one.
 pub fn nub(object: &BoxView<'_>, outlet: bool, index: u32) -> Option<Point> {
     let facts = &object.face.facts;
     let stated = if outlet { facts.outlets } else { facts.inlets };
@@ -64,11 +64,11 @@ pub fn cord_points(cord: &CordView<'_>) -> Option<Vec<Point>> {
 
 /// Minimum gap between a new box and other boxes.
 const GAP: f64 = 8.0;
-/// Distance between the rings of the search.
+/// Distance between two rings of candidate positions around the requested point.
 const RING: f64 = 15.0;
-/// Radius of the search.
+/// Radius of the largest ring.
 const REACH: f64 = 4000.0;
-/// Distance from the rightmost box, when no free place was found nearby.
+/// Distance from the rightmost box, if no point was requested or no free place was found.
 const MARGIN: f64 = 50.0;
 
 /// A free place for a new box.
@@ -126,7 +126,7 @@ pub fn free_place(view: &View<'_>, width: f64, height: f64, near_x: Option<f64>,
             return FreePlace {
                 position,
                 rationale: format!(
-                    "The place {rule} was taken: moved to the nearest free place on the 15 px rings around it"
+                    "Another object occupies the place {rule}: moved to the nearest free place, in steps of 15 px"
                 ),
             };
         }
@@ -176,11 +176,11 @@ pub enum LayoutError {
     /// The box was removed.
     #[error("the object was removed")]
     NoSuchBox,
-    /// The width does not move the first or only nub of a side.
-    #[error("the first or only nub does not move with the width; adjust the left edge instead")]
+    /// The first or only nub of a side does not move when the width changes.
+    #[error("the first or only inlet or outlet does not move when the width changes; use adjust = \"left\"")]
     FixedNub,
     /// The width would have to be 0 or negative.
-    #[error("this would need a width of {width} px")]
+    #[error("this alignment would require a width of {width} px")]
     NoWidth {
         /// The required width.
         width: f64,
@@ -213,7 +213,7 @@ pub struct Alignment {
     pub target_x: f64,
     /// The proposal for the target.
     pub proposal: Proposal,
-    /// The reason.
+    /// Description of the change.
     pub rationale: String,
 }
 
@@ -234,7 +234,7 @@ pub fn suggest_alignment(view: &View<'_>, anchor: Nub, target: Nub, adjust: Adju
     let (rect, rationale) = match adjust {
         Adjust::Left => (
             Rect { x: rect.x + anchor_x - target_x, ..rect },
-            format!("moving the box by {} px aligns the nubs vertically", anchor_x - target_x),
+            format!("moving the box by {} px aligns the two ports vertically", anchor_x - target_x),
         ),
         Adjust::Width => {
             let inset = first_nub(view.document.format.is_pd());
@@ -246,7 +246,7 @@ pub fn suggest_alignment(view: &View<'_>, anchor: Nub, target: Nub, adjust: Adju
             if width <= 0.0 || anchor_x <= rect.x + inset {
                 return Err(LayoutError::NoWidth { width });
             }
-            (Rect { w: width, ..rect }, format!("a width of {width} px puts nub {} at x {anchor_x}", target.index))
+            (Rect { w: width, ..rect }, format!("a width of {width} px puts port {} at x {anchor_x}", target.index))
         }
     };
     Ok(Alignment { anchor_x, target_x, proposal: Proposal { object: target.object, rect }, rationale })

@@ -21,7 +21,7 @@ pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result
     let text = source.get(..json.end).unwrap_or(source);
     if let Err(error) = std::str::from_utf8(text.get(json.start..).unwrap_or_default()) {
         let scanner = Scanner::new(text, 0);
-        return Err(OpenError::Json(scanner.fail_at(json.start + error.valid_up_to(), "bytes that are not UTF-8")));
+        return Err(OpenError::Json(scanner.fail_at(json.start + error.valid_up_to(), "the text is not UTF-8")));
     }
     let mut reader = Reader { source: text, limits, taken: 0, diagnostics: Vec::new() };
     let mut scanner = Scanner::new(text, json.start);
@@ -48,16 +48,17 @@ pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result
     let Some((range, mut canvas)) = root else {
         return Err(OpenError::NotAPatch { missing: "patcher" });
     };
-    // The bytes around the root patcher become text of the root canvas.
+    // The bytes before and after the root patcher become text of the root canvas.
     let behind = Item::Text(Chunk::source(range.end, end.max(json.end)));
     let before = Item::Text(Chunk::source(json.start, range.start));
     canvas.items.splice(0, 0, vec![before]);
     let len = canvas.items.len();
     canvas.items.splice(len, 0, vec![behind]);
     if canvas.facts.app_version.is_none() {
-        reader
-            .diagnostics
-            .push(Diagnostic::new(Severity::Info, "no appversion: written by an old Max or a script".to_owned()));
+        reader.diagnostics.push(Diagnostic::new(
+            Severity::Info,
+            "the file has no appversion: an old Max or a script wrote it".to_owned(),
+        ));
     }
     Ok((canvas, reader.diagnostics))
 }
@@ -83,8 +84,8 @@ type Element = (Face, Option<Arc<Canvas>>);
 /// A patcher inside a box, and the range of its text.
 type Embedded = Option<(Range<usize>, Arc<Canvas>)>;
 
-/// A list `boxes` or `lines` that was read: the ranges of its items. If the key occurs again, the
-/// earlier list is turned into text.
+/// The ranges of the items of a `boxes` or `lines` list. If the key occurs again, the earlier list
+/// is converted to text.
 #[derive(Clone)]
 struct Section {
     items: Range<usize>,
@@ -115,7 +116,7 @@ impl Reader<'_> {
             return Err(OpenError::TooDeep { limit: self.limits.max_depth, line: scanner.fail("").line });
         }
         let mut text_from = scanner.at;
-        scanner.expect(b'{', "a patcher is an object")?;
+        scanner.expect(b'{', "a patcher must be an object")?;
         let mut items = Vec::new();
         let mut boxes: Vec<(Face, Option<Arc<Canvas>>)> = Vec::new();
         let mut cords: Vec<Cord> = Vec::new();
@@ -160,7 +161,7 @@ impl Reader<'_> {
                                 self.note(
                                     scanner,
                                     Some(element),
-                                    "an entry of boxes without a box: kept, but not shown".to_owned(),
+                                    "an entry of `boxes` contains no box: kept, but not shown".to_owned(),
                                     None,
                                 );
                                 items.push(Item::Text(Chunk::source(element, scanner.at)));
@@ -177,7 +178,7 @@ impl Reader<'_> {
                                 self.note(
                                     scanner,
                                     Some(element),
-                                    "an entry of lines without a patchline: kept, but not shown".to_owned(),
+                                    "an entry of `lines` contains no patchline: kept, but not shown".to_owned(),
                                     None,
                                 );
                                 items.push(Item::Text(Chunk::source(element, scanner.at)));
@@ -313,7 +314,7 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         offset,
-                        format!("two boxes share the id {id}: cords are connected to the first"),
+                        format!("two boxes share the id {id}: cords are connected to the first box"),
                         Some(id),
                     );
                 }
@@ -340,18 +341,18 @@ impl Reader<'_> {
                 self.note(
                     scanner,
                     offset,
-                    "a box without an id: no cord can be connected to it".to_owned(),
+                    "the box has no id: no cord can be connected to it".to_owned(),
                     Some(&face.key.clone()),
                 );
             }
             if face.facts.maxclass.is_empty() {
-                self.note(scanner, offset, "a box without a maxclass".to_owned(), Some(&face.key.clone()));
+                self.note(scanner, offset, "the box has no maxclass".to_owned(), Some(&face.key.clone()));
             }
             if face.facts.inlets.is_none() || face.facts.outlets.is_none() {
-                self.note(scanner, offset, "a box without inlet and outlet counts".to_owned(), Some(&face.key.clone()));
+                self.note(scanner, offset, "the box has no inlet or outlet count".to_owned(), Some(&face.key.clone()));
             }
             if face.facts.rect.w <= 0.0 || face.facts.rect.h <= 0.0 {
-                self.note(scanner, offset, "a patching_rect without a size".to_owned(), Some(&face.key.clone()));
+                self.note(scanner, offset, "the patching_rect has no size".to_owned(), Some(&face.key.clone()));
                 let size = crate::objects::default_size(crate::Format::Maxpat, &face.facts.maxclass, &face.facts.text);
                 (face.facts.rect.w, face.facts.rect.h) = size;
             }
@@ -364,7 +365,7 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         None,
-                        format!("a cord to the missing box {name:?}: kept, marked dangling"),
+                        format!("a cord leads to the missing box {name:?}: kept, but marked as dangling"),
                         Some(&name),
                     );
                 }
@@ -379,7 +380,7 @@ impl Reader<'_> {
                     self.note(
                         scanner,
                         None,
-                        format!("a cord at {side} {port} of {name}, which has fewer {side}s: marked dangling"),
+                        format!("a cord is connected to {side} {port} of {name}, which has fewer {side}s: marked as dangling"),
                         Some(&name),
                     );
                 }
@@ -395,8 +396,7 @@ fn gap_start(items: &[Item], first_item: usize, fallback: usize) -> usize {
     }
 }
 
-/// Called for a duplicate key: turns the earlier list into text, because only the last list is
-/// valid.
+/// Converts the earlier list to text when its key occurs again: only the last list is valid.
 fn demote(items: &mut Vec<Item>, old: &Section, other: &mut Option<Section>) {
     let text = Item::Text(Chunk::source(old.bytes.start, old.bytes.end));
     let removed = old.items.len();
@@ -422,7 +422,7 @@ fn floats(array: &[u8]) -> Vec<f64> {
 }
 
 fn rect(array: &[u8]) -> Option<Rect> {
-    // Every box has a rectangle, so it is parsed without allocating a list.
+    // Every box has a rectangle, so parse it without allocating a list.
     let mut numbers = [0.0; 4];
     let mut count = 0;
     let mut scanner = Scanner::new(array, 0);
@@ -513,7 +513,8 @@ fn patchline(scanner: &mut Scanner<'_>) -> Result<Cord, JsonError> {
             Some(b"hidden") => cord.hidden = finite(value).is_some_and(|n| n != 0.0),
             Some(b"midpoints") if kind == Kind::Array => {
                 let points = floats(value);
-                // Some scripts write `[ null ]` for a straight cord.
+                // `floats` skips values that are not numbers: some scripts write `[ null ]` for a
+                // straight cord. An x without its y is dropped.
                 cord.midpoints = points.get(..points.len() & !1).unwrap_or_default().into();
             }
             Some(_) | None => {}
@@ -694,7 +695,7 @@ impl Shape {
         }
     }
 
-    /// Removes every member of this key.
+    /// Removes every member with this key.
     pub(crate) fn remove(&mut self, key: &str) {
         while let Some(at) = self.members.iter().rposition(|member| member.key == key) {
             let Some(member) = self.members.get(at) else {
@@ -722,7 +723,6 @@ impl Shape {
 
     /// Inserts a placeholder for an embedded patcher as the member `patcher`.
     pub(crate) fn dig(&mut self, style: &Style) {
-        // In a classic file, tabs precede an object value.
         let marker = Json::Object(vec![]);
         self.remove("patcher");
         self.set(style, "patcher", &marker);

@@ -1,6 +1,6 @@
-//! Names of Pd boxes. A `.pd` file cannot store them, so a side file `<file>.conductor.json` does.
-//! The names are matched to the boxes when both files are opened. Not here: reading or writing the
-//! side file.
+//! Names of Pd boxes. A `.pd` file cannot store names, so a side file `<file>.conductor.json`
+//! stores them. When both files are opened, the names are matched to the boxes. Not here: reading
+//! or writing the side file.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub enum NamesError {
 
 impl Document {
     /// Content of the side file for this document. None when no box has a name, or when the
-    /// document itself stores the names.
+    /// document's own format can store names.
     pub fn names_file(&self) -> Option<String> {
         if self.format != Format::Pd {
             return None;

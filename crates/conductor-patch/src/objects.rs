@@ -32,10 +32,10 @@ pub struct Class {
     pub arguments: Vec<&'static str>,
     /// Attribute names with types.
     pub attributes: Vec<(&'static str, &'static str)>,
-    /// Port counts in other versions of the program, which are also valid.
+    /// Other valid port counts, from other versions of the program.
     pub also: Vec<(u32, u32)>,
-    /// Whether the counts are a guess, because a file, a script or unusual arguments determine
-    /// them.
+    /// Whether the counts are a guess, because a file, a script or unusual arguments determine the
+    /// real counts.
     pub guess: bool,
     rules: Vec<Rule>,
 }
@@ -214,8 +214,8 @@ impl Table {
         all
     }
 
-    /// Classes whose name or alias contains `query` (case is ignored), sorted by name; only one
-    /// family if it is given.
+    /// Classes whose name or alias contains `query` (case is ignored), sorted by name. If `family`
+    /// is given, only classes of that family.
     pub fn search(&self, query: &str, family: Option<&str>) -> Vec<&Class> {
         let query = query.to_lowercase();
         let aliased: Vec<&str> = self
@@ -237,7 +237,8 @@ impl Table {
         nearest(name, self.classes.keys().chain(self.aliases.keys()).copied())
     }
 
-    /// Port counts of an operator inside gen, where `*` with an argument has one inlet less.
+    /// Port counts of an operator inside gen. There, `*` with an argument has one inlet less than
+    /// `*` without an argument.
     pub(crate) fn gen_count(&self, text: &str) -> Option<Counted> {
         let (class, arguments, _) = atoms::split(text);
         let (inlets, outlets) = match self.gen_classes.get(class) {
@@ -249,7 +250,7 @@ impl Table {
         Some(Counted { inlets: Some(inlets), outlets: Some(outlets), outlet_types: None, exact: true })
     }
 
-    /// Port counts of a text according to the rules. Rules about an embedded patcher call
+    /// Port counts of a text according to the rules. A rule about an embedded patcher calls
     /// `embedded`.
     pub(crate) fn count(&self, text: &str, embedded: &dyn Fn(&str, &str) -> Option<u32>) -> Option<Counted> {
         let (class, words) = self.class_of(text)?;
@@ -450,9 +451,9 @@ pub struct Description {
     pub class: String,
     /// The table entry of the class; none when the class is unknown.
     pub known: Option<&'static Class>,
-    /// Inlets with these arguments.
+    /// Number of inlets with the arguments in the text.
     pub inlets: Option<u32>,
-    /// Outlets with these arguments.
+    /// Number of outlets with the arguments in the text.
     pub outlets: Option<u32>,
     /// A type per outlet.
     pub outlet_types: Option<Vec<String>>,
@@ -462,7 +463,7 @@ pub struct Description {
     pub confidence: Confidence,
 }
 
-/// Describes a box text. With `in_gen`, the text is an operator inside a gen patcher.
+/// Describes a box text. If `in_gen` is true, the text is an operator inside a gen patcher.
 pub fn describe(format: Format, text: &str, in_gen: bool) -> Description {
     let table = table(format);
     let class = atoms::tokens(text).first().copied().unwrap_or_default().to_owned();
@@ -486,7 +487,7 @@ pub fn describe(format: Format, text: &str, in_gen: bool) -> Description {
     Description { class, known, inlets, outlets, outlet_types, size, confidence }
 }
 
-/// Number of inlets and outlets of a box text; none when the table is not certain.
+/// Number of inlets and outlets of a box text; none when the counts in the table are a guess.
 pub fn exact_counts(format: Format, text: &str) -> Option<(u32, u32)> {
     let counted = table(format).count(text, &|_, _| None).filter(|counted| counted.exact)?;
     Some((counted.inlets?, counted.outlets?))

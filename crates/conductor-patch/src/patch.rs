@@ -15,7 +15,7 @@ use crate::objects;
 pub struct JournalLimits {
     /// Number of steps.
     pub steps: usize,
-    /// Bytes that all steps together keep in memory.
+    /// Number of bytes that all steps together keep in memory.
     pub bytes: usize,
 }
 
@@ -43,7 +43,7 @@ pub struct Patch {
     limits: JournalLimits,
     undo: VecDeque<Step>,
     redo: Vec<Step>,
-    /// For each recent revision, the inverse of its change; newest last. Used to read old
+    /// For each recent revision, the inverse of its change; newest last. It is used to read old
     /// revisions, not for undo.
     trail: VecDeque<(u64, Step)>,
 }
@@ -150,8 +150,8 @@ impl Patch {
         self.run(edits, label, expected_revision, false)
     }
 
-    /// Applies edits as part of the newest step, for example the many values that a turned knob
-    /// sends.
+    /// Applies edits as part of the newest step, for example the values that a knob sends while a
+    /// person turns it.
     pub fn extend(&mut self, edits: &[Edit], label: &str) -> Result<Revised, PatchError> {
         self.run(edits, label, None, true)
     }
@@ -399,7 +399,7 @@ pub fn id_stem(file_name: &str) -> String {
         .collect()
 }
 
-/// A digest in lowercase base 36; the first characters make a root's id unique.
+/// A digest in lowercase base 36. Its first characters make a root's id unique.
 pub fn base36(digest: &[u8]) -> String {
     let mut number = digest.to_vec();
     let mut out = Vec::new();

@@ -14,8 +14,8 @@ use crate::document::{Limits, OpenError};
 use crate::geometry::Rect;
 use crate::style::Style;
 
-/// In files that wrap long statements, the line break is after the first atom that ends beyond this
-/// column. Older versions of Pd wrote such files.
+/// Files of older Pd versions wrap long statements: the line break is after the first atom that
+/// ends beyond this column.
 const WRAP: usize = 65;
 /// Pd wraps the text of a box at this many characters unless the box states a width.
 const COLUMNS: usize = 60;
@@ -169,7 +169,7 @@ pub(crate) fn read(source: &[u8], limits: &Limits) -> Result<(Canvas, Vec<Diagno
     let rest = source.get(at..).unwrap_or_default();
     if rest.iter().any(|b| !b.is_ascii_whitespace()) {
         let mut diagnostic =
-            Diagnostic::new(Severity::Warning, "text after the last semicolon: kept, but ignored".to_owned());
+            Diagnostic::new(Severity::Warning, "there is text after the last semicolon: kept, but ignored".to_owned());
         diagnostic.line = Some(line_of(source, at));
         diagnostics.push(diagnostic);
     }
@@ -198,7 +198,7 @@ fn statement_end(source: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// A canvas while it is parsed.
+/// A canvas that is being parsed.
 #[derive(Default)]
 struct Level {
     items: Vec<Item>,
@@ -290,15 +290,15 @@ impl Level {
                 if end.slot.is_none() {
                     let mut diagnostic = Diagnostic::new(
                         Severity::Warning,
-                        format!("a cord to the missing box {}: kept, marked dangling", end.name),
+                        format!("a cord leads to the missing box {}: kept, but marked as dangling", end.name),
                     );
                     diagnostic.subject = Some(end.name.to_string());
                     push(diagnostics, diagnostic);
                 }
             }
         }
-        // Pd connects a cord when it reads the statement, so new cords must be written after all
-        // boxes.
+        // Pd connects a cord as soon as it reads the statement, so new cords must be written after
+        // all boxes.
         let behind_boxes =
             self.items.iter().rposition(|item| matches!(item, Item::Box(_))).map_or(self.start, |at| at + 1);
         let behind_cords =
@@ -395,7 +395,7 @@ fn show<'a>(words: impl Iterator<Item = &'a [u8]>) -> String {
     out
 }
 
-/// The atoms, as written in a file, for a text that a person types into a box.
+/// Converts a text, as a person types it into a box, to atoms as written in a file.
 pub(crate) fn spell(text: &str) -> Vec<String> {
     let mut atoms = Vec::new();
     let mut atom = String::new();
@@ -517,7 +517,7 @@ pub(crate) fn wrapped(text: &str, columns: Option<u32>) -> Vec<String> {
     let limit = columns.filter(|n| *n > 0).map_or(COLUMNS, |n| n as usize);
     let letters: Vec<char> = text.chars().collect();
     let mut lines = Vec::new();
-    // Slices instead of copies keep this loop linear in the length of the text.
+    // The loop slices the text instead of copying it, so its cost is linear.
     let mut rest = letters.as_slice();
     while rest.len() > limit {
         let (cut, skip) = match rest.iter().take(limit + 1).rposition(|c| *c == ' ') {
@@ -573,8 +573,8 @@ fn gui_size(text: &str) -> Option<(f64, f64)> {
         "bng" | "tgl" => value("size").map(|size| (size, size)),
         "nbx" => {
             let (columns, height, font) = (value("width")?, value("height")?, value("fontsize")?);
-            // The number box draws its digits at six tenths of its own font size, to the right of a
-            // triangle that is half as wide as the box is high.
+            // The digits are drawn at six tenths of the font size. To their left is a triangle that
+            // is half as wide as the box is high.
             Some(((columns * (font * 31.0 / 36.0)).floor().max(1.0) + (height / 2.0).floor() + 4.0, height))
         }
         "hradio" => Some((value("size")? * value("number")?, value("size")?)),
@@ -646,7 +646,7 @@ pub(crate) fn empty_canvas(header: Vec<u8>, font: Option<f64>) -> Canvas {
     level.finish(&mut Vec::new())
 }
 
-/// The statement of a new cord.
+/// A new cord with its statement.
 pub(crate) fn new_cord(from: End, to: End, newline: &str) -> Cord {
     let text = format!("{newline}#X connect {} {} {} {};", from.name, from.port, to.name, to.port);
     Cord { text: Chunk::owned(text), from, to, hidden: false, midpoints: [].into() }

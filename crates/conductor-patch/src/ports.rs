@@ -11,18 +11,18 @@ use crate::canvas::Canvas;
 use crate::document::{BoxView, View};
 use crate::objects::{self, Counted};
 
-/// The source of the counts of a box.
+/// The source of the port counts of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// The file states the counts.
     File,
     /// The counts come from the embedded patcher or from the abstraction's file.
     Structure,
-    /// The counts follow from the rule table.
+    /// The counts come from the rule table.
     Rule,
     /// A running host drew the ports.
     Host,
-    /// Unknown.
+    /// The counts are unknown.
     Unknown,
 }
 
@@ -37,7 +37,7 @@ pub struct Ports {
     pub outlet_types: Option<Vec<String>>,
     /// Source of the counts.
     pub basis: Basis,
-    /// Whether every port above the counts is certainly absent.
+    /// Whether the counts are certain, so that no further ports can exist.
     pub exact: bool,
 }
 
@@ -74,7 +74,7 @@ fn types_in_file(object: &BoxView<'_>) -> Option<Vec<String>> {
     Some(object.key_value("outlettype")?.atoms().iter().map(atoms::Atom::in_content).collect())
 }
 
-/// The ports of a box with this kind and text, without the counts in the file.
+/// The ports of a box with this kind and text. Counts in the file are ignored.
 pub(crate) fn expected(
     view: &View<'_>,
     maxclass: &str,

@@ -1,10 +1,10 @@
-//! Finds the effects of a running patch outside itself (its "reach"): which boxes use files, the
-//! network, devices or the program, and which boxes can send messages to those boxes.
+//! Finds the effects that a running patch has outside itself (its "reach"): which boxes use files,
+//! the network, devices or the program, and which boxes can send messages to those boxes.
 //!
-//! Pure classes are on an allowlist; every other class reaches. Boxes also communicate without
-//! cords: `send` and `receive`, buses and delay lines are followed within the patch. A name that
-//! can be received outside the patch is treated as reach. Not here: reading the files that a box
-//! names, and asking a person.
+//! Classes without such effects are on an allowlist; every other class is treated as having reach.
+//! Boxes also communicate without cords: `send` and `receive`, buses and delay lines are followed
+//! within the patch. A box that sends to a name which can be received outside the patch has reach
+//! too. Not here: reading the files that a box names, and asking a person.
 
 mod classes;
 
@@ -61,16 +61,16 @@ impl Reach {
 /// The environment of a running patch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Environment<'a> {
-    /// Whether every patch in the program is known. Then a name that only this patch receives does
-    /// not leave the patch.
+    /// Whether every patch in the program is known. If so, messages to a name that only this patch
+    /// receives do not leave the patch.
     pub alone: bool,
-    /// Names that other patches receive and forward to boxes that reach.
+    /// Names that other patches receive and forward to boxes with reach.
     pub heard_elsewhere: Option<&'a BTreeSet<String>>,
     /// Classes that are overridden by a patch file in a folder that the program searches first.
     pub shadowed: Option<&'a BTreeSet<String>>,
 }
 
-/// A box that reaches, or a statement of a Pd file that Pd executes when it opens the file.
+/// A box with reach, or a statement of a Pd file that Pd executes when it opens the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReachingBox {
     /// The canvas that contains the box.
@@ -85,7 +85,7 @@ pub struct ReachingBox {
     pub reach: Vec<Reach>,
 }
 
-/// A box that can send messages to a box that reaches.
+/// A box that can send messages to a box with reach.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrivingBox {
     /// The canvas that contains the box.
@@ -101,25 +101,25 @@ pub struct DrivingBox {
 /// The reach of a patch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reaching {
-    /// Boxes that reach, in document order.
+    /// Boxes with reach, in document order.
     pub boxes: Vec<ReachingBox>,
-    /// Boxes that can send messages to those boxes, in document order.
+    /// Boxes that can send messages to the boxes in `boxes`, in document order.
     pub driving: Vec<DrivingBox>,
-    /// Names by which these boxes receive messages from outside.
+    /// Names by which the boxes in `boxes` and `driving` receive messages from outside.
     pub hears: BTreeSet<String>,
     /// Names of patch files that the patch loads.
     pub files: BTreeSet<String>,
     /// Folders that the patch declares.
     pub folders: BTreeSet<String>,
-    /// Whether the patch sends to names. Its reach then depends on its environment.
+    /// Whether the patch sends to names. If so, its reach depends on its environment.
     pub names: bool,
-    /// A fingerprint of the boxes, their contents and their cords, independent of positions. Empty
-    /// when no box reaches.
+    /// A fingerprint of the boxes, their contents and their cords. It does not depend on positions,
+    /// and is empty when no box has reach.
     pub print: Vec<u8>,
 }
 
 impl Reaching {
-    /// Whether no box reaches.
+    /// Whether no box has reach.
     pub fn is_empty(&self) -> bool {
         self.boxes.is_empty()
     }
@@ -165,7 +165,7 @@ pub fn stays_pure(before: &Document, after: &Document) -> bool {
     std::ptr::eq(&*before.source, &*after.source) && graph.stays_pure(&before.root, &after.root)
 }
 
-/// Ways to communicate without a cord.
+/// Ways in which boxes communicate without a cord.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Bus {
     Message,
@@ -175,7 +175,7 @@ enum Bus {
 }
 
 impl Bus {
-    /// The name with a prefix per bus, so that equal names on different buses differ.
+    /// The name with a prefix for its bus, so that equal names on different buses stay distinct.
     fn name(self, name: &str) -> String {
         match self {
             Bus::Message => name.to_owned(),
@@ -189,7 +189,7 @@ impl Bus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Box(Slot),
-    /// The outlets of a subpatcher. The node of its box stands for the inlets.
+    /// The outlets of a subpatcher. Its inlets are represented by the node of its box.
     Outlets(Slot),
     /// A statement that does not belong to a box.
     Statement,
@@ -203,14 +203,15 @@ struct Node<'a> {
     reach: Vec<Reach>,
     sends: Option<(Bus, String)>,
     hears: Option<(Bus, String)>,
-    /// An embedded patcher that is treated as part of the box.
+    /// An embedded patcher whose content is treated as part of the box.
     sealed: Option<&'a Arc<Canvas>>,
 }
 
 struct Level<'a> {
     canvas: &'a Canvas,
     id: CanvasId,
-    /// Indexed by slot: the node at which cords end, and the node at which cords start.
+    /// Indexed by slot: the node for cords that end at the box, and the node for cords that start
+    /// at it.
     ends: Vec<Option<(usize, usize)>>,
     holder: Option<usize>,
 }
@@ -400,8 +401,8 @@ impl<'a> Graph<'a> {
         let mut node = Node::new(level, Some(face));
         let text = face.facts.text.as_ref();
         let class = class_of(face);
-        // Only these characters separate words in both programs. Any other space could hide the
-        // class from this check.
+        // Only these characters separate words in both programs. Any other whitespace could hide
+        // the class from this check.
         let odd = |it: char| (it.is_whitespace() || it.is_control()) && !matches!(it, ' ' | '\n' | '\r' | '\t');
         if face.facts.native != Some("text") && text.contains(odd) {
             node.reach = vec![Reach::Unknown];
@@ -516,7 +517,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Records the names that a Pd user interface object sends to and receives from.
+    /// Records the names under which a Pd user interface object sends and receives.
     fn gui(&self, node: &mut Node<'a>, bytes: &[u8], skip: usize, class: &str) {
         let words: Vec<&[u8]> = pd::words(pd::own_statement(bytes).0).collect();
         let field = |name: &str| {
@@ -540,7 +541,7 @@ impl<'a> Graph<'a> {
             }
             _ if shadowed => node.reach = vec![Reach::LoadsCode],
             "p" | "patcher" | "bpatcher" if inner.is_some() => {}
-            // Operators inside gen only compute, except that they can write into buffers.
+            // Operators inside gen only compute, but they can write into buffers.
             "gen~" | "gen"
                 if inner.is_some_and(|it| it.facts.namespace.as_deref().is_none_or(|it| it == "dsp.gen")) =>
             {
@@ -595,7 +596,8 @@ impl<'a> Graph<'a> {
         parts.iter().any(|it| contains(it, b"jspainterfile"))
     }
 
-    /// Decides which names leave the patch, and which boxes can build such names.
+    /// Decides which names leave the patch, and adds the reach of boxes that send to such names or
+    /// build them.
     fn settle(&mut self) {
         if self.selects {
             for maker in std::mem::take(&mut self.makers) {
@@ -627,7 +629,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// `throw~` boxes that receive messages: a message can change their name.
+    /// `throw~` boxes that receive messages: a message can change the name to which they send.
     fn thrown_by_message(&self) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         for level in &self.levels {
@@ -761,7 +763,8 @@ impl<'a> Graph<'a> {
             sealed.write(&mut writer, source, self.document.format);
             put(print, &writer.finish());
         }
-        // The port number of an inlet or outlet box depends on its position, so include the order.
+        // The port number of an inlet or outlet box depends on its position relative to the others,
+        // so include this order.
         if let What::Box(slot) = node.what
             && matches!(class_of(face), "inlet" | "outlet" | "inlet~" | "outlet~")
             && let Some(level) = self.levels.get(node.canvas)
@@ -779,7 +782,8 @@ impl<'a> Graph<'a> {
         self.levels.get(node.canvas).is_some_and(|it| it.canvas.inner(slot).is_some())
     }
 
-    /// Adds the cords between the printed boxes. Pd sends in file order, Max from right to left.
+    /// Adds the cords between the boxes of the fingerprint. Pd sends in file order, Max from right
+    /// to left.
     fn print_cords(&self, level: &Level<'a>, ranks: &[usize], print: &mut Vec<u8>) {
         let rank = |at: Option<usize>| at.and_then(|at| ranks.get(at)).copied().filter(|it| *it != usize::MAX);
         let mut rows = Vec::new();
@@ -832,8 +836,8 @@ impl<'a> Graph<'a> {
         found.boxes.push(ReachingBox { canvas, id, label, text, reach });
     }
 
-    /// The text of a box for a person: its own text, or the class of a user interface object and
-    /// the file that it names.
+    /// The text of a box as shown to a person: its own text, or the class of a user interface
+    /// object and the file that it names.
     fn shown(&self, face: &Face) -> String {
         let text = face.facts.text.as_ref();
         if self.pd && face.facts.native.is_some_and(|it| it.ends_with("atom") || it == "listbox") {

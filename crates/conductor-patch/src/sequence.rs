@@ -1,8 +1,8 @@
 //! A list that can change in the middle without moving all items after the change.
 //!
-//! A patch of ten thousand boxes has about forty thousand pieces; one flat vector would move a
-//! megabyte per edit. The list is divided into blocks, so an insertion or removal moves the items
-//! of one block only.
+//! A patch of ten thousand boxes has about forty thousand pieces. In one flat vector, each edit
+//! would move about a megabyte. The list is therefore divided into blocks, and an insertion or
+//! removal moves only the items of one block.
 
 const BLOCK: usize = 256;
 

@@ -9,8 +9,8 @@ use crate::document::{BoxView, Document, Format, View};
 use crate::{objects, pd};
 
 impl BoxView<'_> {
-    /// Pd: the atoms after the coordinates of the box, without a stated width. Boxes without
-    /// coordinates return all atoms.
+    /// Pd: the atoms after the coordinates of the box, without the width in characters (`, f N`).
+    /// For a box without coordinates, all atoms.
     pub fn pd_atoms(&self) -> Vec<String> {
         let placed = !matches!(self.native_class(), Some("array" | "scalar"));
         pd::words(self.pd_statement())
@@ -20,7 +20,7 @@ impl BoxView<'_> {
             .collect()
     }
 
-    /// Pd: the width in characters that the box's text states.
+    /// Pd: the width in characters, if the statement of the box contains one (`, f N`).
     pub fn pd_columns(&self) -> Option<u32> {
         let text = matches!(self.native_class(), Some("obj" | "msg" | "text" | "restore"));
         self.face.facts.columns.filter(|columns| text && *columns > 0)
@@ -51,7 +51,7 @@ pub fn is_pd_gui(class: &str) -> bool {
 }
 
 /// The index of the atom that stores the value of a Pd user interface object, counted from the
-/// class. A running patch changes this atom.
+/// class. A running patch can change this atom.
 pub fn pd_value_atom(class: &str) -> Option<usize> {
     Some(pd::gui_field(gui_name(class)?, "value")? + 1)
 }

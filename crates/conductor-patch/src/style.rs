@@ -13,7 +13,7 @@ enum Dialect {
     Inline,
     /// Scripts: one list item per line.
     Expanded,
-    /// No line ends.
+    /// The whole file on one line.
     Minified,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Style {
     unit: &'static str,
     colon: &'static str,
     pub(crate) newline: &'static str,
-    /// Pd: whether long statements are wrapped, as older versions of Pd did.
+    /// Pd: whether long statements are wrapped, as in files of older Pd versions.
     pub(crate) wraps: bool,
 }
 
@@ -76,7 +76,7 @@ impl Style {
         let mut long = false;
         for line in source.split(|byte| *byte == b'\n') {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
-            // Every version wraps array data, so ignore it.
+            // Ignore array data: every Pd version wraps it.
             let statement = !line.starts_with(b"#A");
             long |= statement && line.len() > 90 && line.starts_with(b"#X");
             broken |= statement && !line.is_empty() && !line.ends_with(b";") && line.starts_with(b"#X");
@@ -178,8 +178,8 @@ impl Style {
         }
     }
 
-    /// Text between a member and the member before it. `after_object`: whether the earlier member's
-    /// value is an object.
+    /// Text between a member and the member before it. `after_object` is true if the value of the
+    /// earlier member is an object.
     pub(crate) fn next_member(&self, level: usize, after_object: bool) -> String {
         let break_before = if after_object && self.dialect == Dialect::Classic { self.newline } else { "" };
         format!("{break_before}{}{}", self.comma(), self.line(level))
@@ -244,8 +244,8 @@ impl Style {
         out.push('}');
     }
 
-    /// Indents a printed value by `levels` more. Raw tabs and line ends occur only between values,
-    /// so strings are not changed.
+    /// Indents a printed value by `levels` more levels. Raw tabs and line ends occur only between
+    /// values, so strings are not changed.
     pub(crate) fn deeper(&self, text: &[u8], levels: usize) -> Vec<u8> {
         let more = self.unit.repeat(levels);
         let classic = self.dialect == Dialect::Classic;

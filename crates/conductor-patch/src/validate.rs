@@ -46,11 +46,11 @@ impl Check {
 /// Options of a validation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only report findings that concern one of these boxes.
+    /// If given, only findings that concern one of these boxes are reported.
     pub scope: Option<Vec<BoxId>>,
-    /// Whether to check presentation mode, where only overlaps are checked.
+    /// Whether to check presentation mode. In this mode only overlaps are checked.
     pub presentation: bool,
-    /// The checks to run; none means all checks of the mode.
+    /// The checks to run; `None` runs all checks of the mode.
     pub checks: Option<Vec<Check>>,
     /// Tolerance in pixels.
     pub epsilon: f64,
@@ -71,7 +71,7 @@ impl Default for Options {
 pub enum Gravity {
     /// The layout is wrong.
     Error,
-    /// The layout may be intended.
+    /// The layout may be intentional.
     Warning,
 }
 
@@ -129,7 +129,8 @@ impl Report {
     }
 }
 
-/// Maximum number of findings: ten thousand boxes at one position have fifty million overlaps.
+/// Maximum number of findings. Without this limit, ten thousand boxes at one position would cause
+/// fifty million findings.
 const MOST: usize = 100_000;
 
 struct Segment {
@@ -224,7 +225,7 @@ pub fn validate(view: &View<'_>, options: &Options) -> Report {
     search.report
 }
 
-/// Boxes that may lie under other boxes: backgrounds, panels, and comments on a panel.
+/// Boxes that other boxes may cover: backgrounds, panels, and comments on a panel.
 fn background(everything: &[BoxView<'_>]) -> HashSet<Slot> {
     let is_panel = |object: &BoxView<'_>| {
         object.maxclass() == "panel" || (object.view.document.format.is_pd() && object.class() == "cnv")
@@ -316,8 +317,8 @@ fn by_slot(boxes: &[(Slot, Rect)]) -> Vec<Option<Rect>> {
     placed
 }
 
-/// Maximum length of a piece of a segment in one lookup: the bounds of a long diagonal would cover
-/// half the patch.
+/// Maximum length of the pieces into which a segment is split for lookups. A long diagonal as a
+/// whole would have bounds that cover half the patch.
 const PIECE: f64 = 128.0;
 /// Maximum number of pieces of one segment; a very long segment is split into longer pieces.
 const MOST_PIECES: f64 = 1000.0;
@@ -401,7 +402,7 @@ fn clip(from: Point, to: Point, rect: &Rect) -> Option<(Point, f64)> {
     (enter < leave).then(|| (Point::new(from.x + dx * enter, from.y + dy * enter), (leave - enter) * dx.hypot(dy)))
 }
 
-/// Rows per pixel: parallel lines that are less than half a pixel apart look like one line.
+/// Rows per pixel. Parallel lines that are less than half a pixel apart look like one line.
 const SAME_LINE: f64 = 2.0;
 
 fn on_each_other(search: &mut Search<'_>, courses: &[Course]) {
@@ -469,7 +470,7 @@ mod tests {
         let (entry, inside) = clip(Point::new(20.0, 0.0), Point::new(20.0, 100.0), &rect).unwrap();
         assert_eq!((entry, inside), (Point::new(20.0, 10.0), 20.0));
         assert!(clip(Point::new(0.0, 0.0), Point::new(5.0, 50.0), &rect).is_none());
-        // A segment along the edge is outside.
+        // A segment along the edge does not cross the rectangle.
         assert!(clip(Point::new(10.0, 0.0), Point::new(10.0, 50.0), &rect).is_none());
     }
 }

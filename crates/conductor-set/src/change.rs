@@ -64,8 +64,8 @@ impl Change {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
             };
             match self.swaps.last_mut() {
-                // Merge repeated changes of one chunk: a knob that is turned for minutes must not
-                // store every intermediate text.
+                // Merge repeated changes of one chunk: while a person turns a knob for minutes, the
+                // intermediate texts must not be stored.
                 Some(last) if last.at == swap.at && same(&last.into, &swap.out) => last.into = swap.into,
                 Some(_) | None => self.swaps.push(swap),
             }
@@ -95,12 +95,13 @@ impl Change {
     }
 }
 
-/// A document under construction, with the swaps so far.
+/// A document that is being edited, with the swaps made so far.
 pub(crate) struct Draft {
     pub doc: Document,
     before: Revision,
     swaps: Vec<Swap>,
-    /// The replacements of the current edit as bytes; the next revision is computed from them.
+    /// The replacements of the current edit as bytes. The next revision is computed from these
+    /// bytes.
     log: Vec<u8>,
 }
 

@@ -113,7 +113,7 @@ fn dangling(chunk: &Chunk, exists: impl Fn(u32) -> bool, faults: &mut Vec<Fault>
     }
 }
 
-/// Adds the faults that are visible within one track.
+/// Adds the faults that can be found within one track.
 fn local(doc: &Document, chunk: usize, faults: &mut Vec<Fault>) {
     let Some(track) = doc.tracks().find(|t| t.chunk == chunk) else {
         return;
@@ -154,8 +154,8 @@ fn note_ids(clip: El<'_>, track: &str, faults: &mut Vec<Fault>) {
 
 /// Checks the parts that a list of edits changed. Ignores faults that the document had before.
 ///
-/// The cost depends on the changed chunks only: an edit may keep or remove ids, or use new ids from
-/// the free range.
+/// An edit may keep or remove ids, or use new ids from the free range. The cost therefore depends
+/// on the changed chunks only.
 pub(crate) fn after_edit(before: &Document, after: &Document, swaps: &[Swap]) -> Result<(), LiveError> {
     let next = |doc: &Document| doc.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
     let free = next(before).unwrap_or(u32::MAX)..next(after).unwrap_or(u32::MAX);
@@ -177,7 +177,9 @@ pub(crate) fn after_edit(before: &Document, after: &Document, swaps: &[Swap]) ->
             let is_new = free.contains(&id) && !known.contains(&id);
             let new_twice = is_new && !fresh.insert(id);
             if (twice || new_twice || (!is_new && !known.contains(&id))) && !had(before, &Fault::DuplicateId { id }) {
-                return Err(LiveError::broken(format!("target id {id} is not free")));
+                return Err(LiveError::broken(format!(
+                    "target id {id} is used twice or is outside the range of free ids"
+                )));
             }
         }
         let mut faults = Vec::new();
@@ -190,14 +192,15 @@ pub(crate) fn after_edit(before: &Document, after: &Document, swaps: &[Swap]) ->
     Ok(())
 }
 
-/// Whether the document had the fault before. Checks the whole document, so it is called only after
-/// a fault was found.
+/// Whether the document already had the fault before the edits. Checks the whole document, so it is
+/// called only after a fault was found.
 fn had(before: &Document, fault: &Fault) -> bool {
     let old = check(before);
     old.contains(fault) || matches!(fault, Fault::DanglingPointee { id } if targets(before).contains(id))
 }
 
-/// The ids of all targets of the document: an envelope may point into another track.
+/// The ids of all targets of the document. All tracks are included, because an envelope may point
+/// into another track.
 fn targets(doc: &Document) -> HashSet<u32> {
     doc.chunks.iter().flat_map(|c| pointees(c.outline.all(&c.text))).collect()
 }

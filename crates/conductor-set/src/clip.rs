@@ -1,5 +1,5 @@
-//! Clips in session slots and in the arrangement. Not here: notes. Clips that are not on a track
-//! (groove pool, take lanes, freeze data) are not listed.
+//! Clips in session slots and in the arrangement. Clips that are not on a track (groove pool, take
+//! lanes, freeze data) are not listed. Not here: notes.
 
 use crate::document::Document;
 use crate::error::{Listing, LiveError};
@@ -29,9 +29,9 @@ pub enum ClipKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Location {
-    /// In a session slot.
+    /// The clip is in a session slot.
     Session,
-    /// On the timeline.
+    /// The clip is on the timeline.
     Arrangement,
 }
 
@@ -43,7 +43,7 @@ pub struct SlotRow {
     pub slot_id: PathId,
     /// The clip in the slot, if any.
     pub clip_id: Option<PathId>,
-    /// The clip's name.
+    /// Name of the clip.
     pub name: Option<String>,
     /// Content of the slot.
     pub kind: ClipKind,
@@ -107,7 +107,7 @@ impl Clips {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClipInfo {
-    /// Path of the clip, or of the slot when it is empty.
+    /// Path of the clip, or of the slot if the slot is empty.
     pub id: PathId,
     /// Whether the clip is a MIDI clip.
     pub is_midi: bool,
@@ -120,7 +120,7 @@ pub struct ClipInfo {
     pub slot_id: Option<PathId>,
     /// Name of the clip.
     pub name: String,
-    /// Start in beats; in the arrangement, counted from the start of the Set.
+    /// Start in beats. For an arrangement clip it is counted from the start of the Set.
     #[serde(serialize_with = "wire::number")]
     pub start_time: f64,
     /// End in beats.

@@ -1,5 +1,5 @@
-//! Devices and parameters. Not here: devices inside racks, which have no path. A rack shows its
-//! macros and its on/off switch.
+//! Devices and parameters. Of a rack, only the macros and the on/off switch are read. Not here:
+//! devices inside racks, which have no path.
 
 use crate::clip::{ClipInfo, PAGE};
 use crate::document::Document;
@@ -31,10 +31,10 @@ pub enum Unit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RangeSource {
-    /// The document: the range to which a controller would be mapped, sorted. A switch ranges from
-    /// 0 to 1.
+    /// The document contains the range to which a controller would be mapped; its ends are sorted.
+    /// A switch ranges from 0 to 1.
     Mapping,
-    /// Unknown: the document does not state which values are valid.
+    /// The document does not contain the range.
     Unknown,
     /// A running Live reported the range.
     Host,
@@ -46,7 +46,7 @@ pub enum RangeSource {
 pub struct Param {
     /// Path of the parameter.
     pub id: PathId,
-    /// Path of the XML element below the device; dots separate the names.
+    /// Path of the parameter's XML element below the device, with dots between the element names.
     pub name: String,
     /// Lowest value.
     #[serde(serialize_with = "wire::number")]
@@ -56,7 +56,7 @@ pub struct Param {
     pub max: f64,
     /// Whether the parameter has discrete steps.
     pub is_quantized: bool,
-    /// Default value; a document does not store it.
+    /// Default value; none for a document, which does not store it.
     #[serde(serialize_with = "wire::optional")]
     pub default_value: Option<f64>,
     /// The stored value.
@@ -82,7 +82,7 @@ pub struct Device {
     pub name: String,
     /// Name of the XML element.
     pub class_name: String,
-    /// Whether the device is on; none when the document does not state it.
+    /// Whether the device is on; none when the document does not contain this switch.
     pub is_on: Option<bool>,
     /// Parameters of the device.
     pub params: Vec<Param>,
@@ -107,7 +107,7 @@ pub struct Devices {
 
 impl Devices {
     /// The devices and the mixer, limited to [`PAGE`] parameters in total. The parameters of the
-    /// mixer come first.
+    /// mixer are included first.
     pub fn capped(
         track_id: PathId,
         mut devices: Vec<Device>,
@@ -134,7 +134,7 @@ pub struct DeviceRow {
     pub name: String,
     /// Name of the XML element.
     pub class_name: String,
-    /// Ids of its parameters.
+    /// Ids of the device's parameters.
     pub param_ids: Vec<PathId>,
 }
 
@@ -240,7 +240,7 @@ pub(crate) fn parameters(device: El<'_>) -> Vec<(String, El<'_>)> {
     out
 }
 
-/// The class name of a device; a name that a person gave the device is ignored.
+/// The class name of a device. A name that a person gave to the device is ignored.
 pub(crate) fn class_name(device: El<'_>) -> String {
     let plugin = || {
         let desc = device.child("PluginDesc")?.children().next()?;
@@ -299,7 +299,7 @@ impl FoundParam<'_> {
         let unit = if self.is_switch() { Unit::Bool } else { self.unit };
         let (min, max, is_quantized, range_source) = match ends {
             _ if unit == Unit::Bool => (0.0, 1.0, true, RangeSource::Mapping),
-            // Some Sets contain inverted ranges.
+            // In some Sets the minimum is above the maximum.
             Some((a, b)) => (a.min(b), a.max(b), false, RangeSource::Mapping),
             None => (value, value, true, RangeSource::Unknown),
         };
@@ -411,7 +411,7 @@ impl Document {
         Ok(TrackDetail::capped(path, self.clip_infos(track), chain.all_devices(), chain.mixer(), Vec::new()))
     }
 
-    /// The devices of this Set that a new device can be cloned from: class name and element, sorted
+    /// The devices of this Set that can be cloned to add a device: class name and element, sorted
     /// by name.
     pub(crate) fn donors(&self) -> Vec<(String, El<'_>)> {
         let ordinary = self.tracks().map(|t| t.chain());

@@ -78,8 +78,8 @@ fn pair<T: Copy>(old: &[T], new: &[T], keys: &[&dyn Fn(&T) -> String]) -> Vec<(O
     gone.chain(there).collect()
 }
 
-/// The differences from `old` to `new`. Chunks that both documents share are skipped, so previewing
-/// an edit costs only as much as the edit.
+/// The differences from `old` to `new`. Chunks that both documents share are skipped, so the cost
+/// of a preview depends only on the size of the edit.
 pub fn diff(old: &Document, new: &Document) -> Diff {
     let mut changes = Changes(Vec::new());
     set_level(old, new, &mut changes);
@@ -130,12 +130,12 @@ fn set_level(old: &Document, new: &Document, changes: &mut Changes) {
             "other",
             "song",
             Some("text".into()),
-            Some("the text differs in a part that edits cannot change".into()),
+            Some("the text differs in a part that no edit can change".into()),
         );
     }
 }
 
-/// Whether the heads differ only in the next free id, which other changes increase.
+/// Whether the heads differ only in the next free id. Edits of other chunks increase this id.
 fn only_next_pointee(old: &Document, new: &Document) -> bool {
     let without = |doc: &Document| {
         let text = &doc.chunks[0].text;
@@ -210,7 +210,7 @@ fn track(old: &Document, new: &Document, a: Track<'_>, b: Track<'_>, changes: &m
             "other",
             subject,
             Some("text".into()),
-            Some("the text differs in a part that edits cannot change".into()),
+            Some("the text differs in a part that no edit can change".into()),
         );
     }
 }
@@ -270,7 +270,7 @@ fn slots(a: Track<'_>, b: Track<'_>, changes: &mut Changes) {
     }
 }
 
-/// The path with track 0, so that a clip is also found after its track moved.
+/// The path with its track number replaced by 0, so that a clip is found even if its track moved.
 fn relative(path: PathId) -> PathId {
     if let PathId::OnTrack(_, part) = path { PathId::OnTrack(0, part) } else { path }
 }
@@ -294,7 +294,7 @@ fn clips(old: Option<Clip<'_>>, new: Option<Clip<'_>>, changes: &mut Changes) {
                     "other",
                     y.path,
                     Some("text".into()),
-                    Some("the text differs in a part that edits cannot change".into()),
+                    Some("the text differs in a part that no edit can change".into()),
                 );
             }
         }

@@ -2,8 +2,8 @@
 //!
 //! The text is not normalized. It is stored in chunks: everything before the first track, one chunk
 //! per track, everything after the last track. An edit replaces whole chunks, so its cost depends
-//! on the size of the track and not of the Set. Clones of a document share their chunks. Not here:
-//! files, undo ([`crate::OpenSet`]), the meaning of elements.
+//! on the size of the track, not on the size of the Set. Clones of a document share their chunks.
+//! Not here: files, undo ([`crate::OpenSet`]), the meaning of elements.
 
 use crate::error::LiveError;
 use crate::xml::{El, Outline};
@@ -64,7 +64,7 @@ impl Serialize for Revision {
     }
 }
 
-/// The generation of the file format, as far as it matters for writing.
+/// The generation of the file format. Only differences that matter for writing are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// Live 8 to 10: read-only.
@@ -88,7 +88,7 @@ pub struct Schema {
     pub creator: String,
     /// `MinorVersion`, for example `12.0_12049`.
     pub minor_version: String,
-    /// The generation that follows from the two versions.
+    /// The generation of the file format, derived from the two versions.
     pub family: Family,
 }
 
@@ -120,7 +120,7 @@ impl Schema {
     }
 }
 
-/// One piece of the text with its outline. Immutable; an edit creates new chunks.
+/// One piece of the text with its outline. A chunk is immutable; an edit creates new chunks.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub text: Box<str>,
@@ -157,16 +157,16 @@ fn bad_file(reason: impl Into<String>) -> LiveError {
     LiveError::BadFile { reason: reason.into() }
 }
 
-/// Maximum number of bytes that are in memory twice while the text is split.
+/// Maximum number of bytes that are in memory twice while the text is split into chunks.
 const SLACK: usize = 1 << 20;
 
 /// Inflates `.als` bytes, stopping at `limit` bytes of text.
 fn inflate(als: &[u8], limit: usize) -> Result<String, LiveError> {
     if !als.starts_with(&[0x1f, 0x8b]) {
-        return Err(bad_file("it is not gzip"));
+        return Err(bad_file("the file is not compressed with gzip"));
     }
-    // Gzip ends with the length of the uncompressed text. It is used only as a hint: the capacity
-    // is limited by `limit` and by the maximum compression ratio.
+    // A gzip file ends with the length of the uncompressed text. This length is used only as a
+    // hint: the capacity is limited by `limit` and by the maximum compression ratio.
     let said = als.last_chunk().map_or(0, |end| u32::from_le_bytes(*end) as usize);
     let hint = said.min(limit).min(als.len().saturating_mul(1_032));
     let mut bytes = Vec::with_capacity(hint.saturating_add(1));
@@ -174,12 +174,12 @@ fn inflate(als: &[u8], limit: usize) -> Result<String, LiveError> {
     GzDecoder::new(als)
         .take(stop)
         .read_to_end(&mut bytes)
-        .map_err(|e| bad_file(format!("it does not inflate: {e}")))?;
+        .map_err(|e| bad_file(format!("the file cannot be decompressed: {e}")))?;
     if bytes.len() > limit {
-        return Err(bad_file(format!("its text is larger than the limit of {limit} bytes")));
+        return Err(bad_file(format!("the uncompressed text is larger than the limit of {limit} bytes")));
     }
     String::from_utf8(bytes)
-        .map_err(|e| bad_file(format!("its text is not UTF-8 at byte {}", e.utf8_error().valid_up_to())))
+        .map_err(|e| bad_file(format!("the uncompressed text is not UTF-8 at byte {}", e.utf8_error().valid_up_to())))
 }
 
 /// Compresses text as `.als`. The header contains no name and no time, so equal text yields equal
@@ -211,12 +211,12 @@ impl Document {
         if !left_open.is_empty() {
             return Err(bad_file("the text ends inside an element"));
         }
-        let root = outline.roots(&text).next().ok_or_else(|| bad_file("it is empty"))?;
+        let root = outline.roots(&text).next().ok_or_else(|| bad_file("the file is empty"))?;
         if root.name() != "Ableton" {
-            return Err(bad_file(format!("its root is <{}>, not <Ableton>", root.name())));
+            return Err(bad_file(format!("the root element is <{}>, not <Ableton>", root.name())));
         }
-        let set = root.child("LiveSet").ok_or_else(|| bad_file("it has no <LiveSet>"))?;
-        let tracks = set.child("Tracks").ok_or_else(|| bad_file("it has no <Tracks>"))?;
+        let set = root.child("LiveSet").ok_or_else(|| bad_file("there is no <LiveSet> element"))?;
+        let tracks = set.child("Tracks").ok_or_else(|| bad_file("there is no <Tracks> element"))?;
 
         let mut cuts = vec![0];
         let mut open: Vec<String> = vec!["Ableton".into(), "LiveSet".into()];
@@ -236,8 +236,8 @@ impl Document {
         let revision = Revision::of(&[text.as_bytes()]);
         let mut outlines: Vec<Outline> = cuts.windows(2).map(|w| outline.cut(w[0]..w[1])).collect();
         drop(outline);
-        // Split the chunks off the end and release memory, so that the text is never in memory
-        // twice.
+        // Split the chunks off the end of the text and release the freed memory, so that the text
+        // is never in memory twice.
         let mut chunks = Vec::with_capacity(outlines.len());
         while let (Some(outline), Some(at)) = (outlines.pop(), cuts.len().checked_sub(2).and_then(|n| cuts.get(n))) {
             chunks.push(Arc::new(Chunk { text: text.split_off(*at).into_boxed_str(), outline }));

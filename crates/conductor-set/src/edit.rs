@@ -25,7 +25,7 @@ pub use device::{DeviceInserted, DeviceRef, ParamRef};
 pub use notes::{NoteWindow, NotesWritten};
 pub use param::ParamWritten;
 
-/// One edit of a Set. As JSON: `{"edit": "set_tempo", "bpm": 128}`.
+/// One edit of a Set. Its JSON form: `{"edit": "set_tempo", "bpm": 128}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "edit", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum LiveEdit {
@@ -38,7 +38,7 @@ pub enum LiveEdit {
     SetTrackProps {
         /// `track:N`
         track_id: PathId,
-        /// At least one property.
+        /// The properties to set; at least one.
         props: TrackProps,
     },
     /// Replaces all notes of a clip, or the notes inside a window.
@@ -70,7 +70,7 @@ pub enum LiveEdit {
         /// A value inside the parameter's range.
         value: f64,
     },
-    /// Adds a device by cloning one of the same class in the Set.
+    /// Adds a device by cloning a device of the same class in the Set.
     InsertDevice {
         /// `track:N`
         track_id: PathId,
@@ -83,7 +83,7 @@ pub enum LiveEdit {
     SetClipProps {
         /// Any clip.
         clip_id: PathId,
-        /// At least one property.
+        /// The properties to set; at least one.
         props: ClipProps,
     },
     /// Deletes a clip.
@@ -238,7 +238,7 @@ impl ClipProps {
         Ok(())
     }
 
-    /// The loop of a clip after these properties are set; `now` is its current loop.
+    /// The loop of a clip after these properties are set. `now` is its current loop.
     ///
     /// # Errors
     /// The loop would end before it starts.
@@ -372,7 +372,7 @@ impl Document {
         for edit in edits {
             let done = run(&mut draft, edit)?;
             draft.seal();
-            // The overview contains the revision, which is not known before this point.
+            // The overview contains the revision, which is computed only when the edit is sealed.
             let outcome = if matches!(done.outcome, Outcome::Tempo(_)) {
                 Outcome::Tempo(draft.doc.overview())
             } else {

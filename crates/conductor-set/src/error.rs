@@ -57,14 +57,14 @@ impl fmt::Display for Listing {
     }
 }
 
-/// Where an unsupported operation is supported.
+/// Where to do an operation that a document does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Elsewhere {
-    /// In every running Live.
+    /// Every running Live supports the operation.
     Running,
-    /// In a running Live with Conductor's script.
+    /// A running Live with Conductor's script supports the operation.
     Script,
-    /// Nowhere: no tool can do it.
+    /// No tool supports the operation.
     Nowhere,
 }
 
@@ -96,7 +96,7 @@ pub enum LiveError {
     /// The caller expects another revision.
     #[error("the Set is at revision {actual}, not {expected}")]
     RevisionDiffers { expected: String, actual: Revision },
-    /// Another caller shifted the indices, or may have shifted them, since this caller last read
+    /// Another caller shifted the indices, or may have shifted them, after this caller last read
     /// them.
     #[error("objects may have been inserted, deleted or renamed since the last read, so ids may have shifted")]
     StructureShifted,
@@ -109,7 +109,7 @@ pub enum LiveError {
     /// The document refuses the edit, as Live does.
     #[error("{subject}: {reason}")]
     Refused { subject: PathId, reason: String, cure: &'static str },
-    /// A closed document does not support the operation.
+    /// A document does not support the operation.
     #[error("{}{reason}", subject.as_ref().map(|it| format!("{it}: ")).unwrap_or_default())]
     Unsupported { subject: Option<String>, reason: String, instead: String, elsewhere: Elsewhere },
     /// The edited text failed the consistency check; nothing was changed.
@@ -169,7 +169,7 @@ impl LiveError {
     /// A hint with which the caller can correct the request.
     pub fn hint(&self) -> String {
         match self {
-            LiveError::BadFile { .. } => "give a .als file that Live 8 or later saved".into(),
+            LiveError::BadFile { .. } => "pass a .als file that Live 8 or later saved".into(),
             LiveError::BadPath { .. } => {
                 "a path id looks like track:0, track:0/clipslot:1/clip, track:0/clip:2, track:0/device:0/param:3, \
                  track:0/mixer/volume, returntrack:0, main, scene:0; numbers have no sign and no leading zero"
@@ -186,11 +186,11 @@ impl LiveError {
             LiveError::StructureShifted => "list the tracks again and use fresh ids".into(),
             LiveError::SlotOccupied { .. } => "pick an empty slot from the clip list".into(),
             LiveError::UnknownDevice { .. } => {
-                "use the exact name of a device that the device lists of this Set show".into()
+                "use the exact name of a device from the device lists of this Set".into()
             }
             LiveError::Refused { cure, .. } => (*cure).into(),
-            LiveError::Unsupported { instead, .. } => format!("do not retry another way: {instead}"),
-            LiveError::Broken { .. } => "nothing was changed; report this".into(),
+            LiveError::Unsupported { instead, .. } => format!("do not retry with other arguments: {instead}"),
+            LiveError::Broken { .. } => "nothing was changed; report this bug".into(),
         }
     }
 

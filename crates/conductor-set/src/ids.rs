@@ -1,12 +1,12 @@
-//! The ids that automation, modulation and controller targets share, and the assignment of new ids
-//! to clones.
+//! The ids that automation targets, modulation targets and controller targets share. Assigns new
+//! ids to clones.
 
 use crate::document::Document;
 use crate::error::LiveError;
 use crate::xml::{El, Outline, Splices, splice};
 use std::collections::HashMap;
 
-/// Whether an element's `Id` belongs to the shared ids.
+/// Whether the `Id` of an element is one of the shared ids.
 pub(crate) fn is_pointee(el: El<'_>) -> bool {
     let name = el.name();
     name == "AutomationTarget"

@@ -104,7 +104,8 @@ impl Note {
         if self.pitch > 127 {
             return Err(format!("pitch must be 0 to 127, not {}", self.pitch));
         }
-        // Above this limit a beat is not exact to a thousandth; real Sets are much shorter.
+        // Above this limit a position is not exact to a thousandth of a beat. Real Sets are much
+        // shorter.
         range("startTime", self.start_time, 0.0, 1e9)?;
         range("duration", self.duration, 0.0, 1e9)?;
         if self.duration == 0.0 {
@@ -179,7 +180,7 @@ impl NoteQuery {
 pub struct NoteSummary {
     /// Lowest and highest pitch.
     pub pitch_range: [u8; 2],
-    /// The latest end of a note, in beats from 0.
+    /// The latest end of a note, in beats from beat 0.
     #[serde(serialize_with = "wire::number")]
     pub span_beats: f64,
 }

@@ -1,5 +1,5 @@
-//! A document with its history: undo, redo, the saved state, and which caller shifted indices. Not
-//! here: files and locks.
+//! A document with its history: undo, redo, the saved state, and the authors that shifted indices.
+//! Not here: files and locks.
 
 use crate::change::Change;
 use crate::diff::{Diff, diff};
@@ -66,7 +66,8 @@ pub struct Stepped {
     pub shifted: bool,
 }
 
-/// A tool's reply to a write of one edit: the keys of its outcome, and the keys of every write.
+/// A tool's reply to a write of one edit: the keys of its outcome, and the keys that every write
+/// returns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteResult<'a> {
@@ -85,7 +86,8 @@ pub struct WriteResult<'a> {
 }
 
 impl Applied {
-    /// The reply for a single edit; `with_diff` for a dry run. `None` without edits.
+    /// Returns the reply for a single edit, or `None` if there was no edit. Set `with_diff` for a
+    /// dry run.
     pub fn result(&self, with_diff: bool) -> Option<WriteResult<'_>> {
         let outcome = self.outcomes.first()?;
         let (tells_revision, tells_shift) = match outcome {
@@ -217,7 +219,8 @@ impl OpenSet {
         self.shifts.admit(guard, positional)
     }
 
-    /// Plans edits without applying them, with the same checks and the same diff.
+    /// Plans edits without applying them. The checks and the diff are the same as in
+    /// [`OpenSet::apply`].
     ///
     /// # Errors
     /// The error of the guard, or of the first edit that fails.
@@ -234,8 +237,8 @@ impl OpenSet {
         self.make(edits, guard, false)
     }
 
-    /// Like [`OpenSet::apply`], but extends the newest undo entry instead of adding one. Used while
-    /// a knob is being turned.
+    /// Like [`OpenSet::apply`], but extends the newest undo entry instead of adding one. It is used
+    /// while a person turns a knob.
     ///
     /// # Errors
     /// See [`OpenSet::apply`].

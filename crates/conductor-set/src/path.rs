@@ -1,7 +1,7 @@
 //! Path ids: the only way to refer to objects from outside a document. A path id is a position, not
 //! a handle, so it can become stale.
 //!
-//! Not here: whether the object exists. The object of a parsed [`PathId`] may not exist.
+//! Not here: whether the object of a [`PathId`] exists.
 
 use crate::error::LiveError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -93,7 +93,8 @@ impl ChainOwner {
 }
 
 impl PathId {
-    /// Index of the ordinary track that this path refers to or is a part of.
+    /// Index of the ordinary track to which this path refers, or which contains the object of this
+    /// path.
     pub fn track(self) -> Option<u32> {
         if let PathId::Track(n) | PathId::OnTrack(n, _) = self { Some(n) } else { None }
     }

@@ -23,8 +23,8 @@ pub struct RenderPlan {
     pub pieces: Vec<RenderPiece>,
 }
 
-/// One clip, or its part inside the window. Times are in seconds from the start of the window, the
-/// clip or the sample.
+/// One clip, or its part inside the window. Times are in seconds. The comment of each field names
+/// the start from which the time is counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RenderPiece {
     /// The clip.
@@ -33,13 +33,13 @@ pub struct RenderPiece {
     pub path: String,
     /// The sample's path relative to the Set, if the Set stores it.
     pub relative_path: Option<String>,
-    /// Start in the window.
+    /// Start, counted from the start of the window.
     pub at: f64,
     /// Length of the piece.
     pub length: f64,
-    /// Start in the sample.
+    /// Start, counted from the start of the sample.
     pub offset: f64,
-    /// Start in the clip; needed for the fades.
+    /// Start, counted from the start of the clip; needed for the fades.
     pub into_clip: f64,
     /// Length of the whole clip; needed for the fades.
     pub clip_length: f64,
@@ -60,7 +60,8 @@ pub struct Samples {
     pub channels: Vec<Vec<f32>>,
 }
 
-/// An error without an alternative in a tool: no host of a running Live can render.
+/// An error for which no tool is an alternative: a running Live cannot render through a tool
+/// either.
 fn cannot(subject: PathId, reason: impl Into<String>) -> LiveError {
     LiveError::Unsupported {
         subject: Some(subject.to_string()),
@@ -165,7 +166,10 @@ pub fn mix(plan: &RenderPlan, samples: &[Samples]) -> Result<Samples, LiveError>
     }
     let rate = samples.first().map_or(44_100, |s| s.sample_rate);
     if let Some((p, s)) = plan.pieces.iter().zip(samples).find(|(_, s)| s.sample_rate != rate) {
-        return Err(cannot(p.clip_id, format!("its sample has {} Hz and another sample has {rate} Hz", s.sample_rate)));
+        return Err(cannot(
+            p.clip_id,
+            format!("the sample rate of this clip is {} Hz, but another clip has {rate} Hz", s.sample_rate),
+        ));
     }
     let width = samples.iter().map(|s| s.channels.len()).max().unwrap_or(2).max(1);
     let total = frames(plan.seconds, rate);

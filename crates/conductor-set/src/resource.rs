@@ -55,7 +55,8 @@ fn encode(text: &str) -> String {
 }
 
 impl Resource {
-    /// The resources whose content a write changed; `changed` are the objects that it changed.
+    /// The resources whose content a write changed. `changed` lists the objects that the write
+    /// changed.
     pub fn touched_by(changed: &[PathId], tracks: u32, shifted: bool) -> Vec<Resource> {
         let mut touched = vec![];
         let mut add = |r: Resource| {

@@ -5,15 +5,15 @@ use crate::error::LiveError;
 use crate::open_set::{Author, Guard};
 use std::collections::BTreeMap;
 
-/// An author that is not a caller: the person at the computer, another program, or an undo by a
-/// pad.
+/// The author of all changes that do not come from a caller: changes by the person at the computer,
+/// by another program, or by an undo from a pad.
 const SOMEBODY: Author = Author(u64::MAX);
 
 /// Counts the shifts of ids by author.
 #[derive(Debug, Clone, Default)]
 pub struct Shifts {
     count: u64,
-    /// Per author, the count after the author's last shift.
+    /// For each author, the value of `count` after the last shift by this author.
     by: BTreeMap<Author, u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Built-in Sets, tracks and clips, for documents that have no track or clip to clone. Their text
-//! is in `skeleton.txt`.
+//! Built-in Sets, tracks and clips. They are used if a document has no track or clip to clone.
+//! Their text is in `skeleton.txt`.
 //!
 //! Not here: inserting a new track into a Set, which works like inserting a clone.
 
@@ -38,7 +38,7 @@ fn with(mut el: Element, key: &str, value: &str) -> Element {
 
 type Values = BTreeMap<String, String>;
 
-/// Builds elements from the notation for one format family and assigns ids.
+/// Builds elements from the notation of `skeleton.txt` for one format family, and assigns ids.
 struct Builder {
     parts: HashMap<&'static str, Vec<(usize, &'static str)>>,
     family: Family,
@@ -264,14 +264,14 @@ pub(crate) fn midi_clip(doc: &Document) -> String {
 }
 
 impl Document {
-    /// A new Set of the Live 12.0 format: one MIDI and one audio track, two returns, eight scenes,
-    /// 120 beats per minute.
+    /// A new Set of the Live 12.0 format: one MIDI and one audio track, two return tracks, eight
+    /// scenes, 120 beats per minute.
     ///
     /// The Set has every element that the public Sets of this format share. It was not tested in
     /// Live, so callers must warn the person.
     ///
     /// # Errors
-    /// None, unless this crate has a bug.
+    /// Returns an error only if this crate has a bug.
     pub fn new_set() -> Result<Document, LiveError> {
         let family = Family::Live12;
         let mut builder = Builder::new(family);

@@ -148,12 +148,12 @@ fn read_scale(info: Option<El<'_>>) -> StoredScale {
             root,
             name: Some(format!("Scale {number}")),
             intervals: Vec::new(),
-            warning: Some(format!("the Set stores scale number {number}, whose name is not certain")),
+            warning: Some(format!("the Set stores scale number {number}, but the name of this scale is not certain")),
         },
     }
 }
 
-/// The time signature for Live's code: numerator - 1 + 99 * log2(denominator).
+/// Decodes Live's code for a time signature: numerator - 1 + 99 * log2(denominator).
 pub(crate) fn time_signature(code: i64) -> Option<(u32, u32)> {
     let code = u32::try_from(code).ok()?;
     let power = code / 99;

@@ -1,4 +1,4 @@
-//! Tracks: search, names, mixer. Not here: clips and devices.
+//! Tracks: their names, their mixers, and the search by name. Not here: clips and devices.
 
 use crate::document::{Document, Family};
 use crate::error::{Elsewhere, Listing, LiveError};
@@ -104,7 +104,7 @@ pub struct TrackInfo {
     pub mute: bool,
     /// Whether the track is soloed.
     pub solo: bool,
-    /// Whether the track is silent because another track is soloed.
+    /// Whether the track is inaudible because another track is soloed.
     pub muted_via_solo: bool,
     /// Whether the track is armed for recording.
     pub arm: bool,
@@ -350,7 +350,7 @@ impl Document {
     /// Refuses every edit if Sets of this Live version are read-only.
     pub(crate) fn need_editable(&self) -> Result<(), LiveError> {
         let reason = match self.schema.family {
-            Family::Before11 => "Sets saved before Live 11 are read-only here",
+            Family::Before11 => "Sets saved by a Live before version 11 are read-only",
             Family::Newer => {
                 "this Set was saved by a newer Live than this version of Conductor supports, so it is read-only"
             }

@@ -2,7 +2,8 @@
 
 use serde::Serializer;
 
-// Above this value a float cannot represent every whole number, so numbers are written as floats.
+// Above this value a float cannot represent every whole number, so larger numbers are written as
+// floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 pub(crate) fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {

@@ -20,7 +20,7 @@ pub(crate) struct Node {
     next: u32,
 }
 
-/// The elements of one piece of text. A piece may start inside elements that an earlier piece
+/// The elements of one piece of text. The piece may start inside elements that an earlier piece
 /// opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outline {
@@ -46,17 +46,17 @@ impl std::fmt::Display for XmlError {
     }
 }
 
-// In real Sets the nesting is below 60 (racks in racks). The limit bounds the stack of open tags
-// for a hostile file.
+// In real Sets the nesting is below 60 (racks in racks). For a hostile file, the limit bounds the
+// stack of open tags.
 const MAX_DEPTH: usize = 1_000;
 
 fn offset(at: u64) -> Result<u32, XmlError> {
-    u32::try_from(at).map_err(|_| XmlError::new(0, "text of 4 GiB or more"))
+    u32::try_from(at).map_err(|_| XmlError::new(0, "the text has 4 GiB or more"))
 }
 
 impl Outline {
-    /// Parses `text`. `opened` are the tags opened before it, outermost first; the text may close
-    /// some of them. Returns the tags that are open at the end of the text.
+    /// Parses `text`. `opened` lists the tags that are open at its start, outermost first; the text
+    /// may close some of them. Returns the tags that are open at the end of the text.
     #[expect(clippy::wildcard_enum_match_arm, reason = "quick-xml's Event is foreign and non-exhaustive")]
     pub fn read(text: &str, opened: &[String]) -> Result<(Outline, Vec<String>), XmlError> {
         let mut reader = Reader::from_str(text);
@@ -77,13 +77,13 @@ impl Outline {
             match event {
                 Event::Start(ref tag) | Event::Empty(ref tag) => {
                     if open.len() + outer.len() > MAX_DEPTH {
-                        return Err(XmlError::new(at, "elements nested too deeply"));
+                        return Err(XmlError::new(at, "elements are nested too deep"));
                     }
                     if text.as_bytes().get(at) != Some(&b'<') {
-                        return Err(XmlError::new(at, "an unexpected tag"));
+                        return Err(XmlError::new(at, "the tag is not expected here"));
                     }
                     if open.is_empty() && outer.is_empty() && !nodes.is_empty() {
-                        return Err(XmlError::new(at, "more than one root element"));
+                        return Err(XmlError::new(at, "there is more than one root element"));
                     }
                     let name_end = start + 1 + tag.name().as_ref().len() as u64;
                     let index = u32::try_from(nodes.len()).map_err(|_| XmlError::new(at, "too many elements"))?;
@@ -106,12 +106,12 @@ impl Outline {
                         if text.as_bytes().get(node.start as usize + 1..node.name_end as usize)
                             != Some(closing.as_ref())
                         {
-                            return Err(XmlError::new(at, "an end tag that closes another element"));
+                            return Err(XmlError::new(at, "the end tag belongs to another element"));
                         }
                         node.end = offset(end)?;
                         node.next = count;
                     } else if outer.pop().is_none_or(|name| name.as_bytes() != closing.as_ref()) {
-                        return Err(XmlError::new(at, "an end tag without its start"));
+                        return Err(XmlError::new(at, "the end tag has no start tag"));
                     }
                 }
                 Event::DocType(_) => {
@@ -121,7 +121,7 @@ impl Outline {
                 Event::Text(ref inside)
                     if open.is_empty() && outer.is_empty() && !inside.iter().all(u8::is_ascii_whitespace) =>
                 {
-                    return Err(XmlError::new(at, "text outside the root element"));
+                    return Err(XmlError::new(at, "there is text outside the root element"));
                 }
                 _ => {}
             }
@@ -218,7 +218,7 @@ impl<'a> El<'a> {
         &self.text[n.start as usize + 1..n.name_end as usize]
     }
 
-    /// The whole element, both tags included.
+    /// The range of the whole element, including both tags.
     pub fn span(&self) -> Range<usize> {
         let n = self.node();
         n.start as usize..n.end as usize
@@ -253,7 +253,8 @@ impl<'a> El<'a> {
         (self.at + 1..self.node().next as usize).map(move |at| El { text, nodes, at })
     }
 
-    /// Identifies the element within its outline; equal for every `El` of the same element.
+    /// Identifies the element within its outline. All `El` values of the same element have the same
+    /// key.
     pub fn key(&self) -> usize {
         self.at
     }
@@ -407,7 +408,7 @@ impl Splices {
         }
     }
 
-    /// Removes all children of an element: `<Name a="b" />`.
+    /// Removes all children of an element, so that only an empty tag remains.
     pub fn empty(&mut self, el: El<'_>) {
         if !el.is_empty_tag() {
             self.put(el.text, el.span(), emptied(el));
@@ -420,8 +421,8 @@ impl Splices {
         }
     }
 
-    /// Removes children of `parent` with their lines. A parent without remaining children becomes
-    /// an empty tag.
+    /// Removes children of `parent` together with their lines. If no child remains, the parent
+    /// becomes an empty tag.
     pub fn remove_children(&mut self, parent: El<'_>, doomed: impl Fn(El<'_>) -> bool) {
         let (gone, kept): (Vec<_>, Vec<_>) = parent.children().partition(|c| doomed(*c));
         if gone.is_empty() {

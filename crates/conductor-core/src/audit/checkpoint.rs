@@ -94,13 +94,13 @@ impl Checkpoint {
         )
     }
 
-    /// The log and record of a line. Does not check the signature.
+    /// Reads the log id and the record number of a line, without checking its signature.
     pub(super) fn claim(line: &[u8]) -> Option<(Uuid, Seq)> {
         let wire: Wire = serde_json::from_slice(line).ok()?;
         Some((Uuid::parse_str(&wire.log_id).ok()?, wire.seq))
     }
 
-    /// Whether a line is a checkpoint before record `seq`. Does not check the signature.
+    /// Whether a line names a record before `seq`. Does not check the signature.
     pub(super) fn claims_less_than(line: &[u8], seq: Seq) -> bool {
         seq > 0 && serde_json::from_slice::<Wire>(line).is_ok_and(|wire| wire.seq < seq)
     }

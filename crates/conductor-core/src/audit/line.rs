@@ -8,15 +8,16 @@ use uuid::Uuid;
 use super::record::{Entry, Stamp};
 use crate::digest::Digest;
 
-/// Number of a record: 0, 1, 2 and so on, without gaps, through all segments.
+/// Number of a record: 0, 1, 2 and so on, without gaps. The numbers continue from one segment to
+/// the next.
 pub type Seq = u64;
 
-/// Every line ends in `,"hash":"sha256:<64 hex>"}`. The hash covers all bytes before.
+/// Every line ends in `,"hash":"sha256:<64 hex>"}`. The hash covers all bytes before this ending.
 pub const SUFFIX_LEN: usize = 82;
 const SUFFIX_HEAD: &[u8] = b",\"hash\":\"";
 const SUFFIX_TAIL: &[u8] = b"\"}";
 
-/// Longest line. The writer shortens long texts, so no line is longer.
+/// Length of the longest line. The writer shortens long texts, so that no line exceeds this length.
 pub const MAX_LINE: usize = 256 * 1024;
 
 /// The end of a log, to which the next record will be linked. A running daemon reports it.
@@ -30,8 +31,8 @@ pub struct Head {
     pub hash: Digest,
 }
 
-/// The number and the previous hash of the next record. A writer keeps the old value until the
-/// bytes are in the file.
+/// The number of the next record, and the hash of the record before it. A writer keeps the old
+/// value until the bytes of a new record are in the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Chain {
     next: Seq,
@@ -59,7 +60,7 @@ impl Chain {
         self.next.checked_sub(1).zip(self.prev)
     }
 
-    /// Appends the record's line, newline included, to `out`.
+    /// Appends the line of the record, including its newline, to `out`.
     pub fn append(&mut self, stamp: &Stamp, entry: &Entry, out: &mut Vec<u8>) -> Seq {
         let start = out.len();
         let mut fields = Fields::begin(out, self.next);
@@ -92,7 +93,7 @@ impl<'a> Fields<'a> {
         self.out.extend_from_slice(b"\":");
     }
 
-    /// A text that needs no JSON escapes: a fixed word, a digest, a time or an id.
+    /// Writes a text that needs no JSON escapes: a fixed word, a digest, a time or an id.
     pub fn plain(&mut self, key: &str, text: &[u8]) {
         self.key(key);
         self.out.push(b'"');
@@ -100,12 +101,12 @@ impl<'a> Fields<'a> {
         self.out.push(b'"');
     }
 
-    /// A text that may need escapes.
+    /// Writes a text that may need escapes.
     pub fn text(&mut self, key: &str, text: &str) {
         self.json(key, &text);
     }
 
-    /// Any JSON value.
+    /// Writes any JSON value.
     pub fn json<T: serde::Serialize + ?Sized>(&mut self, key: &str, value: &T) {
         self.key(key);
         let mark = self.out.len();
@@ -117,13 +118,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number.
+    /// Writes a whole number.
     pub fn number(&mut self, key: &str, value: u64) {
         self.key(key);
         self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
     }
 
-    /// `null`.
+    /// Writes `null`.
     pub fn null(&mut self, key: &str) {
         self.key(key);
         self.out.extend_from_slice(b"null");
@@ -144,7 +145,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The members of a line that the hash chain and a restart need. Other members are skipped.
+/// The members of a line that are needed to check the hash chain and to continue the log after a
+/// restart. Other members are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Links<'a> {
     /// Format version; always 1.
@@ -204,9 +206,9 @@ pub fn read(line: &[u8]) -> Result<(Links<'_>, Digest), LineError> {
     Ok((links, hash))
 }
 
-/// Reads the links of an intent or outcome from their fixed positions. Nearly all lines are intents
-/// or outcomes, and this is much faster than parsing JSON. Returns `None` for any other form, which
-/// is then parsed as JSON.
+/// Reads the links of an intent or outcome from their fixed positions, which is much faster than
+/// parsing JSON. Nearly all lines are intents or outcomes. Returns `None` for a line of any other
+/// form; such a line is parsed as JSON.
 fn call_links(body: &[u8]) -> Option<Links<'_>> {
     let text = std::str::from_utf8(body).ok()?;
     let rest = text.strip_prefix("{\"v\":1,\"seq\":")?;

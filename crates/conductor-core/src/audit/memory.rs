@@ -1,10 +1,10 @@
 //! Copies of the last checkpoint that are stored outside the log's folder. They prove that the log
-//! once had at least this many records, so a log that was rolled back together with its checkpoint
-//! file is found.
+//! once had at least this many records. With a copy, Conductor detects a log that was rolled back
+//! together with its checkpoint file.
 //!
-//! A copy is stored only after the same line is on the disk in the checkpoint file, and that file
-//! only grows. So the file contains the line of every copy, even after a crash, a rotation or
-//! retention. Not here: reading and writing the copies.
+//! A copy is stored only after the same line is on the disk in the checkpoint file, and no line is
+//! ever removed from that file. So the file contains the line of every copy, even after a crash, a
+//! rotation or the removal of old segments. Not here: reading and writing the copies.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub fn expects_memory(seen: &Seen<'_>) -> bool {
         && serde_json::from_slice::<Value>(seen.line).is_ok_and(|it| it["detail"]["remembered"] == true)
 }
 
-/// The fault of a log whose copy in `state/` is missing.
+/// Returns a fault if `state/` has no copy of the last checkpoint.
 pub fn forgotten(remembered: &[Remembered], next: Seq) -> Option<Fault> {
     let known = remembered.iter().any(|it| it.place == Place::State);
     (!known).then(|| Fault::new(Verdict::Missing, next, "the last checkpoint in state/audit.last", "no such file"))
@@ -60,7 +60,7 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// `None` if the text is blank.
+    /// Creates a copy from its text; `None` if the text is blank.
     pub fn new(place: Place, text: &str) -> Option<Self> {
         let line = text.trim_ascii();
         (!line.is_empty()).then(|| Self { place, line: line.to_owned() })
@@ -71,8 +71,8 @@ impl Remembered {
         Checkpoint::read(self.line.as_bytes(), key).ok()
     }
 
-    /// Whether a checkpoint at `seq` may replace this copy. Only a later checkpoint of the same log
-    /// may.
+    /// Whether a checkpoint at `seq` may replace this copy. The checkpoint must belong to the same
+    /// log and must not be earlier than this copy.
     pub fn is_before(&self, log_id: Uuid, seq: Seq) -> bool {
         Checkpoint::claim(self.line.as_bytes()).is_some_and(|(log, remembered)| log == log_id && remembered <= seq)
     }
@@ -85,7 +85,7 @@ impl Remembered {
         }
         let place = self.place;
         let Some((log_id, seq)) = Checkpoint::claim(self.line.as_bytes()) else {
-            let found = format!("{place}, which is not a checkpoint");
+            let found = format!("text in {place} that is not a checkpoint");
             return Some(Fault::new(Verdict::Forked, 0, "the last checkpoint of this log", found));
         };
         Some(if let Some(end) = end {
@@ -95,7 +95,7 @@ impl Remembered {
             } else if seq > end.seq {
                 let next = end.seq + 1;
                 let expected = format!("records through seq {seq}, according to {place}");
-                Fault::new(Verdict::Truncated, next, expected, format!("an end before seq {next}"))
+                Fault::new(Verdict::Truncated, next, expected, format!("a log that ends before seq {next}"))
             } else {
                 let expected = format!("the checkpoint at seq {seq}, according to {place}");
                 Fault::new(Verdict::Missing, seq, expected, "no such line in state/checkpoints.jsonl")

@@ -16,9 +16,9 @@ use crate::policy::{Channel, Tier};
 use crate::principal::Principal;
 use crate::timestamp::Timestamp;
 
-/// Longest tool name, connection name and principal in a record, in bytes. Longer ones are cut.
+/// Longest tool name, connection name and principal in a record, in bytes. Longer names are cut.
 const MAX_NAME: usize = 128;
-/// Longest `input`, in bytes of JSON. A longer one is written as shortened text.
+/// Longest `input`, in bytes of JSON. A longer `input` is written as shortened text.
 const MAX_INPUT: usize = 4096;
 const MAX_DETAIL: usize = 16 * 1024;
 
@@ -31,7 +31,7 @@ pub struct Stamp {
     pub ts: Timestamp,
 }
 
-/// One record without its number and chain.
+/// One record without its number and its link to the previous record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
     /// First line of each file.
@@ -80,7 +80,7 @@ pub struct CallFacts {
     pub conn: Option<String>,
     /// Name of the tool. For an unknown tool, the requested name.
     pub tool: String,
-    /// Absent for an unknown tool.
+    /// Tier of the tool; absent for an unknown tool.
     pub tier: Option<Tier>,
     /// Digest of the tool, for a tool of a plugin.
     pub pin: Option<Digest>,
@@ -193,9 +193,10 @@ named_enum! {
         TornTail = "audit.torn",
         /// A call started, and its end was never recorded. It may have had an effect.
         Unanswered = "call.unanswered",
-        /// A sync failed, so no more records are written to the segment.
+        /// The operating system could not sync the segment to the disk, so no more records are
+        /// written to the segment.
         Poisoned = "audit.poisoned",
-        /// The log can be written again after a time when it could not.
+        /// The log can be written again after a failure.
         Resumed = "audit.resumed",
     }
 }

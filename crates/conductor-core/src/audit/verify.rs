@@ -4,8 +4,8 @@
 //! does not grow with the log. It hashes the given bytes and never encodes a record again. Not
 //! here: opening files, and comparing two copies of a log.
 //!
-//! Guarantees: every edit before the last checkpoint is found, unless its author has the signing
-//! key. A log that was rolled back together with its checkpoints is found only with a checkpoint
+//! Guarantees: every edit before the last checkpoint is detected, unless its author has the signing
+//! key. A log that was rolled back together with its checkpoints is detected only with a checkpoint
 //! that is stored elsewhere ([`super::memory`]). An attacker with the key and the files can rewrite
 //! all records that have no second copy.
 
@@ -40,7 +40,7 @@ named_enum! {
         /// A record differs from the record that a checkpoint or the running daemon reports for
         /// this place.
         Forked = "FORKED",
-        /// The end is missing.
+        /// The end of the log is missing.
         Truncated = "TRUNCATED",
         /// The last line is incomplete.
         Torn = "TORN",
@@ -70,9 +70,9 @@ pub struct Fault {
     pub verdict: Verdict,
     /// The first record with this fault.
     pub seq: Seq,
-    /// The content of a correct log at this place.
+    /// The content of a correct log at record `seq`.
     pub expected: String,
-    /// The content of this log at this place.
+    /// The content of this log at record `seq`.
     pub found: String,
 }
 
@@ -103,7 +103,7 @@ pub struct Accepted {
 pub struct Report {
     /// The state of the log.
     pub verdict: Verdict,
-    /// Sorted; the fault that decides the verdict is first.
+    /// All faults, sorted. The first fault decides the verdict.
     pub faults: Vec<Fault>,
     /// Faults that a person has accepted.
     pub accepted: Vec<Accepted>,
@@ -206,7 +206,7 @@ impl Anchors {
             }
             Err(why) => {
                 let seq = self.latest.map_or(0, |latest| latest.seq);
-                let found = format!("line {} of the checkpoints, which {why}", index + 1);
+                let found = format!("line {} of checkpoints.jsonl, which {why}", index + 1);
                 self.bad
                     .push((index, Fault::new(Verdict::Forked, seq, "a checkpoint that this log's key signed", found)));
             }
@@ -223,8 +223,8 @@ impl Anchors {
         self.good.is_empty() && self.bad.is_empty()
     }
 
-    /// Adds the end of the log as reported by the running daemon. Request it before reading the
-    /// files, because the log grows.
+    /// Adds the end of the log as reported by the running daemon. Request this end before reading
+    /// the files, because the log grows.
     pub fn with_head(mut self, head: Option<Head>) -> Self {
         if let Some(Head { log_id, seq, hash }) = head {
             self.good.push(Anchor { seq, hash, log_id, line: usize::MAX, signed: false });
@@ -282,7 +282,7 @@ pub struct Verifier {
     begins_at: Option<(u32, Seq)>,
     removed_through: u32,
     faults: Vec<Fault>,
-    /// The chain is broken, so the rest of this segment cannot be checked.
+    /// Whether the chain is broken, so that the rest of this segment cannot be checked.
     lost: bool,
     bad: Option<Bad>,
     /// Set if the first line of a segment does not continue the chain, or the chain was broken
@@ -345,8 +345,8 @@ impl Verifier {
         self.good_len = 0;
     }
 
-    /// Invalid bytes at the end of a segment are a fault here. Only in the last segment can they be
-    /// a torn tail.
+    /// Ends a segment that is not the last one. Invalid bytes at its end are a fault: only the last
+    /// segment may end in a torn line.
     fn end_segment(&mut self) {
         self.close_line();
         if let Some(bad) = self.bad.take() {
@@ -513,7 +513,7 @@ impl Verifier {
                     self.next_anchor = self.anchors.partition_point(|anchor| anchor.seq < links.seq);
                     return None;
                 }
-                let found = format!("segment {segment} first, and no checkpoint at its start");
+                let found = format!("segment {segment} as the first one, without a checkpoint at its start");
                 return Some(Fault::new(Verdict::Missing, next, "segment 1", found));
             }
         }
@@ -528,8 +528,8 @@ impl Verifier {
         None
     }
 
-    /// Skips the checkpoints before `seq`. If there are any, their records are missing, which is
-    /// reported.
+    /// Skips the checkpoints before `seq`. If there are any, adds a fault, because their records
+    /// are missing.
     fn skip_anchors_before(&mut self, seq: Seq) {
         let from = self.next_anchor;
         while self.anchors.get(self.next_anchor).is_some_and(|anchor| anchor.seq < seq) {
@@ -541,7 +541,7 @@ impl Verifier {
             .filter(|_| self.next_anchor > from && !self.lost)
             .and_then(|at| self.anchors.get(at))
         {
-            let found = format!("an end before seq {}", self.chain.next_seq());
+            let found = format!("a log that ends before seq {}", self.chain.next_seq());
             self.faults.push(Fault::new(
                 Verdict::Truncated,
                 self.chain.next_seq(),
@@ -553,7 +553,7 @@ impl Verifier {
 
     fn accept(&mut self, seq: Seq) {
         let mut faults = std::mem::take(&mut self.faults);
-        // Earlier faults already explain the gap.
+        // If there are earlier faults, they already explain the gap.
         let gap = self.restart.take().and_then(|restart| restart.fault).filter(|_| faults.is_empty());
         faults.extend(gap);
         self.lost = false;
@@ -613,7 +613,12 @@ impl Verifier {
                 ));
             } else {
                 let expected = format!("records through seq {}, according to {who}", anchor.seq);
-                self.faults.push(Fault::new(Verdict::Truncated, next, expected, format!("an end before seq {next}")));
+                self.faults.push(Fault::new(
+                    Verdict::Truncated,
+                    next,
+                    expected,
+                    format!("a log that ends before seq {next}"),
+                ));
             }
         }
         if let Some((segment, seq)) = self.begins_at

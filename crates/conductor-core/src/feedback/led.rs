@@ -11,9 +11,9 @@ use crate::templates;
 use std::collections::BTreeSet;
 use std::f64::consts::TAU;
 
-/// Hits are stored for this time, until they have faded in every scheme.
+/// Hits are stored for this time. After this time, they have faded in every scheme.
 pub const MEMORY_MS: u32 = REACTIVE_MS + FADE_MS;
-/// The most hits that are stored.
+/// Maximum number of stored hits.
 pub const MAX_HITS: usize = 256;
 const REACTIVE_MS: u32 = 1000;
 const FADE_MS: u32 = 200;
@@ -23,7 +23,7 @@ const WAVE_US: u64 = 2_000_000;
 const RAINBOW_US: u64 = 4_000_000;
 const SPIRAL_US: u64 = 2_000_000;
 const SPARKLE_US: u64 = 100_000;
-/// One pad in this many is lit in each frame.
+/// In each frame, one pad out of this many is lit.
 const SPARKLE_OF: u64 = 8;
 /// The share of a spiral that is lit behind its head.
 const TAIL: f64 = 0.25;
@@ -97,7 +97,7 @@ pub struct Palette {
 }
 
 impl Default for Palette {
-    /// The palette for devices without one in their template.
+    /// The palette for devices whose template has no palette.
     fn default() -> Self {
         Palette::of(&[("red", &[5]), ("amber", &[9]), ("yellow", &[13]), ("green", &[21]), ("blue", &[45])])
     }

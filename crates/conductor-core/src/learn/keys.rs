@@ -10,13 +10,14 @@ use crate::event::{Body, Button, DeviceSlot, Micros};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A press of at least this time is treated as a long press.
+/// A press of at least this length is treated as a long press.
 const LONG_FROM_MS: u64 = 500;
 const MAX_MS: u64 = 60_000;
 /// Three or more presses are split into soft and hard if their velocities differ by more than this.
 const VELOCITY_SPREAD: u8 = 30;
 const VELOCITY_PRESSES: usize = 3;
-/// Added to the measured time of a chord, because the time is different each time it is played.
+/// Added to the measured time of a chord, because a person never plays a chord twice in exactly the
+/// same time.
 const CHORD_ROOM_MS: u64 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,8 +42,8 @@ impl Key {
     }
 }
 
-/// The keys that can form a chord: the notes of one device and channel, or the buttons of one
-/// device.
+/// The source of keys that can form a chord: a device and a channel for notes, or a device for
+/// buttons.
 type Source = (DeviceSlot, Option<u8>);
 
 struct Press {
@@ -86,7 +87,8 @@ fn listen(events: &[Captured], chord_ms: u32) -> Heard {
             continue;
         };
         let index = heard.presses.len();
-        // Some controllers never send a release. Treat the key as released in between.
+        // Some controllers never send a release. If a key is pressed again without a release, treat
+        // it as released in between.
         let unseen_release = down.insert((source, key), index).is_some();
         let group = open.entry(source).or_default();
         let first = group.first().and_then(|it| heard.presses.get(*it)).map(|it| it.at);
@@ -104,7 +106,7 @@ fn listen(events: &[Captured], chord_ms: u32) -> Heard {
     heard
 }
 
-/// The most keys of a chord.
+/// The maximum number of keys in a chord.
 fn largest(key: Key) -> usize {
     match key {
         Key::Note(_) => 16,
@@ -139,14 +141,14 @@ impl Heard {
         self.chords.push(group);
     }
 
-    /// The channel of the given keys of a device, if they used only one.
+    /// The channel of the given keys of a device, if they used only one channel.
     fn channel(&self, device: DeviceSlot, keys: &[Key]) -> Option<u8> {
         let presses = self.presses.iter().filter(|it| it.source.0 == device && keys.contains(&it.key));
         only(&presses.filter_map(|it| it.source.1).collect())
     }
 
     fn chords(&self, advanced: &Advanced, drafts: &mut Vec<Draft>) {
-        // Use the slowest time of each chord, so that every played chord would fire.
+        // Use the longest time of each chord, so that every played chord would fire.
         let mut found: BTreeMap<(DeviceSlot, Vec<Key>), (Micros, u64)> = BTreeMap::new();
         for group in &self.chords {
             let presses: Vec<&Press> = group.iter().filter_map(|it| self.presses.get(*it)).collect();
@@ -182,7 +184,8 @@ impl Heard {
             }
         }
         for ((device, key), (seen, gap_us)) in found {
-            // The timeout is included, so that the mapping still works if the default is changed.
+            // Include the timeout in the trigger, so that the mapping still works if the default is
+            // changed.
             let fields = vec![key.field(), ("timeout_ms", json!(advanced.double_tap_timeout_ms))];
             let reason = format!("{} was pressed twice within {} ms", key.text(), gap_us / 1000);
             let guess = Guess::new(Tier::Gesture, "DoubleTap", fields, 0.85, reason);

@@ -10,7 +10,7 @@ use crate::mapping::table::Slots;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// The most suggestions; more do not help.
+/// Maximum number of suggestions; more suggestions do not help.
 const MAX_SUGGESTIONS: usize = 16;
 
 /// A suggested trigger.
@@ -22,7 +22,7 @@ pub struct Suggestion {
     pub confidence: f64,
     /// The reason for the suggestion.
     pub reason: String,
-    /// An instruction for the person, to confirm the suggestion.
+    /// What the person can do to confirm the suggestion.
     pub needs: Option<&'static str>,
 }
 
@@ -37,8 +37,8 @@ impl Suggestion {
     }
 }
 
-/// The coarse rank of a suggestion. Within one rank the latest comes first, then the one with the
-/// highest confidence.
+/// The coarse rank of a suggestion. Within one rank, suggestions are sorted by time (latest first),
+/// then by confidence (highest first).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tier {
     Gesture,
@@ -80,7 +80,7 @@ pub(super) struct Draft {
     /// The time at which the control was last used or the gesture was completed.
     pub seen: Micros,
     pub device: DeviceSlot,
-    /// The channel, if the control used only one.
+    /// The channel, if the control used only one channel.
     pub channel: Option<u8>,
 }
 

@@ -10,9 +10,9 @@ use crate::event::{Axis, Body, DeviceSlot, Micros, OscArg, Side};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The fewest messages from which the kind of encoder can be derived.
+/// Minimum number of messages from which the kind of encoder can be derived.
 const ENCODER_MESSAGES: usize = 8;
-const OTHER_WAY: &str = "turn it in the other direction";
+const OTHER_WAY: &str = "turn the control in the other direction";
 const BEND_CENTRE: u16 = 8192;
 
 /// One control of one device.
@@ -190,11 +190,11 @@ fn controller(cc: u8, values: &[u8]) -> Vec<Guess> {
     let few = values.len() < ENCODER_MESSAGES && low != high;
     let fallback =
         plain(if guesses.is_empty() { 0.6 } else { 0.3 }, format!("CC {cc} sent values from {low} to {high}"));
-    guesses.push(if few { fallback.needs("move it further and in both directions") } else { fallback });
+    guesses.push(if few { fallback.needs("move the control further and in both directions") } else { fallback });
     guesses
 }
 
-/// Whether the values come from a button. Buttons send 127 and usually 0 after it. Eight or more
+/// Whether the values come from a button. Buttons send 127, usually followed by 0. Eight or more
 /// messages must alternate strictly, because encoders repeat values.
 fn is_button(values: &[u8]) -> bool {
     let only_ends = values.iter().all(|it| matches!(it, 0 | 127)) && values.contains(&127);
@@ -274,8 +274,8 @@ fn bend(values: &[f64]) -> Vec<Guess> {
     guesses
 }
 
-/// Suggests half of the strongest pressure as the threshold: it is easy to reach again, but not by
-/// a resting finger.
+/// Suggests half of the strongest pressure as the threshold. A finger can easily reach it again,
+/// but a resting finger does not.
 fn pressure(kind: &'static str, mut fields: Vec<(&'static str, Value)>, values: &[f64]) -> Vec<Guess> {
     let strongest = values.iter().copied().fold(0.0, f64::max);
     fields.push(("pressure_min", json!((strongest / 2.0).ceil() as u8)));
@@ -299,7 +299,8 @@ fn stick(axis: Axis, values: &[f64]) -> Vec<Guess> {
         let reason = format!("{axis} moved to {:.2}", furthest * sign);
         let mut found = guess("GamepadAnalogStick", fields, 0.4 + furthest / 2.0, reason);
         if furthest < THRESHOLD {
-            // One hundredth lower, so that the value can be reached despite rounding.
+            // One hundredth below the reached value, so that the person can reach the threshold
+            // despite rounding.
             found.fields.push(("threshold", json!(((furthest * 100.0).floor() - 1.0) / 100.0)));
             found = found.needs("push the stick further");
         }

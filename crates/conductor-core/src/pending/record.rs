@@ -226,7 +226,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record with the members that every kind has. The other members are those of an open
+    /// A record with the members that every kind has. The other members get the values of an open
     /// request for one call.
     #[expect(clippy::too_many_arguments, reason = "these members have no default")]
     pub(super) fn new(

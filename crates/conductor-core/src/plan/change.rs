@@ -59,7 +59,7 @@ pub enum Change {
     },
 }
 
-/// The row that a change is for. An index is resolved to an id when the plan is made.
+/// The row to change. An index is resolved to an id when the plan is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowRef {
     /// The id.
@@ -82,8 +82,8 @@ variant_names!(Change {
 });
 
 impl Change {
-    /// Reads a change. `at` is the JSON pointer of `value` within the tool's arguments; empty if
-    /// `value` is all arguments.
+    /// Reads a change. `at` is the JSON pointer of `value` within the tool's arguments; it is empty
+    /// if `value` contains all arguments.
     pub fn read(value: &Value, at: &str) -> Result<Change, Vec<Diagnostic>> {
         input::read(value, at, read)
     }

@@ -1,5 +1,5 @@
-//! The difference of two texts as lines, for people. [`apply`] can apply it, which proves that it
-//! is complete.
+//! The difference of two texts as lines, for people. [`apply`] can apply a difference, which proves
+//! that the difference is complete.
 //!
 //! A text is split at `\n`, so a final newline is shown as an empty last line. Lines of the
 //! difference start with `+ `, `- ` or two blanks. Three lines of context identify the place of a
@@ -43,7 +43,7 @@ fn print(hunks: &[Vec<DiffOp>], old: &[&str], new: &[&str], positions: bool) -> 
     out.join("\n")
 }
 
-/// Applies a difference to `old`. `None` if the difference is not one of this text.
+/// Applies a difference to `old`. Returns `None` if the difference does not belong to this text.
 pub fn apply(old: &str, diff: &str) -> Option<String> {
     if diff.is_empty() {
         return Some(old.to_owned());

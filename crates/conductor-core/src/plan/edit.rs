@@ -238,8 +238,8 @@ impl<'a> Editor<'a> {
         Ok(ChangeRow { change_type: change.name(), ..row })
     }
 
-    /// The place of a mode's rows. A file without modes implies a mode `Default`; it is written to
-    /// the file before its first row.
+    /// The place of a mode's rows. A file without modes implies a mode `Default`; this mode is
+    /// written to the file before its first row is added.
     fn rows_of(&mut self, mode: &str) -> Result<Place, PlanError> {
         let view = self.view();
         if let Some(place) = view.place(mode) {
@@ -275,7 +275,7 @@ impl<'a> Editor<'a> {
         Ok(ChangeRow::of_row(format!("Add {}", in_words(mapping)), mode, index, id))
     }
 
-    /// The place of the list, the index in it, and the row.
+    /// The place of the mode's rows, the index of the row, and the row itself.
     fn find_mapping(&mut self, mode: &str, row: &RowRef) -> Result<(Place, usize, config::Mapping), PlanError> {
         let view = self.view();
         let Some(rows) = view.rows(mode).map(|it| &it.mappings) else {
@@ -297,8 +297,8 @@ impl<'a> Editor<'a> {
     ) -> Result<ChangeRow, PlanError> {
         let (place, index, held) = self.find_mapping(mode, row)?;
         let at = child(&place.owner, place.mappings, Some(index));
-        // Write the id first. It is generated from the trigger, so it would change with a new
-        // trigger.
+        // Write the id first. A missing id is generated from the trigger, so it would change with a
+        // new trigger.
         if !held.id_is_written {
             self.set_key(&at, "id", &Value::String(held.id.clone()))?;
         }

@@ -103,7 +103,7 @@ impl<'t> Layout<'t> {
         self.text.get(..at).and_then(|it| it.rfind('\n')).map_or(0, |newline| newline + 1)
     }
 
-    /// The place after the newline of this line, or the end of the text.
+    /// The place after the newline of the line that contains `at`, or the end of the text.
     fn line_end(&self, at: usize) -> usize {
         self.text.get(at..).and_then(|it| it.find('\n')).map_or(self.text.len(), |newline| at + newline + 1)
     }
@@ -527,7 +527,8 @@ impl<'t> Layout<'t> {
                         Some(out)
                     }
                     Some(Item::Table(_) | Item::ArrayOfTables(_)) => {
-                        // Keep the comments above, because their row still exists.
+                        // Keep the comments above the removed sections, because their row still
+                        // exists.
                         let gone = child(row, key, None);
                         let mut out: Vec<Splice> = self
                             .sections_under(&gone)

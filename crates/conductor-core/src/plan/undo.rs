@@ -1,9 +1,9 @@
-//! Undoes an applied plan. If the file has not changed since, the old bytes are restored. Otherwise
-//! each item that the plan changed is restored by name in the present file. The undo fails if such
-//! an item has changed since.
+//! Undoes an applied plan. If the file has not changed after the plan, the old bytes are restored.
+//! Otherwise each item that the plan changed is restored by name in the present file. The undo
+//! fails if such an item was changed after the plan.
 //!
-//! The changed items are found by comparing the bytes before and after the plan, so nothing else is
-//! stored.
+//! The changed items are found by comparing the bytes before and after the plan, so no other data
+//! is stored for the undo.
 
 use super::edit::{Editor, View, read, step_to};
 use super::layout::{Layout, NewRow, Step, child};

@@ -11,7 +11,7 @@ use crate::principal::Principal;
 /// The refill rate and the size of a token bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Calls per minute in the long run.
+    /// Maximum average number of calls per minute.
     pub per_minute: u32,
     /// Maximum number of calls at once after a pause.
     pub burst: u32,
@@ -23,11 +23,11 @@ pub struct Limits {
     /// Maximum number of running calls of all connections. Calls that wait for a person are not
     /// counted.
     pub in_flight: usize,
-    /// Largest result in bytes.
+    /// Maximum size of a result in bytes.
     pub result_bytes: usize,
     /// Rate of read-only calls.
     pub read: Rate,
-    /// Rate of other calls.
+    /// Rate of all other calls.
     pub effect: Rate,
     /// Maximum number of open approval requests and plans of one principal.
     pub pending_per_principal: usize,
@@ -35,7 +35,7 @@ pub struct Limits {
     pub pending_all: usize,
     /// Maximum number of new approval requests of one principal per minute.
     pub asks_per_minute: u32,
-    /// Largest arguments in bytes.
+    /// Maximum size of the arguments of a call in bytes.
     pub argument_bytes: usize,
     /// Number of consecutive `RATE_LIMITED` replies after which the listener stops reading from the
     /// connection for one second.
@@ -65,7 +65,7 @@ pub struct Retry {
     pub attempts: u32,
     /// Pause after the first failure. Each further pause is twice as long.
     pub base_ms: u64,
-    /// Longest pause.
+    /// Maximum pause in milliseconds.
     pub cap_ms: u64,
 }
 

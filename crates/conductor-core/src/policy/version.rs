@@ -1,7 +1,7 @@
-//! The version of a policy: a hash. An approval is valid only for one version.
+//! The version of a policy is a hash. An approval is valid only for one version.
 //!
-//! The hash is computed from the parsed policy, not from its text, so that comments and the order
-//! of keys do not change it.
+//! The hash is computed from the parsed policy, not from its text, so comments and the order of
+//! keys do not change it.
 
 use super::{ApprovalSettings, PadSettings, Pattern, Policy, Rule, TierDefaults, policy_version};
 use crate::digest::Digest;

@@ -1,5 +1,5 @@
-//! Adds a box. Its ports and its size follow from its class and arguments; it is printed in the
-//! format of the file.
+//! Adds a box. The class and the arguments determine the ports and the size of the box. The box is
+//! printed in the format of the file.
 
 use super::boxes::{CONTENT, MAX_COORDINATE, bad, check_point, check_text, pd_word, port_members};
 use super::transaction::Transaction;
@@ -29,8 +29,8 @@ pub(super) struct Plan {
     pub(super) unknown: bool,
 }
 
-/// Maps the Max name of a common box to Pd's statement and first argument, so that one request
-/// works in both formats.
+/// Maps the Max name of a common box to the kind of Pd statement and its first word, so that one
+/// request works in both formats.
 fn pd_kind(class: &str) -> (&'static str, Option<&'static str>) {
     match class {
         "message" | "msg" => ("msg", None),
@@ -62,7 +62,7 @@ impl Transaction<'_> {
             self.set_attribute(id, &Target::Box(BoxId(slot)), name, value, new.allow_unknown)?;
         }
         let canvas = self.canvas(id)?;
-        // A box at the end, the usual case, has the last index; no search is needed.
+        // Usually the new box is the last one, so its index is known without a search.
         let index = if canvas
             .items
             .get(canvas.position_of_box(slot).unwrap_or(0) + 1)
@@ -131,7 +131,7 @@ impl Transaction<'_> {
     pub(super) fn add_max(&mut self, id: &CanvasId, new: &NewBox) -> Result<Slot, EditError> {
         let class = atoms::tokens(&new.class).first().copied().unwrap_or_default().to_owned();
         if class.is_empty() {
-            return Err(bad("obj_type", "a class is needed"));
+            return Err(bad("obj_type", "must name a class"));
         }
         let content = CONTENT.contains(&class.as_str());
         let mut text = if content {
@@ -254,7 +254,7 @@ impl Transaction<'_> {
         let words = atoms::tokens(&new.class);
         let class = words.first().copied().unwrap_or_default().to_owned();
         if class.is_empty() {
-            return Err(bad("obj_type", "a class is needed"));
+            return Err(bad("obj_type", "must name a class"));
         }
         let (kind, renamed) = pd_kind(&class);
         let content = matches!(kind, "msg" | "text");
@@ -321,8 +321,8 @@ impl Transaction<'_> {
     }
 }
 
-/// The atoms of a box with this text, and whether it is a user interface object. For these objects
-/// Pd writes every field; omitted fields get their default values.
+/// The atoms of a box with this text, and whether the box is a user interface object. For such
+/// objects Pd writes every field; omitted fields get their default values.
 pub(super) fn box_atoms(kind: &str, text: &str) -> (Vec<String>, bool) {
     let given = pd::spell(text);
     let gui = match kind {

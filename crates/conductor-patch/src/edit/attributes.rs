@@ -12,15 +12,15 @@ use crate::objects::{self, BOX_ATTRIBUTES};
 use crate::pd;
 use crate::style::Json;
 
-/// Keys that are derived from other keys or have their own edit, with the edit to use instead.
+/// Keys that cannot be set as attributes, and what to do instead.
 const RESERVED: &[(&str, &str)] = &[
-    ("id", "a key is assigned when the box is added and cannot be changed"),
-    ("maxclass", "replace_object_text"),
-    ("numinlets", "replace_object_text"),
-    ("numoutlets", "replace_object_text"),
-    ("outlettype", "replace_object_text"),
-    ("patcher", "encapsulate_objects, or edits inside the subpatcher"),
-    ("text", "replace_object_text"),
+    ("id", "the id is assigned when the box is added and cannot be changed"),
+    ("maxclass", "use replace_object_text"),
+    ("numinlets", "use replace_object_text"),
+    ("numoutlets", "use replace_object_text"),
+    ("outlettype", "use replace_object_text"),
+    ("patcher", "use encapsulate_objects, or edit inside the subpatcher"),
+    ("text", "use replace_object_text"),
 ];
 
 impl Transaction<'_> {
@@ -45,7 +45,7 @@ impl Transaction<'_> {
         }
         let value_atoms = value.atoms();
         if value_atoms.is_empty() {
-            return Err(bad(name, "a value is needed; an empty list is not a value"));
+            return Err(bad(name, "must have a value; an empty list is not a value"));
         }
         for atom in value_atoms {
             match atom {
@@ -63,7 +63,7 @@ impl Transaction<'_> {
             "varname" => {
                 let given = match value_atoms {
                     [Atom::Word(word)] => word.clone(),
-                    _ => return Err(bad("varname", "one word is needed")),
+                    _ => return Err(bad("varname", "must be one word")),
                 };
                 self.set_varname(id, &Target::Box(BoxId(slot)), Some(&given))?;
                 StoredIn::Box
@@ -74,7 +74,7 @@ impl Transaction<'_> {
                 StoredIn::Box
             }
             "hidden" => {
-                let on = value_atoms.first().and_then(Atom::number).ok_or_else(|| bad("hidden", "0 or 1 is needed"))?;
+                let on = value_atoms.first().and_then(Atom::number).ok_or_else(|| bad("hidden", "must be 0 or 1"))?;
                 self.set_hidden(id, &Target::Box(BoxId(slot)), on != 0.0)?;
                 StoredIn::Box
             }
@@ -167,7 +167,7 @@ impl Transaction<'_> {
         let native = object.native_class().unwrap_or("obj");
         let class = object.pd_class().unwrap_or("obj");
         let [atom] = value else {
-            return Err(bad(name, "one value is needed"));
+            return Err(bad(name, "must be one value"));
         };
         let style = self.style();
         let statement = object.face.before.bytes(&self.document.source);
@@ -177,7 +177,7 @@ impl Transaction<'_> {
                 let columns = atom
                     .number()
                     .filter(|n| *n >= 1.0 && *n <= 1000.0)
-                    .ok_or_else(|| bad("width", "a number of characters from 1 to 1000 is needed"))?;
+                    .ok_or_else(|| bad("width", "must be a number of characters from 1 to 1000"))?;
                 let atoms: Vec<String> = pd::words(own)
                     .take_while(|word| *word != b",")
                     .map(|word| String::from_utf8_lossy(word).into_owned())
@@ -218,12 +218,12 @@ pub(super) fn four_numbers(what: &str, atoms: &[Atom]) -> Result<Rect, EditError
         [x, y, w, h] if atoms.len() == 4 && numbers.iter().all(|n| n.abs() <= MAX_COORDINATE) => {
             Ok(Rect::new(*x, *y, *w, *h))
         }
-        _ => Err(bad(what, "four numbers are needed: x, y, width, height")),
+        _ => Err(bad(what, "must be four numbers: x, y, width, height")),
     }
 }
 
-/// Returns the text of an object with an attribute set. An existing attribute is replaced in place;
-/// a new one is appended.
+/// Returns the text of an object with one attribute set. An existing attribute keeps its place in
+/// the text; a new attribute is appended.
 pub(super) fn with_text_attribute(text: &str, name: &str, words: &[String]) -> String {
     let tokens = atoms::tokens(text);
     let is_attribute = |token: &str| token.len() > 1 && token.starts_with('@');
@@ -235,8 +235,8 @@ pub(super) fn with_text_attribute(text: &str, name: &str, words: &[String]) -> S
         if is_attribute(token) {
             skipping = false;
             if token == wanted {
-                // If the attribute was repeated, only one remains: the last value was the effective
-                // one.
+                // If the text contains the attribute several times, keep only one: the last value
+                // was the effective one.
                 if !found {
                     out.push(wanted.clone());
                     out.extend(words.iter().cloned());

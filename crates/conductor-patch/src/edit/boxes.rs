@@ -153,7 +153,7 @@ impl Transaction<'_> {
         }
         let renamed: Vec<Slot> = chosen.values().copied().collect();
         for (_, name) in list {
-            // A name is free if its box is renamed in the same call.
+            // A name of another box is free if that box is renamed in the same call.
             let holder = canvas.by_varname(name).iter().find(|slot| !renamed.contains(slot));
             if let Some(face) = holder.and_then(|slot| canvas.face(*slot)) {
                 return Err(EditError::NameTaken { name: name.clone(), key: face.key.to_string() });
@@ -228,7 +228,10 @@ impl Transaction<'_> {
         let object = self.object(id, slot)?;
         let native = object.native_class().unwrap_or("obj");
         if matches!(native, "array" | "scalar") {
-            return Err(EditError::Unsupported { what: "moving an array or a scalar", why: "its canvas places it" });
+            return Err(EditError::Unsupported {
+                what: "moving an array or a scalar",
+                why: "its canvas determines its position",
+            });
         }
         let chunk = if object.view.canvas.inner(slot).is_some() { &object.face.after } else { &object.face.before };
         let text = chunk.bytes(&self.document.source);
@@ -280,13 +283,13 @@ pub(super) fn check_point(what: &str, point: Point) -> Result<(), EditError> {
     if fine(point.x) && fine(point.y) {
         Ok(())
     } else {
-        Err(bad(what, "two numbers between -1000000 and 1000000 are needed"))
+        Err(bad(what, "must be two numbers between -1000000 and 1000000"))
     }
 }
 
 pub(super) fn check_text(text: &str, content: bool) -> Result<(), EditError> {
     if text.len() > MAX_TEXT {
-        return Err(bad("text", "at most 32767 bytes"));
+        return Err(bad("text", "must have at most 32767 bytes"));
     }
     if !atoms::printable(text, content) {
         return Err(bad("text", "control characters are not allowed"));

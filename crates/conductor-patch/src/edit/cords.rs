@@ -69,7 +69,7 @@ impl Transaction<'_> {
         let face = canvas.face(slot).ok_or(EditError::Stale)?.clone();
         let label = face.facts.varname.clone().unwrap_or_else(|| face.key.clone()).to_string();
         let Some(name) = face.facts.id.clone() else {
-            return Err(EditError::Unreachable { label, why: "it has no id in the file" });
+            return Err(EditError::Unreachable { label, why: "the box has no id in the file" });
         };
         if face.key != name {
             let shares =
@@ -95,7 +95,7 @@ impl Transaction<'_> {
         let object = self.object(id, slot)?;
         let label = object.label().to_owned();
         let facts = &object.face.facts;
-        // Use the counts in the file if both are stated: computing the ports costs more.
+        // Use the counts in the file if it contains both: computing the ports costs more.
         let (inlets, outlets, exact) = match (facts.inlets, facts.outlets) {
             (Some(inlets), Some(outlets)) => (Some(inlets), Some(outlets), true),
             _ => {
@@ -117,7 +117,7 @@ impl Transaction<'_> {
                 let side = if out { "outlet" } else { "inlet" };
                 self.warn(
                     WarningCode::UnverifiedPorts,
-                    format!("whether {label} has {side} {port} is not known"),
+                    format!("cannot check whether {label} has {side} {port}"),
                     Some(&label),
                 );
                 Ok(())
@@ -155,13 +155,13 @@ impl Transaction<'_> {
             return Err(EditError::Unsupported { what: "folding a cord", why: "Pd draws straight cords" });
         }
         if points.len() > 256 {
-            return Err(EditError::BadValue { what: "midpoints".to_owned(), why: "at most 256 points" });
+            return Err(EditError::BadValue { what: "midpoints".to_owned(), why: "must have at most 256 points" });
         }
         let flat: Vec<f64> = points.iter().flat_map(|point| [point.x, point.y]).collect();
         if flat.iter().any(|v| !v.is_finite() || v.abs() > 1e6) {
             return Err(EditError::BadValue {
                 what: "midpoints".to_owned(),
-                why: "coordinates between -1000000 and 1000000 are needed",
+                why: "must have coordinates between -1000000 and 1000000",
             });
         }
         let slot = self.find_cord(id, ends)?;

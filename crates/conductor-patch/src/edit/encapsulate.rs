@@ -14,8 +14,8 @@ use crate::geometry::{Point, Rect};
 use crate::layout;
 use crate::style::{Json, Style};
 
-/// The new top-left corner of the moved boxes, the height of the inlets, and the gap above the
-/// outlets.
+/// Inside the new subpatcher: the top-left corner of the moved boxes, the y of the inlets, and the
+/// gap between the moved boxes and the outlets.
 const CORNER: (f64, f64) = (50.0, 60.0);
 const INLETS_AT: f64 = 15.0;
 const OUTLETS_BELOW: f64 = 40.0;
@@ -26,7 +26,8 @@ const STEP: f64 = 45.0;
 /// A box of the group, with its embedded patcher.
 type Member = (Slot, Arc<Face>, Option<Arc<Canvas>>);
 
-/// An inlet or outlet to be added: the box and outlet that it represents, and the cords through it.
+/// An inlet or outlet of the new subpatcher: the outlet that feeds it (`from`) and the inlets that
+/// it feeds (`to`).
 struct Gate {
     from: (Slot, u32),
     to: Vec<(Slot, u32)>,
@@ -45,7 +46,7 @@ impl Transaction<'_> {
         if name.trim().is_empty() || !atoms::printable(name, false) || name.chars().count() > 256 {
             return Err(EditError::BadValue {
                 what: "name".to_owned(),
-                why: "1 to 256 printable characters are needed",
+                why: "must have 1 to 256 printable characters",
             });
         }
         let mut chosen = Vec::new();
@@ -56,13 +57,13 @@ impl Transaction<'_> {
             }
         }
         if chosen.is_empty() {
-            return Err(EditError::BadValue { what: "varnames".to_owned(), why: "at least one box is needed" });
+            return Err(EditError::BadValue { what: "varnames".to_owned(), why: "must name at least one box" });
         }
         for slot in &chosen {
             if super::inlets::is_gate(self.object(id, *slot)?.class()) {
                 return Err(EditError::BadValue {
                     what: self.object(id, *slot)?.label().to_owned(),
-                    why: "an inlet or outlet stays in its patcher",
+                    why: "an inlet or outlet cannot be moved into a subpatcher",
                 });
             }
         }
@@ -253,7 +254,11 @@ impl Transaction<'_> {
             );
         }
         if broken > 0 {
-            self.warn(WarningCode::DanglingCord, format!("{broken} cords without a box at one end were removed"), None);
+            self.warn(
+                WarningCode::DanglingCord,
+                format!("cords without a box at one end were removed: {broken}"),
+                None,
+            );
         }
         Ok(())
     }

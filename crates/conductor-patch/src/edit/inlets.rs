@@ -1,6 +1,6 @@
-//! Updates the outside of a subpatcher after edits of the inlet and outlet boxes ("gates") inside
-//! it. When an edit adds, removes or moves a gate, its outside cords stay connected to it, as in
-//! Max and Pd. The port counts on the outside are updated.
+//! Updates the box of a subpatcher after edits of the inlet and outlet boxes ("gates") inside it.
+//! The outside cords of a gate stay connected to it when an edit adds, removes or moves gates, as
+//! in Max and Pd. The port counts of the subpatcher's box are updated.
 
 use super::transaction::Transaction;
 use super::{EditError, Op, Target, WarningCode};
@@ -41,8 +41,8 @@ fn gates(canvas: &Canvas) -> Gates {
             .filter(|(slot, _)| names.contains(&class_of(canvas, *slot)))
             .map(|(slot, face)| (face.facts.rect.x, slot))
             .collect();
-        // Of two gates at the same position, Pd puts the earlier one on the right and Max on the
-        // left.
+        // If two gates have the same position, Pd puts the earlier gate on the right, and Max on
+        // the left.
         if found.iter().any(|(_, slot)| canvas.face(*slot).is_some_and(|face| face.facts.native.is_some())) {
             found.reverse();
         }
@@ -78,7 +78,7 @@ impl Transaction<'_> {
         may.then(|| gates(canvas))
     }
 
-    /// Updates the cords and port counts outside after an edit of the gates inside.
+    /// Updates the cords and port counts of the subpatcher's box after an edit of the gates inside.
     pub(super) fn follow_gates(&mut self, id: &CanvasId, before: &Gates) -> Result<(), EditError> {
         let (Some(parent), Some(holder)) = (id.parent(), id.0.last().copied()) else {
             return Ok(());
@@ -118,7 +118,7 @@ impl Transaction<'_> {
             let label = self.object(&parent, holder)?.label().to_owned();
             self.warn(
                 WarningCode::DroppedCords,
-                format!("{lost} outside cords were removed with their inlet or outlet"),
+                format!("outside cords that were removed with their inlet or outlet: {lost}"),
                 Some(&label),
             );
         }
@@ -154,7 +154,7 @@ impl Transaction<'_> {
         self.swap_cord(id, slot, fresh)
     }
 
-    /// Writes the port counts of a Max subpatcher to its box, as counted inside it. Pd counts the
+    /// Writes the port counts of a Max subpatcher, as counted inside it, to its box. Pd counts the
     /// ports itself.
     fn restate_ports(&mut self, id: &CanvasId, holder: Slot) -> Result<(), EditError> {
         if self.document.format.is_pd() {

@@ -42,7 +42,8 @@ impl Transaction<'_> {
         Ok(Outcome::TextSet { old_text, kept, dropped })
     }
 
-    /// Changes the box; returns its new ports if they may differ from the old ports.
+    /// Changes the text of the box. Returns the new ports of the box if they may differ from the
+    /// old ports.
     pub(super) fn set_text_max(
         &mut self,
         id: &CanvasId,
@@ -73,7 +74,7 @@ impl Transaction<'_> {
         let mut ports = plan.ports.clone();
         let object = self.object(id, slot)?;
         if !ports.exact && same_class {
-            // For this class, the counts in the file are more reliable than the table.
+            // The table is not exact for this class, so the counts in the file are more reliable.
             ports = object.ports();
             if ports.inlets.is_none() || plan.ports.inlets.is_none() {
                 self.warn(
@@ -163,7 +164,7 @@ impl Transaction<'_> {
                 let class = atoms::tokens(text).first().copied().unwrap_or_default();
                 if matches!(class, "pd") {
                     return Err(EditError::Unsupported {
-                        what: "turning a box into a subpatch",
+                        what: "changing a box into a subpatch",
                         why: "add a `pd` box, or encapsulate objects",
                     });
                 }
@@ -176,13 +177,16 @@ impl Transaction<'_> {
             "restore" => {
                 if !text.trim().starts_with("pd") {
                     return Err(EditError::Unsupported {
-                        what: "turning a subpatch into another object",
-                        why: "its inside would be lost; remove it and add a new box",
+                        what: "changing a subpatch into another object",
+                        why: "the boxes inside would be lost; remove the subpatch and add a new box",
                     });
                 }
             }
             _ => {
-                return Err(EditError::Unsupported { what: "text", why: "number and symbol boxes have no text" });
+                return Err(EditError::Unsupported {
+                    what: "setting the text of this box",
+                    why: "number and symbol boxes have no text",
+                });
             }
         }
         let (own, is_gui) = if native == "obj" { box_atoms(native, text) } else { (pd::spell(text), false) };
@@ -202,7 +206,7 @@ impl Transaction<'_> {
             let label = self.object(id, slot)?.label().to_owned();
             self.warn(
                 WarningCode::UnverifiedPorts,
-                format!("the inlets and outlets of {text:?} are not known"),
+                format!("the inlets and outlets of {text:?} are unknown"),
                 Some(&label),
             );
         }
@@ -240,7 +244,7 @@ impl Transaction<'_> {
                 outlet: cord.from.port,
                 to: label(&cord.to),
                 inlet: cord.to.port,
-                reason: format!("the new object has {} {side}s, there is no {side} {port}", count.unwrap_or(0)),
+                reason: format!("the new object has no {side} {port} (number of {side}s: {})", count.unwrap_or(0)),
             });
             self.take_out(id, cord_slot, false)?;
         }
@@ -248,7 +252,7 @@ impl Transaction<'_> {
             let label = self.object(id, slot)?.label().to_owned();
             self.warn(
                 WarningCode::DroppedCords,
-                format!("{} cords were removed because their ports are gone", dropped.len()),
+                format!("cords that were removed because their ports no longer exist: {}", dropped.len()),
                 Some(&label),
             );
         }

@@ -1,4 +1,4 @@
-//! A list of edits while it is applied: makes the changes and collects their inverses.
+//! A list of edits that is being applied: makes the changes and collects their inverses.
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ impl<'a> Transaction<'a> {
         Ok(outcome)
     }
 
-    /// The edited document must be openable again, so its depth is checked. Only these outcomes can
-    /// add a patcher; a restored patcher was checked when it was added.
+    /// Checks the nesting depth after an edit, because the saved document must be openable again.
+    /// Only the outcomes below can add a patcher; a restored patcher was checked when it was added.
     fn check_depth(&self, canvas: &CanvasId, outcome: &Outcome) -> Result<(), EditError> {
         let limit = Limits::default().max_depth;
         let inside = match outcome {

@@ -5,7 +5,7 @@ use super::Reach::{self, Host, Listens, LoadsCode, Midi, Network, ReadsFiles, Ru
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
-/// Pd classes whose only effects are their outlets, the loudspeaker and the console.
+/// Pd classes that affect only their outlets, the loudspeaker and the console.
 const PD_PURE: &str = "!= % & && * *~ + +~ - -~ / /~ < << <= == > >= >> | || abs abs~ atan atan2 b bag bang bang~ biquad~ block~ bng bp~ \
     catch~ change clip clip~ cnv cos cos~ cpole~ cputime czero_rev~ czero~ dac~ dbtopow dbtopow~ dbtorms dbtorms~ del delay delread4~ \
     delread~ div env~ exp exp~ f fft~ float framp~ fswap ftom ftom~ fudiformat fudiparse hip~ hradio hsl i ifft~ inlet inlet~ int line \
@@ -35,7 +35,7 @@ const PD_REACH: &[(&[Reach], &str)] = &[
     (&[Sends], "value v tabwrite tabwrite~ tabsend~"),
 ];
 
-/// Max classes whose only effects are their outlets, the loudspeaker and the console.
+/// Max classes that affect only their outlets, the loudspeaker and the console.
 const MAX_PURE: &str = "!- !-~ !/ !/~ != !=~ % %~ & && * *~ + +=~ +~ - -~ / /~ < <~ << <= <=~ == ==~ > >~ >= >=~ >> | || abs abs~ accum acos \
     acosh acosh~ acos~ adsr~ allpass~ anal append asin asinh asinh~ asin~ atan atan2 atan2~ atanh atanh~ atan~ atodb atodb~ average~ \
     avg~ b bag bangbang biquad~ bitand~ bitnot~ bitor~ bitxor~ bline bondo borax bucket buddy button cartopol cartopol~ cascade~ change \
@@ -152,8 +152,8 @@ pub(super) fn is_plain_expression(text: &str) -> bool {
         } else if letter == '$' {
             let name = rest.get(1..).unwrap_or_default();
             let end = name.find(|it: char| !it.is_ascii_alphanumeric()).unwrap_or(name.len());
-            // `$s1` names an array. `$x1` and `$y1` are the signals of fexpr~ and may have an
-            // index.
+            // `$s1` names an array. `$x1` and `$y1` are the signals of fexpr~ and may be followed
+            // by an index.
             let kind = name.chars().next().unwrap_or(' ');
             if !matches!(kind, 'f' | 'i' | 'v' | 'x' | 'y') {
                 return false;

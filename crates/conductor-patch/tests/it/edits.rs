@@ -341,7 +341,7 @@ fn cords_are_checked_and_never_doubled() {
     );
     let (kind, message) = fault(&mut document, Op::Connect { ends: ends("obj-1", 1, "gain", 0), hidden: false });
     assert_eq!(kind, Fault::BadInput);
-    assert_eq!(message, "obj-1 has 2 inlets and 1 outlets: there is no outlet 1");
+    assert_eq!(message, "obj-1 has no outlet 1 (inlets: 2, outlets: 1)");
     one(&mut document, Op::Connect { ends: ends("obj-11", 2, "fade", 1), hidden: true }).unwrap();
     assert!(document.root().cords().last().unwrap().hidden());
     let Outcome::MidpointsSet(points) = one(

@@ -37,12 +37,12 @@ fn faults_are_tolerated_and_reported() {
     let all: Vec<&str> = document.diagnostics().iter().map(|d| d.message.as_str()).collect();
     for part in [
         "share the id obj-1",
-        "without an id",
-        "without a size",
+        "has no id",
+        "has no size",
         "missing box \"obj-99\"",
         "which has fewer",
-        "without a box",
-        "without inlet",
+        "contains no box",
+        "has no inlet",
         "no appversion",
     ] {
         assert!(all.iter().any(|message| message.contains(part)), "{part}: {all:?}");

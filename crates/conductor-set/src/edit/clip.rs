@@ -10,7 +10,8 @@ use crate::skeleton;
 use crate::track::TrackKind;
 use crate::xml::{El, Outline, Splices, number, reindent, splice};
 
-/// A MIDI clip of the Set to clone; it provides the child elements and their order.
+/// A MIDI clip of the Set to clone. It determines the child elements of the new clip and their
+/// order.
 fn donor(doc: &Document) -> Option<El<'_>> {
     doc.tracks()
         .filter(|t| t.kind == TrackKind::Midi)
@@ -19,11 +20,11 @@ fn donor(doc: &Document) -> Option<El<'_>> {
         .next()
 }
 
-/// Turns a cloned clip into a new clip without notes.
+/// Converts a cloned clip to a new clip without notes.
 fn strip(text: &str, doc: &Document, length: f64, color: i64) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
     let clip =
-        outline.roots(text).next().ok_or_else(|| LiveError::broken("the track used as a template has no elements"))?;
+        outline.roots(text).next().ok_or_else(|| LiveError::broken("the clip used as a template has no elements"))?;
     let length = number(length);
     let (numerator, denominator) = doc.time_signature().unwrap_or((4, 4));
     let mut splices = Splices::default();
@@ -90,7 +91,7 @@ pub(super) fn create(draft: &mut Draft, path: PathId, length: f64) -> Result<Don
     if track.kind != TrackKind::Midi {
         return Err(LiveError::wrong_type(
             path,
-            format!("a MIDI clip needs a MIDI track, and this is an {} track", track.kind.as_str()),
+            format!("a MIDI clip requires a MIDI track; the kind of this track is {}", track.kind.as_str()),
             Listing::Tracks,
         ));
     }
@@ -156,7 +157,7 @@ pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &ClipProps) -> R
     if let Some(marker) = props.end_marker {
         splices.number(clip.el, "Loop/OutMarker", marker);
     }
-    // The start and end of a session clip normally equal its loop; if they differ, they are not
+    // The start and end of a session clip normally equal its loop. If they differ, they are not
     // changed.
     if clip.is_session() && now.start_time == now.loop_start && now.end_time == now.loop_end {
         splices.number(clip.el, "CurrentStart", loop_start);

@@ -17,9 +17,10 @@ pub(super) fn clip(draft: &mut Draft, path: PathId) -> Result<Done, LiveError> {
     let shifted = !clip.is_session();
     if let PathId::OnTrack(_, TrackPart::SlotClip(n)) = path {
         let slot = clip.track.slots().get(n as usize).and_then(|s| s.at("ClipSlot/Value"));
-        splices.empty(slot.ok_or_else(|| LiveError::broken("a clip without its slot"))?);
+        splices.empty(slot.ok_or_else(|| LiveError::broken("a clip is not in a slot"))?);
     } else {
-        let events = arrangement_events(clip.track).ok_or_else(|| LiveError::broken("a clip without its list"))?;
+        let events =
+            arrangement_events(clip.track).ok_or_else(|| LiveError::broken("the clip list of a track is missing"))?;
         let doomed = clip.el.key();
         splices.remove_children(events, |c| c.key() == doomed);
     }
@@ -80,7 +81,7 @@ pub(super) fn track(draft: &mut Draft, path: PathId) -> Result<Done, LiveError> 
     let routings = routings_to(&draft.doc, &doomed);
     let mut warnings = Vec::new();
     if routings > 0 {
-        warnings.push(format!("{routings} routing(s) of other tracks still name a deleted track"));
+        warnings.push(format!("routings of other tracks that still name a deleted track: {routings}"));
     }
     let deleted: Vec<PathId> = doomed.iter().map(|t| t.path()).collect();
     let mut chunks: Vec<usize> = doomed.iter().map(|t| t.chunk).collect();

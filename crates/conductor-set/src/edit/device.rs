@@ -1,4 +1,4 @@
-//! Inserts a device by cloning one of the same class in the Set.
+//! Inserts a device by cloning a device of the same class in the Set.
 
 use super::{Done, Outcome, check_text, track::raise_next_pointee};
 use crate::change::Draft;
@@ -26,7 +26,7 @@ pub struct DeviceRef {
 pub struct ParamRef {
     /// Path of the parameter.
     pub id: PathId,
-    /// Path of the XML element below the device; dots separate the names.
+    /// Path of the parameter's XML element below the device, with dots between the element names.
     pub name: String,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn insert(draft: &mut Draft, path: PathId, name: &str, index: u32) ->
         let names = names.into_iter().collect::<Vec<_>>().join(", ");
         return Err(LiveError::Unsupported {
             subject: Some(name.to_owned()),
-            reason: format!("a document can only clone one of its own devices, and it has no {name}"),
+            reason: format!("a device can be added only by cloning a device of this Set, and the Set has no {name}"),
             instead: if names.is_empty() {
                 "ask the person to add a device in Live and save; this Set has no devices".into()
             } else {
@@ -69,7 +69,7 @@ pub(super) fn insert(draft: &mut Draft, path: PathId, name: &str, index: u32) ->
         Some(DeviceRole::Instrument | DeviceRole::Midi) if track.kind != TrackKind::Midi => {
             return Err(LiveError::Refused {
                 subject: path,
-                reason: format!("{name} needs a MIDI track, and this is a track of kind {}", track.kind.as_str()),
+                reason: format!("{name} requires a MIDI track; the kind of this track is {}", track.kind.as_str()),
                 cure: "pick a MIDI track from the track list, or create one",
             });
         }
@@ -103,7 +103,7 @@ pub(super) fn insert(draft: &mut Draft, path: PathId, name: &str, index: u32) ->
     Ok(Done { warnings: vec![warning], shifted: !last, ..Done::new(Outcome::Device(inserted), path) })
 }
 
-/// The clone with its own id and without the name that a person gave the original.
+/// The text of the clone with a new id and without the name that a person gave to the original.
 fn fresh(raw: &str, id: u32) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(raw, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
     let mut splices = Splices::default();

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-/// The notes that a partial write replaces: those that start inside the window. `toBeat` is
+/// The notes that a partial write replaces: the notes that start inside the window. `toBeat` is
 /// exclusive, `toPitch` is inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -77,12 +77,12 @@ struct Planned<'a> {
 const NOISE: f64 = 1e-9;
 
 fn key(note: &Note) -> (u8, u64) {
-    // Adding zero turns -0 into 0, so that equal starts have equal bits.
+    // The addition converts -0 to 0, so that equal starts have equal bits.
     (note.pitch, (note.start_time + 0.0).to_bits())
 }
 
-/// Sorts notes by pitch and time, and resolves overlaps of one pitch as Live does. Of two notes
-/// with the same start, the later one in the list is kept. A note that overlaps the next one is
+/// Sorts notes by pitch and time, and resolves overlaps of one pitch as Live does. If two notes
+/// have the same start, the later note in the list is kept. A note that overlaps the next note is
 /// shortened to end at the start of the next note. Two notes that were both stored before are not
 /// changed.
 fn settle<'a>(list: Vec<Planned<'a>>) -> (Vec<Planned<'a>>, usize) {
@@ -140,8 +140,8 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
         let text = match stored {
             Some((raw, was)) if was == value => raw.to_owned(),
             Some(_) => number(value),
-            // A kept note omits the same attributes as before; a new note omits defaults if the
-            // other notes do.
+            // A kept note omits the same attributes as before. A new note omits default values if
+            // the other notes omit them.
             None if default == Some(value) && (omit || old.is_some()) => return,
             None => number(value),
         };
@@ -158,7 +158,7 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
         let _ = write!(out, " IsEnabled=\"{}\"", !note.muted);
     }
     let _ = write!(out, " NoteId=\"{id}\"");
-    // Keep attributes that this version does not know.
+    // Keep attributes that this version of Conductor does not know.
     for (name, _) in old.iter().flat_map(|el| el.attributes()).filter(|(name, _)| !KNOWN.contains(name)) {
         let raw = old.and_then(|el| el.attr_raw(name)).unwrap_or_default();
         let _ = write!(out, " {name}=\"{}\"", raw.replace('"', "&quot;"));

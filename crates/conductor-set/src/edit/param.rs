@@ -1,4 +1,4 @@
-//! Sets the tempo and parameters. Their value may also be stored in an envelope.
+//! Sets the tempo and parameters. The value may be stored in an envelope too.
 
 use super::{Done, Outcome, check_range};
 use crate::change::Draft;
@@ -23,9 +23,9 @@ pub struct ParamWritten {
     pub unknown: Vec<&'static str>,
 }
 
-/// Writes a parameter's value, and the event of its envelope if there is exactly one. With several
-/// events the parameter is automated: the automation would override the value, so the edit is
-/// refused.
+/// Writes a parameter's value, and the event of its envelope if there is exactly one. If there are
+/// several events, the edit is refused: the parameter is automated, and the automation would
+/// override the value.
 pub(super) fn write(
     splices: &mut Splices,
     track: El<'_>,
@@ -35,7 +35,7 @@ pub(super) fn write(
 ) -> Result<(), LiveError> {
     let events = envelope(track, param).unwrap_or_default();
     if events.len() > 1 {
-        return Err(LiveError::unsupported(subject, format!("it is automated ({} events)", events.len())));
+        return Err(LiveError::unsupported(subject, format!("the value is automated ({} events)", events.len())));
     }
     for el in param.child("Manual").into_iter().chain(events) {
         let same = el.attr_raw("Value").is_some_and(|old| old == text || old.parse::<f64>().ok() == text.parse().ok());
@@ -73,20 +73,16 @@ fn check_value(param: &Param, value: f64) -> Result<(), LiveError> {
         RangeSource::Unknown if value == param.value => Ok(()),
         RangeSource::Unknown => Err(LiveError::unsupported(
             subject,
-            format!(
-                "the document does not state which values {} accepts; it only stores the value {}",
-                param.name, param.value
-            ),
+            format!("the document does not contain the range of {}, only its value {}", param.name, param.value),
         )),
         RangeSource::Mapping if param.is_quantized => {
             if value == 0.0 || value == 1.0 {
                 Ok(())
             } else {
-                Err(LiveError::value("value", format!("{} is a switch: 0 or 1, not {value}", param.name)))
+                Err(LiveError::value("value", format!("{} is a switch and must be 0 or 1, not {value}", param.name)))
             }
         }
-        // Stored values outside the mapping range are common, so the stored value extends the
-        // range.
+        // Many Sets store values outside the mapping range, so the stored value extends the range.
         RangeSource::Mapping | RangeSource::Host => {
             check_range("value", value, param.min.min(param.value), param.max.max(param.value))
         }

@@ -1,5 +1,5 @@
-//! Sets track properties, and adds tracks by cloning a track of the same kind, so that the new
-//! track has the schema of the file.
+//! Sets track properties, and adds tracks. A new track is a clone of a track of the same kind, so
+//! it has the same elements as the other tracks of the file.
 
 use super::{Done, Outcome, TrackProps, param};
 use crate::change::Draft;
@@ -180,7 +180,7 @@ pub(super) fn create(draft: &mut Draft, kind: TrackKind) -> Result<Done, LiveErr
         }
     };
     if !doc.has_track_list() {
-        return Err(LiveError::unsupported("kind", "the Set has no track list to add to"));
+        return Err(LiveError::unsupported("kind", "the Set has no track list to which a track can be added"));
     }
     let tracks: Vec<Track<'_>> = doc.tracks().collect();
     let mut warnings = Vec::new();

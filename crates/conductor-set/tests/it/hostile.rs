@@ -23,23 +23,23 @@ fn bad_files_are_refused_with_the_reason() {
     let bomb = gzip(&vec![b' '; 40_000_000]);
     let deep = format!("<Ableton>{}", "<a>".repeat(100_000));
     for (als, limit, wanted) in [
-        (Vec::new(), 1 << 20, "not gzip"),
-        (b"<Ableton/>".to_vec(), 1 << 20, "not gzip"),
-        (whole[..whole.len() / 2].to_vec(), 1 << 28, "does not inflate"),
+        (Vec::new(), 1 << 20, "not compressed with gzip"),
+        (b"<Ableton/>".to_vec(), 1 << 20, "not compressed with gzip"),
+        (whole[..whole.len() / 2].to_vec(), 1 << 28, "cannot be decompressed"),
         (bomb, 1 << 20, "larger than the limit"),
         (gzip(b""), 1 << 20, "empty"),
         (gzip(&[0xff, 0xfe, 0x00]), 1 << 20, "not UTF-8"),
-        (gzip(b"<?xml version=\"1.0\"?><Other><LiveSet/></Other>"), 1 << 20, "root is <Other>"),
+        (gzip(b"<?xml version=\"1.0\"?><Other><LiveSet/></Other>"), 1 << 20, "root element is <Other>"),
         (gzip(b"<Ableton><X/></Ableton>"), 1 << 20, "no <LiveSet>"),
         (gzip(b"<Ableton><LiveSet/></Ableton>"), 1 << 20, "no <Tracks>"),
-        (gzip(b"<Ableton><LiveSet><Tracks></LiveSet></Ableton>"), 1 << 20, "closes another"),
+        (gzip(b"<Ableton><LiveSet><Tracks></LiveSet></Ableton>"), 1 << 20, "belongs to another"),
         (gzip(b"<Ableton><LiveSet><Tracks/></LiveSet>"), 1 << 20, "ends inside"),
         (
             gzip(b"<!DOCTYPE x [<!ENTITY a \"b\">]><Ableton><LiveSet><Tracks/></LiveSet></Ableton>"),
             1 << 20,
             "declarations",
         ),
-        (gzip(deep.as_bytes()), 1 << 20, "nested too deeply"),
+        (gzip(deep.as_bytes()), 1 << 20, "nested too deep"),
     ] {
         let said = reason(&als, limit);
         assert!(said.contains(wanted), "{said:?} should contain {wanted:?}");

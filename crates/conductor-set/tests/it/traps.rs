@@ -553,7 +553,7 @@ fn deleting_leaves_the_rest_as_it_was() {
     let warned = OpenSet::new(routed.clone())
         .apply(&[LiveEdit::DeleteTrack { track_id: path("track:1") }], &free())
         .expect("delete");
-    assert_eq!(warned.warnings, ["1 routing(s) of other tracks still name a deleted track"]);
+    assert_eq!(warned.warnings, ["routings of other tracks that still name a deleted track: 1"]);
     let two =
         [LiveEdit::DeleteTrack { track_id: path("track:0") }, LiveEdit::DeleteTrack { track_id: path("track:0") }];
     let one = edited(&doc, &two);

@@ -292,7 +292,7 @@ pub async fn story(tools: &PatchTools, format: &str, host: &str) {
     let twice = ok!("connect_max_objects", { "patch_id": id, "src_varname": "gain", "outlet": 0, "dst_varname": "out", "inlet": 1 });
     assert_eq!((&twice["already"], &twice["revision"]), (&json!(true), &again["revision"]));
     let error = no!("connect_max_objects", { "patch_id": id, "src_varname": "gain", "outlet": 5, "dst_varname": "out", "inlet": 0 });
-    assert!(error.code == Code::BadInput && error.message.contains("1 outlets"), "{}", error.message);
+    assert!(error.code == Code::BadInput && error.message.contains("outlets: 1"), "{}", error.message);
     let cords = ok!("get_patchlines", { "patch_id": id });
     assert_eq!((&cords["count"], &cords["patchlines"][0]["src_varname"]), (&json!(3), &json!("osc1")));
     assert!(cords["patchlines"][0]["start_point"]["y"].is_number());
