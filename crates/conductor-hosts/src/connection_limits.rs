@@ -22,7 +22,7 @@ const SPARE: usize = 8;
 /// Maximum number of connections of the human door.
 const HUMAN: u64 = 64;
 
-/// Descriptors that AI clients may use at once, all their doors together.
+/// Number of descriptors that AI clients may use at once, through all doors together.
 #[derive(Debug)]
 pub struct Budget {
     left: AtomicUsize,
@@ -36,7 +36,8 @@ pub struct Share {
 }
 
 impl Budget {
-    /// A quarter of the limit is reserved for the daemon, but at least `FOR_THE_DAEMON`.
+    /// A quarter of the limit is reserved for the daemon, but at least `FOR_THE_DAEMON`
+    /// descriptors.
     pub fn of_process() -> Arc<Self> {
         let limit = limit();
         let left = limit.saturating_sub(FOR_THE_DAEMON.max(limit / 4));
@@ -235,7 +236,8 @@ impl Drop for HttpSlot {
     }
 }
 
-/// Maps all addresses that one machine can choose freely to one peer.
+/// Returns one address for all addresses that a single machine can choose freely: one for loopback,
+/// and one for each IPv6 /64 network.
 fn same_peer(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V4(it) if it.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -31,7 +31,7 @@ const EXACT: i64 = 1 << 53;
 
 pub struct Databases {
     own: Arc<Database>,
-    /// Does not contain the studio's own database if a configured database has its name.
+    /// Does not contain the studio's own database if a configured database has the same name.
     all: ArcSwap<Vec<Arc<Database>>>,
     user_home: Option<PathBuf>,
     tls: rustls::ClientConfig,

@@ -240,7 +240,7 @@ impl Files {
 }
 
 impl Place {
-    /// The absolute path, with the root's path as configured.
+    /// The absolute path. It starts with the path of the root, in which links are resolved.
     pub fn path(&self) -> PathBuf {
         if self.inside.as_os_str().is_empty() { self.root.path.clone() } else { self.root.path.join(&self.inside) }
     }
@@ -295,7 +295,7 @@ impl Place {
         rooted::open_folder(&self.root.folder, inside).map_err(|it| self.io(it))
     }
 
-    /// The open parent folder and the name in it.
+    /// Opens the parent folder. Fails for the root itself.
     fn file(&self, create_folders: bool) -> Result<RootedFile, FileError> {
         let name = self.inside.file_name().ok_or_else(|| FileError::WrongKind {
             path: self.shown(),

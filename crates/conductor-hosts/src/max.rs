@@ -172,7 +172,7 @@ impl PatchHost for MaxHost {
             ("value", UNTESTED),
             ("lock", Ability::Degraded("untested in real Max; read from Max")),
             ("dirty", Ability::Degraded("of the document; Max's own flag is not reported")),
-            ("console", Ability::No("Max gives scripts no console")),
+            ("console", Ability::No("scripts in Max cannot read the console")),
             ("frontmost", Ability::Degraded("untested in real Max; its front window")),
             ("redraw", Ability::No("Max draws by itself")),
         ]
@@ -509,7 +509,8 @@ fn greet(mut socket: TcpStream, keys: &Keys, clock: &Arc<dyn Clock>) -> Result<L
         .spawn(move || {
             while let Ok(message) = line.read() {
                 let answer: Option<Json> = message.to_text().ok().and_then(|it| serde_json::from_str(it).ok());
-                // Events only report that something changed; the next call returns the error.
+                // Only replies are passed on. Events are ignored: if the patch was changed, the
+                // next call returns the error.
                 if let Some(answer) = answer.filter(|it| it["type"] == "reply")
                     && answers.send(answer).is_err()
                 {

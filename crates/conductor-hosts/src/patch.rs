@@ -38,7 +38,7 @@ const KNOB: &str = "knob on ";
 /// Knob values that follow each other within this time are one undo step.
 const ONE_TURN_US: u64 = 1_000_000;
 
-/// `[patch]`.
+/// The `[patch]` section of the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Folders of patches, in addition to `<home>/patches`.
@@ -200,9 +200,9 @@ pub struct Open {
     id: String,
     group: Option<String>,
     host: Arc<dyn PatchHost>,
-    /// The registry's count when the patch was opened or created.
+    /// The value of the counter `uses` when the patch was opened or created.
     since: u64,
-    /// The registry's count when the patch was last opened, created or edited.
+    /// The value of the counter `uses` when the patch was last opened, created or edited.
     used: AtomicU64,
     /// The file of the patch. While this is locked, no other lock is acquired.
     place: Mutex<Option<Place>>,
@@ -265,7 +265,7 @@ pub struct Saved {
     pub warnings: Vec<Warning>,
 }
 
-/// The optional names for a patch that is opened.
+/// Optional names for a patch that is being opened.
 #[derive(Clone, Debug, Default)]
 pub struct Naming {
     pub group: Option<String>,
@@ -953,7 +953,7 @@ impl Patches {
         self.voice.say(Source::Conductor, level, patch_id, object, text);
     }
 
-    /// Reads the console; `clear` then hides the lines from this principal.
+    /// Reads the console. If `clear` is set, the lines are then hidden from this principal.
     pub fn console(&self, question: &Question<'_>, clear: bool) -> (Vec<Entry>, u64) {
         let mut console = self.voice.console();
         let read = console.read(question);

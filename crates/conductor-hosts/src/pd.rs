@@ -5,8 +5,7 @@
 //! acknowledged it. When Pd ends unexpectedly, it is restarted and loads every patch in its last
 //! acknowledged state. Pd's own undo does not include messages, so undo uses the document's
 //! journal. The editor messages are an internal interface of Pd, so untested versions are refused.
-//! A patch that is opened here runs with everything in it. Not here: a Pd that the person started
-//! (`attach`).
+//! Pd executes every patch that is opened here. Not here: a Pd that the person started (`attach`).
 
 pub mod attach;
 pub mod examine;
@@ -58,7 +57,7 @@ const FROM: (u32, u32) = (0, 53);
 const BEFORE: (u32, u32) = (0, 58);
 pub const TESTED: &str = "0.53.1";
 
-/// `[patch.pd]` of a Pd that we start.
+/// The `[patch.pd]` section, for a Pd that Conductor starts.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub command: PathBuf,

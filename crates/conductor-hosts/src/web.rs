@@ -93,7 +93,8 @@ impl Reach {
     /// Whether a redirect may be followed: only to the same host, or to a host that a person named.
     fn follows(&self, from: &Url, to: &Url) -> bool {
         let named = self.only.as_ref().unwrap_or(&self.allow_hosts);
-        // From HTTP to HTTPS on the same host, both with their default ports.
+        // This redirect leads from HTTP to HTTPS on the same host, and both use their default
+        // ports.
         let safer = (from.scheme(), to.scheme()) == ("http", "https")
             && host_of(from) == host_of(to)
             && from.port().is_none()

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 const PAGE: usize = 1000;
 /// Largest file that is searched, in bytes.
 const MOST_SEARCHED: u64 = 8 << 20;
-/// A file with a NUL in this many first bytes is not treated as text.
+/// A file with a NUL in its first bytes, up to this number, is not treated as text.
 const LOOKED_AT: usize = 8192;
 /// Longest line in a result.
 const LINE: usize = 400;

@@ -200,7 +200,7 @@ impl AbletonOscHost {
     }
 
     /// The requests of a look. Arrangement clips are requested only for tracks that can have them:
-    /// for a group AbletonOSC reports an error and ends its tick.
+    /// for a group, AbletonOSC reports an error and drops the other requests of its tick.
     fn look_asks(&self) -> (Vec<Ask>, Vec<usize>) {
         let mut asks = vec![get("/live/song/get/tempo", &[]), get("/live/song/get/num_scenes", &[]), track_data(0, -1)];
         let rows = self.tracks();
@@ -326,8 +326,8 @@ impl AbletonOscHost {
         Ok(rows)
     }
 
-    /// Registers missing listeners. After a silence all listeners are registered again, because
-    /// AbletonOSC may have restarted.
+    /// Registers missing listeners. After a time without replies, all listeners are registered
+    /// again, because AbletonOSC may have restarted.
     async fn listen(&self) -> Result<(), LiveHostError> {
         let (from, to, gaps) = {
             let heard = self.heard();
@@ -456,8 +456,8 @@ impl AbletonOscHost {
         let mut batch = self.wire.write(&all).await?;
         let revision = match self.absorb(&batch, (from, &holders), guard, mine).await {
             Ok(revision) => revision,
-            // An error of the write ends AbletonOSC's tick, so the look failed too. The reply to
-            // the write contains the reason.
+            // An error of the write also drops the requests of the look. The reply to the write
+            // contains the reason.
             Err(_) if batch.error.is_some() => self.look().await?,
             Err(refusal) => return Err(refusal),
         };

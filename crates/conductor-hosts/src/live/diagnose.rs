@@ -104,7 +104,7 @@ impl Live {
                 finding(CHECK, Grade::Good, format!("Live {}{devices}", greeting.live))
             }
             Err(LiveHostError::Offline { reason, .. }) => finding(CHECK, grade, reason)
-                .cure("choose the control surface in Live again; it then writes a new file"),
+                .cure("choose the control surface in Live again; the script then writes a new file"),
             Err(LiveHostError::NoAnswer { .. }) => {
                 finding(CHECK, Grade::Bad, "Live does not answer; it may show a dialog")
                     .cure("close the dialog in Live")

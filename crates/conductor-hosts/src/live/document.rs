@@ -40,7 +40,7 @@ struct OnDisk {
 }
 
 pub struct DocumentHost {
-    /// Locked only by the owner of the write turn, for one edit.
+    /// Locked only by the call that has the write turn, for one edit.
     set: Mutex<OpenSet>,
     shown: ArcSwap<Shown>,
     disk: Mutex<OnDisk>,
@@ -238,7 +238,7 @@ impl DocumentHost {
     }
 }
 
-/// Checks that the new bytes contain the same text.
+/// Checks that the new file contains the text of the document.
 fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), LiveHostError> {
     let broken = |reason: String| LiveHostError::Broken { reason };
     let again = Document::open(als, limit.saturating_mul(2))

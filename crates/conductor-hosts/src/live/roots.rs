@@ -1,4 +1,4 @@
-//! The folders that Sets may be read from and written to, and their backups.
+//! The folders in which Sets are read and written, and the backups of Sets.
 //!
 //! A path is canonicalized once; then its folder is opened from the root without following links.
 //! If a link appears in between, opening fails instead of leaving the allowed folder. Not here: the

@@ -274,8 +274,8 @@ impl ScriptHost {
     }
 
     /// If the caller expects a revision, reads the objects of the edits again. A changed object
-    /// changes the revision. Returns the marks of the clips; the script compares them again in the
-    /// same tick as the write.
+    /// changes the revision. Returns the marks of the clips; the script compares them again right
+    /// before the write.
     async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<BTreeMap<PathId, String>, LiveHostError> {
         let mut marks = BTreeMap::new();
         if guard.expect_revision.is_none() {
@@ -376,8 +376,8 @@ impl ScriptHost {
         }
     }
 
-    /// Checks the guard of a write. Returns the epoch and the marks that the script checks again in
-    /// the same tick as the write.
+    /// Checks the guard of a write. Returns the epoch and the marks, which the script compares
+    /// again right before the write.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, LiveHostError> {
         let marks = self.observe(guard, edits).await?;
         // Events for the person's changes arrive on the same connection before this reply.

@@ -96,11 +96,11 @@ impl Sessions {
         }
     }
 
-    /// Records that the session has read `count` notes of a clip, from `offset` on or from another
-    /// window.
+    /// Records that the session has read `count` notes of a clip. `offset` is the number of the
+    /// first note; `None` for a window of time or pitch.
     pub fn read_notes(&mut self, key: &SessionKey, set: &str, clip: PathId, offset: Option<usize>, count: usize) {
         let read = self.session(key).read.entry((set.to_owned(), clip)).or_default();
-        // Consecutive pages are added up; a page or window elsewhere counts only its own notes.
+        // Consecutive pages are added up. Another page or window counts only its own notes.
         *read = match offset {
             Some(offset) if offset <= *read => offset.saturating_add(count).max(*read),
             Some(_) | None => count.max(*read),

@@ -48,7 +48,7 @@ pub struct Alsa {
 
 struct Live {
     control: Control,
-    /// Stops when the backend is dropped.
+    /// Receives announcements of ports until the backend is dropped.
     _announcer: Reader,
 }
 

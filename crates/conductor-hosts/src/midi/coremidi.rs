@@ -21,8 +21,8 @@ use std::thread;
 use std::time::Duration;
 
 const NAME: &str = "coremidi";
-/// Time to wait after the first client was created. It starts the system's MIDI server, and the
-/// list of ports may be empty at first.
+/// Time to wait after the first client was created. The first client starts the system's MIDI
+/// server, whose list of ports may be empty at first.
 const WARM_UP: Duration = Duration::from_millis(100);
 
 pub struct CoreMidi {

@@ -155,7 +155,7 @@ impl Folders {
             .collect()
     }
 
-    /// The folder of the home first, then the configured folders.
+    /// The patches folder of the home, then the configured folders.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
@@ -266,7 +266,7 @@ impl Folders {
         Ok(old.map(|_| place.backup_path()))
     }
 
-    /// Checks the expected state of the file and returns its bytes.
+    /// Checks that the file is in the expected state, and returns its bytes.
     fn check(&self, file: &RootedFile, expected: Expected<'_>) -> Result<Option<Vec<u8>>, RootedError> {
         let found = match file.read(self.max_bytes as u64) {
             Ok((bytes, _)) => Some(bytes),

@@ -1,11 +1,10 @@
 //! The sandbox of a Pd that we start. A patch may contain boxes that read and write files, open
 //! connections, and load code. The kernel confines Pd to the patch folders.
-//!
 //! Landlock limits paths, programs and TCP ports. In a separate network namespace, Pd can connect
 //! only to our listener. Seccomp refuses other sockets, and system calls that Landlock does not
-//! cover. The sandbox is entered between fork and exec, so that no code of Pd runs outside. A
-//! shared object in a patch folder can still be loaded; its code runs inside the sandbox. Not here:
-//! which patches need an approval.
+//! cover. The sandbox is entered between fork and exec, so that no code of Pd runs outside the
+//! sandbox. A shared object in a patch folder can still be loaded; its code runs inside the
+//! sandbox. Not here: which patches need an approval.
 
 use conductor_core::config::PdAudio;
 use std::io;

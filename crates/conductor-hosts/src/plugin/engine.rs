@@ -282,7 +282,7 @@ fn converse<'js>(
     }
 }
 
-/// Does not return. The return type is only what the callers need.
+/// Never returns. The return type only satisfies the callers.
 fn ended(thrown: Thrown, limits: &Limits, meter: &Meter) -> (i32, ()) {
     if meter.spent.get() { spent(limits, thrown.place) } else { out_of_memory(limits, thrown.place) }
 }

@@ -103,7 +103,7 @@ mod linux {
     pub fn enter() -> io::Result<()> {
         // Forbid every path and port, without exceptions.
         let rules = confine::forbid_paths_and_ports()?.create().map_err(io::Error::other)?;
-        // This also sets `no_new_privs`; without Landlock, the next line sets it.
+        // This call also sets `no_new_privs`; without Landlock, only the next line sets it.
         rules.restrict_self().map_err(io::Error::other)?;
         rustix::thread::set_no_new_privs(true)?;
         seccompiler::apply_filter(&filter()?).map_err(io::Error::other)

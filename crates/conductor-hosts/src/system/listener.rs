@@ -84,7 +84,7 @@ impl Listener {
         })
     }
 
-    /// The next connection. Returns `None` if the process belongs to another user or has already
+    /// The next connection. Returns `None` if the client belongs to another user or has already
     /// disconnected; such a connection is closed without a reply.
     pub async fn accept(&self) -> io::Result<Option<(Stream, Peer)>> {
         let (stream, _) = self.listener.accept().await?;

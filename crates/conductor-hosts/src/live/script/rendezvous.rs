@@ -1,5 +1,5 @@
 //! Reads the file that contains the script's port, the token that identifies the script, and the
-//! secret that both sides prove to know.
+//! secret. Each side proves that it has the secret.
 
 use crate::live::LiveHostError;
 use serde::Deserialize;
@@ -37,7 +37,7 @@ pub enum RendezvousError {
 impl From<RendezvousError> for LiveHostError {
     fn from(error: RendezvousError) -> LiveHostError {
         let reason = match error {
-            RendezvousError::NoFile => "its script is not running in any Live".to_owned(),
+            RendezvousError::NoFile => "the script is not running in any Live".to_owned(),
             RendezvousError::Unsafe(why) | RendezvousError::Nonsense(why) => why,
         };
         LiveHostError::Offline { host: NAME, reason }
