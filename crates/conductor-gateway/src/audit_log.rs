@@ -1,14 +1,15 @@
 //! The audit log of a running daemon: one owner of the files, many callers.
 //!
-//! The caller encodes and chains its own record and writes it to the kernel, under one short lock:
-//! two thread switches would cost more than the `write`. One thread, the syncer, does all work that
-//! waits for the disk: it syncs once for all waiting callers, rotates, signs checkpoints, copies,
-//! and recovers the log after a failure. A call with an effect continues when the sync of its
-//! record has returned. A read continues immediately and is synced within 100 ms.
+//! The caller encodes and chains its own record and writes it to the kernel, under one short lock.
+//! No other thread does this, because two thread switches would cost more than the `write`. One
+//! thread, the syncer, does all work that waits for the disk: it syncs once for all waiting
+//! callers, rotates, signs checkpoints, copies, and recovers the log after a failure. A call with
+//! an effect continues when the sync of its record has returned. A read continues immediately and
+//! is synced within 100 ms.
 //!
-//! Do not use the log in a device callback or on the engine thread, because it takes a lock. Not
-//! here: the content of a record and the verification of a log (`conductor_core::audit`), and the
-//! commands that read logs (`cli::audit`).
+//! Do not use the log in a device callback or on the engine thread, because a call to the log may
+//! wait for its lock. Not here: the content of a record and the verification of a log
+//! (`conductor_core::audit`), and the commands that read logs (`cli::audit`).
 
 mod copy;
 pub mod files;
@@ -58,7 +59,8 @@ const SYNC_BOUNDS_MS: [u64; 10] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000];
 pub struct Settings {
     /// `detail = "full"`: the pipeline puts scrubbed arguments into records.
     pub full_detail: bool,
-    /// `read_only_sync = "before_reply"`.
+    /// Whether `read_only_sync` is `before_reply`: the reply to a read waits for the sync of its
+    /// record.
     pub reads_wait: bool,
     pub rotate_bytes: u64,
     pub checkpoint_records: u64,
@@ -138,7 +140,7 @@ struct Shared {
     syncs: Mutex<Histogram>,
     checkpoints: AtomicU64,
     copy_fault: Mutex<Option<String>>,
-    /// Calls wait: a place that stores the last checkpoint has not been read yet.
+    /// Whether calls wait, because a place that stores the last checkpoint has not been read yet.
     held: watch::Sender<bool>,
     on_checkpoint: CheckpointCallback,
 }
@@ -202,9 +204,9 @@ impl AuditLog {
         Ok((Self { shared, _syncer: Arc::new(thread) }, opened))
     }
 
-    /// Sets the callback for checkpoints that are on the disk. It also receives the line of the
-    /// last checkpoint. The callback runs on the syncer's thread and must not block. It must not
-    /// own this log, because dropping the last handle waits for that thread.
+    /// Sets the callback for checkpoints that are on the disk. The callback receives the head and
+    /// the line of the last checkpoint. It runs on the syncer's thread and must not block. It must
+    /// not own this log, because dropping the last handle waits for that thread.
     pub fn on_checkpoint(&self, callback: impl Fn(Head, &str) + Send + Sync + 'static) {
         let _ = self.shared.on_checkpoint.0.set(Box::new(callback));
     }
@@ -260,7 +262,8 @@ impl AuditLog {
         kept
     }
 
-    /// Records that an effect is about to be attempted. A handler may run only after this.
+    /// Records that an effect is about to be attempted. A handler may run only after this call has
+    /// returned.
     pub async fn intent(&self, call: CallFacts) -> Result<Seq, UnavailableError> {
         self.shared.settled().await;
         self.append(Entry::Intent(call), Durability::Synced).await
@@ -415,8 +418,8 @@ impl Shared {
                     let outcome = outcome.then_some((stamp, entry));
                     segments.waiters.push_back(Waiter { seq, wake, outcome });
                 }
-                // A wake-up is a system call: one per 100 ms of reads, per waiter and per
-                // checkpoint is enough.
+                // A wake-up is a system call. The syncer needs one only for a waiter, for the first
+                // read in 100 ms, for a checkpoint and for a rotation.
                 if waits || was_clean || segments.unanchored() == limit || segments.wants_rotation() {
                     self.signal(|signal| signal.work = true);
                 }

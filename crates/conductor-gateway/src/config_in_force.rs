@@ -84,7 +84,7 @@ impl ConfigInForce {
     }
 }
 
-/// The origin of the MAC key.
+/// The source of the key that signs the accepted configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Holder {

@@ -208,7 +208,7 @@ impl OwnerHandle {
         self.ask(|reply| Request::SwitchMode { mode, by, reply }).await?
     }
 
-    /// Ends the hold of a manually chosen mode.
+    /// Ends the effect of a manual mode change: the window rules choose the mode again.
     pub async fn auto_mode(&self) -> Result<Switched, ToolError> {
         self.ask(Request::AutoMode).await?
     }

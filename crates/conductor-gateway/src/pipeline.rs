@@ -103,7 +103,7 @@ pub async fn run_detached(studio: &Arc<Studio>, call: Call) -> Reply {
     match tokio::spawn(async move { run(&studio, call).await }).await {
         Ok(reply) => reply,
         Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
-        // The runtime is shutting down.
+        // The runtime is shutting down, so no reply can be sent.
         Err(_) => std::future::pending().await,
     }
 }
@@ -168,7 +168,7 @@ fn validate(studio: &Studio, tool: &Tool, call: &Call, record: &mut CallRecord) 
             let violations = if canonical.len() > limit {
                 vec![Violation {
                     path: String::new(),
-                    message: format!("{} bytes of arguments, at most {limit}", canonical.len()),
+                    message: format!("too large: {} bytes, but the limit is {limit}", canonical.len()),
                 }]
             } else {
                 violations(tool, &call.arguments)
@@ -239,9 +239,11 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<
     }
     match verdict.decision {
         Decision::Deny => {
-            let rule =
-                verdict.rule.map_or_else(|| "the default of its tier".to_owned(), |rule| format!("rule {}", rule + 1));
-            Err(ToolError::new(Code::Denied, format!("{} is refused by {rule} of the policy", tool.name))
+            let rule = verdict.rule.map_or_else(
+                || "the default for its tier".to_owned(),
+                |rule| format!("rule {} of the policy", rule + 1),
+            );
+            Err(ToolError::new(Code::Denied, format!("{} is refused by {rule}", tool.name))
                 .subject(Subject::Tool(tool.name.to_string()))
                 .by(RefusedBy::Policy)
                 .into())

@@ -148,7 +148,7 @@ pub struct Switched {
     pub total_modes: usize,
 }
 
-/// The rows of one mode, as the file has them.
+/// The rows of one mode, as they are in the file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mappings {
     pub mode: String,

@@ -2,9 +2,10 @@
 //! to allowed hosts.
 //!
 //! Each value is sealed with AES-256-GCM under a random key. Name, version and allowed hosts are
-//! authenticated with it, so that nobody can swap two ciphertexts or add a host. `[secrets] key`
-//! names the holder of the key and never changes by itself: while the holder cannot be reached,
-//! secrets are locked and the daemon runs without them. Not here: who may set or remove a secret.
+//! authenticated together with the value, so that two ciphertexts cannot be swapped and no host can
+//! be added. `[secrets] key` names the holder of the key and never changes by itself: while the
+//! holder cannot be reached, secrets are locked and the daemon runs without them. Not here: who may
+//! set or remove a secret.
 
 mod keys;
 mod scrub;
@@ -41,7 +42,7 @@ impl Secret {
         self.value.expose_secret()
     }
 
-    /// The hosts that may receive the secret. If empty, no host may.
+    /// The hosts that may receive the secret. If the list is empty, no host may receive it.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }

@@ -245,7 +245,8 @@ impl Start {
         let mut report = verifier.finish();
         let link_is_ahead = walk::add_missing_segment(&mut report, linked, last);
         if !link_is_ahead && last.is_none() && report.faults.is_empty() {
-            // The key was created together with a log, or another place stores a checkpoint of one.
+            // The key was created together with a log, or another place stores a checkpoint of a
+            // log.
             report.add(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
         }
         walk::add_memory_faults(&mut report, &remembered, expected, &bytes);
@@ -455,8 +456,9 @@ pub fn accept(
     let memories = remembered.iter().filter_map(|it| it.checkpoint(&keys.signing.verifying_key())).filter(own);
     let latest = memories.chain(latest).max_by_key(|checkpoint| checkpoint.seq);
     let anchor = latest.map(|checkpoint| (checkpoint.seq, checkpoint.hash));
-    // Continue after the greater sequence number, so that no number is used twice. If both are
-    // equal, use the signed one.
+    // Continue after the last readable line or the last checkpoint, whichever has the greater
+    // sequence number, so that no number is used twice. If the numbers are equal, use the
+    // checkpoint.
     let after = match (readable, anchor) {
         (Some(line), Some(anchor)) if line.0 > anchor.0 => Some(line),
         (_, Some(anchor)) => Some(anchor),

@@ -22,7 +22,8 @@ use conductor_hosts::system::{Clock, Ids};
 
 /// Maximum number of outcomes that are kept in memory while the log cannot be written.
 const MAX_UNWRITTEN: usize = 256;
-/// How many of them may be refusals, which had no effect. The others are for calls that ran.
+/// Maximum number of refusals (calls without an effect) among these outcomes. The other places are
+/// for calls that ran.
 const MAX_UNWRITTEN_REFUSALS: usize = 128;
 const RETRY_MS: u64 = 1000;
 
@@ -159,8 +160,8 @@ impl Segments {
         let lasting = self.is_refused();
         let sync_failed = sync_failed || self.down.as_ref().is_some_and(|down| down.sync_failed);
         if sync_failed {
-            // If no sync has failed, the bytes are in the kernel, and the next sync wakes the
-            // callers.
+            // Callers are woken only after a failed sync. Otherwise their bytes are in the kernel,
+            // and the next sync wakes them.
             self.fail_waiters(&reason);
         }
         let retry_at_ms = (!lasting).then_some(now + RETRY_MS);

@@ -289,7 +289,7 @@ impl Syncer {
         }
     }
 
-    /// Takes the log down before the verifier would report removed checkpoints.
+    /// Marks the log as down before the verifier would report removed checkpoints.
     fn stop_before_lag(&self, reason: &str) {
         let mut segments = self.shared.segments();
         if segments.is_lagging() && segments.down.is_none() {

@@ -49,8 +49,8 @@ pub fn or_empty(read: io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Verifies a whole log; without a key only its chain. Read `head` from the running daemon and
-/// `remembered` from the places that store the last checkpoint before this call.
+/// Verifies a whole log; without a key, only its chain. Before this call, read `head` from the
+/// running daemon, and `remembered` from the places that store the last checkpoint.
 pub fn verify(
     files: &dyn Files,
     layout: &Layout,
@@ -94,8 +94,8 @@ pub fn add_missing_segment(report: &mut Report, linked: Option<u32>, last: Optio
     true
 }
 
-/// Reports differences between the log and the checkpoints stored in other places. `expected` means
-/// that the log names such a place.
+/// Reports differences between the log and the checkpoints stored in other places. `expected` is
+/// true if the log names such a place.
 pub fn add_memory_faults(report: &mut Report, remembered: &[Remembered], expected: bool, signed: &[u8]) {
     let lost = expected.then(|| forgotten(remembered, next_seq(report))).flatten();
     let faults: Vec<Fault> = remembered.iter().filter_map(|it| it.fault(signed, report.end())).collect();

@@ -245,7 +245,7 @@ pub async fn answer(
 ) -> Result<Consent, Stop> {
     match verdict.decision {
         Decision::Allow | Decision::Plan | Decision::Deny => Ok(Consent::NotNeeded),
-        // Boxed, so that calls without a question stay small.
+        // The future is boxed, so that calls without a question stay small.
         Decision::Ask => {
             can_be_shown(tool, target)?;
             Box::pin(async { Question::of(studio, tool, call, target, verdict, record).await.answered(slot).await })
@@ -621,7 +621,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The MCP door converts this error to a protocol error; see `doors/mcp/ask`.
+/// The MCP door converts this error to a protocol error; see `doors/mcp/elicit`.
 fn bad_state() -> ToolError {
     ToolError::new(Code::PlanExpired, "this answer is no longer valid").more("request_state", Value::Bool(false))
 }

@@ -156,7 +156,7 @@ impl Circuits {
         }
     }
 
-    /// Resets the tools of a host that came online.
+    /// Resets the breakers of all tools of a host that came online.
     pub fn reset_host(&self, catalog: &Catalog, host: &str) {
         for tool in catalog.tools().filter(|tool| tool.host.as_deref() == Some(host)) {
             self.reset(&tool.name);

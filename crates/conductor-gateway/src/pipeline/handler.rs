@@ -35,7 +35,7 @@ enum End {
 pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut CallRecord) -> Result<Output, Stop> {
     let tool = Arc::clone(gate.tool());
     if gate.is_probe() {
-        log(call, LogLevel::Info, &format!("{} was off; this call probes it", tool.name));
+        log(call, LogLevel::Info, &format!("{} was off; this call tests whether it works again", tool.name));
     }
     let ended = attempts(studio, call, &gate, record).await;
     let permit = gate.into_permit();

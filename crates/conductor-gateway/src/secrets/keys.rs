@@ -233,7 +233,7 @@ fn key_file(folder: &Path) -> Result<Vec<Key>, String> {
         Err(fault) => return Err(format!("secrets/key: {fault}")),
     };
     if !metadata.is_file() || metadata.permissions().mode() & 0o077 != 0 {
-        return Err("secrets/key can be read by others; `chmod 600` it".to_owned());
+        return Err("secrets/key can be read by other users; run `chmod 600` on it".to_owned());
     }
     let text = std::fs::read_to_string(&path).map_err(|fault| format!("secrets/key: {fault}"))?;
     Ok(keys_of(&Zeroizing::new(text)))
@@ -278,7 +278,7 @@ impl KeychainNote {
 fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("keychain".into()).spawn(move || drop(sender.send(work())));
-    thread.map_err(|fault| format!("no thread for the keychain: {fault}"))?;
+    thread.map_err(|fault| format!("cannot start a thread for the keychain: {fault}"))?;
     receiver
         .recv_timeout(KEYCHAIN_TIMEOUT)
         .unwrap_or_else(|_| Err("the OS keychain did not answer within 2 s; it may be waiting for a person".to_owned()))
