@@ -90,7 +90,7 @@ pub struct Daemon {
     ports: (mpsc::Sender<ports::Order>, Arc<ports::ScanSignal>, JoinHandle<()>),
     config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
     desktop: desktop::Desktop,
-    // Dropped last.
+    // The lock is dropped last, because another daemon may then use the home.
     lock: LockFile,
 }
 
@@ -339,7 +339,7 @@ impl Daemon {
     }
 }
 
-/// The desktop for keys, text and mouse, and the reason why it cannot be used.
+/// The desktop for keys, text and mouse, and the reason if it cannot be used.
 fn desktop_of(display: Option<&str>) -> (Box<dyn Desktop>, Option<String>) {
     let missing = |reason: &str| -> (Box<dyn Desktop>, Option<String>) {
         let reason = format!("{reason}: no keys, text or clicks are sent, and window rules are inactive");

@@ -277,8 +277,8 @@ struct Ends {
     process: OnceCell<Option<ClientProcess>>,
 }
 
-/// Registers a local process that sends a token as an AI client. This happens once per connection,
-/// before the first request is answered.
+/// If a local process sends a token, registers it as an AI client. This happens once per
+/// connection, before the first request is answered.
 async fn register_client(State(clients): State<Arc<ClientProcesses>>, request: Request, next: Next) -> Response {
     if request.headers().contains_key(header::AUTHORIZATION)
         && let Some(ends) = request.extensions().get::<Arc<Ends>>().cloned()

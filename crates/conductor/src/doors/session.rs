@@ -70,7 +70,7 @@ pub struct Session {
     pub conn: ConnId,
     pub who: Who,
     view: OnceLock<View>,
-    /// No message has been received yet. Only then may a proxy send its hello message.
+    /// True until the first message. A proxy may send its hello only as the first message.
     fresh: AtomicBool,
     running: AtomicUsize,
     refused_in_a_row: AtomicU32,

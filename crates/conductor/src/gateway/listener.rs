@@ -26,8 +26,8 @@ pub struct Http {
     turn: tokio::sync::Mutex<()>,
 }
 
-/// The holder of listeners that no connection holds. No connection of the control socket has this
-/// number.
+/// The holder number of listeners that belong to no connection. No connection of the control socket
+/// has this number.
 const NOBODY: u64 = 0;
 
 #[derive(Default)]

@@ -79,7 +79,7 @@ struct Known {
     code: Option<Digest>,
 }
 
-/// A file of the folder.
+/// A plugin file found in the plugin folder.
 #[derive(Clone)]
 struct Found {
     source: Arc<[u8]>,
@@ -321,7 +321,9 @@ impl Plugins {
             let length = std::fs::metadata(entry.path()).ok().filter(std::fs::Metadata::is_file).map(|it| it.len());
             let (true, Some(length)) = (is_code, length) else { continue };
             if length > MAX_FILE_BYTES {
-                self.log.warn(format_args!("plugins/{file} has {length} bytes, at most {MAX_FILE_BYTES} are read"));
+                self.log.warn(format_args!(
+                    "plugins/{file} has {length} bytes and is ignored; the limit is {MAX_FILE_BYTES}"
+                ));
                 continue;
             }
             if let Ok(source) = std::fs::read(entry.path()) {

@@ -94,7 +94,7 @@ pub async fn request(
     sent.map_err(|_| "the call has ended")?;
     match tokio::time::timeout(wait, answer).await {
         Ok(Ok(result)) => result.map_err(|error| error.message.into_owned()),
-        Ok(Err(_)) => Err("the client is gone".to_owned()),
+        Ok(Err(_)) => Err("the client has disconnected".to_owned()),
         Err(_) => Err("no answer in time".to_owned()),
     }
 }

@@ -1,9 +1,9 @@
 //! Serves MCP over HTTP at `/mcp`: one message per POST.
 //!
 //! The answer to a request is one JSON object. It becomes an event stream if the request reports
-//! progress, asks its client, or takes longer than a moment. Not here: the listener, and the Host
-//! and Origin checks that all routes share (`doors/http`), sessions (`http_session`), and what a
-//! request does (`methods`).
+//! progress, asks its client, or takes longer than `ONE_PIECE`. Not here: the listener, and the
+//! Host and Origin checks that all routes share (`doors/http`), sessions (`http_session`), and the
+//! work of a request (`methods`).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl McpHttp {
         }
         let message = match wire::read(body) {
             Ok(Some(message)) => message,
-            // A notification that cannot be understood gets no answer.
+            // A notification that cannot be parsed gets no answer.
             Ok(None) => return Ok(StatusCode::ACCEPTED.into_response()),
             Err(error) => return Err(bad_line(error)),
         };

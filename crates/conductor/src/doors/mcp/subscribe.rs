@@ -85,7 +85,7 @@ impl Watch {
         Self { studio: Arc::clone(studio), events, announcements: Announcements::default() }
     }
 
-    /// Addresses contain names of documents, and such a name may be a secret.
+    /// Scrubs an address: it may contain the name of a document, and such a name may be a secret.
     fn clean(&self, change: &mut Change) {
         if let Change::Uri(uri) = change
             && let std::borrow::Cow::Owned(clean) = self.studio.scrubber.text(uri)
@@ -94,7 +94,7 @@ impl Watch {
         }
     }
 
-    /// Waits for the next announcements among those `wanted`. `None` when the studio is gone.
+    /// Waits for the next announcements among those `wanted`. `None` when the studio has ended.
     pub async fn next(&mut self, wanted: impl Fn(&Change) -> bool) -> Option<News> {
         loop {
             let now = self.studio.clock.now().0;
@@ -147,7 +147,7 @@ pub async fn legacy_news(watch: &mut Option<Watch>, uris: &Mutex<BTreeSet<String
     let changes = match news {
         Some(News::Changes(changes)) => changes,
         Some(News::Lagged) => everything(uris.lock().iter().map(String::as_str)).collect(),
-        // The studio has ended, or the handshake has not.
+        // The studio has ended, or the handshake is not complete.
         None => std::future::pending().await,
     };
     changes.into_iter().map(notification).collect()
