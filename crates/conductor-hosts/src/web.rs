@@ -147,10 +147,10 @@ impl From<WebError> for ToolError {
             WebError::BadUrl { .. } => ToolError::new(Code::BadInput, text).hint("Use a complete https:// address."),
             WebError::NotGranted { host } => denied(host, "A person can grant hosts in config.toml."),
             WebError::Private { host, .. } => {
-                denied(host, "A person may name that exact host:port in [tools.web] allow_hosts.")
+                denied(host, "A person can add this exact host:port to [tools.web] allow_hosts.")
             }
             WebError::NeedsTls { host } => {
-                denied(host, "Use https, or ask the person to name the host in [tools.web] http_hosts.")
+                denied(host, "Use https, or ask the person to add the host to [tools.web] http_hosts.")
             }
             WebError::TooManyRedirects | WebError::BadRedirect { .. } => ToolError::new(Code::SdkRejected, text)
                 .hint("If you need the target of the redirect, fetch its address directly."),
@@ -159,8 +159,8 @@ impl From<WebError> for ToolError {
             }
             WebError::Untrusted { host, .. } => denied(
                 host,
-                "Do not repeat it. A person may add the authority that signed it to the system's certificates, or start \
-                 the daemon with SSL_CERT_FILE naming a file of them.",
+                "Do not repeat the call. A person can add the authority that signed the certificate to the system's certificates, \
+                 or start the daemon with SSL_CERT_FILE set to a file that contains the authority.",
             ),
             WebError::Late { host, .. } => ToolError::new(Code::Timeout, text).subject(Subject::Other(host)),
         }

@@ -298,7 +298,7 @@ fn write_log(answers: &dyn Answers, log: &Value, left: &mut usize) {
     }
     if text.len() > *left {
         *left = 0;
-        return answers.log(LogLevel::Warning, "logged more than the limit; the rest of this call is left out");
+        return answers.log(LogLevel::Warning, "this call logged more than the limit; its further output is dropped");
     }
     *left -= text.len().max(1);
     answers.log(level, text);
