@@ -48,7 +48,7 @@ pub fn proof(secret: &str, role: &str, first: &str, second: &str) -> String {
     hex(&keyed.finalize().into_bytes())
 }
 
-/// Compares in constant time.
+/// Compares two texts in constant time.
 pub fn same(a: &str, b: &str) -> bool {
     a.as_bytes().ct_eq(b.as_bytes()).into()
 }
@@ -61,7 +61,7 @@ pub fn write_private(file: &Path, bytes: &[u8], ids: &dyn Ids) -> io::Result<()>
     atomic_file::replace(file, bytes, 0o600, &ids.v4().simple().to_string())
 }
 
-/// The file with the daemon's address; removed on drop.
+/// The file with the daemon's address. Dropping this value removes the file.
 pub struct AddressFile {
     path: PathBuf,
     text: String,

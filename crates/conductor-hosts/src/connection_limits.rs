@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::CancellationToken;
 
-/// Descriptors for the daemon itself and for the files, databases, plugins and programs that calls
-/// open.
+/// Number of descriptors for the daemon itself and for the files, databases, plugins and programs
+/// that calls open.
 const FOR_THE_DAEMON: u64 = 48;
 const HTTP_CONNECTIONS: usize = 128;
 /// Maximum number of connections from one peer address that have not sent a valid token.
 const HTTP_STRANGERS: usize = 16;
-/// Descriptors that only the human door may use.
+/// Number of descriptors that only the human door may use.
 const SPARE: usize = 8;
 /// Maximum number of connections of the human door.
 const HUMAN: u64 = 64;
@@ -60,8 +60,8 @@ impl Drop for Share {
     }
 }
 
-/// Open files in reserve. The human door closes one when it cannot accept a connection for lack of
-/// descriptors.
+/// Open files in reserve. If no descriptor is left for a new connection, the human door closes one
+/// of these files.
 #[derive(Debug)]
 pub struct Spare {
     files: Vec<File>,

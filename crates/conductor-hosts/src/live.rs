@@ -261,8 +261,8 @@ pub trait LiveHost: Send + Sync {
     fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail>;
     fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing>;
     fn param(&self, id: PathId) -> Answer<'_, Param>;
-    /// The values of these parameters, read with as few requests as possible; none for a parameter
-    /// that does not exist.
+    /// The values of these parameters, read with as few requests as possible; `None` for a
+    /// parameter that does not exist.
     fn param_values(&self, ids: Vec<PathId>) -> Answer<'_, Vec<Option<f64>>>;
     /// Sets a value from a knob. The value is not read back and does not wait in the write queue,
     /// because the next value will replace it. If `still` is true, the same turn of the knob sent
@@ -338,7 +338,7 @@ pub struct Live {
     /// Locked only briefly, not during a request to a host.
     turning: Mutex<knobs::Turning>,
     me: Weak<Live>,
-    /// Held while a Set is opened: two callers that open the same file must get the same Set.
+    /// Locked while a Set is opened: two callers that open the same file must get the same Set.
     opening: tokio::sync::Mutex<()>,
 }
 

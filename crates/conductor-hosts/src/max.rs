@@ -1,10 +1,10 @@
 //! The host of a running Max that has Conductor's bridge (`bridges/max`) loaded. The bridge
-//! connects to the daemon on loopback and waits for the daemon's token. Both sides prove that they
-//! know a secret. Then the daemon sends requests over a WebSocket.
+//! connects to the daemon on loopback and waits for the daemon's token. Each side proves that it
+//! has the secret. Then the daemon sends requests over a WebSocket.
 //!
 //! Tested with a fake Max under Node, not with a real Max; `get_patch_info` reports this. Scripts
-//! in Max cannot read a whole patcher, so an edit made by the person cannot be adopted. It is
-//! detected, and the next call is refused. Not here: the code inside Max (`bridges/max`).
+//! in Max cannot read a whole patcher, so an edit made by the person cannot be adopted. Such an
+//! edit is detected, and the next call is refused. Not here: the code inside Max (`bridges/max`).
 
 use super::bridges::{AddressFile, Bridge, BridgeState, proof, receive, same, secret, write_private};
 use super::patch::console::Voice;

@@ -94,7 +94,7 @@ impl HostKind {
     }
 }
 
-/// Whether a host can do something.
+/// Whether a host supports an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ability {
     Yes,
@@ -367,8 +367,8 @@ impl Patches {
         let given =
             (!host.is_ours() && host.kind() != HostKind::Document).then(|| (place.clone(), document.to_bytes()));
         let open = self.register(document, Some(place), name, names, host, naming, consent)?;
-        // The program reads the file itself. Another program may have changed the file since it was
-        // checked.
+        // The program reads the file itself. Compare the file again, because another program may
+        // have changed it since the check.
         if let Some((place, bytes)) = given
             && self.folders.read(&place).ok().as_deref() != Some(bytes.as_slice())
         {
@@ -731,8 +731,8 @@ impl Patches {
         Ok(Edited { patch_id: open.id.clone(), revision, warnings, made: (labels, undo, redo) })
     }
 
-    /// Writes the patch to `path`, or without a path to its own file. A file that another program
-    /// has changed is never overwritten.
+    /// Writes the patch to `path`, or to its own file if `path` is absent. A file that another
+    /// program has changed is never overwritten.
     pub fn save(
         &self,
         patch_id: &str,

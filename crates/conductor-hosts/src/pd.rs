@@ -103,7 +103,7 @@ struct Root {
     file: Option<PathBuf>,
     shown: Shown,
     locked: bool,
-    /// Whether the state of this patch in Pd is unknown. The document is then loaded again before
+    /// Whether the state of this patch in Pd is unknown. If so, the document is loaded again before
     /// the next call.
     lost: bool,
 }
@@ -529,7 +529,7 @@ impl PatchHost for PdHost {
     }
 }
 
-/// A file that is removed on drop.
+/// A file that is removed when this value is dropped.
 pub(crate) struct Temporary(pub(crate) PathBuf);
 
 impl Temporary {
@@ -591,7 +591,7 @@ fn fits(document: &Document) -> Result<(), ToolError> {
         .hint("Open the patch with host \"document\"; every edit works there too."))
 }
 
-/// Number of boxes at every depth.
+/// Number of boxes, including the boxes in subpatches.
 fn boxes_of(view: &View<'_>) -> usize {
     view.box_count() + view.boxes().filter_map(|it| it.inside()).map(|it| boxes_of(&it)).sum::<usize>()
 }
@@ -648,7 +648,7 @@ fn keep(shared: &Weak<Shared>, notes: &Receiver<Note>, again: &Sender<Note>) {
         for root in due {
             quiet.remove(&root);
             if let Some(patches) = shared.patches.get().and_then(Weak::upgrade) {
-                // The next call reports an error of this step.
+                // If this fails, the next call reports the error.
                 let _ = patches.reconcile(&root);
             }
         }

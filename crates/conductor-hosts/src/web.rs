@@ -93,7 +93,7 @@ impl Reach {
     /// Whether a redirect may be followed: only to the same host, or to a host that a person named.
     fn follows(&self, from: &Url, to: &Url) -> bool {
         let named = self.only.as_ref().unwrap_or(&self.allow_hosts);
-        // This redirect leads from HTTP to HTTPS on the same host, and both use their default
+        // Whether the redirect leads from HTTP to HTTPS on the same host, both with their default
         // ports.
         let safer = (from.scheme(), to.scheme()) == ("http", "https")
             && host_of(from) == host_of(to)
@@ -180,7 +180,8 @@ impl Web {
         Self::with(tls, Arc::new(SystemLookup), is_public)
     }
 
-    /// For tests: with another resolver and another definition of public addresses.
+    /// Creates a client for tests, with another resolver and another definition of public
+    /// addresses.
     pub fn with(tls: rustls::ClientConfig, lookup: Arc<dyn Lookup>, public: fn(IpAddr) -> bool) -> Arc<Self> {
         Arc::new(Web { rules: ArcSwap::default(), lookup, public, tls })
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Longest value in bytes. It is also the limit for arguments and results of functions.
 pub const LONGEST: i32 = 1 << 20;
-/// Steps between two checks of the time limit.
+/// Number of steps between two checks of the time limit.
 const CHECK_EVERY: usize = 1 << 16;
 
 /// Returns true when the statement must end.
@@ -133,7 +133,8 @@ fn trim(it: &Arguments<'_, '_>, left: bool, right: bool) -> Result<Value> {
     Ok(Value::Text(rest.to_owned()))
 }
 
-/// Ignored characters may be between pairs of digits, not inside a pair.
+/// Decodes hexadecimal digits. Ignored characters may be between pairs of digits, not inside a
+/// pair.
 fn unhex(it: &Arguments<'_, '_>) -> Result<Value> {
     let (text, ignored) = (it.text(0), it.text(1));
     let ignored: HashSet<char> = ignored.chars().collect();
@@ -181,7 +182,7 @@ fn json_patch(it: &Arguments<'_, '_>) -> Result<Value> {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Contains the escape character, if there is one.
+    /// Contains the escape character of the pattern, if there is one.
     Like(Option<char>),
     Glob,
 }

@@ -160,7 +160,8 @@ impl Drop for Session {
         if let Some((token, tls)) = self.token.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            // The call was cancelled in the middle of a statement.
+            // The call was cancelled in the middle of a statement, so cancel the statement on the
+            // server.
             runtime.spawn(async move {
                 let _ = token.cancel_query(tls).await;
             });

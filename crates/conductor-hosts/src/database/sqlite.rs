@@ -27,7 +27,7 @@ pub struct Sqlite {
 
 /// Virtual machine steps between two checks of the time limit.
 const CHECK_EVERY: i32 = 1000;
-/// Memory of all connections of the process together.
+/// Limit for the memory of all connections of the process together.
 const HEAP_BYTES: i64 = 128 << 20;
 /// Longest statement in bytes. SQLite does not check the time limit in code without loops, so the
 /// length of that code is limited.
@@ -160,7 +160,7 @@ fn reading_only(context: AuthContext<'_>) -> Authorization {
     if allowed { Authorization::Allow } else { Authorization::Deny }
 }
 
-/// Functions whose arguments are code or memory addresses.
+/// Whether the function is refused, because its arguments are code or memory addresses.
 fn is_refused(function: &str) -> bool {
     ["load_extension", "fts3_tokenizer"].iter().any(|it| function.eq_ignore_ascii_case(it))
 }

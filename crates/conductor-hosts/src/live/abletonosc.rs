@@ -168,7 +168,7 @@ impl AbletonOscHost {
         Self::over(wire, pushed, on_change).await
     }
 
-    /// Attaches through an open wire.
+    /// Attaches to Live through an open connection.
     pub async fn over(
         wire: Wire,
         pushed: mpsc::Receiver<OscMessage>,
@@ -411,8 +411,8 @@ impl AbletonOscHost {
         heard.revision().unwrap_or_else(|| Revision::of_state(""))
     }
 
-    /// Called before a write: sends the requests of the write and of a look in one batch, then
-    /// checks the guard.
+    /// Called before a write: sends `asks` and the requests of a look in one batch, then checks the
+    /// guard.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, LiveHostError> {
         self.observe(guard, edits).await?;
         let (look, holders) = self.look_asks();

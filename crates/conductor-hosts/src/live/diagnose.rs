@@ -163,7 +163,7 @@ impl Live {
     }
 }
 
-/// AbletonOSC listens on every interface and requires no password.
+/// The finding that AbletonOSC listens on every interface and requires no password.
 fn open_port(port: u16) -> Finding {
     let detail = format!("permission: AbletonOSC accepts commands on UDP {port} from every computer in the network");
     finding(wire::NAME, Grade::Note, detail)

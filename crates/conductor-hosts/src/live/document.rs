@@ -62,7 +62,7 @@ pub struct Saved {
 /// The arguments of a save.
 pub struct Saving {
     pub roots: Roots,
-    /// Another file to save to. The Set then belongs to this file.
+    /// Another file to save to. After the save, the Set belongs to that file.
     pub to: Option<PathBuf>,
     pub overwrite: bool,
     pub expect_revision: Option<String>,

@@ -44,7 +44,7 @@ impl Roots {
         std::iter::once(&self.sets).chain(&self.granted).cloned().collect()
     }
 
-    /// Resolves the requested path. Only its folder must exist.
+    /// Resolves the requested path. The file may be missing, but its folder must exist.
     pub fn find(&self, asked: &Path) -> Result<Place, LiveHostError> {
         if !asked.is_absolute() {
             self.make_sets().map_err(|error| LiveHostError::io(&self.sets, error))?;

@@ -295,7 +295,7 @@ impl ScriptHost {
         Ok(marks)
     }
 
-    /// Reads the state of an object again; none if the object does not exist.
+    /// Reads the state of an object again; `None` if the object does not exist.
     async fn read_again(&self, facet: Facet, id: PathId) -> Result<Option<String>, LiveHostError> {
         let state = match self.state_of(facet, id).await {
             Ok(state) => Some(state),

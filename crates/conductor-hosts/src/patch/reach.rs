@@ -23,11 +23,11 @@ use std::sync::Arc;
 /// Limit of files that the abstractions of one patch load. Further files are not read, and the
 /// reach of the patch is then treated as unknown.
 const MOST_FILES: usize = 200;
-/// Limits of characters shown to a person, for all boxes together and for one box.
+/// Maximum number of characters shown to a person, for all boxes together and for one box.
 const SHOWN: usize = 12_000;
 const SHOWN_BOX: usize = 700;
 
-/// The authority for a change.
+/// Who authorizes a change.
 #[derive(Clone, Debug)]
 pub enum Consent {
     /// A person uses a controller.

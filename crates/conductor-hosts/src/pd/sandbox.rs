@@ -1,5 +1,6 @@
 //! The sandbox of a Pd that we start. A patch may contain boxes that read and write files, open
 //! connections, and load code. The kernel confines Pd to the patch folders.
+//!
 //! Landlock limits paths, programs and TCP ports. In a separate network namespace, Pd can connect
 //! only to our listener. Seccomp refuses other sockets, and system calls that Landlock does not
 //! cover. The sandbox is entered between fork and exec, so that no code of Pd runs outside the
@@ -385,8 +386,8 @@ mod linux {
             set = set.add_rule(NetPort::new(port, AccessNet::ConnectTcp)).map_err(fail)?;
         }
         let read = AccessFs::ReadFile | AccessFs::ReadDir;
-        // Pd may not create links, sockets or pipes there, because the daemon reads these folders
-        // too.
+        // Pd may not create links, sockets or pipes in the patch folders, because the daemon reads
+        // these folders too.
         let patches = read
             | AccessFs::WriteFile
             | AccessFs::Truncate
@@ -425,7 +426,7 @@ mod linux {
         }
     }
 
-    /// The ELF interpreter of the program, which the kernel starts to load it.
+    /// The ELF interpreter, which the kernel starts to load the program.
     fn loader_of(program: &Path) -> io::Result<PathBuf> {
         let wrong = || {
             let text = format!(

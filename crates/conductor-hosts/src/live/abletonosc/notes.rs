@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Maximum number of added notes per datagram: about 8 KB, below the smallest default limit of the
 /// systems that Live supports.
 const NOTES_PER_DATAGRAM: usize = 400;
-/// The time range of a whole clip, in beats. Without an explicit range AbletonOSC omits pitch 127.
+/// The time range of a whole clip, in beats. If a request has no range, AbletonOSC omits pitch 127.
 const WHOLE: (f64, f64) = (-8192.0, 16_384.0);
 /// If the reply for a window of this length (in beats) or less is missing, the window is not split
 /// further.

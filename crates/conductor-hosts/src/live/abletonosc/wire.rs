@@ -91,7 +91,7 @@ pub fn command(address: &'static str, arguments: Vec<OscType>) -> Ask {
     Ask { address, arguments, echo: None }
 }
 
-/// The replies received before the fence.
+/// The replies to the messages of one batch.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// For each message, the values after the repeated arguments; `None` if no reply arrived.

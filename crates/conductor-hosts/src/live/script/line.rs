@@ -1,4 +1,5 @@
-//! A connection to the script in Live. Matches replies to requests by number, and passes events on.
+//! A connection to the script in Live. Matches replies to requests by number, and passes events to
+//! the host.
 
 use super::NAME;
 use super::rendezvous::Rendezvous;
@@ -18,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 
-/// The protocol version of this side.
+/// The protocol version that Conductor uses.
 pub const PROTOCOL: u32 = 2;
 /// Maximum length of a line from the script.
 const LINE_MAX: u64 = 8 << 20;

@@ -23,7 +23,7 @@ pub struct Rendezvous {
     pub protocol: u32,
 }
 
-/// Why the file cannot be used.
+/// Why the script's file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RendezvousError {
     /// The file does not exist: the script is not running.
@@ -48,7 +48,7 @@ pub fn path(home: &Path) -> PathBuf {
     home.join("state").join("live-script.json")
 }
 
-/// Reads the file. Blocks for one small read.
+/// Reads the script's file. Blocks for one small read.
 pub fn read(home: &Path) -> Result<Rendezvous, RendezvousError> {
     let path = path(home);
     let shown = path.display();
