@@ -43,7 +43,7 @@ pub use open::{OpenError, Opened, accept};
 use segments::{Segments, Waiter};
 use syncer::Syncer;
 
-/// At this many records without a checkpoint, callers wait for the next checkpoint. The limit is
+/// When this many records have no checkpoint, callers wait for the next checkpoint. The limit is
 /// lower than `MAX_LAG`, at which the verifier reports removed checkpoints, to leave space for the
 /// log's own records.
 const MAX_UNANCHORED: u64 = 480;
@@ -57,7 +57,7 @@ const SYNC_BOUNDS_MS: [u64; 10] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000];
 /// Settings of `[audit]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// `detail = "full"`: the pipeline puts scrubbed arguments into records.
+    /// Whether `detail` is `full`: the pipeline puts scrubbed arguments into records.
     pub full_detail: bool,
     /// Whether `read_only_sync` is `before_reply`: the reply to a read waits for the sync of its
     /// record.
@@ -65,7 +65,7 @@ pub struct Settings {
     pub rotate_bytes: u64,
     pub checkpoint_records: u64,
     pub checkpoint_ms: u64,
-    /// 0 keeps all segments.
+    /// Number of days that a segment is kept; 0 keeps all segments.
     pub retention_days: u32,
     pub copy_to: Option<PathBuf>,
     pub copy_required: bool,
@@ -89,14 +89,14 @@ impl Default for Settings {
 /// The time at which a record counts as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// After the sync of the record has returned. For effects and a person's decisions.
+    /// The record is written when its sync has returned. Used for effects and a person's decisions.
     Synced,
-    /// After the kernel has received the record. For reads and refusals. A killed daemon loses no
-    /// record; a power cut loses at most the last 100 ms.
+    /// The record is written when the kernel has received it. Used for reads and refusals. A killed
+    /// daemon loses no record; a power cut loses at most the last 100 ms.
     Soon,
 }
 
-/// The log cannot be written; no call may run.
+/// The log cannot be written, so no call may run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct UnavailableError {
@@ -372,7 +372,7 @@ impl Shared {
         if !waits {
             return self.write(stamp, entry, None).await;
         }
-        // The semaphore is never closed.
+        // The semaphore is never closed, so this is always a permit.
         let _permit = self.permits.acquire().await;
         let (wake, woken) = oneshot::channel();
         self.write(stamp, entry, Some(wake)).await?;

@@ -71,7 +71,7 @@ impl ConfigInForce {
         self.text.as_ref().map(|_| self.hash.to_string())
     }
 
-    /// Rows that an error in the file disabled.
+    /// Number of rows that an error in the file disabled.
     pub fn disabled_mappings(&self) -> usize {
         let modes = self.config.modes.iter().map(|mode| &mode.rows);
         modes
@@ -90,7 +90,7 @@ impl ConfigInForce {
 pub enum Holder {
     /// The file `secrets/config.key`.
     Home,
-    /// Derived from the key of the secrets.
+    /// A key derived from the key of the secrets.
     Vault,
 }
 

@@ -251,7 +251,8 @@ impl OwnerHandle {
         self.ask(|reply| Request::Trace { wanted, reply }).await
     }
 
-    /// Receives new trace records. A slow receiver loses some, as in [`OwnerHandle::listen`].
+    /// Receives new trace records. A slow receiver loses some records, as in
+    /// [`OwnerHandle::listen`].
     pub async fn monitor(&self) -> Result<async_mpsc::Receiver<TraceRecord>, ToolError> {
         let (records, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
         self.ask(|reply| Request::Monitor { records, reply }).await?;

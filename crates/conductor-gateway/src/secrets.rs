@@ -293,7 +293,7 @@ impl Secrets {
         Ok(Open { key, vault, values })
     }
 
-    /// May block: a locked vault is opened first.
+    /// Returns a secret. May block: a locked vault is opened first.
     pub fn get(&self, name: &str) -> Result<Secret, SecretError> {
         let mut state = self.state();
         let open = self.opened(&mut state, MissingKey::Fail)?;

@@ -31,7 +31,7 @@ pub fn recall(files: &dyn Files, layout: &Layout, copy_to: Option<&Path>) -> io:
 }
 
 /// Stores a checkpoint that is on the disk. A memory is replaced only by a later memory of the same
-/// log. So a reconnected disk with a different memory keeps it as evidence.
+/// log. So a reconnected disk with a different memory keeps that memory as evidence.
 fn advance(files: &dyn Files, dir: &Path, place: Place, head: Head, line: &str) -> io::Result<()> {
     match read(files, dir, place)? {
         Some(known) if !known.is_before(head.log_id, head.seq) => {

@@ -45,13 +45,13 @@ pub enum OpenError {
 /// The result of opening a log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Opened {
-    /// The log did not exist before.
+    /// Whether the log did not exist before.
     pub fresh: bool,
-    /// Bytes of a torn tail that were moved to another file.
+    /// Number of bytes after the last complete line (a torn tail) that were moved to another file.
     pub torn_bytes: Option<u64>,
     /// Effects that were started and have no outcome: `(call, tool)`.
     pub unanswered: Vec<(String, String)>,
-    /// The log is open but cannot be written yet.
+    /// Why the log cannot be written yet, although it is open.
     pub down: Option<Arc<str>>,
 }
 
@@ -429,9 +429,9 @@ impl Intents {
 }
 
 /// Continues a damaged log that a person has accepted, in a new segment. The segment's second line
-/// names the damage and the person. It is signed immediately, and its checkpoint is stored in every
-/// place that can be reached. No existing record changes. Returns the head of the log and the line
-/// of the checkpoint.
+/// names the damage and the person. The end of the segment is signed immediately, and the
+/// checkpoint is stored in every place that can be reached. No existing record changes. Returns the
+/// head of the log and the line of the checkpoint.
 pub fn accept(
     (home, copy_to): (&Path, Option<&Path>),
     files: &dyn Files,

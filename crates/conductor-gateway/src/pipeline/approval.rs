@@ -37,7 +37,7 @@ use crate::tools::catalog::{AskFacts, Source, Target, Tool};
 const LONGEST_TARGET: usize = 1200;
 /// Longest summary in lists, in characters.
 const LONGEST_SUMMARY: usize = 150;
-/// How often a waiting call reports progress to its client.
+/// Time between two progress reports of a waiting call.
 const STILL_WAITING: Duration = Duration::from_secs(5);
 
 /// Questions that wait for a person's answer.
@@ -186,7 +186,7 @@ pub enum Consent {
 pub struct Given {
     reference: ApprovalRef,
     present: Present,
-    /// The call waited for a person, so the state may have changed.
+    /// Whether the call waited for a person. If so, the state may have changed.
     held: bool,
 }
 

@@ -117,9 +117,9 @@ pub const fn absent_phrase(rung: KeyRung) -> &'static str {
 
 /// The real holders.
 pub struct SystemKeys {
-    /// `$CREDENTIALS_DIRECTORY`.
+    /// The folder in `$CREDENTIALS_DIRECTORY`.
     credentials: Option<PathBuf>,
-    /// Typed when the daemon started; kept only in memory.
+    /// The passphrase that a person typed when the daemon started. It is kept only in memory.
     passphrase: Mutex<Option<SecretString>>,
 }
 
@@ -214,7 +214,7 @@ impl SystemKeys {
     }
 }
 
-/// Argon2 with the parameters of RFC 9106: 64 MiB, three passes, one lane.
+/// Derives a key with Argon2 and the parameters of RFC 9106: 64 MiB, three passes, one lane.
 fn derive(phrase: &SecretString, salt: &[u8]) -> Result<Key, String> {
     let failed = |fault: argon2::Error| format!("the passphrase cannot be used: {fault}");
     let params = Params::new(64 * 1024, 3, 1, Some(32)).map_err(failed)?;
