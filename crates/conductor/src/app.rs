@@ -44,7 +44,7 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     pub log: Log,
-    /// Written to `config.toml` if there is none.
+    /// The text that is written to `config.toml` if the file does not exist.
     pub first_config: &'static str,
     /// Additional devices that are not in the file, until the daemon stops.
     pub extra_devices: Vec<Device>,
@@ -128,7 +128,7 @@ impl Daemon {
         // while the other is free for the next. Long computations and disk access run on the
         // blocking threads.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        // Separate threads for people, so that AI clients cannot delay a person's requests.
+        // Use separate threads for the requests of people, so that AI clients cannot delay them.
         let human = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("human-door")

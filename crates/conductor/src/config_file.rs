@@ -157,9 +157,10 @@ pub(crate) struct ConfigWatcher {
     /// The configuration in force, or the one that the owner puts in force next.
     serving: Arc<ConfigInForce>,
     accepted: Accepted,
-    /// No configuration was accepted in this home yet, so the first valid file is accepted.
+    /// Whether no configuration was accepted in this home yet. If so, the first valid file is
+    /// accepted.
     fresh: bool,
-    /// The key of the accepted configuration is locked, but may become available later.
+    /// Whether the key of the accepted configuration is locked, but may become available later.
     locked: bool,
     /// Whether the configuration in force was created from the current text and the current
     /// accepted configuration.

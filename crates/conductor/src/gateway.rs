@@ -406,7 +406,8 @@ fn drive(
 /// are ready.
 const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Each request expires old approvals; this timer does it for UIs that only display them.
+/// Interval of the timer that expires old approvals. Each request expires them too; the timer is
+/// for UIs that only display them.
 const EXPIRY_LOOK_US: u64 = 1_000_000;
 /// Time between two removals of old records.
 const CLEAN_UP_US: u64 = 86_400_000_000;

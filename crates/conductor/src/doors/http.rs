@@ -91,7 +91,7 @@ impl Tokens {
         self.find(headers, |_| true).is_some()
     }
 
-    /// Compares with every known token, each in constant time.
+    /// Compares the token in `Authorization` with every known token, each in constant time.
     fn find(&self, headers: &HeaderMap, fits: impl Fn(&Token) -> bool) -> Option<String> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (given.next(), given.next()) else { return None };

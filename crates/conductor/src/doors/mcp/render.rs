@@ -24,7 +24,8 @@ pub fn failure(error: &ToolError) -> CallToolResult {
     result
 }
 
-/// The only tool failure that is a protocol error: an unknown tool.
+/// The protocol error for an unknown tool. All other tool failures are results, not protocol
+/// errors.
 pub fn unknown_tool(error: &ToolError) -> ErrorData {
     ErrorData::invalid_params(
         error.message.clone(),

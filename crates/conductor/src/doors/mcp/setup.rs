@@ -65,7 +65,8 @@ impl Client {
         }
     }
 
-    /// `program` is absolute, because desktop programs often have no PATH.
+    /// The entry for this client. `program` is absolute, because desktop programs often have no
+    /// PATH.
     fn entry(self, program: &Path) -> Value {
         let mut entry = Map::new();
         if self == Self::VsCode {

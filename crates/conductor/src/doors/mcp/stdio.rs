@@ -31,7 +31,7 @@ pub enum Exit {
     Done,
     /// The daemon did not start, or has closed the connection.
     Lost,
-    /// The daemon refused the hello: an unknown toolset.
+    /// The daemon refused the hello, because it names an unknown toolset.
     Usage,
 }
 
@@ -157,8 +157,8 @@ pub async fn run(
     copy(stream, early, signal, stdio_handoff::input(stdin), stdio_handoff::output(stdout), say).await
 }
 
-/// Waits while the daemon serves the client directly. The daemon sends a last line when it is done;
-/// a connection that ends without it has broken.
+/// Waits while the daemon serves the client directly. The daemon sends a last line when it is done.
+/// If the connection ends without this line, it has broken.
 async fn wait(
     mut stream: UnixStream,
     mut heard: Vec<u8>,

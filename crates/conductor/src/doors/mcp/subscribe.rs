@@ -29,7 +29,7 @@ const MAX_LISTENS: usize = 16;
 const MAX_SUBSCRIPTIONS: usize = 256;
 const MAX_URI: usize = 2048;
 
-/// When each announcement is due. Pure: time is a parameter, in microseconds.
+/// When each announcement is due. This type reads no clock: time is a parameter, in microseconds.
 #[derive(Debug, Default)]
 pub struct Announcements {
     due: BTreeMap<Change, u64>,
@@ -49,7 +49,7 @@ impl Announcements {
         self.due.values().min().copied()
     }
 
-    /// Everything due by now, in a fixed order.
+    /// Removes and returns all announcements that are due, in a fixed order.
     pub fn take(&mut self, now: u64) -> Vec<Change> {
         let due: Vec<Change> =
             self.due.iter().filter(|(_, at)| **at <= now).map(|(change, _)| change.clone()).collect();
@@ -129,7 +129,8 @@ pub fn subscribe(door: &McpDoor, uri: &str) -> Answer {
     if uri.len() > MAX_URI || is_full {
         return Err(too_many_uris());
     }
-    // Copied, because the received string may have a much larger capacity than its length.
+    // The URI is copied, because the received string may have a much larger capacity than its
+    // length.
     subscriptions.insert(uri.to_owned());
     Ok(ServerResult::empty(()))
 }
