@@ -352,7 +352,7 @@ pub fn one_event(token: &str) -> Result<Body, ToolError> {
     match script::parse_token(token).map_err(|fault| bad(fault.to_string()))? {
         Step::Event(body) => Ok(body),
         Step::Device(_) | Step::Mode(_) | Step::Advance(_) => Err(bad(format!(
-            "'{token}' is not an event; give one such as on:36@100, and device and mode as separate arguments"
+            "'{token}' is not an event; pass one event such as on:36@100, and pass device and mode as separate arguments"
         ))),
     }
 }

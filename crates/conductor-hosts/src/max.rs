@@ -165,15 +165,15 @@ impl PatchHost for MaxHost {
         vec![
             ("edit", UNTESTED),
             ("attributes", Ability::Degraded("untested in real Max; checked against the attributes of the object")),
-            ("ports", Ability::Degraded("from the file, its structure and a table of classes")),
+            ("ports", Ability::Degraded("derived from the file, its structure and a table of classes")),
             ("hidden", UNTESTED),
             ("midpoints", Ability::No("scripts in Max cannot fold a cord")),
             ("presentation", UNTESTED),
             ("value", UNTESTED),
-            ("lock", Ability::Degraded("untested in real Max; read from Max")),
-            ("dirty", Ability::Degraded("of the document; Max's own flag is not reported")),
+            ("lock", Ability::Degraded("untested in real Max; the state is read from Max")),
+            ("dirty", Ability::Degraded("state of the document; Max's own flag is not reported")),
             ("console", Ability::No("scripts in Max cannot read the console")),
-            ("frontmost", Ability::Degraded("untested in real Max; its front window")),
+            ("frontmost", Ability::Degraded("untested in real Max; the front window is read from Max")),
             ("redraw", Ability::No("Max draws by itself")),
         ]
     }

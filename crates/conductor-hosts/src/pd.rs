@@ -348,12 +348,12 @@ impl PatchHost for PdHost {
         const NONE: Ability = Ability::No("not available in Pure Data");
         vec![
             ("edit", Ability::Yes),
-            ("attributes", Ability::Degraded("place, width, and the properties of user interface objects")),
+            ("attributes", Ability::Degraded("only place, width, and the properties of user interface objects")),
             ("ports", Ability::Yes),
             ("hidden", NONE),
             ("midpoints", NONE),
             ("presentation", NONE),
-            ("value", Ability::Degraded("number, symbol and list boxes")),
+            ("value", Ability::Degraded("only number, symbol and list boxes")),
             ("lock", Ability::Yes),
             ("dirty", Ability::Yes),
             ("console", Ability::Yes),
@@ -599,10 +599,12 @@ fn boxes_of(view: &View<'_>) -> usize {
 fn silent(why: Silence, root: &mut Root) -> ToolError {
     root.lost = true;
     match why {
-        Silence::Gone => ToolError::new(Code::HostOffline, "Pd ended during the call; the patch is as it was before")
-            .hint("Repeat the call: Pd is started again and loads the patch as it was.")
-            .effect(Effect::None),
-        Silence::Late => ToolError::new(Code::Timeout, "Pd does not answer; the patch is as it was before")
+        Silence::Gone => {
+            ToolError::new(Code::HostOffline, "Pd ended during the call; the patch is as it was before the call")
+                .hint("Repeat the call: Pd is started again and loads the patch as it was.")
+                .effect(Effect::None)
+        }
+        Silence::Late => ToolError::new(Code::Timeout, "Pd does not answer; the patch is as it was before the call")
             .hint("Repeat the call: the patch is loaded into Pd again first.")
             .effect(Effect::None),
     }

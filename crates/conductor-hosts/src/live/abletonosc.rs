@@ -140,7 +140,8 @@ fn values(batch: &Batch, at: usize, subject: PathId, listing: Listing) -> Result
 }
 
 fn refused(subject: PathId, reason: String) -> LiveHostError {
-    LiveError::Refused { subject, reason, cure: "repeat the call once, then make a simpler change" }.into()
+    LiveError::Refused { subject, reason, cure: "repeat the call once; if it is refused again, make a simpler change" }
+        .into()
 }
 
 fn first<T>(

@@ -42,7 +42,8 @@ impl Finding {
     }
 }
 
-const INSTALL: &str = "`conductor bridge install live`, then choose Conductor as a control surface in Live's settings";
+const INSTALL: &str =
+    "run `conductor bridge install live`, then choose Conductor as a control surface in Live's settings";
 /// The first version of Live whose scripts use Python 3 and support all fields of a note.
 const OLDEST: u32 = 11;
 
@@ -109,9 +110,8 @@ impl Live {
                 finding(CHECK, Grade::Bad, "Live does not answer; it may show a dialog")
                     .cure("close the dialog in Live")
             }
-            Err(LiveHostError::Said { message, .. }) => {
-                finding(CHECK, Grade::Note, message).cure("stop the other Conductor, or use its home")
-            }
+            Err(LiveHostError::Said { message, .. }) => finding(CHECK, Grade::Note, message)
+                .cure("stop the other Conductor, or use the home of the other Conductor"),
             Err(refusal) => finding(CHECK, Grade::Bad, format!("{refusal:?}")),
         }
     }

@@ -638,7 +638,8 @@ impl LiveHost for ScriptHost {
                 | LiveEdit::DeleteTrack { .. } => false,
             };
             if edits.iter().any(selected) {
-                warnings.push("selected is a view state that scripts cannot set; it was dropped".into());
+                warnings
+                    .push("`selected` was dropped, because it is a view state that scripts in Live cannot set".into());
             }
             let changed = read(reply.result["changed"].take())?;
             Ok(Applied {

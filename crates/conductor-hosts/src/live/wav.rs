@@ -103,7 +103,7 @@ pub fn write_new(folder: &Path, stem: &str, samples: &Samples) -> Result<PathBuf
             }
         };
     }
-    Err(LiveHostError::Broken { reason: "no free name for the render".into() })
+    Err(LiveHostError::Broken { reason: "there is no free file name for the render".into() })
 }
 
 fn write_all(file: fs::File, samples: &Samples) -> Result<(), hound::Error> {

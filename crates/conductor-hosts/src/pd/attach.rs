@@ -158,8 +158,8 @@ impl PatchHost for AttachedPd {
         const SILENT: Ability = Ability::No("an attached Pd does not report it; set `[patch.pd] mode` to \"spawn\"");
         vec![
             ("edit", Ability::Degraded("canvases are identified by name; changes that need a reload are refused")),
-            ("attributes", Ability::Degraded("place and width")),
-            ("ports", Ability::Degraded("from a table of classes")),
+            ("attributes", Ability::Degraded("only place and width")),
+            ("ports", Ability::Degraded("derived from a table of classes")),
             ("hidden", NONE),
             ("midpoints", NONE),
             ("presentation", NONE),

@@ -54,7 +54,7 @@ pub struct DaemonLog {
     /// outcomes.
     kept: Mutex<(VecDeque<(Stamp, Entry)>, u64)>,
     no_salt: InputHasher,
-    /// Held while the log is opened again.
+    /// Locked while the log is opened again.
     opening: Mutex<()>,
     log: Log,
 }

@@ -359,7 +359,7 @@ impl Plugins {
         let launch = Launch { program: self.program(), limits, file: row.file.clone(), source };
         let patience = Duration::from_millis(row.timeout_ms.into());
         let looked = tokio::time::timeout(patience, tools::look(&launch)).await;
-        let looked = looked.unwrap_or_else(|_| Err(vec![format!("did not load within {} ms", row.timeout_ms)]));
+        let looked = looked.unwrap_or_else(|_| Err(vec![format!("it did not load within {} ms", row.timeout_ms)]));
         let changed = |why: String| {
             // The enabled tools stay in the list and are refused, so that callers get the reason.
             let manifest = self.kept(name, pin).map(Arc::new);

@@ -171,7 +171,7 @@ impl AbletonOscHost {
             });
             added.map_err(|why| LiveHostError::HalfDone {
                 done: format!(
-                    "{removed} old notes were removed, and {} of {} new notes were added for certain",
+                    "{removed} old notes were removed, and at least {} of {} new notes were added",
                     n * NOTES_PER_DATAGRAM,
                     notes.len()
                 ),

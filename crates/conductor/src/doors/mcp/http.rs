@@ -98,7 +98,7 @@ impl McpHttp {
         session: Option<Arc<HttpSession>>,
     ) -> Result<Response, Response> {
         if !(accepts(headers, JSON) && accepts(headers, EVENTS)) {
-            let refused = "Accept must name application/json and text/event-stream";
+            let refused = "Accept must contain application/json and text/event-stream";
             return Err(refuse(StatusCode::NOT_ACCEPTABLE, refused));
         }
         if !text(headers, header::CONTENT_TYPE.as_str()).is_some_and(|it| it.starts_with(JSON)) {
@@ -157,7 +157,7 @@ impl McpHttp {
     /// The stream of changes of a session, or the rest of a response stream whose connection broke.
     fn get(&self, headers: &HeaderMap, session: Arc<HttpSession>) -> Response {
         if !accepts(headers, EVENTS) {
-            return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
+            return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must contain text/event-stream");
         }
         if let Some(last) = text(headers, LAST_EVENT) {
             // An unknown stream is answered with an empty one: after an error a browser would

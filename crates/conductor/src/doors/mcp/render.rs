@@ -24,8 +24,7 @@ pub fn failure(error: &ToolError) -> CallToolResult {
     result
 }
 
-/// The protocol error for an unknown tool. All other tool failures are results, not protocol
-/// errors.
+/// The protocol error for an unknown tool, the only tool failure that becomes a protocol error.
 pub fn unknown_tool(error: &ToolError) -> ErrorData {
     ErrorData::invalid_params(
         error.message.clone(),

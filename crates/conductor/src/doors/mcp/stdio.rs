@@ -121,7 +121,7 @@ pub async fn run(
     let mut stream = match connect(socket, start_daemon).await {
         Ok(stream) => stream,
         Err(fault) => {
-            say(&format!("conductor: no daemon at {}: {fault}", socket.display()));
+            say(&format!("conductor: no daemon answers at {}: {fault}", socket.display()));
             return Exit::Lost;
         }
     };
