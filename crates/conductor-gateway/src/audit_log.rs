@@ -130,7 +130,8 @@ struct Shared {
     segments: Mutex<Segments>,
     signal: Mutex<Signal>,
     work: Condvar,
-    /// Notified when a checkpoint allows more records, or when the log goes down or up.
+    /// Notified when a checkpoint allows more records, or when the log becomes available or
+    /// unavailable.
     room: Notify,
     permits: Semaphore,
     clock: Arc<dyn Clock>,
@@ -393,8 +394,8 @@ impl Shared {
                     return self.write_now(&mut segments, stamp, entry, wake.take());
                 }
             }
-            // No notification is missed: `room` was created before the lock was taken, and receives
-            // every later `notify_waiters`.
+            // No notification is missed: `room` was created before the lock was acquired, and
+            // receives every later `notify_waiters`.
             self.signal(|signal| signal.work = true);
             room.await;
         }

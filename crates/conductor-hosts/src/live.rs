@@ -249,7 +249,7 @@ pub struct Playing {
 pub trait LiveHost: Send + Sync {
     fn caps(&self) -> &Caps;
     fn state(&self) -> State;
-    /// Called before every read, so that the structure count is current when it is recorded for the
+    /// Called before every read, so that `State::structure` is current when it is recorded for the
     /// session. A host of a running Live checks here which objects the person moved.
     fn refresh(&self) -> Answer<'_, ()>;
     fn overview(&self) -> Answer<'_, Overview>;
@@ -265,8 +265,8 @@ pub trait LiveHost: Send + Sync {
     /// parameter that does not exist.
     fn param_values(&self, ids: Vec<PathId>) -> Answer<'_, Vec<Option<f64>>>;
     /// Sets a value from a knob. The value is not read back and does not wait in the write queue,
-    /// because the next value will replace it. If `still` is true, the same turn of the knob sent
-    /// the last value: in a file, the two values become one undo entry.
+    /// because the next value will replace it. If `still` is true, the last value
+    /// belongs to the same turn of the knob: in a file, the two values become one undo entry.
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()>;
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied>;
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History>;
@@ -672,7 +672,7 @@ impl Live {
         Guard { expect_revision, seen: self.lock().sessions.seen(key, &set.id) }
     }
 
-    /// Records that the session has read the Set at this structure count.
+    /// Records the value of `State::structure` at which the session has read the Set.
     pub fn saw(&self, key: &SessionKey, set: &LiveSet, structure: u64) {
         self.lock().sessions.saw(key, &set.id, structure);
     }

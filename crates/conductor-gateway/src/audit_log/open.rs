@@ -207,7 +207,7 @@ impl Start {
         }
         let segments = layout.segments(files).map_err(at(&layout.audit))?;
         let (begin, first) = begin_walk(files, layout, &segments)?;
-        // Start one record earlier, to include a checkpoint at the border.
+        // Start one record earlier, to include a checkpoint at the end of the previous segment.
         let from = first.map_or(0, |(seq, _)| seq.saturating_sub(1));
         let anchors = Anchors::read_from(&bytes, &keys.signing.verifying_key(), from);
         let latest = anchors.latest();
@@ -281,8 +281,8 @@ impl Start {
         })
     }
 
-    /// Moves a torn tail to a separate file and truncates the segment. Repeating this after a crash
-    /// is harmless.
+    /// Moves an incomplete last line (a torn tail) to a separate file and truncates the segment.
+    /// Repeating this after a crash is harmless.
     fn set_tail_aside(&mut self, files: &dyn Files, layout: &Layout) -> Result<(), OpenError> {
         let Some((number, good_len)) = self.torn_tail else {
             // The last daemon may not have synced its records. Sync them now: later records must
@@ -327,7 +327,7 @@ fn first_line(files: &dyn Files, layout: &Layout, number: u32) -> Result<(Vec<u8
 }
 
 /// The last segment with a complete first line, and the position that this line contains. A crash
-/// can leave at most one later segment whose first line is torn.
+/// can leave at most one later segment with an incomplete first line.
 fn begin_walk(files: &dyn Files, layout: &Layout, segments: &[u32]) -> Result<(u32, Option<Place>), OpenError> {
     for number in segments.iter().rev().copied() {
         let (first, whole) = first_line(files, layout, number)?;

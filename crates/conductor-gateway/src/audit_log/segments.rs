@@ -310,7 +310,7 @@ impl Segments {
             chain.append(stamp, entry, &mut bytes);
         }
         if let Err(error) = append_whole(&*file, &bytes) {
-            // Remove a partial first line: the next start would report a torn segment.
+            // Remove a partial first line: the next start would report an incomplete segment.
             let _ = file.truncate(0);
             let _ = self.files.remove(&path);
             return Err(error);

@@ -385,7 +385,8 @@ impl Syncer {
         };
         let recorded = {
             let mut segments = self.shared.segments();
-            // Verification starts at the first kept segment, whose border needs a checkpoint.
+            // Verification will start at the first kept segment, so the end of the segment before
+            // it needs a checkpoint.
             if !segments.borders.is_empty() {
                 return Ok(());
             }

@@ -24,7 +24,8 @@ pub struct Knob {
 #[derive(Debug, Default)]
 pub struct Turning {
     last: Option<(String, PathId, Micros)>,
-    /// Cached ranges by Set and parameter, with the structure count for which they are valid.
+    /// Cached ranges by Set and parameter, with the value of `State::structure` for which they are
+    /// valid.
     ranges: BTreeMap<(String, PathId), (u64, f64, f64)>,
 }
 

@@ -376,8 +376,8 @@ impl ScriptHost {
         }
     }
 
-    /// Checks the guard of a write. Returns the epoch and the marks, which the script compares
-    /// again right before the write.
+    /// Checks the guard of a write. Returns the epoch (a count of id shifts) and the marks (digests
+    /// of notes). The script compares both again right before the write.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, LiveHostError> {
         let marks = self.observe(guard, edits).await?;
         // Events for the person's changes arrive on the same connection before this reply.

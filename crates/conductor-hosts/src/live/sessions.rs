@@ -35,7 +35,7 @@ impl SessionKey {
 struct Session {
     author: u64,
     current: Option<String>,
-    /// Per Set, the structure count at the last reply.
+    /// Per Set, the value of `State::structure` at the last reply.
     seen: BTreeMap<String, u64>,
     /// Per Set and clip, how many of its first notes the session has read.
     read: BTreeMap<(String, PathId), usize>,
@@ -107,7 +107,7 @@ impl Sessions {
         };
     }
 
-    /// Records that the session wrote all notes of a clip, so the session knows them.
+    /// Records that the session wrote all notes of a clip. These notes count as read.
     pub fn wrote_notes(&mut self, key: &SessionKey, set: &str, clip: PathId, count: usize) {
         self.session(key).read.insert((set.to_owned(), clip), count);
     }

@@ -279,7 +279,7 @@ impl Drop for Process {
 
 fn queue(leaving: &mut Vec<u8>, message: &Value) {
     let bytes = message.to_string();
-    // No answer exceeds a length of 32 bits. The child closes the pipe when a frame is too long.
+    // Every length fits into 32 bits. The child closes the pipe when a frame is too long.
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     leaving.extend_from_slice(&length.to_le_bytes());
     leaving.extend_from_slice(bytes.as_bytes());

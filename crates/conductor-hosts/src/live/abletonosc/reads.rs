@@ -241,7 +241,7 @@ impl AbletonOscHost {
         ];
         let batch = self.wire.read(&asks).await?;
         let flag = |at| first(&batch, at, id, Listing::Tracks, truth);
-        // For a track that cannot be armed, AbletonOSC reports an error and drops the other
+        // For a track that cannot be armed, AbletonOSC reports an error and drops the later
         // requests of its tick.
         let arm = if flag(3)? {
             let batch = self.wire.read(&[get("/live/track/get/arm", &[n])]).await?;

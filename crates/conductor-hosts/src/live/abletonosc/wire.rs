@@ -301,8 +301,8 @@ impl Wire {
         }
     }
 
-    /// Sends a message between batches, without a read-back. For values that the next value soon
-    /// replaces.
+    /// Sends a message between batches, without a read-back. Used for values that the next value
+    /// soon replaces.
     pub async fn send(&self, ask: &Ask) -> Result<(), LiveHostError> {
         let _turn = self.turn.lock().await;
         self.inner.send(ask.address, &ask.arguments).await

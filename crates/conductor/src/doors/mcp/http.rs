@@ -161,7 +161,7 @@ impl McpHttp {
         }
         if let Some(last) = text(headers, LAST_EVENT) {
             // An unknown stream is answered with an empty one: after an error a browser would
-            // repeat the same request for ever.
+            // repeat the same request forever.
             let body = session
                 .resume(last)
                 .map_or_else(Body::empty, |(stream, from)| events(stream, from, self.shared.stop.clone(), None));
