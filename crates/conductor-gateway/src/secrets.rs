@@ -159,7 +159,7 @@ struct Open {
 }
 
 impl Secrets {
-    /// Does not open the vault; see [`Secrets::open_now`].
+    /// Creates the store, but does not open the vault; see [`Secrets::open_now`].
     pub fn new(
         home: &Path,
         rung: KeyRung,
@@ -357,7 +357,8 @@ impl Secrets {
         Ok(version)
     }
 
-    /// The scrubber keeps the value, because a client may still have it in memory.
+    /// Removes a secret. The scrubber keeps its value, because a client may still have it in
+    /// memory.
     pub fn remove(&self, name: &str) -> Result<(), SecretError> {
         let mut state = self.state();
         let open = self.opened(&mut state, MissingKey::Fail)?;

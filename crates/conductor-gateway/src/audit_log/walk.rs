@@ -76,7 +76,7 @@ pub fn verify(
     let mut report = verifier.finish();
     let link_is_ahead = add_missing_segment(&mut report, linked, segments.last().copied());
     if !link_is_ahead && segments.is_empty() && unanchored {
-        // Even a key without signatures was created together with a log.
+        // A key is always created together with a log, so the log is missing.
         report.verdict = Verdict::Missing;
         report.faults.push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
     }

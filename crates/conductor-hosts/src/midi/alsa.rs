@@ -65,7 +65,7 @@ fn c_string(text: &str) -> CString {
 }
 
 impl Alsa {
-    /// Does not open the sequencer yet.
+    /// Creates the backend, but does not open the sequencer yet.
     pub fn new(client_name: &str, stamp: Stamp, announce: Announce) -> Self {
         Alsa { client_name: c_string(client_name), stamp, announce, live: None }
     }

@@ -44,7 +44,7 @@ fn unavailable(error: InitError) -> Unavailable {
 }
 
 impl CoreMidi {
-    /// Does not create a client yet.
+    /// Creates the backend, but no client yet.
     pub fn new(client_name: &str, stamp: Stamp) -> Self {
         CoreMidi { client_name: client_name.to_owned(), stamp, live: None, made: BTreeSet::new() }
     }

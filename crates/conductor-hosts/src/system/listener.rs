@@ -62,9 +62,10 @@ impl Peer {
 }
 
 impl Listener {
-    /// Must be called inside a tokio runtime, by the process that has the home's lock. The folder
-    /// is made private first, because between bind and chmod only the folder's mode protects the
-    /// file. The umask is not used, because it applies to the whole process.
+    /// Binds the endpoint. Must be called inside a tokio runtime, by the process that has the
+    /// home's lock. The folder is made private first, because between bind and chmod only the
+    /// folder's mode protects the file. The umask is not used, because it applies to the whole
+    /// process.
     pub fn bind(path: &Path) -> Result<Self, BindError> {
         let failed = |source| BindError::Io { path: path.to_owned(), source };
         let length = path.as_os_str().len();
