@@ -1,14 +1,15 @@
 //! The audit log of a running daemon: one owner of the files, many callers.
 //!
-//! The caller encodes and chains its own record and writes it to the kernel, under one short lock:
-//! two thread switches would cost more than the `write`. One thread, the syncer, does all work that
-//! waits for the disk: it syncs once for all waiting callers, rotates, signs checkpoints, copies,
-//! and recovers the log after a failure. A call with an effect continues when the sync of its
-//! record has returned. A read continues immediately and is synced within 100 ms.
+//! The caller encodes and chains its own record and writes it to the kernel, under one short lock.
+//! No other thread does this, because two thread switches would cost more than the `write`. One
+//! thread, the syncer, does all work that waits for the disk: it syncs once for all waiting
+//! callers, rotates, signs checkpoints, copies, and recovers the log after a failure. A call with
+//! an effect continues when the sync of its record has returned. A read continues immediately and
+//! is synced within 100 ms.
 //!
-//! Do not use the log in a device callback or on the engine thread, because it takes a lock. Not
-//! here: the content of a record and the verification of a log (`conductor_core::audit`), and the
-//! commands that read logs (`cli::audit`).
+//! Do not use the log in a device callback or on the engine thread, because a call to the log may
+//! wait for its lock. Not here: the content of a record and the verification of a log
+//! (`conductor_core::audit`), and the commands that read logs (`cli::audit`).
 
 mod copy;
 pub mod files;
@@ -42,7 +43,7 @@ pub use open::{OpenError, Opened, accept};
 use segments::{Segments, Waiter};
 use syncer::Syncer;
 
-/// At this many records without a checkpoint, callers wait for the next checkpoint. The limit is
+/// When this many records have no checkpoint, callers wait for the next checkpoint. The limit is
 /// lower than `MAX_LAG`, at which the verifier reports removed checkpoints, to leave space for the
 /// log's own records.
 const MAX_UNANCHORED: u64 = 480;
@@ -56,14 +57,15 @@ const SYNC_BOUNDS_MS: [u64; 10] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000];
 /// Settings of `[audit]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// `detail = "full"`: the pipeline puts scrubbed arguments into records.
+    /// Whether `detail` is `full`: the pipeline puts scrubbed arguments into records.
     pub full_detail: bool,
-    /// `read_only_sync = "before_reply"`.
+    /// Whether `read_only_sync` is `before_reply`: the reply to a read waits for the sync of its
+    /// record.
     pub reads_wait: bool,
     pub rotate_bytes: u64,
     pub checkpoint_records: u64,
     pub checkpoint_ms: u64,
-    /// 0 keeps all segments.
+    /// Number of days that a segment is kept; 0 keeps all segments.
     pub retention_days: u32,
     pub copy_to: Option<PathBuf>,
     pub copy_required: bool,
@@ -87,14 +89,14 @@ impl Default for Settings {
 /// The time at which a record counts as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// After the sync of the record has returned. For effects and a person's decisions.
+    /// The record is written when its sync has returned. Used for effects and a person's decisions.
     Synced,
-    /// After the kernel has received the record. For reads and refusals. A killed daemon loses no
-    /// record; a power cut loses at most the last 100 ms.
+    /// The record is written when the kernel has received it. Used for reads and refusals. A killed
+    /// daemon loses no record; a power cut loses at most the last 100 ms.
     Soon,
 }
 
-/// The log cannot be written; no call may run.
+/// The log cannot be written, so no call may run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct UnavailableError {
@@ -128,7 +130,8 @@ struct Shared {
     segments: Mutex<Segments>,
     signal: Mutex<Signal>,
     work: Condvar,
-    /// Notified when a checkpoint allows more records, or when the log goes down or up.
+    /// Notified when a checkpoint allows more records, or when the log becomes available or
+    /// unavailable.
     room: Notify,
     permits: Semaphore,
     clock: Arc<dyn Clock>,
@@ -138,7 +141,7 @@ struct Shared {
     syncs: Mutex<Histogram>,
     checkpoints: AtomicU64,
     copy_fault: Mutex<Option<String>>,
-    /// Calls wait: a place that stores the last checkpoint has not been read yet.
+    /// Whether calls wait, because a place that stores the last checkpoint has not been read yet.
     held: watch::Sender<bool>,
     on_checkpoint: CheckpointCallback,
 }
@@ -202,9 +205,9 @@ impl AuditLog {
         Ok((Self { shared, _syncer: Arc::new(thread) }, opened))
     }
 
-    /// Sets the callback for checkpoints that are on the disk. It also receives the line of the
-    /// last checkpoint. The callback runs on the syncer's thread and must not block. It must not
-    /// own this log, because dropping the last handle waits for that thread.
+    /// Sets the callback for checkpoints that are on the disk. The callback receives the head and
+    /// the line of the last checkpoint. It runs on the syncer's thread and must not block. It must
+    /// not own this log, because dropping the last handle waits for that thread.
     pub fn on_checkpoint(&self, callback: impl Fn(Head, &str) + Send + Sync + 'static) {
         let _ = self.shared.on_checkpoint.0.set(Box::new(callback));
     }
@@ -260,7 +263,8 @@ impl AuditLog {
         kept
     }
 
-    /// Records that an effect is about to be attempted. A handler may run only after this.
+    /// Records that an effect is about to be attempted. A handler may run only after this call has
+    /// returned.
     pub async fn intent(&self, call: CallFacts) -> Result<Seq, UnavailableError> {
         self.shared.settled().await;
         self.append(Entry::Intent(call), Durability::Synced).await
@@ -369,7 +373,7 @@ impl Shared {
         if !waits {
             return self.write(stamp, entry, None).await;
         }
-        // The semaphore is never closed.
+        // The semaphore is never closed, so this is always a permit.
         let _permit = self.permits.acquire().await;
         let (wake, woken) = oneshot::channel();
         self.write(stamp, entry, Some(wake)).await?;
@@ -390,8 +394,8 @@ impl Shared {
                     return self.write_now(&mut segments, stamp, entry, wake.take());
                 }
             }
-            // No notification is missed: `room` was created before the lock was taken, and receives
-            // every later `notify_waiters`.
+            // No notification is missed: `room` was created before the lock was acquired, and
+            // receives every later `notify_waiters`.
             self.signal(|signal| signal.work = true);
             room.await;
         }
@@ -415,8 +419,8 @@ impl Shared {
                     let outcome = outcome.then_some((stamp, entry));
                     segments.waiters.push_back(Waiter { seq, wake, outcome });
                 }
-                // A wake-up is a system call: one per 100 ms of reads, per waiter and per
-                // checkpoint is enough.
+                // A wake-up is a system call. The syncer needs one only for a waiter, for the first
+                // read in 100 ms, for a checkpoint and for a rotation.
                 if waits || was_clean || segments.unanchored() == limit || segments.wants_rotation() {
                     self.signal(|signal| signal.work = true);
                 }

@@ -71,7 +71,7 @@ impl ConfigInForce {
         self.text.as_ref().map(|_| self.hash.to_string())
     }
 
-    /// Rows that an error in the file disabled.
+    /// Number of rows that an error in the file disabled.
     pub fn disabled_mappings(&self) -> usize {
         let modes = self.config.modes.iter().map(|mode| &mode.rows);
         modes
@@ -84,13 +84,13 @@ impl ConfigInForce {
     }
 }
 
-/// The origin of the MAC key.
+/// The source of the key that signs the accepted configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Holder {
     /// The file `secrets/config.key`.
     Home,
-    /// Derived from the key of the secrets.
+    /// A key derived from the key of the secrets.
     Vault,
 }
 

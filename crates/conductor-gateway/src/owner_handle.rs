@@ -208,7 +208,7 @@ impl OwnerHandle {
         self.ask(|reply| Request::SwitchMode { mode, by, reply }).await?
     }
 
-    /// Ends the hold of a manually chosen mode.
+    /// Ends the effect of a manual mode change: the window rules choose the mode again.
     pub async fn auto_mode(&self) -> Result<Switched, ToolError> {
         self.ask(Request::AutoMode).await?
     }
@@ -251,7 +251,8 @@ impl OwnerHandle {
         self.ask(|reply| Request::Trace { wanted, reply }).await
     }
 
-    /// Receives new trace records. A slow receiver loses some, as in [`OwnerHandle::listen`].
+    /// Receives new trace records. A slow receiver loses some records, as in
+    /// [`OwnerHandle::listen`].
     pub async fn monitor(&self) -> Result<async_mpsc::Receiver<TraceRecord>, ToolError> {
         let (records, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
         self.ask(|reply| Request::Monitor { records, reply }).await?;
@@ -351,7 +352,7 @@ pub fn one_event(token: &str) -> Result<Body, ToolError> {
     match script::parse_token(token).map_err(|fault| bad(fault.to_string()))? {
         Step::Event(body) => Ok(body),
         Step::Device(_) | Step::Mode(_) | Step::Advance(_) => Err(bad(format!(
-            "'{token}' is not an event; give one such as on:36@100, and device and mode as separate arguments"
+            "'{token}' is not an event; pass one event such as on:36@100, and pass device and mode as separate arguments"
         ))),
     }
 }

@@ -85,7 +85,7 @@ impl std::fmt::Debug for PendingStore {
 }
 
 impl PendingStore {
-    /// `key` is the MAC key of the seals.
+    /// Loads all records. `key` is the MAC key of the seals.
     pub fn open(home: &Path, files: Arc<dyn Files>, key: [u8; 32]) -> io::Result<(Self, Vec<Skipped>)> {
         let dir = home.join("state").join("plans");
         files.make_dir(&dir)?;
@@ -199,7 +199,8 @@ impl PendingStore {
         ended.chain(changes.removed.iter().copied()).for_each(|id| self.remove_attachments(id));
     }
 
-    /// Best effort: leftovers are removed with the record, or at the next start.
+    /// Removes the attachments of a record. A failure is ignored: leftovers are removed with the
+    /// record, or at the next start.
     fn remove_attachments(&self, id: Uuid) {
         for attachment in [Attachment::Before, Attachment::After, Attachment::Full, Attachment::Seal] {
             let _ = self.remove(&attachment.name(id));

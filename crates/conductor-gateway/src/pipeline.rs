@@ -197,7 +197,7 @@ fn validate(studio: &Studio, tool: &Tool, call: &Call, record: &mut CallRecord) 
             let violations = if canonical.len() > limit {
                 vec![Violation {
                     path: String::new(),
-                    message: format!("{} bytes of arguments, at most {limit}", canonical.len()),
+                    message: format!("too large: {} bytes, but the limit is {limit}", canonical.len()),
                 }]
             } else {
                 violations(tool, &call.arguments)
@@ -268,9 +268,11 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<
     }
     match verdict.decision {
         Decision::Deny => {
-            let rule =
-                verdict.rule.map_or_else(|| "the default of its tier".to_owned(), |rule| format!("rule {}", rule + 1));
-            Err(ToolError::new(Code::Denied, format!("{} is refused by {rule} of the policy", tool.name))
+            let rule = verdict.rule.map_or_else(
+                || "the default for its tier".to_owned(),
+                |rule| format!("rule {} of the policy", rule + 1),
+            );
+            Err(ToolError::new(Code::Denied, format!("{} is refused by {rule}", tool.name))
                 .subject(Subject::Tool(tool.name.to_string()))
                 .by(RefusedBy::Policy)
                 .into())

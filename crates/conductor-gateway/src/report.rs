@@ -30,7 +30,7 @@ pub enum Lifecycle {
 pub struct Status {
     pub daemon_running: bool,
     pub lifecycle_state: Lifecycle,
-    /// At least one input is open. Muted inputs count; disabled inputs are never opened.
+    /// Whether at least one input is open. Muted inputs count; disabled inputs are never opened.
     pub connected: bool,
     pub device_connected: bool,
     /// The first connected device in file order. If there is none, the first port without an alias.
@@ -45,7 +45,7 @@ pub struct Status {
     pub backends: Vec<BackendNow>,
     pub config: ConfigNow,
     pub performance_lock: bool,
-    /// MIDI learn is running: mapped actions are suspended.
+    /// MIDI learn, if it is running.
     pub learning: Option<LearningNow>,
     pub pid: u32,
 }
@@ -54,15 +54,15 @@ pub struct Status {
 pub struct LearningNow {
     pub since: Timestamp,
     pub until: Timestamp,
-    /// Mapped actions run during MIDI learn.
+    /// Whether mapped actions run during MIDI learn.
     pub let_through: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceNow {
-    /// The name of its port on this platform.
+    /// The name of the device's port on this platform.
     pub name: String,
-    /// Its alias in the file; absent for a port without one.
+    /// The device's alias in the file; absent for a port without an alias.
     pub alias: Option<String>,
     /// Index among the MIDI inputs, the gamepads or the OSC listeners, in the order of enumeration.
     pub port: usize,
@@ -101,9 +101,9 @@ pub struct ConfigNow {
     pub loaded_at: Timestamp,
     /// Why the newest file is not in force.
     pub error: Option<String>,
-    /// Rows that an error in the file disabled.
+    /// Number of rows that an error in the file disabled.
     pub disabled_mappings: usize,
-    /// Errors in the file; each disables an item.
+    /// Number of errors in the file. Each error disables an item.
     pub faults: usize,
     /// The first errors, one line each.
     pub fault_lines: Vec<String>,
@@ -148,7 +148,7 @@ pub struct Switched {
     pub total_modes: usize,
 }
 
-/// The rows of one mode, as the file has them.
+/// The rows of one mode, as they are in the file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mappings {
     pub mode: String,
@@ -255,8 +255,8 @@ pub struct BindingNow {
     pub is_configured: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Any program can send to its input and the file does not mark it `trusted`, so its events do
-    /// not count as played by hand.
+    /// Whether any program can send to the input of the device and the file does not mark the
+    /// device as `trusted`. If so, its events do not count as played by hand.
     pub tainted: bool,
 }
 

@@ -2,9 +2,10 @@
 //! to allowed hosts.
 //!
 //! Each value is sealed with AES-256-GCM under a random key. Name, version and allowed hosts are
-//! authenticated with it, so that nobody can swap two ciphertexts or add a host. `[secrets] key`
-//! names the holder of the key and never changes by itself: while the holder cannot be reached,
-//! secrets are locked and the daemon runs without them. Not here: who may set or remove a secret.
+//! authenticated together with the value, so that two ciphertexts cannot be swapped and no host can
+//! be added. `[secrets] key` names the holder of the key and never changes by itself: while the
+//! holder cannot be reached, secrets are locked and the daemon runs without them. Not here: who may
+//! set or remove a secret.
 
 mod keys;
 mod scrub;
@@ -41,7 +42,7 @@ impl Secret {
         self.value.expose_secret()
     }
 
-    /// The hosts that may receive the secret. If empty, no host may.
+    /// The hosts that may receive the secret. If the list is empty, no host may receive it.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
@@ -158,7 +159,7 @@ struct Open {
 }
 
 impl Secrets {
-    /// Does not open the vault; see [`Secrets::open_now`].
+    /// Creates the store, but does not open the vault; see [`Secrets::open_now`].
     pub fn new(
         home: &Path,
         rung: KeyRung,
@@ -292,7 +293,7 @@ impl Secrets {
         Ok(Open { key, vault, values })
     }
 
-    /// May block: a locked vault is opened first.
+    /// Returns a secret. May block: a locked vault is opened first.
     pub fn get(&self, name: &str) -> Result<Secret, SecretError> {
         let mut state = self.state();
         let open = self.opened(&mut state, MissingKey::Fail)?;
@@ -356,7 +357,8 @@ impl Secrets {
         Ok(version)
     }
 
-    /// The scrubber keeps the value, because a client may still have it in memory.
+    /// Removes a secret. The scrubber keeps its value, because a client may still have it in
+    /// memory.
     pub fn remove(&self, name: &str) -> Result<(), SecretError> {
         let mut state = self.state();
         let open = self.opened(&mut state, MissingKey::Fail)?;

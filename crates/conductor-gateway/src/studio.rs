@@ -96,9 +96,9 @@ pub struct Settings {
     pub retry: Retry,
     pub circuit: Option<breaker::Settings>,
     pub circuit_tools: BTreeMap<String, breaker::Settings>,
-    /// `[audit] read_only_sync = "before_reply"`.
+    /// Whether `[audit] read_only_sync` is `before_reply`.
     pub read_only_before_reply: bool,
-    /// `[audit] detail = "full"`.
+    /// Whether `[audit] detail` is `full`.
     pub full_detail: bool,
     pub mcp: McpSettings,
 }

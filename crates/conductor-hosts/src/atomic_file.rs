@@ -27,7 +27,8 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, unique: &str) -> io::Result
     replace_if(path, bytes, mode, unique, || Ok(()))
 }
 
-/// Like [`replace`], but calls `check` right before the rename and stops if it fails.
+/// Like [`replace`], but calls `check` right before the rename. If `check` fails, nothing is
+/// replaced.
 pub fn replace_if(
     path: &Path,
     bytes: &[u8],

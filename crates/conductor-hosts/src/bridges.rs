@@ -31,7 +31,8 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// 256 random bits. Starts with a letter, because Pd parses some hexadecimal strings as floats.
+/// 256 random bits as text. The text starts with a letter, because Pd parses some hexadecimal
+/// strings as floats.
 pub fn secret() -> String {
     let mut bytes = [0; 32];
     RandomIds.fill(&mut bytes);
@@ -47,12 +48,12 @@ pub fn proof(secret: &str, role: &str, first: &str, second: &str) -> String {
     hex(&keyed.finalize().into_bytes())
 }
 
-/// Compares in constant time.
+/// Compares two texts in constant time.
 pub fn same(a: &str, b: &str) -> bool {
     a.as_bytes().ct_eq(b.as_bytes()).into()
 }
 
-/// Writes a file to the state folder with permissions for the owner only.
+/// Writes a file that only this user can read, and creates its folder if necessary.
 pub fn write_private(file: &Path, bytes: &[u8], ids: &dyn Ids) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -60,7 +61,7 @@ pub fn write_private(file: &Path, bytes: &[u8], ids: &dyn Ids) -> io::Result<()>
     atomic_file::replace(file, bytes, 0o600, &ids.v4().simple().to_string())
 }
 
-/// The file with the daemon's address; removed on drop.
+/// The file with the daemon's address. Dropping this value removes the file.
 pub struct AddressFile {
     path: PathBuf,
     text: String,
@@ -101,7 +102,7 @@ pub struct BridgeState<L, R> {
 
 impl<L: Send + 'static, R: Send + 'static> Bridge<L, R> {
     /// Accepts connections on a new thread. `greet` authenticates a connection, and returns it with
-    /// a message for the console. With `fresh`, a new connection removes the patches of the
+    /// a message for the console. If `fresh` is true, a new connection removes the patches of the
     /// previous connection.
     pub fn listen(
         listener: TcpListener,
@@ -149,8 +150,8 @@ impl<L: Send + 'static, R: Send + 'static> Bridge<L, R> {
     }
 }
 
-/// Refuses connections of other users. Such a user would receive the token, and could present it to
-/// the bridge on this port after we have closed it.
+/// Refuses connections of other users, so that they do not receive the token. With the token,
+/// another user could listen on this port after we have closed it, and imitate the daemon.
 fn check_peer(socket: &TcpStream, ours: SocketAddr) -> Result<(), String> {
     let fail = |fault: io::Error| fault.to_string();
     if !is_mine(socket.peer_addr().map_err(fail)?, ours) {

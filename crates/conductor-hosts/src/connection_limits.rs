@@ -11,18 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_util::sync::CancellationToken;
 
-/// Descriptors for the daemon itself and for the files, databases, plugins and programs that calls
-/// open.
+/// Number of descriptors for the daemon itself and for the files, databases, plugins and programs
+/// that calls open.
 const FOR_THE_DAEMON: u64 = 48;
 const HTTP_CONNECTIONS: usize = 128;
 /// Maximum number of connections from one peer address that have not sent a valid token.
 const HTTP_STRANGERS: usize = 16;
-/// Descriptors that only the human door may use.
+/// Number of descriptors that only the human door may use.
 const SPARE: usize = 8;
 /// Maximum number of connections of the human door.
 const HUMAN: u64 = 64;
 
-/// Descriptors that AI clients may use at once, all their doors together.
+/// Number of descriptors that AI clients may use at once, through all doors together.
 #[derive(Debug)]
 pub struct Budget {
     left: AtomicUsize,
@@ -36,7 +36,8 @@ pub struct Share {
 }
 
 impl Budget {
-    /// A quarter of the limit is reserved for the daemon, but at least `FOR_THE_DAEMON`.
+    /// A quarter of the limit is reserved for the daemon, but at least `FOR_THE_DAEMON`
+    /// descriptors.
     pub fn of_process() -> Arc<Self> {
         let limit = limit();
         let left = limit.saturating_sub(FOR_THE_DAEMON.max(limit / 4));
@@ -59,8 +60,8 @@ impl Drop for Share {
     }
 }
 
-/// Open files in reserve. The human door closes one when it cannot accept a connection for lack of
-/// descriptors.
+/// Open files in reserve. If no descriptor is left for a new connection, the human door closes one
+/// of these files.
 #[derive(Debug)]
 pub struct Spare {
     files: Vec<File>,
@@ -235,7 +236,8 @@ impl Drop for HttpSlot {
     }
 }
 
-/// Maps all addresses that one machine can choose freely to one peer.
+/// Returns one address for all addresses that a single machine can choose freely: one for loopback,
+/// and one for each IPv6 /64 network.
 fn same_peer(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V4(it) if it.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),

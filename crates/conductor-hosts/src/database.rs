@@ -31,7 +31,8 @@ const EXACT: i64 = 1 << 53;
 
 pub struct Databases {
     own: Arc<Database>,
-    /// Does not contain the studio's own database if a configured database has its name.
+    /// All databases. The studio's own database is missing if a configured database has the same
+    /// name.
     all: ArcSwap<Vec<Arc<Database>>>,
     user_home: Option<PathBuf>,
     tls: rustls::ClientConfig,
@@ -191,7 +192,7 @@ impl Databases {
         self.find(name).ok()?.password.clone()
     }
 
-    /// Finds a database by name. Without a name: the studio's own database.
+    /// Finds a database by name. If `name` is absent, returns the studio's own database.
     fn find(&self, name: Option<&str>) -> Result<Arc<Database>, DatabaseError> {
         let name = name.unwrap_or(OWN);
         let all = self.all.load();

@@ -1,7 +1,7 @@
 //! Presses keys, types text, moves the mouse and sets the system volume.
 //!
 //! Not here: the decision when a key is pressed (`conductor_core::engine`), and the queue of jobs
-//! (`owner::worker`).
+//! (`worker`).
 
 #[cfg(feature = "desktop")]
 pub mod keys;
@@ -28,7 +28,7 @@ pub trait Mixer: Send {
     fn carry_out(&mut self, volume: Volume) -> Result<(), Unavailable>;
 }
 
-/// Why a job failed. `status` shows the text.
+/// Why a job failed. `conductor status` shows the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);

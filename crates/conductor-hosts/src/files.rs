@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// The largest file, in bytes, whose old content is stored, hashed or compared.
 pub const MOST_KEPT: u64 = 64 << 20;
-/// Limit for the bytes of old contents in memory; a call that needs more waits.
+/// Limit for the bytes of old contents in memory. A call that would exceed the limit has to wait.
 const MOST_HELD: u64 = 4 * MOST_KEPT;
 
 /// One granted folder, with its open handle.
@@ -133,7 +133,7 @@ pub struct Slice {
     pub bytes: Vec<u8>,
     pub size: u64,
     pub modified_ms: i64,
-    /// Hash of the whole file; absent if it is larger than [`MOST_KEPT`].
+    /// Hash of the whole file; absent if the file is larger than [`MOST_KEPT`].
     pub hash: Option<Digest>,
 }
 
@@ -240,7 +240,7 @@ impl Files {
 }
 
 impl Place {
-    /// The absolute path, with the root's path as configured.
+    /// The absolute path. It starts with the path of the root, in which links are resolved.
     pub fn path(&self) -> PathBuf {
         if self.inside.as_os_str().is_empty() { self.root.path.clone() } else { self.root.path.join(&self.inside) }
     }
@@ -254,8 +254,8 @@ impl Place {
         &self.root
     }
 
-    /// The path with links resolved. If the file does not exist yet, the resolved folder and the
-    /// file's name.
+    /// Returns the path with links resolved. If the file does not exist yet, only the links in its
+    /// folder are resolved.
     pub fn real(&self) -> PathBuf {
         let look = |inside: &Path| rooted::real_path(&self.root.folder, inside).ok();
         look(&self.inside)
@@ -295,7 +295,7 @@ impl Place {
         rooted::open_folder(&self.root.folder, inside).map_err(|it| self.io(it))
     }
 
-    /// The open parent folder and the name in it.
+    /// Opens the parent folder. Fails for the root itself.
     fn file(&self, create_folders: bool) -> Result<RootedFile, FileError> {
         let name = self.inside.file_name().ok_or_else(|| FileError::WrongKind {
             path: self.shown(),
@@ -349,7 +349,7 @@ impl Place {
         Ok(Slice { bytes, size, modified_ms: rooted::modified_ms(&metadata), hash })
     }
 
-    /// Hash of the whole file; `None` if it is larger than [`MOST_KEPT`].
+    /// Hash of the whole file; `None` if the file is larger than [`MOST_KEPT`].
     fn hash(&self, mut file: File) -> Result<Option<Digest>, FileError> {
         if file.metadata().map_err(|it| self.io(it))?.len() > MOST_KEPT {
             return Ok(None);
@@ -399,8 +399,8 @@ impl Place {
     ) -> Result<(), FileError> {
         self.writable()?;
         let file = self.file(create_dirs)?;
-        // Another program may have written the file since it was read, so it is compared right
-        // before the rename.
+        // Another program may have written the file since it was read, so the file is compared
+        // again right before the rename.
         let mut check = |step| if step == Step::LastLook { unchanged(&file, before) } else { Ok(()) };
         file.replace(bytes, 0o644, unique, &mut check).map(drop).map_err(|it| self.error(it))
     }

@@ -39,7 +39,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Without `display`, the display is read from the environment.
+    /// Connects to `display`. If `display` is absent, it is read from the environment.
     pub fn open(display: Option<&str>) -> Result<Self, Unavailable> {
         let open = || -> Result<Watcher, Box<dyn Error>> {
             let (connection, screen) = x11rb::connect(display)?;

@@ -20,10 +20,10 @@ use std::thread;
 use std::time::Duration;
 
 const NAME: &str = "gamepad";
-/// The interval at which the thread checks whether it should end.
+/// The interval at which the gamepad thread checks whether it should end.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The running thread and the pads that are plugged in. Dropping this value ends the thread.
+/// The gamepad thread and the pads that are plugged in. Dropping this value ends the thread.
 pub struct Gamepads {
     shared: Arc<Shared>,
 }
@@ -47,7 +47,7 @@ struct Pad {
 }
 
 impl Gamepads {
-    /// Starts the thread. No pad needs to be plugged in yet.
+    /// Starts the gamepad thread. No pad needs to be plugged in yet.
     pub fn start(stamp: Stamp, announce: Announce) -> Result<Gamepads, Unavailable> {
         let refused = |detail: String| Unavailable::new(NAME, Cause::Refused, detail);
         let shared =

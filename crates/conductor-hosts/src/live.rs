@@ -39,7 +39,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use write_turn::{Lane, Turn};
 
-/// Ids of the open Set that represents a running Live, by the kind of its host.
+/// Ids of the Sets that represent a running Live: one for AbletonOSC, one for Conductor's script.
 pub const OSC_SET: &str = "live_osc";
 pub const SCRIPT_SET: &str = "live_script";
 
@@ -69,8 +69,8 @@ impl Settings {
         Settings::of_config(home, None, &live)
     }
 
-    /// Converts the `[live]` section. Relative paths start at the home; paths of Sets start at the
-    /// folder `sets` in the home.
+    /// Converts the `[live]` section. Relative paths are relative to the home; paths of Sets are
+    /// relative to the folder `sets` in the home.
     pub fn of_config(home: &Path, user_home: Option<&Path>, live: &conductor_core::config::Live) -> Settings {
         let beneath = |folder: &Path, text: &str| {
             let path = expand_home(text, user_home).filter(|it| !it.as_os_str().is_empty())?;
@@ -245,12 +245,12 @@ pub struct Playing {
 }
 
 /// A host of one Set. A read does not wait for a write; it returns the state before or after the
-/// write, not a state in between. A write needs the turn of the Set's queue.
+/// write, not a state in between. A write waits for its turn in the Set's queue.
 pub trait LiveHost: Send + Sync {
     fn caps(&self) -> &Caps;
     fn state(&self) -> State;
-    /// Called before every read, and before the structure count of the reader is recorded. A host
-    /// of a running Live checks here which objects the person moved.
+    /// Called before every read, so that `State::structure` is current when it is recorded for the
+    /// session. A host of a running Live checks here which objects the person moved.
     fn refresh(&self) -> Answer<'_, ()>;
     fn overview(&self) -> Answer<'_, Overview>;
     fn find_track(&self, query: String) -> Answer<'_, TrackMatches>;
@@ -261,12 +261,12 @@ pub trait LiveHost: Send + Sync {
     fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail>;
     fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing>;
     fn param(&self, id: PathId) -> Answer<'_, Param>;
-    /// The values of these parameters, read with as few requests as possible; none for a parameter
-    /// that does not exist.
+    /// The values of these parameters, read with as few requests as possible; `None` for a
+    /// parameter that does not exist.
     fn param_values(&self, ids: Vec<PathId>) -> Answer<'_, Vec<Option<f64>>>;
-    /// Sets a value from a knob. The next value will replace it, so it is not read back and does
-    /// not wait in the write queue. With `still`, the value belongs to the same turn as the last
-    /// value: in a file, they become one undo entry.
+    /// Sets a value from a knob. The value is not read back and does not wait in the write queue,
+    /// because the next value will replace it. If `still` is true, the last value
+    /// belongs to the same turn of the knob: in a file, the two values become one undo entry.
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()>;
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied>;
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History>;
@@ -338,7 +338,7 @@ pub struct Live {
     /// Locked only briefly, not during a request to a host.
     turning: Mutex<knobs::Turning>,
     me: Weak<Live>,
-    /// Held while a Set is opened: two callers that open the same file must get the same Set.
+    /// Locked while a Set is opened: two callers that open the same file must get the same Set.
     opening: tokio::sync::Mutex<()>,
 }
 
@@ -434,7 +434,7 @@ impl Live {
         Ok(found)
     }
 
-    /// Whether a call that names this Set, or no Set, may affect a running Live. The current Set of
+    /// Whether a call that names this Set, or no Set, can affect a running Live. The current Set of
     /// the session is not known here.
     pub fn may_be_running(&self, named: Option<&str>) -> bool {
         if let Some(id) = named {
@@ -672,7 +672,7 @@ impl Live {
         Guard { expect_revision, seen: self.lock().sessions.seen(key, &set.id) }
     }
 
-    /// Records that the session has read the Set at this structure count.
+    /// Records the value of `State::structure` at which the session has read the Set.
     pub fn saw(&self, key: &SessionKey, set: &LiveSet, structure: u64) {
         self.lock().sessions.saw(key, &set.id, structure);
     }
@@ -686,7 +686,7 @@ impl Live {
     }
 }
 
-/// Checks the extension: only files that Live opens are written.
+/// Checks the extension. Only `.als` files are written, because Live opens no others.
 pub fn named_als(place: roots::Place) -> Result<roots::Place, LiveHostError> {
     match place.path().extension() {
         Some(end) if end.eq_ignore_ascii_case("als") => Ok(place),

@@ -1,10 +1,10 @@
 //! The host of a running Max that has Conductor's bridge (`bridges/max`) loaded. The bridge
-//! connects to the daemon on loopback and waits for the daemon's token. Both sides prove that they
-//! know a secret. Then the daemon sends requests over a WebSocket.
+//! connects to the daemon on loopback and waits for the daemon's token. Each side proves that it
+//! has the secret. Then the daemon sends requests over a WebSocket.
 //!
 //! Tested with a fake Max under Node, not with a real Max; `get_patch_info` reports this. Scripts
-//! in Max cannot read a whole patcher, so an edit made by the person cannot be adopted. It is
-//! detected, and the next call is refused. Not here: the code inside Max (`bridges/max`).
+//! in Max cannot read a whole patcher, so an edit made by the person cannot be adopted. Such an
+//! edit is detected, and the next call is refused. Not here: the code inside Max (`bridges/max`).
 
 use super::bridges::{AddressFile, Bridge, BridgeState, proof, receive, same, secret, write_private};
 use super::patch::console::Voice;
@@ -165,15 +165,15 @@ impl PatchHost for MaxHost {
         vec![
             ("edit", UNTESTED),
             ("attributes", Ability::Degraded("untested in real Max; checked against the attributes of the object")),
-            ("ports", Ability::Degraded("from the file, its structure and a table of classes")),
+            ("ports", Ability::Degraded("derived from the file, its structure and a table of classes")),
             ("hidden", UNTESTED),
             ("midpoints", Ability::No("scripts in Max cannot fold a cord")),
             ("presentation", UNTESTED),
             ("value", UNTESTED),
-            ("lock", Ability::Degraded("untested in real Max; read from Max")),
-            ("dirty", Ability::Degraded("of the document; Max's own flag is not reported")),
-            ("console", Ability::No("Max gives scripts no console")),
-            ("frontmost", Ability::Degraded("untested in real Max; its front window")),
+            ("lock", Ability::Degraded("untested in real Max; the state is read from Max")),
+            ("dirty", Ability::Degraded("state of the document; Max's own flag is not reported")),
+            ("console", Ability::No("scripts in Max cannot read the console")),
+            ("frontmost", Ability::Degraded("untested in real Max; the front window is read from Max")),
             ("redraw", Ability::No("Max draws by itself")),
         ]
     }
@@ -509,7 +509,8 @@ fn greet(mut socket: TcpStream, keys: &Keys, clock: &Arc<dyn Clock>) -> Result<L
         .spawn(move || {
             while let Ok(message) = line.read() {
                 let answer: Option<Json> = message.to_text().ok().and_then(|it| serde_json::from_str(it).ok());
-                // Events only report that something changed; the next call returns the error.
+                // Only replies are passed on. Events are ignored: if the patch was changed, the
+                // next call returns the error.
                 if let Some(answer) = answer.filter(|it| it["type"] == "reply")
                     && answers.send(answer).is_err()
                 {

@@ -290,7 +290,7 @@ pub fn backends(
     stamp: &Stamp,
     announce: &Announce,
 ) -> Vec<Box<dyn Backend>> {
-    // Unused in a build without real backends.
+    // These values are unused in a build without real backends.
     let _ = (client_name, stamp, announce);
     vec![
         Box::new(loopback.clone()),

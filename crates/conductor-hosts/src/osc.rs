@@ -41,7 +41,7 @@ pub enum OscError {
     TooLong { len: usize },
     #[error("cannot send to {to}: {error}")]
     CannotSend { to: SocketAddr, error: io::Error },
-    /// The system's buffer is full.
+    /// The system's send buffer is full.
     #[error("the system's send buffer is full; the packet to {to} was not sent")]
     Busy { to: SocketAddr },
 }
@@ -132,8 +132,8 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
-        // An empty packet wakes the thread at once. If the packet is lost, the thread ends after
-        // its timeout.
+        // An empty packet wakes the listener's thread at once. If the packet is lost, the thread
+        // ends after its timeout.
         let any = match self.address.ip() {
             IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),

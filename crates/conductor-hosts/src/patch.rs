@@ -38,7 +38,7 @@ const KNOB: &str = "knob on ";
 /// Knob values that follow each other within this time are one undo step.
 const ONE_TURN_US: u64 = 1_000_000;
 
-/// `[patch]`.
+/// The `[patch]` section of the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Folders of patches, in addition to `<home>/patches`.
@@ -94,7 +94,7 @@ impl HostKind {
     }
 }
 
-/// Whether a host can do something.
+/// Whether a host supports an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ability {
     Yes,
@@ -200,9 +200,9 @@ pub struct Open {
     id: String,
     group: Option<String>,
     host: Arc<dyn PatchHost>,
-    /// The registry's count when the patch was opened or created.
+    /// The value of the counter `uses` when the patch was opened or created.
     since: u64,
-    /// The registry's count when the patch was last opened, created or edited.
+    /// The value of the counter `uses` when the patch was last opened, created or edited.
     used: AtomicU64,
     /// The file of the patch. While this is locked, no other lock is acquired.
     place: Mutex<Option<Place>>,
@@ -265,7 +265,7 @@ pub struct Saved {
     pub warnings: Vec<Warning>,
 }
 
-/// The optional names for a patch that is opened.
+/// Optional names for a patch that is being opened.
 #[derive(Clone, Debug, Default)]
 pub struct Naming {
     pub group: Option<String>,
@@ -367,8 +367,8 @@ impl Patches {
         let given =
             (!host.is_ours() && host.kind() != HostKind::Document).then(|| (place.clone(), document.to_bytes()));
         let open = self.register(document, Some(place), name, names, host, naming, consent)?;
-        // The program reads the file itself. Another program may have changed the file since it was
-        // checked.
+        // The program reads the file itself. Compare the file again, because another program may
+        // have changed it since the check.
         if let Some((place, bytes)) = given
             && self.folders.read(&place).ok().as_deref() != Some(bytes.as_slice())
         {
@@ -731,8 +731,8 @@ impl Patches {
         Ok(Edited { patch_id: open.id.clone(), revision, warnings, made: (labels, undo, redo) })
     }
 
-    /// Writes the patch to `path`, or without a path to its own file. A file that another program
-    /// has changed is never overwritten.
+    /// Writes the patch to `path`, or to its own file if `path` is absent. A file that another
+    /// program has changed is never overwritten.
     pub fn save(
         &self,
         patch_id: &str,
@@ -953,7 +953,7 @@ impl Patches {
         self.voice.say(Source::Conductor, level, patch_id, object, text);
     }
 
-    /// Reads the console; `clear` then hides the lines from this principal.
+    /// Reads the console. If `clear` is set, the lines are then hidden from this principal.
     pub fn console(&self, question: &Question<'_>, clear: bool) -> (Vec<Entry>, u64) {
         let mut console = self.voice.console();
         let read = console.read(question);

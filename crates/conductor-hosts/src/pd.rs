@@ -5,8 +5,7 @@
 //! acknowledged it. When Pd ends unexpectedly, it is restarted and loads every patch in its last
 //! acknowledged state. Pd's own undo does not include messages, so undo uses the document's
 //! journal. The editor messages are an internal interface of Pd, so untested versions are refused.
-//! A patch that is opened here runs with everything in it. Not here: a Pd that the person started
-//! (`attach`).
+//! Pd executes every patch that is opened here. Not here: a Pd that the person started (`attach`).
 
 pub mod attach;
 pub mod examine;
@@ -58,7 +57,7 @@ const FROM: (u32, u32) = (0, 53);
 const BEFORE: (u32, u32) = (0, 58);
 pub const TESTED: &str = "0.53.1";
 
-/// `[patch.pd]` of a Pd that we start.
+/// The `[patch.pd]` section, for a Pd that Conductor starts.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub command: PathBuf,
@@ -104,7 +103,7 @@ struct Root {
     file: Option<PathBuf>,
     shown: Shown,
     locked: bool,
-    /// Whether the state of this patch in Pd is unknown. The document is then loaded again before
+    /// Whether the state of this patch in Pd is unknown. If so, the document is loaded again before
     /// the next call.
     lost: bool,
 }
@@ -349,12 +348,12 @@ impl PatchHost for PdHost {
         const NONE: Ability = Ability::No("not available in Pure Data");
         vec![
             ("edit", Ability::Yes),
-            ("attributes", Ability::Degraded("place, width, and the properties of user interface objects")),
+            ("attributes", Ability::Degraded("only place, width, and the properties of user interface objects")),
             ("ports", Ability::Yes),
             ("hidden", NONE),
             ("midpoints", NONE),
             ("presentation", NONE),
-            ("value", Ability::Degraded("number, symbol and list boxes")),
+            ("value", Ability::Degraded("only number, symbol and list boxes")),
             ("lock", Ability::Yes),
             ("dirty", Ability::Yes),
             ("console", Ability::Yes),
@@ -530,7 +529,7 @@ impl PatchHost for PdHost {
     }
 }
 
-/// A file that is removed on drop.
+/// A file that is removed when this value is dropped.
 pub(crate) struct Temporary(pub(crate) PathBuf);
 
 impl Temporary {
@@ -592,7 +591,7 @@ fn fits(document: &Document) -> Result<(), ToolError> {
         .hint("Open the patch with host \"document\"; every edit works there too."))
 }
 
-/// Number of boxes at every depth.
+/// Number of boxes, including the boxes in subpatches.
 fn boxes_of(view: &View<'_>) -> usize {
     view.box_count() + view.boxes().filter_map(|it| it.inside()).map(|it| boxes_of(&it)).sum::<usize>()
 }
@@ -600,10 +599,12 @@ fn boxes_of(view: &View<'_>) -> usize {
 fn silent(why: Silence, root: &mut Root) -> ToolError {
     root.lost = true;
     match why {
-        Silence::Gone => ToolError::new(Code::HostOffline, "Pd ended during the call; the patch is as it was before")
-            .hint("Repeat the call: Pd is started again and loads the patch as it was.")
-            .effect(Effect::None),
-        Silence::Late => ToolError::new(Code::Timeout, "Pd does not answer; the patch is as it was before")
+        Silence::Gone => {
+            ToolError::new(Code::HostOffline, "Pd ended during the call; the patch is as it was before the call")
+                .hint("Repeat the call: Pd is started again and loads the patch as it was.")
+                .effect(Effect::None)
+        }
+        Silence::Late => ToolError::new(Code::Timeout, "Pd does not answer; the patch is as it was before the call")
             .hint("Repeat the call: the patch is loaded into Pd again first.")
             .effect(Effect::None),
     }
@@ -649,7 +650,7 @@ fn keep(shared: &Weak<Shared>, notes: &Receiver<Note>, again: &Sender<Note>) {
         for root in due {
             quiet.remove(&root);
             if let Some(patches) = shared.patches.get().and_then(Weak::upgrade) {
-                // The next call reports an error of this step.
+                // If this fails, the next call reports the error.
                 let _ = patches.reconcile(&root);
             }
         }

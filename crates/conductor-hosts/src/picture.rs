@@ -83,7 +83,7 @@ pub struct Pen {
     pub bold: bool,
 }
 
-/// The part of a text that is placed at its point.
+/// The part of a text that is at the given point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     Start,

@@ -163,7 +163,7 @@ pub fn lexical(path: &Path) -> PathBuf {
 }
 
 /// Removes `.` from a path. Returns `None` if the path is absolute or contains `..`, even if it
-/// would stay inside.
+/// would stay inside the root.
 pub fn plain(path: &Path) -> Option<PathBuf> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -269,7 +269,7 @@ pub fn sync_folder(folder: &Dir) -> io::Result<()> {
 }
 
 /// A handle of the folder that can be synced. The handle in `Dir` may be an `O_PATH` handle, which
-/// cannot.
+/// cannot be synced.
 fn readable(folder: &Dir) -> io::Result<File> {
     folder.open(".")
 }

@@ -160,8 +160,8 @@ impl Shell {
         })
     }
 
-    /// A path is resolved in its root and passed as an absolute path. The program then cannot parse
-    /// it as an option, and it does not depend on the working folder.
+    /// Resolves a path in its root and passes it as an absolute path. The program then cannot parse
+    /// the path as an option, and the path does not depend on the working folder.
     fn word(&self, word: Ready) -> Result<String, ShellError> {
         match word {
             Ready::Text(text) => Ok(text),

@@ -93,7 +93,8 @@ impl Reach {
     /// Whether a redirect may be followed: only to the same host, or to a host that a person named.
     fn follows(&self, from: &Url, to: &Url) -> bool {
         let named = self.only.as_ref().unwrap_or(&self.allow_hosts);
-        // From HTTP to HTTPS on the same host, both with their default ports.
+        // Whether the redirect leads from HTTP to HTTPS on the same host, both with their default
+        // ports.
         let safer = (from.scheme(), to.scheme()) == ("http", "https")
             && host_of(from) == host_of(to)
             && from.port().is_none()
@@ -146,10 +147,10 @@ impl From<WebError> for ToolError {
             WebError::BadUrl { .. } => ToolError::new(Code::BadInput, text).hint("Use a complete https:// address."),
             WebError::NotGranted { host } => denied(host, "A person can grant hosts in config.toml."),
             WebError::Private { host, .. } => {
-                denied(host, "A person may name that exact host:port in [tools.web] allow_hosts.")
+                denied(host, "A person can add this exact host:port to [tools.web] allow_hosts.")
             }
             WebError::NeedsTls { host } => {
-                denied(host, "Use https, or ask the person to name the host in [tools.web] http_hosts.")
+                denied(host, "Use https, or ask the person to add the host to [tools.web] http_hosts.")
             }
             WebError::TooManyRedirects | WebError::BadRedirect { .. } => ToolError::new(Code::SdkRejected, text)
                 .hint("If you need the target of the redirect, fetch its address directly."),
@@ -158,8 +159,8 @@ impl From<WebError> for ToolError {
             }
             WebError::Untrusted { host, .. } => denied(
                 host,
-                "Do not repeat it. A person may add the authority that signed it to the system's certificates, or start \
-                 the daemon with SSL_CERT_FILE naming a file of them.",
+                "Do not repeat the call. A person can add the authority that signed the certificate to the system's certificates, \
+                 or start the daemon with SSL_CERT_FILE set to a file that contains the authority.",
             ),
             WebError::Late { host, .. } => ToolError::new(Code::Timeout, text).subject(Subject::Other(host)),
         }
@@ -179,7 +180,8 @@ impl Web {
         Self::with(tls, Arc::new(SystemLookup), is_public)
     }
 
-    /// For tests: with another resolver and another definition of public addresses.
+    /// Creates a client for tests, with another resolver and another definition of public
+    /// addresses.
     pub fn with(tls: rustls::ClientConfig, lookup: Arc<dyn Lookup>, public: fn(IpAddr) -> bool) -> Arc<Self> {
         Arc::new(Web { rules: ArcSwap::default(), lookup, public, tls })
     }

@@ -1,9 +1,9 @@
 //! Fixtures of the public MCP conformance suite: tools, resources and prompts for every part of the
 //! protocol.
 //!
-//! Most use the catalog, the pipeline and the doors like all tools. Those that send requests to
-//! their client, or answer with a question, are listed in the catalog and answered by [`Suite`].
-//! Some break rules of `lint` on purpose.
+//! Most fixtures use the catalog, the pipeline and the doors like all tools. Fixtures that send
+//! requests to their client, or answer with a question, are listed in the catalog and answered by
+//! [`Suite`]. Some fixtures break rules of `lint` on purpose.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn needs(name: &str, kind: Value) -> Value {
     json!({ "type": "object", "properties": { name: kind }, "required": [name] })
 }
 
-/// One question in the shape of the newer era.
+/// One question in the format of the newer era.
 fn form(key: &str, message: &str, field: &str, kind: &str) -> Value {
     json!({ key: { "method": "elicitation/create", "params": {
         "mode": "form", "message": message,
@@ -83,7 +83,7 @@ enum Said {
     ProtocolError { code: i32, message: &'static str, data: Value },
 }
 
-/// One call of a fixture that talks to its client.
+/// One call of a fixture that sends requests to its client.
 struct Talk {
     link: Link,
     arguments: Value,
@@ -93,7 +93,7 @@ struct Talk {
 
 type Run = Box<dyn Fn(Talk) -> BoxFuture<'static, Result<Said, ToolError>> + Send + Sync>;
 
-/// Answers the fixtures that talk to their client.
+/// Answers the fixtures that send requests to their client.
 pub struct Suite(HashMap<&'static str, Run>);
 
 impl Suite {
@@ -153,7 +153,7 @@ fn input_required(
     Ok(result)
 }
 
-/// A fixture that talks to its client.
+/// A fixture that sends requests to its client.
 struct Asking {
     name: &'static str,
     input: Value,
@@ -206,7 +206,7 @@ async fn beat() {
     tokio::time::sleep(BEAT).await;
 }
 
-/// Asks a client of the older era and shows its answer.
+/// Sends a question to a client of the older era. Returns the client's answer as text.
 async fn elicit(link: &Link, message: &str, schema: Value, label: &str) -> Result<Said, ToolError> {
     let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
     let answer =
@@ -286,7 +286,8 @@ fn talking() -> Vec<Definition> {
     ]
 }
 
-/// Tools that talk to their client: by a request in the older era, by their result in the newer.
+/// Tools that question their client: by a request in the older era, by their result in the newer
+/// era.
 fn asking() -> Vec<Asking> {
     vec![
         Asking {
@@ -525,7 +526,7 @@ fn prompt(
 
 /// Adds all fixtures to a catalog.
 pub fn register(catalog: &mut Catalog) -> Result<(), CatalogError> {
-    // Listed like all tools; `Suite` answers their calls.
+    // These fixtures are listed like all tools, but `Suite` answers their calls.
     let listed = asking().into_iter().map(|it| fixed(it.name, Vec::new()).input(it.input));
     for definition in shapes().into_iter().chain(talking()).chain(listed) {
         catalog.add(Tool::new(definition)?)?;

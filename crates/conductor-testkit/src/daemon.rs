@@ -54,8 +54,8 @@ impl TestDaemon {
         Self::start_with(Setup::default(), config)
     }
 
-    /// In a home that was used before, a changed file takes effect only after a person accepts it.
-    /// So this function accepts the file first.
+    /// Starts a daemon with this configuration. In a home that was used before, a changed file
+    /// takes effect only after a person accepts it, so this function accepts the file first.
     pub fn start_with(setup: Setup, config: &str) -> Self {
         let Setup { home, clock, machine } = setup;
         std::fs::write(home.path().join("config.toml"), config).expect("the home can be written");

@@ -1,5 +1,6 @@
-//! Compares recorded exchanges with ours. Our result must contain all recorded keys and values and
-//! the same error codes; messages are not compared. A list contains the intended differences.
+//! Compares our results with recorded exchanges. Our result must contain all recorded keys and
+//! values and the same error codes; messages are not compared. A list contains the intended
+//! differences.
 //!
 //! This file does not use the crates under test: `conductor-set` must not depend on the product,
 //! and includes this file as a module.

@@ -44,7 +44,7 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     pub log: Log,
-    /// Written to `config.toml` if there is none.
+    /// The text that is written to `config.toml` if the file does not exist.
     pub first_config: &'static str,
     /// Additional devices that are not in the file, until the daemon stops.
     pub extra_devices: Vec<Device>,
@@ -90,7 +90,7 @@ pub struct Daemon {
     ports: (mpsc::Sender<ports::Order>, Arc<ports::ScanSignal>, JoinHandle<()>),
     config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
     desktop: desktop::Desktop,
-    // Dropped last.
+    // The lock is dropped last, because another daemon may then use the home.
     lock: LockFile,
 }
 
@@ -128,7 +128,7 @@ impl Daemon {
         // while the other is free for the next. Long computations and disk access run on the
         // blocking threads.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        // Separate threads for people, so that AI clients cannot delay a person's requests.
+        // Use separate threads for the requests of people, so that AI clients cannot delay them.
         let human = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("human-door")
@@ -339,7 +339,7 @@ impl Daemon {
     }
 }
 
-/// The desktop for keys, text and mouse, and the reason why it cannot be used.
+/// The desktop for keys, text and mouse, and the reason if it cannot be used.
 fn desktop_of(display: Option<&str>) -> (Box<dyn Desktop>, Option<String>) {
     let missing = |reason: &str| -> (Box<dyn Desktop>, Option<String>) {
         let reason = format!("{reason}: no keys, text or clicks are sent, and window rules are inactive");

@@ -37,7 +37,7 @@ pub struct Refusal {
     /// The place and the error, in one line.
     pub reason: String,
     pub diagnostics: Vec<Diagnostic>,
-    /// Whether the disk failed and not the text, so that another attempt may succeed.
+    /// Whether the disk failed, not the text. If so, another attempt may succeed.
     pub retry: bool,
 }
 
@@ -127,7 +127,7 @@ enum Word {
     Plan { before: String, after: String },
 }
 
-/// Messages to the thread.
+/// Messages to the thread that watches `config.toml`.
 pub enum Order {
     /// The file may have changed.
     Touched,
@@ -147,7 +147,7 @@ pub(crate) type Examine = Box<dyn Fn(&str) -> Vec<Diagnostic> + Send>;
 /// Warnings about the file in force that depend on this machine.
 pub(crate) type Remarks = Arc<ArcSwap<Vec<Diagnostic>>>;
 
-/// The state of the thread.
+/// State of the thread that watches `config.toml`.
 pub(crate) struct ConfigWatcher {
     path: PathBuf,
     extra: Vec<Device>,
@@ -157,9 +157,10 @@ pub(crate) struct ConfigWatcher {
     /// The configuration in force, or the one that the owner puts in force next.
     serving: Arc<ConfigInForce>,
     accepted: Accepted,
-    /// No configuration was accepted in this home yet, so the first valid file is accepted.
+    /// Whether no configuration was accepted in this home yet. If so, the first valid file is
+    /// accepted.
     fresh: bool,
-    /// The key of the accepted configuration is locked, but may become available later.
+    /// Whether the key of the accepted configuration is locked, but may become available later.
     locked: bool,
     /// Whether the configuration in force was created from the current text and the current
     /// accepted configuration.

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 
-/// The configuration; a test loads it, like every example.
+/// The configuration of the demo. A test loads it, like every example.
 pub const CONFIG: &str = include_str!("../../../examples/demo.toml");
 
 /// A Max patch of a small synthesizer.

@@ -74,9 +74,11 @@ pub struct Gateway {
     pub plugins: Arc<Plugins>,
     pub live: Arc<Live>,
     pub audit: Arc<DaemonLog>,
-    /// The section that was used to open the log. A change takes effect at the next start.
+    /// The `[audit]` section with which the log was opened. A change takes effect at the next
+    /// start.
     audit_section: config::Audit,
-    /// The section that was used to open the patches. A change takes effect at the next start.
+    /// The `[patch]` section with which the patches were opened. A change takes effect at the next
+    /// start.
     patch_section: config::Patch,
     live_section: config::Live,
     /// Paths of the Live parameters that the configuration uses.
@@ -264,7 +266,7 @@ impl Gateway {
             (
                 config.audit != self.audit_section,
                 "audit",
-                "`detail` and `read_only_sync` now, the rest at the next start",
+                "now for `detail` and `read_only_sync`, and at the next start for all other keys",
             ),
             (config.patch != self.patch_section, "patch", "at the next start"),
             (config.live != self.live_section, "live", "at the next start"),
@@ -302,8 +304,8 @@ impl Gateway {
         Ok(Listener::bind(&home.mcp_socket())?)
     }
 
-    /// Until the daemon stops: accepts AI clients, expires unanswered approval requests and removes
-    /// old records.
+    /// Accepts AI clients, expires unanswered approval requests and removes old records, until the
+    /// daemon stops.
     pub async fn serve(gateway: Arc<Gateway>, listener: Listener) {
         let shared = Arc::clone(&gateway.shared);
         let studio = &gateway.studio;
@@ -404,7 +406,8 @@ fn drive(
 /// are ready.
 const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Each request expires old approvals; this timer does it for UIs that only display them.
+/// Interval of the timer that expires old approvals. Each request expires them too; the timer is
+/// for UIs that only display them.
 const EXPIRY_LOOK_US: u64 = 1_000_000;
 /// Time between two removals of old records.
 const CLEAN_UP_US: u64 = 86_400_000_000;

@@ -71,7 +71,7 @@ impl Home {
 pub enum HomeError {
     #[error("no home folder: neither --home, CONDUCTOR_HOME nor HOME is set")]
     Unknown,
-    #[error("another daemon ({}) holds {}; stop it, or choose another folder with --home", name_pid(*pid), home.display())]
+    #[error("another daemon ({}) uses {}; stop it, or choose another folder with --home", name_pid(*pid), home.display())]
     Held { home: PathBuf, pid: Option<u32> },
     #[error("{0}")]
     Folder(#[from] FolderError),

@@ -11,7 +11,7 @@ use super::layout::{Layout, segment_name};
 
 const PIECE: usize = 1 << 20;
 const RETRY_MS: u64 = 1000;
-/// Bytes at the end of a copy that must equal the log.
+/// Number of bytes at the end of a copy that are compared with the log.
 const ENDING: u64 = 4096;
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Copy {
         now_ms: u64,
     ) -> io::Result<()> {
         if !self.required && self.retry_at_ms.is_some_and(|at| now_ms < at) {
-            return Err(io::Error::other("waiting before the next attempt"));
+            return Err(io::Error::other("the next attempt is not due yet"));
         }
         let done = self.try_catch_up(files, layout, active, len);
         if done.is_err() {
@@ -91,7 +91,8 @@ impl Copy {
         Ok(())
     }
 
-    /// The last segment of the copy, or the first segment of the log.
+    /// Where copying starts: at the last segment of the copy, or at the first segment of the log if
+    /// the copy is empty.
     fn find_start(&self, files: &dyn Files, layout: &Layout) -> io::Result<(u32, u64, Arc<dyn LogFile>)> {
         files.make_dir(&self.dir)?;
         let copied = super::layout::segments_in(files, &self.dir)?;

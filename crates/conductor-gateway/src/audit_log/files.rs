@@ -36,7 +36,7 @@ pub trait Files: Send + Sync + std::fmt::Debug {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
-/// As a read limit: reads the whole file (keys, checkpoints, pending records).
+/// The limit for reading a whole file, such as a key, the checkpoints or a pending record.
 pub const WHOLE: usize = usize::MAX;
 
 /// Files on the disk.

@@ -12,7 +12,7 @@ use conductor_hosts::system::Ids;
 pub struct Keys {
     pub signing: SigningKey,
     pub salt: [u8; 32],
-    /// The signing key is new and not on the disk yet.
+    /// Whether the signing key is new and not on the disk yet.
     pub unsaved: bool,
 }
 

@@ -37,7 +37,7 @@ impl Lines {
     }
 
     /// The next complete line, without its newline. A last line without a newline is skipped: it is
-    /// being written, or is torn.
+    /// still being written, or a crash has cut it off.
     pub fn next_line(&mut self, files: &dyn Files) -> io::Result<Option<Vec<u8>>> {
         loop {
             let rest = self.piece.get(self.at..).unwrap_or_default();

@@ -22,16 +22,17 @@ fn read(files: &dyn Files, dir: &Path, place: Place) -> io::Result<Option<Rememb
     Ok(Remembered::new(place, &String::from_utf8_lossy(&bytes)))
 }
 
-/// Reads the memories in files. A copy that cannot be read, such as on an unmounted disk, is
-/// skipped.
+/// Reads the checkpoints that are stored in files. A copy that cannot be read, such as on an
+/// unmounted disk, is skipped.
 pub fn recall(files: &dyn Files, layout: &Layout, copy_to: Option<&Path>) -> io::Result<Vec<Remembered>> {
     let state = read(files, &layout.state, Place::State)?;
     let copy = copy_to.and_then(|dir| read(files, dir, Place::Copy).ok().flatten());
     Ok(state.into_iter().chain(copy).collect())
 }
 
-/// Stores a checkpoint that is on the disk. A memory is replaced only by a later memory of the same
-/// log. So a reconnected disk with a different memory keeps it as evidence.
+/// Stores a checkpoint that is on the disk. A stored checkpoint is replaced only by a later
+/// checkpoint of the same log. So a reconnected disk keeps the checkpoint of a different log as
+/// evidence.
 fn advance(files: &dyn Files, dir: &Path, place: Place, head: Head, line: &str) -> io::Result<()> {
     match read(files, dir, place)? {
         Some(known) if !known.is_before(head.log_id, head.seq) => {
@@ -50,7 +51,8 @@ pub fn advance_copy(files: &dyn Files, dir: &Path, head: Head, line: &str) -> io
     advance(files, dir, Place::Copy, head, line)
 }
 
-/// Replaces all memories, because a person accepted that the log continues at this checkpoint.
+/// Replaces the stored checkpoint in all places, because a person accepted that the log continues
+/// at this checkpoint.
 pub fn overwrite(files: &dyn Files, layout: &Layout, copy_to: Option<&Path>, line: &str) -> io::Result<()> {
     replace(files, &layout.state, NAME, line.as_bytes())?;
     match copy_to {

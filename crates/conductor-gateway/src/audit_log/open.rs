@@ -45,13 +45,13 @@ pub enum OpenError {
 /// The result of opening a log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Opened {
-    /// The log did not exist before.
+    /// Whether the log did not exist before.
     pub fresh: bool,
-    /// Bytes of a torn tail that were moved to another file.
+    /// Number of bytes after the last complete line (a torn tail) that were moved to another file.
     pub torn_bytes: Option<u64>,
     /// Effects that were started and have no outcome: `(call, tool)`.
     pub unanswered: Vec<(String, String)>,
-    /// The log is open but cannot be written yet.
+    /// Why the log cannot be written yet, although it is open.
     pub down: Option<Arc<str>>,
 }
 
@@ -207,7 +207,7 @@ impl Start {
         }
         let segments = layout.segments(files).map_err(at(&layout.audit))?;
         let (begin, first) = begin_walk(files, layout, &segments)?;
-        // Start one record earlier, to include a checkpoint at the border.
+        // Start one record earlier, to include a checkpoint at the end of the previous segment.
         let from = first.map_or(0, |(seq, _)| seq.saturating_sub(1));
         let anchors = Anchors::read_from(&bytes, &keys.signing.verifying_key(), from);
         let latest = anchors.latest();
@@ -245,7 +245,8 @@ impl Start {
         let mut report = verifier.finish();
         let link_is_ahead = walk::add_missing_segment(&mut report, linked, last);
         if !link_is_ahead && last.is_none() && report.faults.is_empty() {
-            // The key was created together with a log, or another place stores a checkpoint of one.
+            // The key was created together with a log, or another place stores a checkpoint of a
+            // log.
             report.add(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
         }
         walk::add_memory_faults(&mut report, &remembered, expected, &bytes);
@@ -280,8 +281,8 @@ impl Start {
         })
     }
 
-    /// Moves a torn tail to a separate file and truncates the segment. Repeating this after a crash
-    /// is harmless.
+    /// Moves an incomplete last line (a torn tail) to a separate file and truncates the segment.
+    /// Repeating this after a crash is harmless.
     fn set_tail_aside(&mut self, files: &dyn Files, layout: &Layout) -> Result<(), OpenError> {
         let Some((number, good_len)) = self.torn_tail else {
             // The last daemon may not have synced its records. Sync them now: later records must
@@ -326,7 +327,7 @@ fn first_line(files: &dyn Files, layout: &Layout, number: u32) -> Result<(Vec<u8
 }
 
 /// The last segment with a complete first line, and the position that this line contains. A crash
-/// can leave at most one later segment whose first line is torn.
+/// can leave at most one later segment with an incomplete first line.
 fn begin_walk(files: &dyn Files, layout: &Layout, segments: &[u32]) -> Result<(u32, Option<Place>), OpenError> {
     for number in segments.iter().rev().copied() {
         let (first, whole) = first_line(files, layout, number)?;
@@ -428,9 +429,9 @@ impl Intents {
 }
 
 /// Continues a damaged log that a person has accepted, in a new segment. The segment's second line
-/// names the damage and the person. It is signed immediately, and its checkpoint is stored in every
-/// place that can be reached. No existing record changes. Returns the head of the log and the line
-/// of the checkpoint.
+/// names the damage and the person. The end of the segment is signed immediately, and the
+/// checkpoint is stored in every place that can be reached. No existing record changes. Returns the
+/// head of the log and the line of the checkpoint.
 pub fn accept(
     (home, copy_to): (&Path, Option<&Path>),
     files: &dyn Files,
@@ -455,8 +456,9 @@ pub fn accept(
     let memories = remembered.iter().filter_map(|it| it.checkpoint(&keys.signing.verifying_key())).filter(own);
     let latest = memories.chain(latest).max_by_key(|checkpoint| checkpoint.seq);
     let anchor = latest.map(|checkpoint| (checkpoint.seq, checkpoint.hash));
-    // Continue after the greater sequence number, so that no number is used twice. If both are
-    // equal, use the signed one.
+    // Continue after the last readable line or the last checkpoint, whichever has the greater
+    // sequence number, so that no number is used twice. If the numbers are equal, use the
+    // checkpoint.
     let after = match (readable, anchor) {
         (Some(line), Some(anchor)) if line.0 > anchor.0 => Some(line),
         (_, Some(anchor)) => Some(anchor),

@@ -22,7 +22,8 @@ use conductor_hosts::system::{Clock, Ids};
 
 /// Maximum number of outcomes that are kept in memory while the log cannot be written.
 const MAX_UNWRITTEN: usize = 256;
-/// How many of them may be refusals, which had no effect. The others are for calls that ran.
+/// Maximum number of refusals (calls without an effect) among the outcomes in memory. The other
+/// places are for calls that ran.
 const MAX_UNWRITTEN_REFUSALS: usize = 128;
 const RETRY_MS: u64 = 1000;
 
@@ -52,11 +53,12 @@ pub(super) struct Waiter {
 pub(super) struct Down {
     pub reason: UnavailableError,
     pub since_ms: u64,
-    /// `None` if only a person can recover the log.
+    /// The time of the next attempt; `None` if only a person can recover the log.
     pub retry_at_ms: Option<u64>,
-    /// The content of the segment on the disk is unknown, so no more records are written to it.
+    /// Whether a sync has failed. If so, the content of the segment on the disk is unknown, and no
+    /// more records are written to it.
     pub sync_failed: bool,
-    /// The bytes of a failed write may still follow the valid lines.
+    /// Whether the bytes of a failed write may still follow the valid lines.
     pub truncate_needed: bool,
 }
 
@@ -82,7 +84,7 @@ pub(super) struct Segments {
 
     pub chain: Chain,
     pub active: Option<Active>,
-    /// The highest segment that exists or existed.
+    /// The highest number of a segment that exists or existed.
     pub last_number: u32,
     /// Rotated segments that have not been synced since the rotation.
     pub rotated: Vec<Arc<dyn LogFile>>,
@@ -107,7 +109,7 @@ impl Segments {
         self.chain.last().map(|(seq, hash)| Head { log_id: self.log_id, seq, hash })
     }
 
-    /// Records that no checkpoint covers.
+    /// Number of records that no checkpoint covers.
     pub fn unanchored(&self) -> u64 {
         self.chain.next_seq().saturating_sub(self.anchored.map_or(0, |seq| seq + 1))
     }
@@ -127,7 +129,8 @@ impl Segments {
         super::stamp(&*self.clock, &*self.ids)
     }
 
-    /// Writes one record to the kernel. On failure the record is removed again and the log is down.
+    /// Writes one record to the kernel. If that fails, the record is removed again and the log is
+    /// marked as down.
     pub fn append(&mut self, stamp: &Stamp, entry: &Entry) -> Result<Seq, UnavailableError> {
         if let Some(down) = &self.down {
             return Err(down.reason.clone());
@@ -159,8 +162,8 @@ impl Segments {
         let lasting = self.is_refused();
         let sync_failed = sync_failed || self.down.as_ref().is_some_and(|down| down.sync_failed);
         if sync_failed {
-            // If no sync has failed, the bytes are in the kernel, and the next sync wakes the
-            // callers.
+            // Callers are woken only after a failed sync. Otherwise their bytes are in the kernel,
+            // and the next sync wakes them.
             self.fail_waiters(&reason);
         }
         let retry_at_ms = (!lasting).then_some(now + RETRY_MS);
@@ -307,7 +310,7 @@ impl Segments {
             chain.append(stamp, entry, &mut bytes);
         }
         if let Err(error) = append_whole(&*file, &bytes) {
-            // Remove a partial first line: the next start would report a torn segment.
+            // Remove a partial first line: the next start would report an incomplete segment.
             let _ = file.truncate(0);
             let _ = self.files.remove(&path);
             return Err(error);

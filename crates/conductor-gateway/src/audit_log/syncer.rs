@@ -31,8 +31,8 @@ pub(super) struct Syncer {
     pub layout: Layout,
     pub files: Arc<dyn Files>,
     pub signing: SigningKey,
-    /// A new key is not saved yet. It is saved when the log has records, before the first
-    /// checkpoint is signed.
+    /// Whether a new key is not saved yet. The key is saved when the log has records, before the
+    /// first checkpoint is signed.
     pub unsaved_key: bool,
     pub checkpoints: Option<Arc<dyn LogFile>>,
     pub checkpoints_len: u64,
@@ -135,7 +135,7 @@ impl Syncer {
             && now >= self.rotate_retry_ms
             && segments.rotate().is_err()
         {
-            // The old segment still accepts records, beyond its size limit.
+            // The rotation failed, so the old segment accepts records beyond its size limit.
             self.rotate_retry_ms = now + RETRY_MS;
         }
     }
@@ -289,7 +289,7 @@ impl Syncer {
         }
     }
 
-    /// Takes the log down before the verifier would report removed checkpoints.
+    /// Marks the log as down before the verifier would report removed checkpoints.
     fn stop_before_lag(&self, reason: &str) {
         let mut segments = self.shared.segments();
         if segments.is_lagging() && segments.down.is_none() {
@@ -385,7 +385,8 @@ impl Syncer {
         };
         let recorded = {
             let mut segments = self.shared.segments();
-            // Verification starts at the first kept segment, whose border needs a checkpoint.
+            // Verification will start at the first kept segment, so the end of the segment before
+            // it needs a checkpoint.
             if !segments.borders.is_empty() {
                 return Ok(());
             }

@@ -49,8 +49,8 @@ pub fn or_empty(read: io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Verifies a whole log; without a key only its chain. Read `head` from the running daemon and
-/// `remembered` from the places that store the last checkpoint before this call.
+/// Verifies a whole log; without a key, only its chain. Before this call, read `head` from the
+/// running daemon, and `remembered` from the places that store the last checkpoint.
 pub fn verify(
     files: &dyn Files,
     layout: &Layout,
@@ -76,7 +76,7 @@ pub fn verify(
     let mut report = verifier.finish();
     let link_is_ahead = add_missing_segment(&mut report, linked, segments.last().copied());
     if !link_is_ahead && segments.is_empty() && unanchored {
-        // Even a key without signatures was created together with a log.
+        // A key is always created together with a log, so the log is missing.
         report.verdict = Verdict::Missing;
         report.faults.push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
     }
@@ -94,8 +94,8 @@ pub fn add_missing_segment(report: &mut Report, linked: Option<u32>, last: Optio
     true
 }
 
-/// Reports differences between the log and the checkpoints stored in other places. `expected` means
-/// that the log names such a place.
+/// Reports differences between the log and the checkpoints stored in other places. `expected` is
+/// true if the log names such a place.
 pub fn add_memory_faults(report: &mut Report, remembered: &[Remembered], expected: bool, signed: &[u8]) {
     let lost = expected.then(|| forgotten(remembered, next_seq(report))).flatten();
     let faults: Vec<Fault> = remembered.iter().filter_map(|it| it.fault(signed, report.end())).collect();

@@ -37,7 +37,7 @@ use crate::tools::catalog::{AskFacts, Source, Target, Tool};
 const LONGEST_TARGET: usize = 1200;
 /// Longest summary in lists, in characters.
 const LONGEST_SUMMARY: usize = 150;
-/// How often a waiting call reports progress to its client.
+/// Time between two progress reports of a waiting call.
 const STILL_WAITING: Duration = Duration::from_secs(5);
 
 /// Questions that wait for a person's answer.
@@ -186,7 +186,7 @@ pub enum Consent {
 pub struct Given {
     reference: ApprovalRef,
     present: Present,
-    /// The call waited for a person, so the state may have changed.
+    /// Whether the call waited for a person. If so, the state may have changed.
     held: bool,
 }
 
@@ -245,7 +245,7 @@ pub async fn answer(
 ) -> Result<Consent, Stop> {
     match verdict.decision {
         Decision::Allow | Decision::Plan | Decision::Deny => Ok(Consent::NotNeeded),
-        // Boxed, so that calls without a question stay small.
+        // The future is boxed, so that calls without a question stay small.
         Decision::Ask => {
             can_be_shown(tool, target)?;
             Box::pin(async { Question::of(studio, tool, call, target, verdict, record).await.answered(slot).await })
@@ -621,7 +621,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The MCP door converts this error to a protocol error; see `doors/mcp/ask`.
+/// The MCP door converts this error to a protocol error; see `doors/mcp/elicit`.
 fn bad_state() -> ToolError {
     ToolError::new(Code::PlanExpired, "this answer is no longer valid").more("request_state", Value::Bool(false))
 }

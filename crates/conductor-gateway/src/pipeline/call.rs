@@ -19,7 +19,7 @@ use crate::tools::names::Toolset;
 pub struct ConnId(pub u64);
 
 impl ConnId {
-    /// For callers without a connection.
+    /// The id of callers without a connection.
     pub const NONE: Self = Self(0);
 }
 
@@ -84,11 +84,13 @@ pub struct Call {
     pub progress: Option<Arc<dyn Progress>>,
     pub ask: Option<Arc<dyn AskClient>>,
     pub answered: Option<Answered>,
-    /// For `mapping:` principals: the event came from the network, so no standing grant applies.
+    /// Whether the event of a `mapping:` principal came from the network. If so, no standing grant
+    /// applies.
     pub tainted: bool,
-    /// A person made this call at a terminal: the notes it plays count as played by hand.
+    /// Whether a person made this call at a terminal. If so, the notes that it plays count as
+    /// played by hand.
     pub hand: bool,
-    /// The caller's connection has reached its limit of running calls.
+    /// Whether the caller's connection has reached its limit of running calls.
     pub crowded: bool,
 }
 
@@ -153,8 +155,8 @@ pub struct Output {
     text: String,
     /// False for a plugin that returned finished blocks without a value.
     structured: bool,
-    /// The tool itself reports that it could not do the work. This is an answer, not a failure of
-    /// the tool.
+    /// Whether the tool itself reports that it could not do the work. Such a report is an answer,
+    /// not a failure of the tool.
     pub is_error: bool,
 }
 

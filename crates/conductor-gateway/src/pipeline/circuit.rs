@@ -139,8 +139,8 @@ impl Circuits {
         }
     }
 
-    /// Resets one tool's breakers; false when it has none. The entries stay, because a breaker must
-    /// recognise permits from before the reset.
+    /// Resets one tool's breakers. Returns false if the tool has none. The entries stay, because a
+    /// breaker must recognise permits from before the reset.
     pub fn reset(&self, tool: &str) -> bool {
         self.tools.lock().get_mut(tool).map(|it| it.targets.values_mut().for_each(Entry::reset)).is_some()
     }
@@ -156,7 +156,7 @@ impl Circuits {
         }
     }
 
-    /// Resets the tools of a host that came online.
+    /// Resets the breakers of all tools of a host that came online.
     pub fn reset_host(&self, catalog: &Catalog, host: &str) {
         for tool in catalog.tools().filter(|tool| tool.host.as_deref() == Some(host)) {
             self.reset(&tool.name);

@@ -35,7 +35,7 @@ enum End {
 pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut CallRecord) -> Result<Output, Stop> {
     let tool = Arc::clone(gate.tool());
     if gate.is_probe() {
-        log(call, LogLevel::Info, &format!("{} was off; this call probes it", tool.name));
+        log(call, LogLevel::Info, &format!("{} was off; this call tests whether it works again", tool.name));
     }
     let ended = attempts(studio, call, &gate, record).await;
     let permit = gate.into_permit();
@@ -185,7 +185,7 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, record: &mut CallRec
             }
             // Built-in tools truncate their own lists. Truncated JSON would be worse than an error.
             Source::Builtin => {
-                let text = format!("the result of {} is {bytes} bytes, at most {most} are sent", tool.name);
+                let text = format!("the result of {} has {bytes} bytes; the limit is {most}", tool.name);
                 let error = ToolError::new(Code::Unsupported, text)
                     .hint("Request less: use a smaller range, a filter or a limit.");
                 return Err(with_done(tool, error).into());

@@ -26,7 +26,7 @@ use crate::tools::catalog::Tool;
 pub trait AuditSink: Send + Sync {
     /// Fails with the reason when nothing can be written.
     fn up(&self) -> Result<(), String>;
-    /// For metrics; `None` without a real log.
+    /// The state of the log, for metrics; `None` without a real log.
     fn health(&self) -> Option<Health> {
         None
     }
@@ -292,7 +292,8 @@ pub(super) async fn promptly<T>(
 /// Marks the answer of a call whose record is not in the log yet.
 fn pending(mut outcome: Outcome, kept: bool) -> Outcome {
     if let Outcome::Done(Ok(output)) = &mut outcome {
-        output.value["audit"] = if kept { "pending" } else { "counted only: too many records wait already" }.into();
+        output.value["audit"] =
+            if kept { "pending" } else { "not recorded, only counted: too many records are waiting" }.into();
         output.render();
     }
     outcome

@@ -7,7 +7,7 @@ use conductor_core::digest::Digest;
 use conductor_core::text::{escape, middle};
 use serde_json::Value;
 
-/// Lines at the start and at the end of a long fact, such as a difference, that are shown.
+/// Number of lines that are shown at the start and at the end of a long fact, such as a difference.
 const HEAD_LINES: usize = 24;
 const TAIL_LINES: usize = 12;
 /// Maximum length of a shown line or value, in characters.
@@ -26,7 +26,11 @@ pub fn lines(text: &str) -> String {
     }
     let (head, rest) = all.split_at(HEAD_LINES);
     let (between, tail) = rest.split_at(rest.len() - TAIL_LINES);
-    let note = format!("…[{} lines more; --full shows them; {} in all]…", between.len(), Digest::of(text.as_bytes()));
+    let note = format!(
+        "…[{} lines more; --full shows them; {} of the whole text]…",
+        between.len(),
+        Digest::of(text.as_bytes())
+    );
     head.iter().map(one).chain([note]).chain(tail.iter().map(one)).collect::<Vec<_>>().join("\n")
 }
 

@@ -117,9 +117,9 @@ pub const fn absent_phrase(rung: KeyRung) -> &'static str {
 
 /// The real holders.
 pub struct SystemKeys {
-    /// `$CREDENTIALS_DIRECTORY`.
+    /// The folder in `$CREDENTIALS_DIRECTORY`.
     credentials: Option<PathBuf>,
-    /// Typed when the daemon started; kept only in memory.
+    /// The passphrase that a person typed when the daemon started. It is kept only in memory.
     passphrase: Mutex<Option<SecretString>>,
 }
 
@@ -214,7 +214,7 @@ impl SystemKeys {
     }
 }
 
-/// Argon2 with the parameters of RFC 9106: 64 MiB, three passes, one lane.
+/// Derives a key with Argon2 and the parameters of RFC 9106: 64 MiB, three passes, one lane.
 fn derive(phrase: &SecretString, salt: &[u8]) -> Result<Key, String> {
     let failed = |fault: argon2::Error| format!("the passphrase cannot be used: {fault}");
     let params = Params::new(64 * 1024, 3, 1, Some(32)).map_err(failed)?;
@@ -233,7 +233,7 @@ fn key_file(folder: &Path) -> Result<Vec<Key>, String> {
         Err(fault) => return Err(format!("secrets/key: {fault}")),
     };
     if !metadata.is_file() || metadata.permissions().mode() & 0o077 != 0 {
-        return Err("secrets/key can be read by others; `chmod 600` it".to_owned());
+        return Err("secrets/key can be read by other users; run `chmod 600` on it".to_owned());
     }
     let text = std::fs::read_to_string(&path).map_err(|fault| format!("secrets/key: {fault}"))?;
     Ok(keys_of(&Zeroizing::new(text)))
@@ -278,7 +278,7 @@ impl KeychainNote {
 fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("keychain".into()).spawn(move || drop(sender.send(work())));
-    thread.map_err(|fault| format!("no thread for the keychain: {fault}"))?;
+    thread.map_err(|fault| format!("cannot start a thread for the keychain: {fault}"))?;
     receiver
         .recv_timeout(KEYCHAIN_TIMEOUT)
         .unwrap_or_else(|_| Err("the OS keychain did not answer within 2 s; it may be waiting for a person".to_owned()))

@@ -86,8 +86,8 @@ impl Scrubber {
         if self.is_idle() { format!("{what}: {name}") } else { what.to_owned() }
     }
 
-    /// Bytes that must be read around a piece of a longer text, so that no secret is missed at its
-    /// ends.
+    /// Number of bytes that must be read around a piece of a longer text, so that no secret is
+    /// missed at its ends.
     pub fn longest(&self) -> usize {
         self.patterns.load().as_ref().map_or(0, |it| it.find.max_pattern_len())
     }

@@ -21,7 +21,7 @@ use uuid::Uuid;
 pub struct Vault {
     v: u32,
     install: Uuid,
-    /// For deriving a key from a passphrase.
+    /// The salt for deriving a key from a passphrase.
     salt: String,
     secrets: BTreeMap<String, Sealed>,
 }

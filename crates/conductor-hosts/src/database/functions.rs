@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 /// Longest value in bytes. It is also the limit for arguments and results of functions.
 pub const LONGEST: i32 = 1 << 20;
-/// Steps between two checks of the time limit.
+/// Number of steps between two checks of the time limit.
 const CHECK_EVERY: usize = 1 << 16;
 
 /// Returns true when the statement must end.
 pub type Over = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Replaces the functions on this connection. `over` belongs to the statement that runs next.
+/// Replaces the functions on this connection. `over` reports when the next statement must end.
 pub fn replace_slow(connection: &Connection, over: &Over) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     let add = |name: &str, count: i32, work: fn(&Arguments<'_, '_>) -> Result<Value>| {
@@ -133,7 +133,8 @@ fn trim(it: &Arguments<'_, '_>, left: bool, right: bool) -> Result<Value> {
     Ok(Value::Text(rest.to_owned()))
 }
 
-/// Ignored characters may be between pairs of digits, not inside a pair.
+/// Decodes hexadecimal digits. Ignored characters may be between pairs of digits, not inside a
+/// pair.
 fn unhex(it: &Arguments<'_, '_>) -> Result<Value> {
     let (text, ignored) = (it.text(0), it.text(1));
     let ignored: HashSet<char> = ignored.chars().collect();
@@ -152,7 +153,7 @@ fn unhex(it: &Arguments<'_, '_>) -> Result<Value> {
     Ok(if half.is_none() { Value::Blob(out) } else { Value::Null })
 }
 
-/// RFC 7396.
+/// Merges two values as in RFC 7396 (JSON Merge Patch).
 fn json_patch(it: &Arguments<'_, '_>) -> Result<Value> {
     fn merge(target: &mut serde_json::Value, patch: serde_json::Value) {
         let serde_json::Value::Object(members) = patch else {
@@ -181,7 +182,7 @@ fn json_patch(it: &Arguments<'_, '_>) -> Result<Value> {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Contains the escape character, if there is one.
+    /// Contains the escape character of the pattern, if there is one.
     Like(Option<char>),
     Glob,
 }
@@ -194,7 +195,7 @@ enum Piece {
     Set { not: bool, ranges: Vec<(char, char)> },
 }
 
-/// Matches a text with a pattern. SQLite passes the pattern as the first argument.
+/// Compares a text with a pattern. SQLite passes the pattern as the first argument.
 fn matches(it: &Arguments<'_, '_>, kind: Kind) -> Result<Value> {
     let Some(pieces) = pieces(&it.text(0), kind) else { return Ok(Value::Integer(0)) };
     let text = it.text(1);
@@ -247,7 +248,7 @@ fn pieces(pattern: &str, kind: Kind) -> Option<Vec<Piece>> {
             (Kind::Glob, '[') => {
                 let not = letters.next_if_eq(&'^').is_some();
                 let mut ranges = Vec::new();
-                // A closing bracket at the start is a character of the set.
+                // A closing bracket at the start of a set is a character of the set.
                 while let Some(from) = letters.next() {
                     if from == ']' && !ranges.is_empty() {
                         break;
@@ -347,7 +348,7 @@ mod tests {
         }
     }
 
-    /// SQLite's own functions need minutes for each of these.
+    /// SQLite's own functions need minutes for each of these expressions.
     #[test]
     fn hard_cases_are_quick_or_end_when_time_is_over() {
         let ours = Connection::open_in_memory().unwrap();

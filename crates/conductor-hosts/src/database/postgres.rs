@@ -160,7 +160,8 @@ impl Drop for Session {
         if let Some((token, tls)) = self.token.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            // The call was cancelled in the middle of a statement.
+            // The call was cancelled in the middle of a statement, so cancel the statement on the
+            // server.
             runtime.spawn(async move {
                 let _ = token.cancel_query(tls).await;
             });
@@ -188,7 +189,7 @@ async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), D
 }
 
 async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit: usize) -> Result<Rows, DatabaseError> {
-    // Preparing does not run the statement, and fails if the text contains more than one.
+    // Preparing does not run the statement, and fails if the text contains more than one statement.
     let statement = transaction.prepare(sql).await?;
     let columns: Vec<(String, Type)> =
         statement.columns().iter().map(|it| (it.name().to_owned(), it.type_().clone())).collect();
@@ -306,8 +307,8 @@ fn offline(error: &tokio_postgres::Error) -> DatabaseError {
     DatabaseError::Offline { database: "postgres".into(), why: message(error) }
 }
 
-/// The server's message, or the local cause if there is none. It never contains the address, which
-/// may contain secrets.
+/// The server's message, or the local cause if there is none. The result never contains the
+/// address, which may contain secrets.
 fn message(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), error.source()) {
         (Some(reported), _) => reported.message().to_owned(),

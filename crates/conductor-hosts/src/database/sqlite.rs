@@ -27,7 +27,7 @@ pub struct Sqlite {
 
 /// Virtual machine steps between two checks of the time limit.
 const CHECK_EVERY: i32 = 1000;
-/// Memory of all connections of the process together.
+/// Limit for the memory of all connections of the process together.
 const HEAP_BYTES: i64 = 128 << 20;
 /// Longest statement in bytes. SQLite does not check the time limit in code without loops, so the
 /// length of that code is limited.
@@ -72,7 +72,7 @@ impl Sqlite {
                 let mut connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
                 let prepared = connection
                     .pragma_update(None, "query_only", true)
-                    // Sorting then uses the limited memory and creates no files.
+                    // With this setting, sorting uses the limited memory and creates no files.
                     .and_then(|()| connection.pragma_update(None, "temp_store", "MEMORY"))
                     .and_then(|()| connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, functions::LONGEST).map(|_| ()))
                     .and_then(|()| connection.authorizer(Some(reading_only)));
@@ -160,13 +160,13 @@ fn reading_only(context: AuthContext<'_>) -> Authorization {
     if allowed { Authorization::Allow } else { Authorization::Deny }
 }
 
-/// Functions whose arguments are code or memory addresses.
+/// Whether the function is refused, because its arguments are code or memory addresses.
 fn is_refused(function: &str) -> bool {
     ["load_extension", "fts3_tokenizer"].iter().any(|it| function.eq_ignore_ascii_case(it))
 }
 
-/// A statement may not end or nest our transaction, reach another file, or change the permissions
-/// of the connection.
+/// A statement may not end or nest our transaction, open another file, or change the permissions of
+/// the connection.
 #[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum; other actions are covered by the transaction")]
 fn changing(context: AuthContext<'_>) -> Authorization {
     let refused = match context.action {
@@ -341,8 +341,8 @@ mod tests {
         }
         assert!(!other.exists());
         assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]]);
-        // Negative control: by their first word three of these are reads, but on a connection that
-        // can write they delete the songs.
+        // Negative control: judged by their first word, three of these statements are reads. On a
+        // connection that can write, they delete the songs.
         let naive = |sql: &str| sql.starts_with("SELECT") || sql.starts_with("WITH");
         let connection = Connection::open(folder.path().join("songs.db")).unwrap();
         for sql in attacks.iter().filter(|it| naive(it)) {

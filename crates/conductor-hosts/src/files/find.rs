@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 const PAGE: usize = 1000;
 /// Largest file that is searched, in bytes.
 const MOST_SEARCHED: u64 = 8 << 20;
-/// A file with a NUL in this many first bytes is not treated as text.
+/// Number of bytes at the start of a file that are checked. A file with a NUL in them is not text.
 const LOOKED_AT: usize = 8192;
 /// Longest line in a result.
 const LINE: usize = 400;
@@ -134,7 +134,7 @@ fn walk_list(
                 modified_ms: rooted::modified_ms(&item.metadata),
             });
         }
-        // A folder before the cursor may contain entries after it.
+        // A folder before the cursor may contain entries after the cursor.
         let worth = behind || cursor.is_some_and(|it| it.starts_with(&path));
         if depth > 1
             && item.kind == Kind::Folder

@@ -29,7 +29,7 @@ use wire::{Ask, Batch, NAME, Settings, Wire, command, get, get_with, number, tex
 /// Number of retries of a read-back that did not return the written value.
 const SETTLES: u32 = 2;
 
-/// The structure of the Set as last read. Reading it is called a look.
+/// The structure of the Set as last read.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Look {
     tempo: Option<f64>,
@@ -140,7 +140,8 @@ fn values(batch: &Batch, at: usize, subject: PathId, listing: Listing) -> Result
 }
 
 fn refused(subject: PathId, reason: String) -> LiveHostError {
-    LiveError::Refused { subject, reason, cure: "repeat the call once, then make a simpler change" }.into()
+    LiveError::Refused { subject, reason, cure: "repeat the call once; if it is refused again, make a simpler change" }
+        .into()
 }
 
 fn first<T>(
@@ -168,7 +169,7 @@ impl AbletonOscHost {
         Self::over(wire, pushed, on_change).await
     }
 
-    /// Attaches through an open wire.
+    /// Attaches to Live through an open connection.
     pub async fn over(
         wire: Wire,
         pushed: mpsc::Receiver<OscMessage>,
@@ -199,8 +200,9 @@ impl AbletonOscHost {
         self.heard.lock()
     }
 
-    /// The requests of a look. Arrangement clips are requested only for tracks that can have them:
-    /// for a group AbletonOSC reports an error and ends its tick.
+    /// The requests that read the structure of the Set. Arrangement clips are requested only for
+    /// tracks that can have them: for a group, AbletonOSC reports an error and drops the later
+    /// requests of its tick.
     fn look_asks(&self) -> (Vec<Ask>, Vec<usize>) {
         let mut asks = vec![get("/live/song/get/tempo", &[]), get("/live/song/get/num_scenes", &[]), track_data(0, -1)];
         let rows = self.tracks();
@@ -215,7 +217,8 @@ impl AbletonOscHost {
         let (asks, holders) = self.look_asks();
         let batch = self.wire.read(&asks).await?;
         let mut revision = self.absorb(&batch, (0, &holders), &Guard::default(), Mine::Nothing).await?;
-        // Before the first look it is unknown which tracks can have arrangement clips.
+        // Before the structure was first read, it is unknown which tracks can have arrangement
+        // clips.
         if holders.is_empty() && !self.tracks().is_empty() {
             let (asks, holders) = self.look_asks();
             let batch = self.wire.read(&asks).await?;
@@ -225,8 +228,8 @@ impl AbletonOscHost {
         Ok(revision)
     }
 
-    /// Stores the replies of a look, starting at reply `from`. `holders` are the tracks whose
-    /// arrangement was requested.
+    /// Stores the structure from the replies, starting at reply `from`. `holders` are the tracks
+    /// whose arrangement was requested.
     async fn absorb(
         &self,
         batch: &Batch,
@@ -238,8 +241,8 @@ impl AbletonOscHost {
         let moved =
             |look: &Look| mine != Mine::Anything && self.heard().look.as_ref().is_some_and(|old| old.moved_in(look));
         if moved(&look) {
-            // The reply may be a late reply to an earlier batch, so a second look must confirm the
-            // move.
+            // The reply may be a late reply to an earlier batch, so read the structure again to
+            // confirm the move.
             let (asks, holders) = self.look_asks();
             let again = self.wire.read(&asks).await?;
             look = self.parse_look(&again, (0, &holders)).await?;
@@ -326,8 +329,8 @@ impl AbletonOscHost {
         Ok(rows)
     }
 
-    /// Registers missing listeners. After a silence all listeners are registered again, because
-    /// AbletonOSC may have restarted.
+    /// Registers missing listeners. After a time without replies, all listeners are registered
+    /// again, because AbletonOSC may have restarted.
     async fn listen(&self) -> Result<(), LiveHostError> {
         let (from, to, gaps) = {
             let heard = self.heard();
@@ -411,7 +414,7 @@ impl AbletonOscHost {
         heard.revision().unwrap_or_else(|| Revision::of_state(""))
     }
 
-    /// Called before a write: sends the requests of the write and of a look in one batch, then
+    /// Called before a write: sends `asks` and the requests for the structure in one batch, then
     /// checks the guard.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, LiveHostError> {
         self.observe(guard, edits).await?;
@@ -429,8 +432,8 @@ impl AbletonOscHost {
         Ok(batch)
     }
 
-    /// Sends a write, its read-backs, a look and the fence in one batch. A lost read-back is
-    /// requested again; the write is not repeated.
+    /// Sends a write, its read-backs, the requests for the structure and the fence message in one
+    /// batch. A lost read-back is requested again; the write is not repeated.
     async fn put(
         &self,
         guard: &Guard,
@@ -456,8 +459,8 @@ impl AbletonOscHost {
         let mut batch = self.wire.write(&all).await?;
         let revision = match self.absorb(&batch, (from, &holders), guard, mine).await {
             Ok(revision) => revision,
-            // An error of the write ends AbletonOSC's tick, so the look failed too. The reply to
-            // the write contains the reason.
+            // An error of the write also drops the requests for the structure. The reply to the
+            // write contains the reason.
             Err(_) if batch.error.is_some() => self.look().await?,
             Err(refusal) => return Err(refusal),
         };
@@ -494,8 +497,8 @@ impl AbletonOscHost {
         self.heard().look.as_ref().map(|it| it.tracks.clone()).unwrap_or_default()
     }
 
-    /// Applies the expected effect of Conductor's own write to the stored look, so that the next
-    /// look finds only changes by others.
+    /// Applies the expected effect of Conductor's own write to the stored structure, so that the
+    /// next read of the structure finds only changes by others.
     fn expect(&self, change: impl FnOnce(&mut Look)) {
         if let Some(look) = &mut self.heard().look {
             change(look);
@@ -503,8 +506,8 @@ impl AbletonOscHost {
     }
 
     /// Handles a push of a listener or a late reply. A value that is already known comes from
-    /// Conductor's own write or is the first push of a new listener. Returns whether a look is
-    /// needed: a different name may be a late reply, so it does not prove a move.
+    /// Conductor's own write or is the first push of a new listener. Returns whether the structure
+    /// must be read again: a different name may be a late reply, so it does not prove a move.
     fn pushed(&self, message: &OscMessage) -> bool {
         let at = message.args.first().and_then(number).map(|it| it.max(0.0) as usize);
         let track = at.map(|n| PathId::Track(count(n)));
@@ -530,7 +533,7 @@ impl AbletonOscHost {
     }
 }
 
-/// Which of the changes that a look finds were made by Conductor.
+/// Which of the changes in a newly read structure were made by Conductor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mine {
     /// Only the changes recorded with `expect`.
@@ -552,7 +555,7 @@ async fn hear(host: Weak<AbletonOscHost>, mut pushed: mpsc::Receiver<OscMessage>
     while let Some(message) = pushed.recv().await {
         let Some(host) = host.upgrade() else { return };
         if host.pushed(&message) {
-            // If the look fails, the next call reports the error.
+            // If the read fails, the next call reports the error.
             let _ = host.look().await;
         }
     }

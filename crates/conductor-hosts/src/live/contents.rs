@@ -1,5 +1,5 @@
-//! Tracks those contents of a running Live that are part of its revision: notes, clip properties,
-//! values, switches of tracks.
+//! Records the contents of a running Live that are part of its revision: notes, clip properties,
+//! parameter values, and switches of tracks.
 //!
 //! The structure of the Set is read completely before every call, but the contents are too large
 //! for that. Instead, the state of an object is stored when the object is read or written. A write
@@ -33,7 +33,7 @@ type Key = (Facet, PathId);
 struct Known {
     first: Revision,
     now: Revision,
-    /// Whether Conductor wrote the object. Then an undo or redo may change it.
+    /// Whether Conductor wrote the object. If so, an undo or redo can change the object.
     ours: bool,
 }
 
@@ -103,7 +103,7 @@ impl Contents {
         self.changed.clear();
     }
 
-    /// The objects that Conductor wrote; an undo or redo may have changed them.
+    /// The objects that Conductor wrote. An undo or redo can have changed them.
     pub fn ours(&self) -> Vec<Key> {
         self.known.iter().filter(|(_, it)| it.ours).map(|(key, _)| *key).collect()
     }

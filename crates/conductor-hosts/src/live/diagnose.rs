@@ -42,7 +42,8 @@ impl Finding {
     }
 }
 
-const INSTALL: &str = "`conductor bridge install live`, then choose Conductor as a control surface in Live's settings";
+const INSTALL: &str =
+    "run `conductor bridge install live`, then choose Conductor as a control surface in Live's settings";
 /// The first version of Live whose scripts use Python 3 and support all fields of a note.
 const OLDEST: u32 = 11;
 
@@ -104,14 +105,13 @@ impl Live {
                 finding(CHECK, Grade::Good, format!("Live {}{devices}", greeting.live))
             }
             Err(LiveHostError::Offline { reason, .. }) => finding(CHECK, grade, reason)
-                .cure("choose the control surface in Live again; it then writes a new file"),
+                .cure("choose the control surface in Live again; the script then writes a new file"),
             Err(LiveHostError::NoAnswer { .. }) => {
                 finding(CHECK, Grade::Bad, "Live does not answer; it may show a dialog")
                     .cure("close the dialog in Live")
             }
-            Err(LiveHostError::Said { message, .. }) => {
-                finding(CHECK, Grade::Note, message).cure("stop the other Conductor, or use its home")
-            }
+            Err(LiveHostError::Said { message, .. }) => finding(CHECK, Grade::Note, message)
+                .cure("stop the other Conductor, or use the home of the other Conductor"),
             Err(refusal) => finding(CHECK, Grade::Bad, format!("{refusal:?}")),
         }
     }
@@ -163,7 +163,7 @@ impl Live {
     }
 }
 
-/// AbletonOSC listens on every interface and requires no password.
+/// The finding that AbletonOSC listens on every interface and requires no password.
 fn open_port(port: u16) -> Finding {
     let detail = format!("permission: AbletonOSC accepts commands on UDP {port} from every computer in the network");
     finding(wire::NAME, Grade::Note, detail)

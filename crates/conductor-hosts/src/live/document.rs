@@ -40,7 +40,7 @@ struct OnDisk {
 }
 
 pub struct DocumentHost {
-    /// Locked only by the owner of the write turn, for one edit.
+    /// Locked only by the call that has the write turn, for one edit.
     set: Mutex<OpenSet>,
     shown: ArcSwap<Shown>,
     disk: Mutex<OnDisk>,
@@ -62,7 +62,7 @@ pub struct Saved {
 /// The arguments of a save.
 pub struct Saving {
     pub roots: Roots,
-    /// Another file to save to. The Set then belongs to this file.
+    /// Another file to save to. After the save, the Set belongs to that file.
     pub to: Option<PathBuf>,
     pub overwrite: bool,
     pub expect_revision: Option<String>,
@@ -238,7 +238,7 @@ impl DocumentHost {
     }
 }
 
-/// Checks that the new bytes contain the same text.
+/// Checks that the new file contains the text of the document.
 fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), LiveHostError> {
     let broken = |reason: String| LiveHostError::Broken { reason };
     let again = Document::open(als, limit.saturating_mul(2))

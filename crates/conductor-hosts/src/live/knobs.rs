@@ -8,10 +8,11 @@ use conductor_set::PathId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// Values within this time belong to one turn. In a file they become one undo entry.
+/// Values that follow each other within this time belong to one turn of the knob. In a file they
+/// become one undo entry.
 const ONE_TURN_US: u64 = 1_000_000;
 
-/// The parameter of a mapping.
+/// The parameter that a mapping controls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Knob {
     pub path: String,
@@ -19,11 +20,12 @@ pub struct Knob {
     pub ranged: bool,
 }
 
-/// The state between two values.
+/// The state that is kept between two values of a knob.
 #[derive(Debug, Default)]
 pub struct Turning {
     last: Option<(String, PathId, Micros)>,
-    /// Cached ranges by Set and parameter, with the structure count for which they are valid.
+    /// Cached ranges by Set and parameter, with the value of `State::structure` for which they are
+    /// valid.
     ranges: BTreeMap<(String, PathId), (u64, f64, f64)>,
 }
 

@@ -1,4 +1,4 @@
-//! The folders that Sets may be read from and written to, and their backups.
+//! The folders in which Sets are read and written, and the backups of Sets.
 //!
 //! A path is canonicalized once; then its folder is opened from the root without following links.
 //! If a link appears in between, opening fails instead of leaving the allowed folder. Not here: the
@@ -44,7 +44,7 @@ impl Roots {
         std::iter::once(&self.sets).chain(&self.granted).cloned().collect()
     }
 
-    /// Resolves the requested path. Only its folder must exist.
+    /// Resolves the requested path. The file may be missing, but its folder must exist.
     pub fn find(&self, asked: &Path) -> Result<Place, LiveHostError> {
         if !asked.is_absolute() {
             self.make_sets().map_err(|error| LiveHostError::io(&self.sets, error))?;

@@ -274,8 +274,8 @@ impl ScriptHost {
     }
 
     /// If the caller expects a revision, reads the objects of the edits again. A changed object
-    /// changes the revision. Returns the marks of the clips; the script compares them again in the
-    /// same tick as the write.
+    /// changes the revision. Returns the marks of the clips; the script compares them again right
+    /// before the write.
     async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<BTreeMap<PathId, String>, LiveHostError> {
         let mut marks = BTreeMap::new();
         if guard.expect_revision.is_none() {
@@ -295,7 +295,7 @@ impl ScriptHost {
         Ok(marks)
     }
 
-    /// Reads the state of an object again; none if the object does not exist.
+    /// Reads the state of an object again; `None` if the object does not exist.
     async fn read_again(&self, facet: Facet, id: PathId) -> Result<Option<String>, LiveHostError> {
         let state = match self.state_of(facet, id).await {
             Ok(state) => Some(state),
@@ -376,8 +376,8 @@ impl ScriptHost {
         }
     }
 
-    /// Checks the guard of a write. Returns the epoch and the marks that the script checks again in
-    /// the same tick as the write.
+    /// Checks the guard of a write. Returns the epoch (a count of id shifts) and the marks (digests
+    /// of notes). The script compares both again right before the write.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, LiveHostError> {
         let marks = self.observe(guard, edits).await?;
         // Events for the person's changes arrive on the same connection before this reply.
@@ -638,7 +638,8 @@ impl LiveHost for ScriptHost {
                 | LiveEdit::DeleteTrack { .. } => false,
             };
             if edits.iter().any(selected) {
-                warnings.push("selected is a view state that scripts cannot set; it was dropped".into());
+                warnings
+                    .push("`selected` was dropped, because it is a view state that scripts in Live cannot set".into());
             }
             let changed = read(reply.result["changed"].take())?;
             Ok(Applied {

@@ -35,7 +35,7 @@ impl SessionKey {
 struct Session {
     author: u64,
     current: Option<String>,
-    /// Per Set, the structure count at the last reply.
+    /// Per Set, the value of `State::structure` at the last reply.
     seen: BTreeMap<String, u64>,
     /// Per Set and clip, how many of its first notes the session has read.
     read: BTreeMap<(String, PathId), usize>,
@@ -96,18 +96,18 @@ impl Sessions {
         }
     }
 
-    /// Records that the session has read `count` notes of a clip, from `offset` on or from another
-    /// window.
+    /// Records that the session has read `count` notes of a clip. `offset` is the number of the
+    /// first note; `None` for a window of time or pitch.
     pub fn read_notes(&mut self, key: &SessionKey, set: &str, clip: PathId, offset: Option<usize>, count: usize) {
         let read = self.session(key).read.entry((set.to_owned(), clip)).or_default();
-        // Consecutive pages are added up; a page or window elsewhere counts only its own notes.
+        // Consecutive pages are added up. Another page or window counts only its own notes.
         *read = match offset {
             Some(offset) if offset <= *read => offset.saturating_add(count).max(*read),
             Some(_) | None => count.max(*read),
         };
     }
 
-    /// Records that the session wrote all notes of a clip, so the session knows them.
+    /// Records that the session wrote all notes of a clip. These notes count as read.
     pub fn wrote_notes(&mut self, key: &SessionKey, set: &str, clip: PathId, count: usize) {
         self.session(key).read.insert((set.to_owned(), clip), count);
     }

@@ -56,7 +56,7 @@ fn decode(bytes: Vec<u8>) -> Result<Samples, String> {
     let values: Result<Vec<f32>, hound::Error> = match sample_format {
         SampleFormat::Float => reader.samples::<f32>().collect(),
         SampleFormat::Int => {
-            // Full scale is 1. In two's complement only the negative end reaches it exactly.
+            // Full scale is 1. A signed sample reaches it exactly only at its negative end.
             let scale = 1.0 / (1_i64 << (bits_per_sample.clamp(1, 32) - 1)) as f32;
             reader.samples::<i32>().map(|it| it.map(|it| it as f32 * scale)).collect()
         }
@@ -103,7 +103,7 @@ pub fn write_new(folder: &Path, stem: &str, samples: &Samples) -> Result<PathBuf
             }
         };
     }
-    Err(LiveHostError::Broken { reason: "no free name for the render".into() })
+    Err(LiveHostError::Broken { reason: "there is no free file name for the render".into() })
 }
 
 fn write_all(file: fs::File, samples: &Samples) -> Result<(), hound::Error> {

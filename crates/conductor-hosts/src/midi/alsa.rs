@@ -48,7 +48,7 @@ pub struct Alsa {
 
 struct Live {
     control: Control,
-    /// Stops when the backend is dropped.
+    /// Receives announcements of ports until the backend is dropped.
     _announcer: Reader,
 }
 
@@ -65,7 +65,7 @@ fn c_string(text: &str) -> CString {
 }
 
 impl Alsa {
-    /// Does not open the sequencer yet.
+    /// Creates the backend, but does not open the sequencer yet.
     pub fn new(client_name: &str, stamp: Stamp, announce: Announce) -> Self {
         Alsa { client_name: c_string(client_name), stamp, announce, live: None }
     }

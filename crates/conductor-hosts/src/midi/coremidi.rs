@@ -21,8 +21,8 @@ use std::thread;
 use std::time::Duration;
 
 const NAME: &str = "coremidi";
-/// Time to wait after the first client was created. It starts the system's MIDI server, and the
-/// list of ports may be empty at first.
+/// Time to wait after the first client was created. The first client starts the system's MIDI
+/// server, whose list of ports may be empty at first.
 const WARM_UP: Duration = Duration::from_millis(100);
 
 pub struct CoreMidi {
@@ -44,7 +44,7 @@ fn unavailable(error: InitError) -> Unavailable {
 }
 
 impl CoreMidi {
-    /// Does not create a client yet.
+    /// Creates the backend, but no client yet.
     pub fn new(client_name: &str, stamp: Stamp) -> Self {
         CoreMidi { client_name: client_name.to_owned(), stamp, live: None, made: BTreeSet::new() }
     }

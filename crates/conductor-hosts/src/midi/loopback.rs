@@ -4,7 +4,8 @@
 //! A device NAME has two ends. Port `NAME` is the near end: we listen to it and send to it like a
 //! hardware port. The far end is the side of the player: messages sent to port `NAME hand` arrive
 //! as input from NAME, and messages sent to `NAME` are read with [`Hand::take`]. Input keeps the
-//! sender's trail, so a demo pad that a tool presses is not treated as a person's input.
+//! sender's trail (its origin), so a demo pad that a tool presses is not treated as a person's
+//! input.
 //!
 //! Each device has a lock, which is locked for one message at a time. No device callback uses it.
 

@@ -1,5 +1,5 @@
-//! The console of patches: one ring buffer of lines per host, with numbers that all hosts share.
-//! Each principal can clear its own view; its mark is the last cleared number.
+//! The console of patches: one ring buffer of lines per host. All hosts share one sequence of line
+//! numbers. Each principal can clear its own view; its mark is the number of the last cleared line.
 
 use crate::system::Clock;
 use conductor_core::timestamp::Timestamp;

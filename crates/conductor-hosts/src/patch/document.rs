@@ -20,7 +20,10 @@ impl PatchHost for DocumentHost {
         vec![
             ("edit", Ability::Yes),
             ("attributes", Ability::Yes),
-            ("ports", Ability::Degraded("from the file, its structure and a table of classes; no program is running")),
+            (
+                "ports",
+                Ability::Degraded("derived from the file, its structure and a table of classes; no program is running"),
+            ),
             ("hidden", max_only),
             ("midpoints", max_only),
             ("presentation", max_only),

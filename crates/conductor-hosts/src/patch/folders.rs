@@ -118,7 +118,7 @@ fn denied(text: impl Into<String>) -> ToolError {
 }
 
 impl Folders {
-    /// `roots` are added to the folder of the home. Relative roots are left out.
+    /// `roots` are added to the patches folder of the home. Relative roots are left out.
     pub fn new(home: &Path, roots: &[PathBuf], user_home: Option<PathBuf>, max_bytes: usize) -> Self {
         let mut all = vec![home.join("patches")];
         all.extend(roots.iter().filter(|it| it.is_absolute()).cloned());
@@ -155,7 +155,7 @@ impl Folders {
             .collect()
     }
 
-    /// The folder of the home first, then the configured folders.
+    /// The patches folder of the home, then the configured folders.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
@@ -219,7 +219,7 @@ impl Folders {
         open(place, false).is_ok_and(|it| it.metadata().is_ok())
     }
 
-    /// The side file of a Pd patch; `None` if it does not exist or is not text.
+    /// The text of the side file of a Pd patch; `None` if the file does not exist or is not text.
     pub fn read_names(&self, place: &Place) -> Option<String> {
         let file = open(place, false).ok()?.sibling(place.names()).ok()?;
         String::from_utf8(self.read_file(&file, place).ok()?).ok()
@@ -266,7 +266,7 @@ impl Folders {
         Ok(old.map(|_| place.backup_path()))
     }
 
-    /// Checks the expected state of the file and returns its bytes.
+    /// Checks that the file is in the expected state, and returns its bytes.
     fn check(&self, file: &RootedFile, expected: Expected<'_>) -> Result<Option<Vec<u8>>, RootedError> {
         let found = match file.read(self.max_bytes as u64) {
             Ok((bytes, _)) => Some(bytes),
@@ -296,7 +296,8 @@ fn below(root: &Path, rest: &Path, shown: &str) -> Result<Place, ToolError> {
     Ok(Place { root: canonical(root), folders, name, format })
 }
 
-/// Opens the folder of a place. Fails if the path contains a link. `create` creates a missing root.
+/// Opens the folder of a place. Fails if the path contains a link. If `create` is true, creates a
+/// missing root.
 fn open(place: &Place, create: bool) -> Result<RootedFile, FileError> {
     if create
         && let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(&place.root)

@@ -11,7 +11,7 @@ pub struct Knob {
     pub patch: String,
     pub object: String,
     pub attribute: String,
-    /// Whether a person has turned the knob, and not a tool or the network.
+    /// Whether a person turned the knob. False for a tool or the network.
     pub by_hand: bool,
 }
 

@@ -3,9 +3,9 @@
 //! person must approve the reach.
 //!
 //! Only patches in Pure Data and Max are checked, because nothing in a document is executed. The
-//! same code runs before a person is asked, and again under the locks right before the program
-//! receives the change. Only the second check decides. Not here: the classes of boxes that have a
-//! reach (`conductor_patch::reach`), and the approval request (`pipeline`).
+//! same code runs before a person is asked for approval, and again under the locks right before the
+//! program receives the change. Only the second check decides. Not here: the classes of boxes that
+//! have a reach (`conductor_patch::reach`), and the approval request (`pipeline`).
 
 use super::folders::{Folders, Place};
 use super::{HostKind, Open, PatchHost, Patches, lock, short};
@@ -23,11 +23,11 @@ use std::sync::Arc;
 /// Limit of files that the abstractions of one patch load. Further files are not read, and the
 /// reach of the patch is then treated as unknown.
 const MOST_FILES: usize = 200;
-/// Limits of characters shown to a person, for all boxes together and for one box.
+/// Maximum number of characters shown to a person, for all boxes together and for one box.
 const SHOWN: usize = 12_000;
 const SHOWN_BOX: usize = 700;
 
-/// The authority for a change.
+/// Who authorizes a change.
 #[derive(Clone, Debug)]
 pub enum Consent {
     /// A person uses a controller.
@@ -206,7 +206,7 @@ impl Patches {
         self.decide(consent, digest, question, || self.approve(&first.id, Some(place), digest))
     }
 
-    /// The reach after the patch was changed in the program itself.
+    /// Computes the reach after the patch was changed in the program itself.
     pub(super) fn running(&self, open: &Open, document: &Document) -> Running {
         self.assess(&open.id, &*open.host, document, open.place().as_ref()).running
     }

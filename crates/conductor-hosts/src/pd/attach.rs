@@ -67,7 +67,7 @@ struct Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // The reader thread has a clone of this socket, which would stay open.
+        // Close the connection explicitly: the reader thread has a clone of this socket.
         let _ = self.out.shutdown(Shutdown::Both);
     }
 }
@@ -131,8 +131,8 @@ impl AttachedPd {
         work(line, nonce, root)
     }
 
-    /// Lets Pd save the patch to its folder and reads the file. Returns `None` if no canvas has
-    /// that name.
+    /// Lets Pd save the patch to a temporary file in its folder, and reads that file. Returns
+    /// `None` if no canvas has the name of `file`.
     fn read(line: &mut Line, nonce: &mut u64, file: &Path) -> Result<Option<Document>, ToolError> {
         let (name, folder) = split(file)?;
         *nonce += 1;
@@ -158,8 +158,8 @@ impl PatchHost for AttachedPd {
         const SILENT: Ability = Ability::No("an attached Pd does not report it; set `[patch.pd] mode` to \"spawn\"");
         vec![
             ("edit", Ability::Degraded("canvases are identified by name; changes that need a reload are refused")),
-            ("attributes", Ability::Degraded("place and width")),
-            ("ports", Ability::Degraded("from a table of classes")),
+            ("attributes", Ability::Degraded("only place and width")),
+            ("ports", Ability::Degraded("derived from a table of classes")),
             ("hidden", NONE),
             ("midpoints", NONE),
             ("presentation", NONE),
@@ -232,7 +232,7 @@ impl PatchHost for AttachedPd {
                     )));
                 }
             }
-            // Pd does not report whether it accepted the change, so it is read back.
+            // Pd does not report whether it accepted the change, so the patch is read back.
             let written = Self::read(line, nonce, &root.file)?
                 .ok_or_else(|| unsupported("the patch is not open in Pd any more"))?;
             if root.shown.agrees(after, &written) {

@@ -51,7 +51,8 @@ impl Fit {
     }
 }
 
-/// `folders` is the search path. It is not used for a command that contains a slash.
+/// Finds the program of a command, and its version. `folders` is the search path, which is not used
+/// for a command that contains a slash.
 pub async fn examine(command: &Path, folders: &[PathBuf]) -> Found {
     let Some(program) = program_of(command, folders) else { return Found::Nothing };
     let mut asking = tokio::process::Command::new(&program);

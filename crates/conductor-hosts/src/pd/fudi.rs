@@ -1,9 +1,8 @@
 //! Builds messages to Pd with all special characters escaped. An unescaped `;` would start a new
 //! command to any receiver, such as `pd quit`, so every message is built here, atom by atom.
 //!
-//! An atom has two escaped forms. In a *file*, special characters are escaped for the message
-//! parser. Pd removes one more level of escapes when it builds a box; the result is the *meaning*
-//! of the atom.
+//! Text in a *file* has up to two levels of escapes. Pd's message parser removes the first level,
+//! and Pd removes the second level when it builds a box. The result is the *meaning* of an atom.
 
 use conductor_core::error::{Code, ToolError};
 

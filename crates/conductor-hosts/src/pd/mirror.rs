@@ -2,9 +2,9 @@
 //! document.
 //!
 //! Boxes are identified by their address in the document, never by their number in Pd. Pd renumbers
-//! boxes at every deletion, and moves a box to the end when its text changes. To select a box,
-//! messages count from a *marker*, a comment with a unique text. Two equal boxes are therefore
-//! never confused. Not here: starting Pd (`link`), and files (`pd`).
+//! boxes at every deletion, and moves a box to the end when its text changes. To select a box, we
+//! count from a *marker*, a comment with a unique text. Two equal boxes are therefore never
+//! confused. Not here: starting Pd (`link`), and files (`pd`).
 
 use super::fudi::{self, Messages};
 use super::link::Silence;
@@ -724,7 +724,7 @@ impl<'a> Follow<'a> {
         let new_class = old.as_ref().is_none_or(|it| it.class() != shape.class());
         let is_gate = shape.gate().is_some() || old.as_ref().is_some_and(|it| it.gate().is_some());
         if is_gate {
-            // Pd creates the gate again and removes its cords outside.
+            // Pd creates the gate again, and removes the cords to it outside the subpatch.
             self.know(view, |canvas| canvas.boxes.retain(|it| it.id != Some(id)))?;
         }
         if shape.kind == "restore"

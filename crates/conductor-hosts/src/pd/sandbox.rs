@@ -3,9 +3,9 @@
 //!
 //! Landlock limits paths, programs and TCP ports. In a separate network namespace, Pd can connect
 //! only to our listener. Seccomp refuses other sockets, and system calls that Landlock does not
-//! cover. The sandbox is entered between fork and exec, so that no code of Pd runs outside. A
-//! shared object in a patch folder can still be loaded; its code runs inside the sandbox. Not here:
-//! which patches need an approval.
+//! cover. The sandbox is entered between fork and exec, so that no code of Pd runs outside the
+//! sandbox. A shared object in a patch folder can still be loaded; its code runs inside the
+//! sandbox. Not here: which patches need an approval.
 
 use conductor_core::config::PdAudio;
 use std::io;
@@ -386,8 +386,8 @@ mod linux {
             set = set.add_rule(NetPort::new(port, AccessNet::ConnectTcp)).map_err(fail)?;
         }
         let read = AccessFs::ReadFile | AccessFs::ReadDir;
-        // Pd may not create links, sockets or pipes there, because the daemon reads these folders
-        // too.
+        // Pd may not create links, sockets or pipes in the patch folders, because the daemon reads
+        // these folders too.
         let patches = read
             | AccessFs::WriteFile
             | AccessFs::Truncate
@@ -426,7 +426,7 @@ mod linux {
         }
     }
 
-    /// The ELF interpreter of the program, which the kernel starts to load it.
+    /// The ELF interpreter, which the kernel starts to load the program.
     fn loader_of(program: &Path) -> io::Result<PathBuf> {
         let wrong = || {
             let text = format!(

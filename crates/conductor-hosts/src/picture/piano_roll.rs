@@ -85,7 +85,7 @@ pub fn draw(
     Ok(ClipDrawing { clip_id: clip.id, width, height, pitch_range, count: notes.len(), picture })
 }
 
-/// The lowest and highest row: one row more than the notes on each side, and at least an octave.
+/// The lowest and highest row: one row below and above the notes, and at least an octave.
 fn rows(range: Option<[u8; 2]>) -> (u8, u8) {
     let [low, high] = range.unwrap_or([60, 60]);
     let (mut low, mut high) = (low.saturating_sub(1), high.saturating_add(1).min(127));

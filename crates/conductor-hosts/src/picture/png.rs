@@ -37,7 +37,7 @@ fn paint(picture: &Picture) -> Result<Pixmap, PaintError> {
 struct Canvas {
     pixels: Pixmap,
     font: Font,
-    /// The active clips, the innermost last. A `None` hides everything.
+    /// The active clipping areas, the innermost last. `None` hides everything.
     clips: Vec<Option<Mask>>,
 }
 

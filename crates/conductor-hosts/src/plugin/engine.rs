@@ -77,7 +77,7 @@ impl Pipes {
         blocking::read(&mut Unbuffered).unwrap_or_else(|_| std::process::exit(0))
     }
 
-    /// Whether a frame starts to arrive within the time. Without a time, waits without a limit.
+    /// Whether a frame starts to arrive within `ms`. If `ms` is absent, waits without a limit.
     fn wait(ms: Option<u32>) -> bool {
         let stdin = rustix::stdio::stdin();
         let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
@@ -282,7 +282,7 @@ fn converse<'js>(
     }
 }
 
-/// Does not return. The return type is only what the callers need.
+/// Never returns. The return type only satisfies the callers.
 fn ended(thrown: Thrown, limits: &Limits, meter: &Meter) -> (i32, ()) {
     if meter.spent.get() { spent(limits, thrown.place) } else { out_of_memory(limits, thrown.place) }
 }

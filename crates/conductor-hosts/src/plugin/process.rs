@@ -279,7 +279,7 @@ impl Drop for Process {
 
 fn queue(leaving: &mut Vec<u8>, message: &Value) {
     let bytes = message.to_string();
-    // No answer is that long. The child ends the connection when a frame is too long.
+    // Every length fits into 32 bits. The child closes the pipe when a frame is too long.
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     leaving.extend_from_slice(&length.to_le_bytes());
     leaving.extend_from_slice(bytes.as_bytes());
@@ -298,7 +298,7 @@ fn write_log(answers: &dyn Answers, log: &Value, left: &mut usize) {
     }
     if text.len() > *left {
         *left = 0;
-        return answers.log(LogLevel::Warning, "logged more than the limit; the rest of this call is left out");
+        return answers.log(LogLevel::Warning, "this call logged more than the limit; its further output is dropped");
     }
     *left -= text.len().max(1);
     answers.log(level, text);

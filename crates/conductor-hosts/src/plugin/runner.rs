@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 pub const QUEUE: usize = 64;
 
 /// Checks that the declarations of a file are those that a person enabled. Returns the reason if
-/// not.
+/// they are not.
 pub type Expected = Arc<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
 
 pub struct Runner {

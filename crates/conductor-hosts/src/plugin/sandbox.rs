@@ -55,8 +55,8 @@ const ADDRESS_SPACE_WITHOUT_HEAP_MB: u64 = 224;
 
 /// Enters the sandbox. This cannot be undone. Only the two pipes stay open.
 pub fn enter(limits: &Limits) -> io::Result<()> {
-    // Read the clock once before, because the first read uses a system call that the sandbox does
-    // not allow.
+    // Read the clock once before the sandbox is entered, because the first read uses a system call
+    // that the sandbox does not allow.
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     close_others();
     let address_space = (u64::from(limits.heap_mb) + ADDRESS_SPACE_WITHOUT_HEAP_MB) << 20;
@@ -103,7 +103,7 @@ mod linux {
     pub fn enter() -> io::Result<()> {
         // Forbid every path and port, without exceptions.
         let rules = confine::forbid_paths_and_ports()?.create().map_err(io::Error::other)?;
-        // This also sets `no_new_privs`; without Landlock, the next line sets it.
+        // This call also sets `no_new_privs`; without Landlock, only the next line sets it.
         rules.restrict_self().map_err(io::Error::other)?;
         rustix::thread::set_no_new_privs(true)?;
         seccompiler::apply_filter(&filter()?).map_err(io::Error::other)
@@ -141,7 +141,8 @@ mod linux {
         for call in [libc::SYS_mmap, libc::SYS_mprotect] {
             rules.insert(call, vec![confine::all([(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)])?]);
         }
-        // Pid 0 is the process itself. With another pid it could lower the limits of the daemon.
+        // Pid 0 is the process itself. With another pid, the process could lower the limits of the
+        // daemon.
         rules.insert(libc::SYS_prlimit64, vec![confine::all([(0, SeccompCmpOp::Eq, 0)])?]);
         confine::filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
     }

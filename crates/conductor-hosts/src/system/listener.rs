@@ -62,9 +62,10 @@ impl Peer {
 }
 
 impl Listener {
-    /// Must be called inside a tokio runtime, by the process that has the home's lock. The folder
-    /// is made private first, because between bind and chmod only the folder's mode protects the
-    /// file. The umask is not used, because it applies to the whole process.
+    /// Binds the endpoint. Must be called inside a tokio runtime, by the process that has the
+    /// home's lock. The folder is made private first, because between bind and chmod only the
+    /// folder's mode protects the file. The umask is not used, because it applies to the whole
+    /// process.
     pub fn bind(path: &Path) -> Result<Self, BindError> {
         let failed = |source| BindError::Io { path: path.to_owned(), source };
         let length = path.as_os_str().len();
@@ -84,7 +85,7 @@ impl Listener {
         })
     }
 
-    /// The next connection. Returns `None` if the process belongs to another user or has already
+    /// The next connection. Returns `None` if the client belongs to another user or has already
     /// disconnected; such a connection is closed without a reply.
     pub async fn accept(&self) -> io::Result<Option<(Stream, Peer)>> {
         let (stream, _) = self.listener.accept().await?;

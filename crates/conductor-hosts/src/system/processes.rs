@@ -47,7 +47,7 @@ pub fn find(pid: i32) -> Option<Process> {
 }
 
 /// Whether root installed the program of this process as systemd. If the program cannot be read, it
-/// is accepted: a program of this user cannot make its own link unreadable.
+/// is accepted: a program of this user cannot make its own `/proc/PID/exe` unreadable.
 #[cfg(target_os = "linux")]
 fn is_roots_systemd(pid: i32) -> bool {
     use std::os::unix::fs::MetadataExt as _;

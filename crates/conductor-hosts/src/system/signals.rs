@@ -12,7 +12,7 @@ pub struct EndSignals {
 }
 
 impl EndSignals {
-    /// Must be called inside a tokio runtime.
+    /// Installs the signal handlers. Must be called inside a tokio runtime.
     pub fn catch() -> io::Result<Self> {
         Ok(EndSignals {
             interrupt: signal(SignalKind::interrupt())?,

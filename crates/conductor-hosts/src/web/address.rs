@@ -1,5 +1,5 @@
 //! Decides which addresses are on the public internet. All other addresses are in private networks,
-//! or contain another address.
+//! or embed another address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -89,7 +89,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     let runs = Arc::new(Runs::default());
     let mut policy = Policy::default();
     let mut settings = Settings::default();
-    // High limits, so that they do not affect measurements of the throughput.
+    // The limits are high, so that they do not affect measurements of the throughput.
     let plenty = Rate { per_minute: 600_000_000, burst: 10_000_000 };
     (settings.limits.read, settings.limits.effect) = (plenty, plenty);
     settings.limits.in_flight = 100_000;

@@ -30,7 +30,7 @@ pub struct Running {
     child: Killed,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// The UDP port on which it answers as AbletonOSC.
+    /// The UDP port on which the simulation answers as AbletonOSC.
     pub port: u16,
 }
 

@@ -57,7 +57,7 @@ fn forget_the_dead() -> std::io::Result<()> {
 /// busy machine. Uses real-time scheduling if it is allowed.
 pub fn start(dir: &Path, name: &str, period: u32) -> Result<Running, Missing> {
     probe()?;
-    // Fails before the first server, because the registry does not exist yet.
+    // This fails before the first server was started, because the registry does not exist yet.
     let _ = forget_the_dead();
     let mut why = String::new();
     for scheduling in [&["-R", "-P", "70"][..], &["-r"]] {

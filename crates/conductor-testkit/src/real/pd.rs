@@ -1,4 +1,4 @@
-//! Pure Data. The product itself starts it.
+//! Checks whether Pure Data is installed. The product itself starts it.
 
 use super::Missing;
 use std::process::{Command, Stdio};

@@ -1,11 +1,11 @@
 //! `state/accepted.jsonl` stores the configuration that a person accepted, with a MAC. After a
-//! restart it is in force, whatever `config.toml` contains.
+//! restart this configuration is in force, whatever `config.toml` contains.
 //!
-//! If there are secrets, the key of the MAC is derived from their key. Otherwise it is
-//! `secrets/config.key`, created at the first start. Every change has a number. The audit log
-//! records the last number and its hash, so that a restored older file is detected. A home with an
-//! audit log, an audit key or an entry in the keychain is never new: without a record with a valid
-//! MAC it gets closed defaults.
+//! If there are secrets, the key of the MAC is derived from their key. Otherwise the key is in
+//! `secrets/config.key`, which is created at the first start. Every change has a number. The audit
+//! log records the last number and its hash, so that a restored older file is detected. A home with
+//! an audit log, an audit key or an entry in the keychain is never new: without a record with a
+//! valid MAC it gets closed defaults.
 //!
 //! Not here: held changes (`conductor_core::config::held`), and reading the file (`config_file`).
 

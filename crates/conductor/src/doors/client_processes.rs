@@ -1,5 +1,5 @@
 //! Registers the processes of AI clients, connected or recently disconnected. A process that was
-//! started by one of them must not decide anything.
+//! started by one of them must not decide as a person.
 //!
 //! Not here: the rule itself (`control/person`). The process of a client is the parent of an `mcp
 //! start` proxy, the peer of a connection to `mcp.sock`, or the local peer of an HTTP connection.
@@ -39,7 +39,7 @@ impl ClientProcesses {
     }
 
     /// Registers a connection of this process. `None` if the process has ended, or if it is a
-    /// service manager, because every process descends from that.
+    /// service manager, because every process descends from a service manager.
     pub fn register(self: &Arc<Self>, pid: i32) -> Option<ClientProcess> {
         let client = person::client(pid)?;
         let (pid, started) = (client.pid, client.started);

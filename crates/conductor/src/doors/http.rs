@@ -91,7 +91,7 @@ impl Tokens {
         self.find(headers, |_| true).is_some()
     }
 
-    /// Compares with every known token, each in constant time.
+    /// Compares the token in `Authorization` with every known token, each in constant time.
     fn find(&self, headers: &HeaderMap, fits: impl Fn(&Token) -> bool) -> Option<String> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (given.next(), given.next()) else { return None };
@@ -277,8 +277,8 @@ struct Ends {
     process: OnceCell<Option<ClientProcess>>,
 }
 
-/// Registers a local process that sends a token as an AI client. This happens once per connection,
-/// before the first request is answered.
+/// If a local process sends a token, registers it as an AI client. This happens once per
+/// connection, before the first request is answered.
 async fn register_client(State(clients): State<Arc<ClientProcesses>>, request: Request, next: Next) -> Response {
     if request.headers().contains_key(header::AUTHORIZATION)
         && let Some(ends) = request.extensions().get::<Arc<Ends>>().cloned()

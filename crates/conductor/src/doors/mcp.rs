@@ -59,9 +59,9 @@ pub struct Shared {
     /// Seals the state that a modern client carries between question and answer. Created at start
     /// and kept in memory only.
     seal: RequestStateCodec,
-    /// The daemon is stopping.
+    /// Cancelled when the daemon stops.
     pub stop: CancellationToken,
-    /// Processes of AI clients. Their descendants cannot decide anything.
+    /// Processes of AI clients. Their descendants cannot decide as a person.
     pub clients: Arc<ClientProcesses>,
     pub descriptors: Arc<Budget>,
     pub http_connections: Arc<HttpConnections>,
@@ -137,7 +137,7 @@ impl McpDoor {
         Implementation::new("conductor", env!("CARGO_PKG_VERSION")).with_title("Conductor")
     }
 
-    /// Added to every modern result; legacy peers never see it.
+    /// The identity of the server, which is part of every modern result. `None` for legacy clients.
     fn signed(&self, era: Era) -> Option<MetaObject> {
         match era {
             Era::Legacy => None,
@@ -150,8 +150,8 @@ impl McpDoor {
         }
     }
 
-    /// Answers the first line of a proxy, which selects the tools of its client. `took`: the daemon
-    /// serves the descriptors of the client itself.
+    /// Answers the first line of a proxy, which selects the tools of its client. `took` is true if
+    /// the daemon serves the descriptors of the client itself.
     pub fn hello(&self, params: Option<&Value>, took: bool) -> Result<Value, ErrorData> {
         let params = params.unwrap_or(&Value::Null);
         let settings = self.studio().settings();
@@ -165,7 +165,7 @@ impl McpDoor {
             Some(form) => form
                 .as_str()
                 .and_then(NameForm::parse)
-                .ok_or_else(|| ErrorData::invalid_params("tool_names must be safe or dotted", None))?,
+                .ok_or_else(|| ErrorData::invalid_params("tool_names must be \"safe\" or \"dotted\"", None))?,
         };
         let view = View::of(self.studio(), &names_of_tools, names)
             .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;

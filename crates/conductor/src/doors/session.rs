@@ -17,7 +17,7 @@ use conductor_hosts::system::processes;
 /// The verified identity of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Who {
-    /// Reported by the kernel.
+    /// The user id that the kernel reports.
     Uid(u32),
     /// The name of the token that the peer sent.
     Token(String),
@@ -70,7 +70,7 @@ pub struct Session {
     pub conn: ConnId,
     pub who: Who,
     view: OnceLock<View>,
-    /// No message has been received yet. Only then may a proxy send its hello message.
+    /// True until the first message. A proxy may send its hello only as the first message.
     fresh: AtomicBool,
     running: AtomicUsize,
     refused_in_a_row: AtomicU32,
@@ -125,7 +125,8 @@ impl Session {
         self.processes.lock().extend(clients.register(pid));
     }
 
-    /// The peer is a proxy: registers the processes that started it as AI clients.
+    /// Called if the peer is a proxy. The processes that started the proxy are registered as AI
+    /// clients.
     pub fn register_starters(&self, clients: &Arc<ClientProcesses>) {
         let pids = self.peer_pid.get().map(|pid| starters(*pid, processes::find)).unwrap_or_default();
         self.processes.lock().extend(pids.into_iter().filter_map(|pid| clients.register(pid)));
@@ -153,7 +154,7 @@ impl Session {
         }
     }
 
-    /// Takes one of the connection's slots. Returns true if that exceeds the limit; the pipeline
+    /// Uses one of the connection's slots. Returns true if that exceeds the limit; the pipeline
     /// then refuses and records the call.
     pub fn start(&self) -> (Running<'_>, bool) {
         let running = self.running.fetch_add(1, Ordering::AcqRel);

@@ -1,6 +1,6 @@
 //! The audit log of a running daemon. A damaged log stays closed until a person accepts the damage.
-//! Until then the engine runs, but no tool is available. Only the outcomes of panics are kept; they
-//! are written first when the log is open.
+//! Until then the engine runs, but no tool is available. Only the outcomes of `conductor_panic` are
+//! kept; they are written first when the log is open.
 //!
 //! Not here: the log itself (`audit_log`), and the check that a caller is a person
 //! (`doors/control`).
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-/// The most panic outcomes that are kept while no log is open.
+/// The most outcomes of `conductor_panic` that are kept while no log is open.
 const MAX_KEPT: usize = 64;
 /// The longest time that a stop waits for a keychain that has answered before.
 const STOP_WAIT: Duration = Duration::from_secs(1);
@@ -50,10 +50,11 @@ pub struct DaemonLog {
     ids: Arc<dyn Ids>,
     events: Arc<OnceLock<Arc<Events>>>,
     state: ArcSwap<State>,
-    /// Panic outcomes that are kept while no log is open, and the number of dropped outcomes.
+    /// Outcomes of `conductor_panic` that are kept while no log is open, and the number of dropped
+    /// outcomes.
     kept: Mutex<(VecDeque<(Stamp, Entry)>, u64)>,
     no_salt: InputHasher,
-    /// Held while the log is opened again.
+    /// Locked while the log is opened again.
     opening: Mutex<()>,
     log: Log,
 }

@@ -90,7 +90,7 @@ impl Grants {
                 log.warn(fault);
             }
         });
-        // If the thread cannot be started, the first tool that needs a secret opens them.
+        // If the thread cannot be started, the first tool that needs a secret opens the secrets.
         drop(opening);
     }
 }

@@ -22,12 +22,13 @@ pub struct Http {
     runtime: tokio::runtime::Handle,
     log: Log,
     state: Mutex<State>,
-    /// Only one task opens or closes at a time, so that a port is free before it is bound again.
+    /// Only one task opens or closes listeners at a time, so that a port is free before it is bound
+    /// again.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// The holder of listeners that no connection holds. No connection of the control socket has this
-/// number.
+/// The holder number of listeners that belong to no connection. No connection of the control socket
+/// has this number.
 const NOBODY: u64 = 0;
 
 #[derive(Default)]
@@ -96,12 +97,13 @@ impl Http {
         let bound = self.bind(address, true, BTreeSet::new()).await;
         let fault = bound.as_ref().err().map(|fault| {
             if fault.kind() == io::ErrorKind::AddrInUse {
-                let taken = format!("{address} is used by another program; choose another with --http or [http] bind");
-                // Clients that use this address may have sent the token to that program.
+                let taken = format!("{address} is used by another program; choose another address with --http or [http] bind");
+                // Replace the token: clients of this address may have sent the old token to that
+                // program.
                 let studio = &self.shared.studio;
                 match http::new_token(&studio.home, &*studio.ids) {
                     Ok(_) => {
-                        format!("{taken}. A new token was written to state/http.token, because that program may know the old one")
+                        format!("{taken}. A new token was written to state/http.token, because that program may have received the old one")
                     }
                     Err(error) => format!("{taken}. state/http.token cannot be replaced: {error}"),
                 }
@@ -194,8 +196,8 @@ impl Http {
         self.state.lock().fault.clone()
     }
 
-    /// Applies a changed section. Open listeners are closed and opened again, so that streams with
-    /// a removed token are closed. Does not wait.
+    /// Applies a changed `[http]` section. Open listeners are closed and opened again, so that
+    /// streams with a removed token are closed. Does not wait.
     pub(crate) fn configure(self: &Arc<Self>, settings: &config::Http, session_idle_s: u64) {
         let mut state = self.state.lock();
         if state.settings == *settings && state.session_idle_s == session_idle_s {

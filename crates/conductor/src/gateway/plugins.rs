@@ -79,7 +79,7 @@ struct Known {
     code: Option<Digest>,
 }
 
-/// A file of the folder.
+/// A plugin file found in the plugin folder.
 #[derive(Clone)]
 struct Found {
     source: Arc<[u8]>,
@@ -321,7 +321,9 @@ impl Plugins {
             let length = std::fs::metadata(entry.path()).ok().filter(std::fs::Metadata::is_file).map(|it| it.len());
             let (true, Some(length)) = (is_code, length) else { continue };
             if length > MAX_FILE_BYTES {
-                self.log.warn(format_args!("plugins/{file} has {length} bytes, at most {MAX_FILE_BYTES} are read"));
+                self.log.warn(format_args!(
+                    "plugins/{file} has {length} bytes and is ignored; the limit is {MAX_FILE_BYTES}"
+                ));
                 continue;
             }
             if let Ok(source) = std::fs::read(entry.path()) {
@@ -357,7 +359,7 @@ impl Plugins {
         let launch = Launch { program: self.program(), limits, file: row.file.clone(), source };
         let patience = Duration::from_millis(row.timeout_ms.into());
         let looked = tokio::time::timeout(patience, tools::look(&launch)).await;
-        let looked = looked.unwrap_or_else(|_| Err(vec![format!("did not load within {} ms", row.timeout_ms)]));
+        let looked = looked.unwrap_or_else(|_| Err(vec![format!("it did not load within {} ms", row.timeout_ms)]));
         let changed = |why: String| {
             // The enabled tools stay in the list and are refused, so that callers get the reason.
             let manifest = self.kept(name, pin).map(Arc::new);

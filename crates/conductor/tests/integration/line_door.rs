@@ -731,7 +731,7 @@ async fn resources_prompts_and_completion() {
         (json!({ "name": "say", "arguments": { "text": 5 } }), "Prompt argument text must be a string"),
         (
             json!({ "name": "say", "arguments": { "text": "hi", "txet": "hi" } }),
-            "Unknown prompt argument: txet; say takes: text",
+            "Unknown prompt argument: txet; the arguments of say are: text",
         ),
     ] {
         let error = client.request("prompts/get", params).await["error"].clone();

@@ -181,7 +181,7 @@ async fn a_silent_peer_a_taken_port_and_nobody_at_all_are_told_apart() {
     let port = taken.local_addr().expect("an address").port();
     let refused = Wire::open(Settings { reply_port: port, ..settings }).await.map(drop);
     assert!(
-        matches!(refused, Err(LiveHostError::Offline { reason, .. }) if reason.contains("one AbletonOSC client per machine"))
+        matches!(refused, Err(LiveHostError::Offline { reason, .. }) if reason.contains("only one client of AbletonOSC can run on a machine"))
     );
     drop(taken);
     let stage =

@@ -14,7 +14,7 @@ use conductor_set::{
 };
 use rosc::OscType;
 
-/// One edit, its guard, and the list for its result.
+/// One edit, its guard, and the result that the edit is added to.
 pub(super) struct Job<'a> {
     pub edit: &'a LiveEdit,
     pub guard: &'a Guard,
@@ -104,9 +104,10 @@ impl AbletonOscHost {
             let written = self.put_value(job.guard, command(set, arguments), get(read, at), subject, &value);
             (job.applied.revision, _) = written.await.map_err(|why| match done.as_slice() {
                 [] => why,
-                before => {
-                    LiveHostError::HalfDone { done: format!("{} written", before.join(", ")), why: Box::new(why) }
-                }
+                before => LiveHostError::HalfDone {
+                    done: format!("written so far: {}", before.join(", ")),
+                    why: Box::new(why),
+                },
             })?;
             job.applied.undo_steps += 1;
             done.push(name);
@@ -243,8 +244,8 @@ impl AbletonOscHost {
             ("loopEnd", "/live/clip/set/loop_end", "/live/clip/get/loop_end", props.loop_end, end),
             ("loopStart", "/live/clip/set/loop_start", "/live/clip/get/loop_start", props.loop_start, start),
         ];
-        // Live refuses a loop that ends before it starts, even for a moment. So the end that
-        // extends the loop is written first.
+        // Live refuses a loop that ends before it starts, even for a moment. If the start moves
+        // back, it is written first; otherwise the end is written first.
         let order = if start < now.loop_start { [1, 0] } else { [0, 1] };
         for (name, set, get, wanted, value) in order.map(|n| ends[n]) {
             add(name, set, get, wanted.map(|_| float(value)));

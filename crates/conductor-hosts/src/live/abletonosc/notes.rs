@@ -14,9 +14,10 @@ use std::collections::BTreeMap;
 /// Maximum number of added notes per datagram: about 8 KB, below the smallest default limit of the
 /// systems that Live supports.
 const NOTES_PER_DATAGRAM: usize = 400;
-/// The time range of a whole clip, in beats. Without an explicit range AbletonOSC omits pitch 127.
+/// The time range of a whole clip, in beats. If a request has no range, AbletonOSC omits pitch 127.
 const WHOLE: (f64, f64) = (-8192.0, 16_384.0);
-/// A shorter time window is not split further if its reply is missing.
+/// If the reply for a window of this length (in beats) or less is missing, the window is not split
+/// further.
 const SHORTEST: f64 = 0.25;
 
 /// Number of retries before a window is split. A lost reply and a reply that is too large look the
@@ -147,13 +148,13 @@ impl AbletonOscHost {
             }
         };
         let remove = command("/live/clip/remove/notes", range(at, pitches, time));
-        // The batch ends with a request for the name and with the fence. The notes are read at the
-        // end, in parts if necessary.
+        // The read-back of this batch is only the name of the clip. The notes are read at the end,
+        // in parts if necessary.
         let (batch, _) = self.put(job.guard, Mine::Nothing, remove, vec![get("/live/clip/get/name", &at)]).await?;
         if let Some(error) = batch.error {
             return Err(refused(clip, error));
         }
-        // The old notes are removed now.
+        // The old notes have been removed.
         self.was_written(Facet::Notes, clip, &format!("{before:?}"), &ABSENT);
         let mut steps = 1;
         for (n, part) in notes.chunks(NOTES_PER_DATAGRAM).enumerate() {
@@ -170,7 +171,7 @@ impl AbletonOscHost {
             });
             added.map_err(|why| LiveHostError::HalfDone {
                 done: format!(
-                    "{removed} old notes were removed, and {} of {} new notes were added for certain",
+                    "{removed} old notes were removed, and at least {} of {} new notes were added",
                     n * NOTES_PER_DATAGRAM,
                     notes.len()
                 ),

@@ -241,7 +241,8 @@ impl AbletonOscHost {
         ];
         let batch = self.wire.read(&asks).await?;
         let flag = |at| first(&batch, at, id, Listing::Tracks, truth);
-        // For a track that cannot be armed AbletonOSC reports an error, which would end its tick.
+        // For a track that cannot be armed, AbletonOSC reports an error and drops the later
+        // requests of its tick.
         let arm = if flag(3)? {
             let batch = self.wire.read(&[get("/live/track/get/arm", &[n])]).await?;
             first(&batch, 0, id, Listing::Tracks, truth)?
@@ -314,8 +315,8 @@ impl AbletonOscHost {
         param_of(path, &self.wire.read(&param_asks(path)?).await?)
     }
 
-    /// Reads all values in one batch. An error ends AbletonOSC's tick and does not state which
-    /// request failed; after an error, each value is requested separately.
+    /// Reads all values in one batch. An error does not state which request failed, and AbletonOSC
+    /// drops the requests after it. Therefore, after an error, each value is requested separately.
     pub(super) async fn values_now(&self, ids: Vec<PathId>) -> Result<Vec<Option<f64>>, LiveHostError> {
         let ask = |id: &PathId| {
             param_address(*id).ok().map(|(_, read, arguments)| {

@@ -6,7 +6,7 @@
 //!
 //! Datagrams may be lost, duplicated or late, and all replies to a fence look the same. Therefore a
 //! fence ends a batch immediately only if every request has a reply. Otherwise the batch ends after
-//! a silence, and the missing requests are sent again.
+//! a silence (a time without messages), and the missing requests are sent again.
 //!
 //! One task receives all messages. A message that is not a reply is a push of a listener and is
 //! forwarded to the host.
@@ -35,10 +35,11 @@ const PACKET_MAX: usize = 65_507;
 const QUESTIONS: usize = 96;
 /// Number of retries of requests without a reply.
 const ROUNDS: u32 = 5;
-/// A silence of this length ends a batch. It is longer than one tick of AbletonOSC (100 ms).
+/// A silence of this length ends a batch. It is longer than one tick of AbletonOSC, which handles
+/// the received messages every 100 ms.
 const QUIET: Duration = Duration::from_millis(150);
-/// Capacity of the queue of pushes. When it is full, more pushes can be dropped, because a look is
-/// due anyway.
+/// Capacity of the queue of pushes. When it is full, more pushes can be dropped, because the
+/// structure of the Set will be read again anyway.
 const PUSHES: usize = 256;
 /// Number of retries, and the pause between them, while a port is in use.
 const BINDS: u32 = 25;
@@ -48,8 +49,8 @@ const BIND_AGAIN: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     pub peer: SocketAddr,
-    /// The port to which AbletonOSC sends its replies. There is one per machine, so only one client
-    /// per machine.
+    /// The port to which AbletonOSC sends its replies. AbletonOSC uses one port for all clients, so
+    /// only one client can run on a machine.
     pub reply_port: u16,
     pub timeout: Duration,
 }
@@ -90,10 +91,10 @@ pub fn command(address: &'static str, arguments: Vec<OscType>) -> Ask {
     Ask { address, arguments, echo: None }
 }
 
-/// The replies received before the fence.
+/// The replies to the messages of one batch.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Per message, the values after the repeated arguments; none without a reply.
+    /// For each message, the values after the repeated arguments; `None` if no reply arrived.
     pub replies: Vec<Option<Vec<OscType>>>,
     pub error: Option<String>,
     errors: usize,
@@ -143,7 +144,8 @@ struct Inner {
     /// Notified for every datagram of the batch in flight.
     came: Notify,
     pushes: mpsc::Sender<OscMessage>,
-    /// Number of silences. After a silence, another Live or another Set may be running.
+    /// Number of silences and of starts of AbletonOSC. After each of these, another Live or another
+    /// Set may be running.
     gaps: AtomicU64,
     /// Number of datagrams from other senders.
     foreign: AtomicU64,
@@ -186,7 +188,7 @@ impl Wire {
         let here = if settings.peer.ip().is_loopback() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         let socket = bind(SocketAddr::from((here, settings.reply_port))).await.map_err(|fault| {
             offline(format!(
-                "UDP port {} cannot be bound ({fault}); one AbletonOSC client per machine",
+                "UDP port {} cannot be bound ({fault}); only one client of AbletonOSC can run on a machine",
                 settings.reply_port
             ))
         })?;
@@ -204,7 +206,7 @@ impl Wire {
         Ok((Wire { inner, timeout: settings.timeout, turn: tokio::sync::Mutex::default(), receiver }, pushed))
     }
 
-    /// Increases with every silence and every start of AbletonOSC.
+    /// Increases with every silence and with every start of AbletonOSC.
     pub fn gaps(&self) -> u64 {
         self.inner.gaps.load(Ordering::Relaxed)
     }
@@ -280,7 +282,7 @@ impl Wire {
 
     /// Sends the messages once. At most one of them may be a write, so that an error has only one
     /// possible cause. At least one must be a request: its reply proves that AbletonOSC handled the
-    /// messages before it. Fails without any reply.
+    /// messages before it. Fails if no reply arrives.
     pub async fn batch(&self, asks: &[Ask]) -> Result<Batch, LiveHostError> {
         let _turn = self.turn.lock().await;
         let open = Open { asks: asks.to_vec(), batch: Batch::unanswered(asks), fenced: false, heard: false };
@@ -299,8 +301,8 @@ impl Wire {
         }
     }
 
-    /// Sends a message between batches without a read-back, for values that the next value
-    /// replaces.
+    /// Sends a message between batches, without a read-back. Used for values that the next value
+    /// soon replaces.
     pub async fn send(&self, ask: &Ask) -> Result<(), LiveHostError> {
         let _turn = self.turn.lock().await;
         self.inner.send(ask.address, &ask.arguments).await
@@ -396,7 +398,7 @@ impl Inner {
         if message.addr == STARTUP {
             self.gaps.fetch_add(1, Ordering::Relaxed);
         }
-        // If the queue is full, a look is due anyway.
+        // If the queue is full, the structure of the Set will be read again anyway.
         let _ = self.pushes.try_send(message);
     }
 }

@@ -1,4 +1,5 @@
-//! A connection to the script. Matches replies to requests by number, and passes events on.
+//! A connection to the script in Live. Matches replies to requests by number, and passes events to
+//! the host.
 
 use super::NAME;
 use super::rendezvous::Rendezvous;
@@ -18,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 
-/// The protocol version of this side.
+/// The protocol version that Conductor uses.
 pub const PROTOCOL: u32 = 2;
 /// Maximum length of a line from the script.
 const LINE_MAX: u64 = 8 << 20;
@@ -91,11 +92,11 @@ fn offline(reason: impl ToString) -> LiveHostError {
 }
 
 impl Line {
-    /// Connects and waits for the script's token. Then both sides prove that they know the secret.
+    /// Connects and waits for the script's token. Then each side proves that it has the secret.
     pub async fn open(met: &Rendezvous, timeout: Duration, hear: Hear) -> Result<(Line, Greeting), LiveHostError> {
         if met.protocol != PROTOCOL {
             return Err(offline(format!(
-                "the script in Live speaks protocol {} and this Conductor {PROTOCOL}; install it again with \
+                "the script in Live uses protocol {} and this Conductor uses {PROTOCOL}; install the script again with \
                  `conductor bridge install live`",
                 met.protocol
             )));
@@ -105,7 +106,7 @@ impl Line {
             Ok(Ok(stream)) => stream,
             Ok(Err(fault)) => {
                 return Err(offline(format!(
-                    "nothing listens on port {} ({fault}): Live (pid {}) ended without removing its file",
+                    "nothing listens on port {} ({fault}): Live (pid {}) has ended, but the file that announces its port still exists",
                     met.port, met.pid
                 )));
             }
@@ -208,12 +209,12 @@ fn said(fault: Fault) -> LiveHostError {
 
 fn left_over() -> LiveHostError {
     offline(
-        "the program on its port does not have the token of the script: state/live-script.json belongs to a Live that ended",
+        "the program on the port in state/live-script.json does not have the token of the script: the file belongs to a Live that has ended",
     )
 }
 
-/// Reads the first line of the script: its token and its nonce. At this point no data was sent to
-/// the script.
+/// Reads the first line of the script: its token and its nonce. Nothing has been sent to the script
+/// yet.
 async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result<String, LiveHostError> {
     #[derive(Deserialize)]
     struct First {

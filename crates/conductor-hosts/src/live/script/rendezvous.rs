@@ -1,5 +1,5 @@
 //! Reads the file that contains the script's port, the token that identifies the script, and the
-//! secret that both sides prove to know.
+//! secret. Each side proves that it has the secret.
 
 use crate::live::LiveHostError;
 use serde::Deserialize;
@@ -23,7 +23,7 @@ pub struct Rendezvous {
     pub protocol: u32,
 }
 
-/// Why the file cannot be used.
+/// Why the script's file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RendezvousError {
     /// The file does not exist: the script is not running.
@@ -37,7 +37,7 @@ pub enum RendezvousError {
 impl From<RendezvousError> for LiveHostError {
     fn from(error: RendezvousError) -> LiveHostError {
         let reason = match error {
-            RendezvousError::NoFile => "its script is not running in any Live".to_owned(),
+            RendezvousError::NoFile => "the script is not running in any Live".to_owned(),
             RendezvousError::Unsafe(why) | RendezvousError::Nonsense(why) => why,
         };
         LiveHostError::Offline { host: NAME, reason }
@@ -48,7 +48,7 @@ pub fn path(home: &Path) -> PathBuf {
     home.join("state").join("live-script.json")
 }
 
-/// Reads the file. Blocks for one small read.
+/// Reads the script's file. Blocks for one small read.
 pub fn read(home: &Path) -> Result<Rendezvous, RendezvousError> {
     let path = path(home);
     let shown = path.display();

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ticks per second of the times in `/proc/PID/stat`, the same on every Linux.
+/// Microseconds per tick of the times in `/proc/PID/stat`, the same on every Linux.
 const TICK_US: u64 = 10_000;
 
 /// `NAME=unix:PATH`, `NAME=stdio:PROGRAM,ARG...` or `NAME=http:HOST:PORT[/TOKEN]`, followed by
@@ -231,13 +231,13 @@ impl<'a> Server<'a> {
         server.first = started.elapsed();
         server.send(INITIALIZED)?;
         if let Wire::Http(http) = &mut server.wire {
-            // Over HTTP a notification has an empty answer too.
+            // Over HTTP, even a notification has an answer, which is empty.
             http.reply()?;
         }
         Ok(server)
     }
 
-    /// Over HTTP each call in flight needs a separate connection.
+    /// Opens more connections: over HTTP, each call in flight needs a separate connection.
     pub fn widen(&mut self, in_flight: usize) -> io::Result<()> {
         match &mut self.wire {
             Wire::Lines(_) => Ok(()),

@@ -51,9 +51,10 @@ pub const READ_CHUNK: usize = 8 * 1024;
 /// Ends a connection from outside.
 #[derive(Clone, Default)]
 pub struct Lifeline {
-    /// Acts like the end of input: running requests are answered, and nothing more is read.
+    /// Cancelling this token acts like the end of input: running requests are answered, and nothing
+    /// more is read.
     pub ending: CancellationToken,
-    /// Writing to the peer has failed.
+    /// Cancelled when writing to the peer has failed.
     pub failed: CancellationToken,
 }
 

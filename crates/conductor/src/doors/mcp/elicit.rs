@@ -27,7 +27,7 @@ use conductor_gateway::tools::catalog::Tool;
 
 const KEY: &str = "approve";
 /// Maximum length of a question. A longer question is truncated and ends with the number of omitted
-/// characters.
+/// lines.
 const MAX_MESSAGE: usize = 2000;
 
 /// The sealed state: the id of the approval record, and a nonce.
@@ -94,7 +94,7 @@ pub async fn request(
     sent.map_err(|_| "the call has ended")?;
     match tokio::time::timeout(wait, answer).await {
         Ok(Ok(result)) => result.map_err(|error| error.message.into_owned()),
-        Ok(Err(_)) => Err("the client is gone".to_owned()),
+        Ok(Err(_)) => Err("the client has disconnected".to_owned()),
         Err(_) => Err("no answer in time".to_owned()),
     }
 }
@@ -191,12 +191,13 @@ pub fn prepare(
     Ok(())
 }
 
-/// The caller cannot distinguish forged, foreign, replayed and expired state.
+/// The error for a state that is not valid. The caller cannot distinguish forged, foreign, replayed
+/// and expired states.
 pub fn bad_state() -> ErrorData {
     ErrorData::invalid_params("Invalid requestState", None)
 }
 
-/// The store reports that a sealed answer is no longer valid.
+/// Whether the store reports that a sealed answer is no longer valid.
 pub fn is_bad_state(error: &ToolError) -> bool {
     error.code == Code::PlanExpired && error.extras.more.get("request_state") == Some(&Value::Bool(false))
 }

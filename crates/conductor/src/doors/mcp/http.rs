@@ -1,9 +1,9 @@
 //! Serves MCP over HTTP at `/mcp`: one message per POST.
 //!
 //! The answer to a request is one JSON object. It becomes an event stream if the request reports
-//! progress, asks its client, or takes longer than a moment. Not here: the listener, and the Host
-//! and Origin checks that all routes share (`doors/http`), sessions (`http_session`), and what a
-//! request does (`methods`).
+//! progress, asks its client, or takes longer than `ONE_PIECE`. Not here: the listener, and the
+//! Host and Origin checks that all routes share (`doors/http`), sessions (`http_session`), and the
+//! work of a request (`methods`).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl McpHttp {
         session: Option<Arc<HttpSession>>,
     ) -> Result<Response, Response> {
         if !(accepts(headers, JSON) && accepts(headers, EVENTS)) {
-            let refused = "Accept must name application/json and text/event-stream";
+            let refused = "Accept must contain application/json and text/event-stream";
             return Err(refuse(StatusCode::NOT_ACCEPTABLE, refused));
         }
         if !text(headers, header::CONTENT_TYPE.as_str()).is_some_and(|it| it.starts_with(JSON)) {
@@ -106,7 +106,7 @@ impl McpHttp {
         }
         let message = match wire::read(body) {
             Ok(Some(message)) => message,
-            // A notification that cannot be understood gets no answer.
+            // A notification that cannot be parsed gets no answer.
             Ok(None) => return Ok(StatusCode::ACCEPTED.into_response()),
             Err(error) => return Err(bad_line(error)),
         };
@@ -157,11 +157,11 @@ impl McpHttp {
     /// The stream of changes of a session, or the rest of a response stream whose connection broke.
     fn get(&self, headers: &HeaderMap, session: Arc<HttpSession>) -> Response {
         if !accepts(headers, EVENTS) {
-            return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
+            return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must contain text/event-stream");
         }
         if let Some(last) = text(headers, LAST_EVENT) {
             // An unknown stream is answered with an empty one: after an error a browser would
-            // repeat the same request for ever.
+            // repeat the same request forever.
             let body = session
                 .resume(last)
                 .map_or_else(Body::empty, |(stream, from)| events(stream, from, self.shared.stop.clone(), None));

@@ -27,7 +27,7 @@ pub fn refused(id: Option<&RequestId>, error: ErrorData) -> Response {
     (StatusCode::BAD_REQUEST, axum::Json(body)).into_response()
 }
 
-/// The era of a request without a body.
+/// Whether a request without a body belongs to the modern era.
 pub fn is_modern(headers: &HeaderMap) -> Result<bool, ErrorData> {
     match single(headers, VERSION) {
         Ok(Some(version)) if ProtocolVersion::KNOWN_VERSIONS.iter().any(|it| it.as_str() == version) => {
@@ -38,7 +38,7 @@ pub fn is_modern(headers: &HeaderMap) -> Result<bool, ErrorData> {
     }
 }
 
-/// The era of a message whose headers agree with it.
+/// Checks that the headers agree with the message. Returns the era of the message.
 pub fn check(headers: &HeaderMap, message: &Incoming, studio: &Studio) -> Result<Era, ErrorData> {
     let Incoming::Request(_, request) = message else {
         return Ok(if is_modern(headers)? { Era::Modern } else { Era::Legacy });
@@ -72,7 +72,8 @@ pub fn check(headers: &HeaderMap, message: &Incoming, studio: &Studio) -> Result
     Ok(Era::Modern)
 }
 
-/// The HTTP status of an error. `is_whole`: the request had all required members of `_meta`.
+/// The HTTP status of an error. `is_whole` is true if the request had all required members of
+/// `_meta`.
 pub fn status(code: ErrorCode, is_whole: bool) -> StatusCode {
     match code {
         ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
@@ -120,7 +121,8 @@ fn name_of(request: &ClientRequest) -> Option<&str> {
     }
 }
 
-/// Marked parameters are in a header exactly if they are in the body, with the same value.
+/// Checks that each marked parameter is in a header exactly if it is in the body, with the same
+/// value.
 fn repeats_arguments(headers: &HeaderMap, properties: Option<&Value>, arguments: &Value) -> Result<(), String> {
     for (name, schema) in properties.and_then(Value::as_object).into_iter().flatten() {
         let argument = arguments.get(name).unwrap_or(&Value::Null);

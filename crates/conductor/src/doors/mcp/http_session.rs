@@ -30,12 +30,12 @@ use super::{McpDoor, Shared, http, http_headers};
 use crate::doors::session::Who;
 
 const MAX_SESSIONS: usize = 64;
-/// Response streams that a client may resume.
+/// Maximum number of response streams that a client can resume.
 const KEPT_STREAMS: usize = 16;
-/// Messages of one request that wait to become events.
+/// Maximum number of messages of one request that wait to become events.
 const OUTBOX: usize = 32;
-/// Bytes of events that a stream keeps. A stream whose unread events are larger loses reports of
-/// progress, then its request is cancelled.
+/// Limit of bytes of unread events of one stream. Progress reports are dropped at half of this
+/// limit. At the limit, the request is cancelled.
 const KEPT_BYTES: usize = 1024 * 1024;
 
 /// All sessions. The least recently used one ends when there are too many.
@@ -81,7 +81,7 @@ impl Sessions {
         idle.for_each(|(_, session)| end(Some(session)));
     }
 
-    /// Waits until the session is idle for too long, and ends it.
+    /// Waits until the session has been idle for too long, then ends it.
     pub async fn when_idle(&self, session: &HttpSession) {
         loop {
             let last = session.idle_since().unwrap_or_else(Instant::now);
@@ -110,7 +110,7 @@ pub struct HttpSession {
     asked: Mutex<HashMap<RequestId, oneshot::Sender<Result<Value, ErrorData>>>>,
     streams: Mutex<VecDeque<Arc<EventStream>>>,
     last_number: AtomicU64,
-    /// Locked by the one open stream of changes.
+    /// Locked while the session's only stream of changes is open.
     changes: Arc<tokio::sync::Mutex<Option<Watch>>>,
     /// Cancels every request.
     cancel: CancellationToken,
@@ -162,7 +162,8 @@ impl HttpSession {
         Ok(StatusCode::ACCEPTED.into_response())
     }
 
-    /// A client that disconnects may come back for the rest, so the request goes on.
+    /// Runs a request. The request continues if the client disconnects, because the client can
+    /// resume the stream.
     async fn answer(
         self: Arc<Self>,
         id: RequestId,
@@ -194,7 +195,7 @@ impl HttpSession {
         self.last_number.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The stream of the event id that a client received last, and the number of the next event.
+    /// Finds the stream of the event that a client received last, and the number of the next event.
     pub fn resume(&self, last: &str) -> Option<(Arc<EventStream>, u64)> {
         let (stream, number) = last.split_once('-')?;
         let (stream, number): (u64, u64) = (stream.parse().ok()?, number.parse().ok()?);
@@ -203,7 +204,8 @@ impl HttpSession {
         Some((Arc::clone(found), number.checked_add(1)?))
     }
 
-    /// The changes of this session, for its one stream of them.
+    /// Locks the change notifications of this session for its only stream of changes. Fails if
+    /// another stream holds the lock.
     pub fn changes(&self) -> Result<OwnedMutexGuard<Option<Watch>>, TryLockError> {
         let mut changes = Arc::clone(&self.changes).try_lock_owned()?;
         if changes.is_none() {
@@ -237,7 +239,7 @@ impl EventStream {
         Arc::new(Self { id, state: Mutex::default(), changed: Notify::new() })
     }
 
-    /// False if the stream is full of unread events.
+    /// Returns false if the stream is full of unread events.
     fn push(&self, event: Bytes, limit: usize) -> bool {
         let mut state = self.state.lock();
         while state.kept_bytes + event.len() > limit && state.first < state.read {
@@ -306,8 +308,8 @@ impl EventStream {
     }
 }
 
-/// Runs one request to its end and stores what it sends as events. Runs in a task of its own, so
-/// that every call is recorded, also after its client disconnected.
+/// Runs one request to its end and stores its messages as events. Runs in a separate task, so that
+/// every call is recorded even if its client disconnects.
 pub async fn run(
     door: Arc<McpDoor>,
     session: Option<Arc<HttpSession>>,
@@ -347,7 +349,7 @@ pub async fn run(
     stream.end(is_wanted.then(|| wire::answer(answer, id)), status);
 }
 
-/// False if the client must be given up.
+/// Returns false if the request must be cancelled, because its client does not read.
 fn store(message: Outgoing, session: Option<&HttpSession>, stream: &EventStream) -> bool {
     match message {
         Outgoing::Notification(notification) => {
@@ -360,7 +362,8 @@ fn store(message: Outgoing, session: Option<&HttpSession>, stream: &EventStream)
             stream.push(wire::notification(*notification), limit) || may_be_lost
         }
         Outgoing::Request { request, reply } => {
-            // Without a session there is no way back; the dropped sender says so to the call.
+            // A client without a session cannot reply. Dropping the sender reports this to the
+            // call.
             let Some(session) = session else { return true };
             let id = NumberOrString::Number(session.next_number() as i64);
             let mut asked = session.asked.lock();

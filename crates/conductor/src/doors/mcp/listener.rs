@@ -19,16 +19,17 @@ use crate::release_memory::trim_soon;
 use conductor_hosts::system::listener::{Listener, Peer};
 use conductor_hosts::system::open_files::after_failed_accept;
 
-/// Descriptors of a connection: the socket, and a copy of it to detect a hang-up.
+/// Number of descriptors of a connection: the socket, and a copy of it to detect a hang-up.
 const PLAIN_DESCRIPTORS: usize = 2;
-/// Additional descriptors of a proxy's client: input, output, and a copy to detect a hang-up.
+/// Number of additional descriptors for a proxy's client: input, output, and a copy to detect a
+/// hang-up.
 const HANDED_DESCRIPTORS: usize = 3;
 
 /// The counters of the socket for `status`.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub connected: AtomicUsize,
-    /// Connections of other users, closed without a byte.
+    /// Number of connections of other users, which are closed without a reply.
     pub strangers: AtomicU64,
 }
 
@@ -102,7 +103,7 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
         && let Some(_share) = shared.descriptors.take(HANDED_DESCRIPTORS)
         && let Ok((input, output, watched)) = ends.drive()
     {
-        // Boxed, so that the future of a plain connection stays small.
+        // The future is boxed, so that the future of a plain connection stays small.
         return Box::pin(serve_handed(door, stream, &hello, input, output, watched)).await;
     }
     let mut setup = Setup::new(shared.studio.settings().mcp.max_message_bytes);

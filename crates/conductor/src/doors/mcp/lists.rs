@@ -25,7 +25,7 @@ macro_rules! listed {
     ($kind:ident, $door:expr, $era:expr, $entries:expr, $next:expr) => {{
         let mut result = $kind::with_all_items($entries);
         result.next_cursor = $next;
-        // Private, because toolsets and policy may differ by principal.
+        // The result is private, because toolsets and policy may differ by principal.
         if $era == Era::Modern {
             (result.ttl_ms, result.cache_scope) = (Some(LIST_TTL_MS), Some(CacheScope::Private));
         }

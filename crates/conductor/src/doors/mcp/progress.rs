@@ -65,7 +65,7 @@ struct Sent {
 }
 
 impl Reports {
-    /// Drops the report if the queue is full; a later report replaces it.
+    /// Sends a report. Drops it if the queue is full; a later report replaces it.
     fn send(&self, notification: ServerNotification) {
         let _ = self.out.try_send(Outgoing::Notification(Box::new(notification)));
     }

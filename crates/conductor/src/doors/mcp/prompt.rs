@@ -30,7 +30,7 @@ pub fn get(door: &McpDoor, request: GetPromptRequestParams, era: Era) -> Answer 
         let known: Vec<&str> = prompt.arguments.iter().map(|it| it.name).collect();
         let name: String = unknown.chars().take(128).collect();
         return Err(ErrorData::invalid_params(
-            format!("Unknown prompt argument: {name}; {} takes: {}", prompt.name, known.join(", ")),
+            format!("Unknown prompt argument: {name}; the arguments of {} are: {}", prompt.name, known.join(", ")),
             None,
         ));
     }

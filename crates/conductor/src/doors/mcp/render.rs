@@ -24,7 +24,7 @@ pub fn failure(error: &ToolError) -> CallToolResult {
     result
 }
 
-/// The only tool failure that is a protocol error: an unknown tool.
+/// The protocol error for an unknown tool, the only tool failure that becomes a protocol error.
 pub fn unknown_tool(error: &ToolError) -> ErrorData {
     ErrorData::invalid_params(
         error.message.clone(),

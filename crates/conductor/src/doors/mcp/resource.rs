@@ -12,7 +12,7 @@ use super::{McpDoor, call_tool, progress, render};
 use conductor_gateway::pipeline::call::{Outcome, Via};
 use conductor_gateway::tools::resource::Resource;
 
-/// Reads a resource by a call of its tool, so that policy, limits and audit apply.
+/// Reads a resource by calling its tool, so that policy, limits and audit apply.
 pub async fn read(door: &McpDoor, request: ReadResourceRequestParams, cx: &Cx, era: Era) -> Answer {
     let uri = request.uri;
     let Some((entry, variables)) = find(door, &uri) else {

@@ -65,7 +65,8 @@ impl Client {
         }
     }
 
-    /// `program` is absolute, because desktop programs often have no PATH.
+    /// The entry for this client. `program` is absolute, because desktop programs often have no
+    /// PATH.
     fn entry(self, program: &Path) -> Value {
         let mut entry = Map::new();
         if self == Self::VsCode {
@@ -76,7 +77,7 @@ impl Client {
         Value::Object(entry)
     }
 
-    /// The text that a person pastes where we do not write.
+    /// The text that a person pastes into a file that we do not write.
     pub fn snippet(self, program: &Path) -> String {
         let whole = json!({ self.root(): { NAME: self.entry(program) } });
         serde_json::to_string_pretty(&whole).unwrap_or_default()
@@ -112,7 +113,7 @@ pub enum Done {
     Written {
         file: PathBuf,
     },
-    /// The entry was there already.
+    /// The file already contained the entry.
     Unchanged {
         file: PathBuf,
     },
@@ -124,9 +125,9 @@ pub enum Done {
 pub enum SetupError {
     #[error("{folder} does not exist, so {client} is not installed here; nothing was written")]
     NotInstalled { client: &'static str, folder: PathBuf },
-    #[error("{file} is not strict JSON (comments?) and was left alone: {reason}")]
+    #[error("{file} is not strict JSON, for example because of comments, and was not changed: {reason}")]
     NotJson { file: PathBuf, reason: String },
-    #[error("{file}: {place} is not an object; it was left alone")]
+    #[error("{file}: {place} is not an object; the file was not changed")]
     NotAnObject { file: PathBuf, place: String },
     #[error("{file}: {source}")]
     Io { file: PathBuf, source: io::Error },
@@ -169,7 +170,7 @@ pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, Se
     Ok(Done::Written { file })
 }
 
-/// Only once: a second run must not overwrite the backup of the original file.
+/// Creates a backup only once: a second run must not overwrite the backup of the original file.
 fn back_up(file: &Path, text: &str) -> io::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(".before-conductor");

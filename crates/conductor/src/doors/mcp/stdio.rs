@@ -29,9 +29,9 @@ const COPY_BUFFER: usize = 64 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Done,
-    /// The daemon did not start, or has gone away.
+    /// The daemon did not start, or has closed the connection.
     Lost,
-    /// The daemon refused the hello: an unknown toolset.
+    /// The daemon refused the hello, because it names an unknown toolset.
     Usage,
 }
 
@@ -48,7 +48,7 @@ impl Exit {
 /// The first line to the daemon.
 #[derive(Debug, Clone, Default)]
 pub struct Hello {
-    /// Absent: as in the configuration.
+    /// If absent, the configuration selects the tools.
     pub tools: Option<Vec<String>>,
     pub tool_names: Option<String>,
 }
@@ -70,8 +70,8 @@ impl Hello {
     }
 }
 
-/// Connects to the socket, and starts a daemon if none listens. If two proxies start one at the
-/// same time, the second daemon refuses to run, and both connect to the first.
+/// Connects to the socket, and starts a daemon if none listens. If two proxies start a daemon at
+/// the same time, the second daemon refuses to run, and both proxies connect to the first.
 async fn connect(socket: &Path, start_daemon: impl FnOnce() -> io::Result<()>) -> io::Result<UnixStream> {
     let absent = |fault: &io::Error| matches!(fault.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
     match UnixStream::connect(socket).await {
@@ -121,7 +121,7 @@ pub async fn run(
     let mut stream = match connect(socket, start_daemon).await {
         Ok(stream) => stream,
         Err(fault) => {
-            say(&format!("conductor: no daemon at {}: {fault}", socket.display()));
+            say(&format!("conductor: no daemon answers at {}: {fault}", socket.display()));
             return Exit::Lost;
         }
     };
@@ -146,7 +146,10 @@ pub async fn run(
     }
     let daemon = reply.pointer("/result/daemon").and_then(Value::as_str).unwrap_or("unknown");
     if daemon != env!("CARGO_PKG_VERSION") {
-        say(&format!("conductor: the daemon is version {daemon}, this is {}", env!("CARGO_PKG_VERSION")));
+        say(&format!(
+            "conductor: the daemon has version {daemon}, this command has version {}",
+            env!("CARGO_PKG_VERSION")
+        ));
     }
     if reply.pointer("/result/took") == Some(&Value::Bool(true)) {
         return wait(stream, early, signal, say).await;
@@ -154,8 +157,8 @@ pub async fn run(
     copy(stream, early, signal, stdio_handoff::input(stdin), stdio_handoff::output(stdout), say).await
 }
 
-/// Waits while the daemon serves the client directly. The daemon sends a last line when it is done;
-/// a connection that ends without it has broken.
+/// Waits while the daemon serves the client directly. The daemon sends a last line when it is done.
+/// If the connection ends without this line, it has broken.
 async fn wait(
     mut stream: UnixStream,
     mut heard: Vec<u8>,
@@ -178,7 +181,8 @@ async fn wait(
         }
         () = signal => {}
     }
-    // Half-closed: the daemon reads no more from the client and finishes running requests.
+    // Close only our direction: the daemon reads no more from the client and finishes running
+    // requests.
     let _ = stream.shutdown().await;
     let _ = tokio::time::timeout(DRAIN_AFTER_SIGNAL, stream.read_to_end(&mut Vec::new())).await;
     Exit::Done
@@ -197,7 +201,7 @@ async fn copy(
         let copied =
             tokio::io::copy_buf(&mut tokio::io::BufReader::with_capacity(COPY_BUFFER, &mut input), &mut to_daemon)
                 .await;
-        // Half-closed: the daemon finishes running requests.
+        // Close only our direction: the daemon finishes running requests.
         let _ = to_daemon.shutdown().await;
         copied.is_ok()
     };

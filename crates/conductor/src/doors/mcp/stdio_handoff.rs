@@ -62,13 +62,14 @@ fn kind(fd: BorrowedFd<'_>) -> Kind {
 }
 
 impl Ends {
-    /// Copies of both, for another process to drive, if both can be polled.
+    /// Copies both descriptors for another process. Returns `None` if one of them cannot be polled.
     pub fn of(stdin: BorrowedFd<'_>, stdout: BorrowedFd<'_>) -> Option<Self> {
         Some(Self { input: own(stdin, Way::In)?, output: own(stdout, Way::Out)? })
     }
 
-    /// Drives both here, with a copy of the output to check whether the client still reads. Fails
-    /// when one is of another kind than claimed: the peer of a socket may send any descriptor.
+    /// Uses both descriptors in this process. Also returns a copy of the output, to check whether
+    /// the client still reads. Fails if a descriptor cannot be polled: the peer of a socket may
+    /// send any descriptor.
     pub fn drive(self) -> io::Result<(Input, Target, OwnedFd)> {
         let watched = self.output.try_clone()?;
         Ok((input_from(self.input)?, output_from(self.output)?, watched))
@@ -116,7 +117,7 @@ fn socket(fd: OwnedFd) -> io::Result<UnixStream> {
     UnixStream::from_std(stream)
 }
 
-/// Drives a descriptor here, with a blocking thread if it cannot be polled.
+/// Reads a descriptor in this process. If it cannot be polled, a blocking thread reads stdin.
 pub fn input(fd: BorrowedFd<'_>) -> Input {
     own(fd, Way::In).and_then(|fd| input_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdin()))
 }
@@ -154,12 +155,12 @@ pub async fn send_with(stream: &UnixStream, line: &[u8], ends: Ends) -> io::Resu
             Ok(rustix::net::sendmsg(stream, &[IoSlice::new(line)], &mut rights, SEND)?)
         })
         .await?;
-    // The socket is empty and the line is short, so the kernel takes it at once.
+    // The socket is empty and the line is short, so the kernel accepts the whole line at once.
     if sent == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// The first bytes of a connection, and the descriptors that came with them. Both empty when the
-/// peer closed.
+/// The first bytes of a connection, and the descriptors that were sent with them. Both are empty if
+/// the peer has closed the connection.
 pub async fn receive_first(stream: &UnixStream, most: usize) -> io::Result<(Vec<u8>, Option<Ends>)> {
     stream
         .async_io(Interest::READABLE, || {
@@ -168,7 +169,7 @@ pub async fn receive_first(stream: &UnixStream, most: usize) -> io::Result<(Vec<
             let mut rights = RecvAncillaryBuffer::new(&mut space);
             let got = rustix::net::recvmsg(stream, &mut [IoSliceMut::new(&mut bytes)], &mut rights, RECEIVE)?;
             bytes.truncate(got.bytes);
-            // Descriptors that are not taken here are closed.
+            // Descriptors that are not used here are closed.
             let mut fds = rights
                 .drain()
                 .filter_map(|message| if let RecvAncillaryMessage::ScmRights(fds) = message { Some(fds) } else { None })

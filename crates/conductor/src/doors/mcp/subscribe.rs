@@ -29,7 +29,7 @@ const MAX_LISTENS: usize = 16;
 const MAX_SUBSCRIPTIONS: usize = 256;
 const MAX_URI: usize = 2048;
 
-/// When each announcement is due. Pure: time is a parameter, in microseconds.
+/// When each announcement is due. This type reads no clock: time is a parameter, in microseconds.
 #[derive(Debug, Default)]
 pub struct Announcements {
     due: BTreeMap<Change, u64>,
@@ -49,7 +49,7 @@ impl Announcements {
         self.due.values().min().copied()
     }
 
-    /// Everything due by now, in a fixed order.
+    /// Removes and returns all announcements that are due, in a fixed order.
     pub fn take(&mut self, now: u64) -> Vec<Change> {
         let due: Vec<Change> =
             self.due.iter().filter(|(_, at)| **at <= now).map(|(change, _)| change.clone()).collect();
@@ -85,7 +85,7 @@ impl Watch {
         Self { studio: Arc::clone(studio), events, announcements: Announcements::default() }
     }
 
-    /// Addresses contain names of documents, and such a name may be a secret.
+    /// Scrubs an address: it may contain the name of a document, and such a name may be a secret.
     fn clean(&self, change: &mut Change) {
         if let Change::Uri(uri) = change
             && let std::borrow::Cow::Owned(clean) = self.studio.scrubber.text(uri)
@@ -94,7 +94,7 @@ impl Watch {
         }
     }
 
-    /// Waits for the next announcements among those `wanted`. `None` when the studio is gone.
+    /// Waits for the next announcements among those `wanted`. `None` when the studio has ended.
     pub async fn next(&mut self, wanted: impl Fn(&Change) -> bool) -> Option<News> {
         loop {
             let now = self.studio.clock.now().0;
@@ -129,7 +129,8 @@ pub fn subscribe(door: &McpDoor, uri: &str) -> Answer {
     if uri.len() > MAX_URI || is_full {
         return Err(too_many_uris());
     }
-    // Copied, because the received string may have a much larger capacity than its length.
+    // The URI is copied, because the received string may have a much larger capacity than its
+    // length.
     subscriptions.insert(uri.to_owned());
     Ok(ServerResult::empty(()))
 }
@@ -147,7 +148,7 @@ pub async fn legacy_news(watch: &mut Option<Watch>, uris: &Mutex<BTreeSet<String
     let changes = match news {
         Some(News::Changes(changes)) => changes,
         Some(News::Lagged) => everything(uris.lock().iter().map(String::as_str)).collect(),
-        // The studio has ended, or the handshake has not.
+        // The studio has ended, or the handshake is not complete.
         None => std::future::pending().await,
     };
     changes.into_iter().map(notification).collect()

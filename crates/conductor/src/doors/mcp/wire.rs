@@ -188,7 +188,7 @@ pub struct Lines {
     /// Start of the next search for a newline in `buffer`.
     scanned: usize,
     longest: usize,
-    /// The input has ended.
+    /// Whether the input has ended.
     pub ended: bool,
 }
 
