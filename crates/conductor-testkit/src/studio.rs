@@ -9,7 +9,7 @@ use conductor_core::digest::Digest;
 use conductor_core::policy::Policy;
 use conductor_gateway::audit_log::files::Disk;
 use conductor_gateway::pending_store::PendingStore;
-use conductor_gateway::pipeline::record::{self, AuditSink};
+use conductor_gateway::pipeline::record::AuditSink;
 use conductor_gateway::pipeline::{self, Call, Principal, Reply};
 use conductor_gateway::secrets::Scrubber;
 use conductor_gateway::studio::{Parts, PolicyInForce, Settings, Studio};

@@ -248,7 +248,7 @@ async fn the_checker_finds_what_must_never_be() {
     let journal = &studio.studio.audit;
     studio.runs.note(tools::SET, &json!({}));
     journal.intent(facts(&studio, tools::SET, 1)).await.expect("written");
-    journal.outcome(facts(&studio, tools::SET, 1), ended(1), true).done().await.expect("written");
+    journal.outcome(facts(&studio, tools::SET, 1), ended(1), true).await.expect("written");
     check(&studio, 1, 0).expect("honest");
     // A call without a record.
     assert!(check(&studio, 2, 0).is_err());
@@ -258,17 +258,17 @@ async fn the_checker_finds_what_must_never_be() {
     // An effect without an intent.
     let studio = TestStudio::new();
     studio.runs.note(tools::SET, &json!({}));
-    studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(1), true).done().await.expect("written");
+    studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(1), true).await.expect("written");
     assert!(check(&studio, 1, 0).is_err());
     // A tool that is not safe to repeat ran twice.
     let studio = TestStudio::new();
     studio.studio.audit.intent(facts(&studio, tools::SET, 1)).await.expect("written");
-    studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(2), true).done().await.expect("written");
+    studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(2), true).await.expect("written");
     assert!(check(&studio, 1, 0).is_err());
     // A tool that needs approval ran without one.
     let studio = TestStudio::new();
     studio.runs.note(tools::DANGER, &json!({}));
     studio.studio.audit.intent(facts(&studio, tools::DANGER, 1)).await.expect("written");
-    studio.studio.audit.outcome(facts(&studio, tools::DANGER, 1), ended(1), true).done().await.expect("written");
+    studio.studio.audit.outcome(facts(&studio, tools::DANGER, 1), ended(1), true).await.expect("written");
     assert!(check(&studio, 1, 0).is_err());
 }

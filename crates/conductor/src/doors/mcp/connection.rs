@@ -331,8 +331,8 @@ impl Peer {
         wire::write(&JsonRpcMessage::notification(notification), None, &mut self.out);
     }
 
-    /// Cancels all calls and returns the unwritten bytes. A dropped call still runs until its outcome
-    /// is recorded.
+    /// Cancels all calls and returns the unwritten bytes. A dropped call still runs until its
+    /// outcome is recorded.
     fn end(mut self) -> BytesMut {
         self.cancel.cancel();
         self.door.session.gone.cancel();
