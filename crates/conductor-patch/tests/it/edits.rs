@@ -225,7 +225,7 @@ fn replacing_keeps_what_it_can() {
     };
     assert_eq!((kept, dropped.len()), (3, 1));
     assert_eq!((dropped[0].from.as_str(), dropped[0].to.as_str(), dropped[0].inlet), ("obj-8", "gain", 1));
-    assert!(dropped[0].reason.contains("1 inlets"), "{}", dropped[0].reason);
+    assert!(dropped[0].reason.contains("number of inlets: 1"), "{}", dropped[0].reason);
     let folded = document.root().cords().find(|cord| !cord.midpoints().is_empty()).unwrap();
     assert_eq!(folded.from().unwrap().varname(), Some("gain"));
 
