@@ -4,6 +4,7 @@
 
 use conductor_core::config::{Config, ContinuousRow, InputMode, Mapping, Rows};
 use conductor_core::timestamp::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -116,13 +117,13 @@ pub struct ConfigNow {
     pub unprotected: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Modes {
     pub modes: Vec<ModeNow>,
     pub current: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ModeNow {
     pub name: String,
     pub color: Option<String>,
@@ -140,10 +141,11 @@ impl Modes {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Switched {
     pub success: bool,
     pub mode_name: String,
+    /// Index in the order of the file, from 0
     pub mode_index: usize,
     pub total_modes: usize,
 }

@@ -18,4 +18,5 @@ pub mod schema;
 pub mod schema_builder;
 pub mod shell;
 pub mod truncate;
+pub mod typed;
 pub mod web;
