@@ -99,7 +99,7 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
     // The question describes exactly the limits that this kernel enforces.
     let limits = fact(&question, "limits");
     assert_eq!(limits, Kept::here(PdAudio::Off).sentence());
-    assert_eq!(limits.contains("no other file, and start no program"), Kept::here(PdAudio::Off).paths, "{limits}");
+    assert_eq!(limits.contains("no other file and start no program"), Kept::here(PdAudio::Off).paths, "{limits}");
     // The answer of the client's own dialog is refused.
     let studio = &tools.studio.studio;
     let client = Yes::once("socket:1000/demo", Channel::Client);
