@@ -325,7 +325,7 @@ mod tests {
                     "format": { "type": "number", "description": "Seconds" },
                     "title": { "type": "object", "description": "Any object" },
                 },
-                "required": ["mode", "title", "format"],
+                "required": ["mode", "format", "title"],
                 "additionalProperties": false,
             })
         );
