@@ -167,7 +167,8 @@ fn tidy(words: &mut Map<String, Value>, is_answer: bool) {
             words.retain(|word, _| word != "minimum" && word != "maximum");
         }
     }
-    if words.get("default") == Some(&Value::Null) {
+    // An absent field means the same as an empty default.
+    if words.get("default").is_some_and(|it| ["null", "[]", "{}", "\"\""].contains(&it.to_string().as_str())) {
         words.shift_remove("default");
     }
     if let Some(Value::String(text)) = words.get_mut("description") {
@@ -281,6 +282,9 @@ mod tests {
         /// Whether to wait
         #[serde(default)]
         wait: bool,
+        /// Names
+        #[serde(default)]
+        names: Vec<String>,
         /// A part
         #[serde(flatten)]
         part: Part,
@@ -322,6 +326,7 @@ mod tests {
                     "words": { "type": "array", "items": { "anyOf": word }, "description": "Values" },
                     "word": { "anyOf": word, "description": "One value" },
                     "wait": { "type": "boolean", "default": false, "description": "Whether to wait" },
+                    "names": { "type": "array", "items": { "type": "string" }, "description": "Names" },
                     "format": { "type": "number", "description": "Seconds" },
                     "title": { "type": "object", "description": "Any object" },
                 },
