@@ -54,7 +54,6 @@ use conductor_core::plan::Change;
 use conductor_core::policy::ByArgs;
 use plans::ConfigPlan;
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
@@ -104,11 +103,6 @@ pub(super) fn to_output(value: &impl Serialize) -> Result<Output, ToolError> {
     serde_json::to_value(value)
         .map(Output::new)
         .map_err(|fault| ToolError::new(Code::Internal, format!("the result cannot be written: {fault}")))
-}
-
-/// Parses validated arguments.
-pub(super) fn parse_arguments<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
-    serde_json::from_value(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
 }
 
 /// Refuses the call while the performance lock is on, unless a person makes it.
