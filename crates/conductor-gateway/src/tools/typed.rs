@@ -153,6 +153,8 @@ fn published<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
 
 /// Gives a generated schema the form that all clients accept.
 fn tidy(words: &mut Map<String, Value>, is_answer: bool) {
+    // An absent list or text means the same as an empty one.
+    words.retain(|word, value| word != "default" || !["[]", "{}", "\"\""].contains(&value.to_string().as_str()));
     if let Some(names) = words.get("oneOf").and_then(names_of_variants) {
         words.remove("oneOf");
         words.insert("type".to_owned(), "string".into());
@@ -167,8 +169,7 @@ fn tidy(words: &mut Map<String, Value>, is_answer: bool) {
             words.retain(|word, _| word != "minimum" && word != "maximum");
         }
     }
-    // An absent field means the same as an empty default.
-    if words.get("default").is_some_and(|it| ["null", "[]", "{}", "\"\""].contains(&it.to_string().as_str())) {
+    if words.get("default") == Some(&Value::Null) {
         words.shift_remove("default");
     }
     if let Some(Value::String(text)) = words.get_mut("description") {

@@ -2,13 +2,8 @@
 
 use super::{DatabaseAccess, Sql, TOOLSET, bounds, with_target};
 use crate::secrets::Secret;
-use crate::tools::catalog::Definition;
-use crate::tools::typed::{Context, tool, with_args};
-use conductor_core::error::ToolError;
-use conductor_core::policy::Tier;
+use crate::tools::prelude::*;
 use conductor_hosts::database::OWN;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {

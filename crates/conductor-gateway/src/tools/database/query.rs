@@ -2,13 +2,7 @@
 
 use super::{DatabaseAccess, Sql, TOOLSET, bounds, with_target};
 use crate::secrets::Secret;
-use crate::tools::catalog::Definition;
-use crate::tools::typed::{Context, tool};
-use conductor_core::error::ToolError;
-use conductor_core::policy::Tier;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use crate::tools::prelude::*;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {

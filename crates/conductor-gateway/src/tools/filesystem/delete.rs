@@ -2,15 +2,9 @@
 
 use super::undo::{Was, keep};
 use super::{Asked, At, expected, over, undoable};
-use crate::tools::catalog::Definition;
-use crate::tools::typed::with_args;
+use crate::tools::prelude::*;
 use conductor_core::digest::Digest;
-use conductor_core::error::ToolError;
-use conductor_core::policy::Tier;
 use conductor_hosts::files::{FileError, Files, Kind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {

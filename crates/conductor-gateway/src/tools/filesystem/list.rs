@@ -1,14 +1,9 @@
 //! `filesystem.list`: the content of a folder.
 
 use super::{Asked, over};
-use crate::tools::catalog::Definition;
-use conductor_core::error::ToolError;
-use conductor_core::policy::Tier;
+use crate::tools::prelude::*;
 use conductor_core::timestamp::Timestamp;
 use conductor_hosts::files::Files;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {

@@ -1,17 +1,12 @@
 //! `filesystem.read`: reads a file, or a part of one.
 
 use super::{Asked, At, Encoding, over};
-use crate::tools::catalog::Definition;
+use crate::tools::prelude::*;
 use crate::tools::truncate::{fit, room};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::policy::Tier;
 use conductor_core::timestamp::Timestamp;
 use conductor_hosts::files::Files;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// Longest text in a result, including escapes.
 const MOST: u64 = 1 << 20;

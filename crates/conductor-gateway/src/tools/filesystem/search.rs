@@ -1,15 +1,10 @@
 //! `filesystem.search`: finds lines that match, in files under a granted folder.
 
 use super::{Asked, over};
-use crate::tools::catalog::Definition;
-use conductor_core::error::{Code, Subject, ToolError};
+use crate::tools::prelude::*;
 use conductor_core::event::Micros;
-use conductor_core::policy::Tier;
 use conductor_hosts::files::{Files, Query, glob};
 use regex::RegexBuilder;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// Time limit of one search.
 const TIME_LIMIT_US: u64 = 10_000_000;

@@ -7,16 +7,11 @@
 use super::{Asked, TOOLSET, blocking};
 use crate::pending_store::Attachment;
 use crate::studio::Studio;
-use crate::tools::catalog::Definition;
-use crate::tools::typed::tool;
+use crate::tools::prelude::*;
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::{Ask, Fact, Kind, Present, Record, State};
-use conductor_core::policy::{Floor, Tier};
+use conductor_core::policy::Floor;
 use conductor_hosts::files::{Files, Place};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use uuid::Uuid;
 
 /// Name of the hidden tool.

@@ -1,17 +1,12 @@
 //! `shell.exec`: runs one allowed command, given by name and values or as a list of words.
 
 use super::TOOLSET;
-use crate::tools::catalog::{Definition, Target};
+use crate::tools::prelude::*;
 use crate::tools::truncate::{fit, room};
-use crate::tools::typed::{Context, parse, tool, with_args};
 use conductor_core::command::CommandEffect;
-use conductor_core::error::{ToolError, Violation};
-use conductor_core::policy::{AskFloor, ByArgs, Tier};
+use conductor_core::error::Violation;
+use conductor_core::policy::{AskFloor, ByArgs};
 use conductor_hosts::shell::{Shell, Wanted};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
 
 /// The longest run time of a template, plus the time to stop it.
 const MOST_MS: u64 = 602_000;

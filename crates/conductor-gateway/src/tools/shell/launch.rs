@@ -1,16 +1,10 @@
 //! `desktop.launch`: starts an allowed program and leaves it running.
 
 use super::TOOLSET;
-use crate::tools::catalog::{AskFacts, Definition};
-use crate::tools::typed::{Context, tool, with_args};
+use crate::tools::prelude::*;
 use conductor_core::command::CommandEffect;
-use conductor_core::error::ToolError;
-use conductor_core::policy::{AskFloor, ByArgs, Tier};
+use conductor_core::policy::{AskFloor, ByArgs};
 use conductor_hosts::shell::{Shell, Wanted};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use std::sync::Arc;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {

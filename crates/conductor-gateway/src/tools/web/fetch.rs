@@ -1,17 +1,11 @@
 //! `web.fetch`: one request. It is not ReadOnly, because a URL can send data out.
 
 use super::TOOLSET;
-use crate::tools::catalog::{Definition, Target};
+use crate::tools::prelude::*;
 use crate::tools::truncate::{fit, room};
-use crate::tools::typed::{Context, parse, tool, with_args};
-use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::policy::{ByArgs, Tier};
+use conductor_core::policy::ByArgs;
 use conductor_hosts::web::{MOST_BYTES, Wanted, Web, host_and_port, is_named};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {
