@@ -11,6 +11,7 @@ use std::io;
 struct Answer {
     /// Content of the file
     content: String,
+    /// Path of the file
     path: String,
     /// sha256: and 64 hex digits over the raw bytes
     hash: String,

@@ -43,8 +43,11 @@ struct Message {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// Always true; a failure is an error
     success: bool,
+    /// Number of messages
     messages_sent: usize,
+    /// As in the arguments
     port: String,
 }
 

@@ -24,9 +24,11 @@ struct Args {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// confirmed
     status: &'static str,
     /// With F0 and F7
     bytes_sent: usize,
+    /// As in the arguments
     port: String,
 }
 

@@ -28,6 +28,7 @@ struct Args {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// The records, oldest first
     trace: Vec<TraceRecord>,
     /// The records, one line each
     text: String,

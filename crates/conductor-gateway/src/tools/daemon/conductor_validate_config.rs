@@ -7,9 +7,11 @@ use conductor_core::config::{Config, Diagnostic, Loaded, Severity};
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// Whether there are no errors
     valid: bool,
     /// Faults that disable a row or reject the file, one line each
     errors: Vec<String>,
+    /// Warnings, one line each
     warnings: Vec<String>,
     /// Controls that the configuration uses
     coverage: Coverage,
@@ -19,36 +21,47 @@ struct Answer {
 
 #[derive(Serialize, JsonSchema)]
 struct Coverage {
+    /// MIDI controllers
     midi: MidiCoverage,
+    /// Gamepads
     hid: HidCoverage,
+    /// OSC
     osc: OscCoverage,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct MidiCoverage {
+    /// Number of mapped notes
     notes_used: usize,
+    /// Number of mapped controllers
     cc_used: usize,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct HidCoverage {
+    /// Number of mapped buttons
     buttons_used: usize,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct OscCoverage {
+    /// Number of mapped addresses
     addresses_used: usize,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Fault {
+    /// fatal, error or warning
     severity: &'static str,
+    /// What is wrong
     message: String,
     /// How to fix the fault
     help: Option<String>,
     /// Path of the key in the file
     path: String,
+    /// From 1
     line: u32,
+    /// From 1
     column: u32,
 }
 

@@ -55,12 +55,15 @@ fn with_surroundings<T>(studio: &Studio, act: impl FnOnce(&Surroundings<'_>) -> 
 pub struct StatusAndPlans {
     #[serde(flatten)]
     status: Status,
+    /// Number of plans that wait for a person.
     pending_plans: usize,
+    /// The audit log.
     audit: AuditNow,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct AuditNow {
+    /// Whether records can be written.
     writable: bool,
     /// Why no tool can be called.
     reason: Option<String>,
@@ -166,7 +169,7 @@ async fn keep(
         [first, rest @ ..] => format!("{} and {} more changes", first.summary(), rest.len()),
         [] => "no change".into(),
     });
-    let changes: Vec<Value> = changes.iter().map(change_json).collect();
+    let changes: Vec<Value> = changes.iter().map(|it| json!(it)).collect();
     let force = studio.policy();
     let tool = clearance.tool();
     let plan = NewPlan {
@@ -204,20 +207,6 @@ async fn keep(
     let _ = studio.audit.event(Some(clearance.principal().clone()), EventName::PlanCreated, detail).await;
     studio.events.uri_changed("conductor://plans");
     Ok(ConfigPlan(made))
-}
-
-fn change_json(row: &plan::ChangeRow) -> Value {
-    let mut value = json!({ "change_type": row.change_type, "description": row.description });
-    let mut put = |key: &str, member: Option<Value>| {
-        if let Some(member) = member {
-            value[key] = member;
-        }
-    };
-    put("mode", row.mode.clone().map(Value::from));
-    put("index", row.index.map(Value::from));
-    put("mapping_id", row.mapping_id.clone().map(Value::from));
-    put("alias", row.alias.clone().map(Value::from));
-    value
 }
 
 /// Finds a plan by id or short form.

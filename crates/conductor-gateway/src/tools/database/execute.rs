@@ -7,6 +7,7 @@ use conductor_hosts::database::OWN;
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// Number of changed rows
     rows_affected: u64,
     /// Id of the last new row, if the database reports it
     last_insert_id: Option<i64>,

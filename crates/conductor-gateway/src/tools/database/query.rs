@@ -20,12 +20,15 @@ fn default_limit() -> usize {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// The columns of each row
     columns: Vec<Column>,
+    /// The values, in the order of the columns
     #[schemars(extend("items" = { "type": "array", "items": { "anyOf": [
         { "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }, { "type": "object" },
         { "type": "array" },
     ] } }))]
     rows: Vec<Vec<Value>>,
+    /// Number of rows
     row_count: usize,
     /// Whether there are more rows
     truncated: bool,
@@ -33,6 +36,7 @@ struct Answer {
 
 #[derive(Serialize, JsonSchema)]
 struct Column {
+    /// Name of the column
     name: String,
     /// Declared type, if the database reports one
     #[serde(rename = "type")]

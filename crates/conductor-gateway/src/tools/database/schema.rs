@@ -16,14 +16,18 @@ struct Args {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// Tables and views
     tables: Vec<Table>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Table {
+    /// Name of the table
     name: String,
+    /// Whether it is a table or a view
     #[schemars(extend("enum" = ["table", "view"]))]
     kind: String,
+    /// In the order of the table
     columns: Vec<Column>,
     /// Names of the indexes
     indexes: Vec<String>,
@@ -31,7 +35,9 @@ struct Table {
 
 #[derive(Serialize, JsonSchema)]
 struct Column {
+    /// Name of the column
     name: String,
+    /// Declared type
     #[serde(rename = "type")]
     kind: String,
 }

@@ -17,6 +17,7 @@ struct Args {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// Relative to the root
     path: String,
     /// A person undoes the change with `conductor plans undo`
     undo_id: String,

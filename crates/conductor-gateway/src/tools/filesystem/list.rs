@@ -29,6 +29,7 @@ fn default_depth() -> u32 {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// Files and folders, sorted by name
     entries: Vec<Entry>,
     /// `cursor` of the next page; nothing on the last page
     next_cursor: Option<String>,
@@ -38,10 +39,12 @@ struct Answer {
 struct Entry {
     /// Path relative to the listed folder
     name: String,
+    /// Kind of the entry
     #[schemars(extend("enum" = ["file", "directory", "link", "other"]))]
     kind: &'static str,
     /// In bytes
     size: u64,
+    /// Time of the last change
     mtime: Timestamp,
 }
 

@@ -29,13 +29,17 @@ struct Args {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// Relative to the root
     path: String,
     /// Bytes of the whole file
     size: u64,
     /// Hash of the whole file; nothing for a large file
     hash: Option<String>,
+    /// Time of the last change
     mtime: Timestamp,
+    /// Encoding of `content`
     encoding: Encoding,
+    /// The content, from `offset` on
     content: String,
     /// Whether the file has more content after this
     truncated: bool,

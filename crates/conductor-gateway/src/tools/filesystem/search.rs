@@ -39,6 +39,7 @@ fn default_limit() -> usize {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// One entry per line that matches
     matches: Vec<Match>,
     /// Whether the search stopped early
     truncated: bool,
@@ -46,6 +47,7 @@ struct Answer {
 
 #[derive(Serialize, JsonSchema)]
 struct Match {
+    /// Relative to the root
     path: String,
     /// From 1
     line: u64,

@@ -117,6 +117,7 @@ struct Args {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// Relative to the root
     path: String,
     /// False if the undo removed a file that the change had created
     restored: bool,

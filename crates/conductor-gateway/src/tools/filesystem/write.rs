@@ -25,9 +25,11 @@ struct Args {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// Relative to the root
     path: String,
     /// In bytes
     size: usize,
+    /// Hash of the new content
     hash: String,
     /// Whether there was no file before
     created: bool,

@@ -34,10 +34,13 @@ struct Answer {
     exit_code: Option<i32>,
     /// The signal that ended the command
     signal: Option<i32>,
+    /// Standard output
     stdout: String,
+    /// Standard error
     stderr: String,
     /// Whether the end of stdout or stderr is missing
     truncated: bool,
+    /// Run time in milliseconds
     duration_ms: u64,
 }
 

@@ -15,9 +15,11 @@ struct Args {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
+    /// As in the arguments
     app: String,
     /// Path of the program
     program: String,
+    /// Process id
     pid: u32,
 }
 

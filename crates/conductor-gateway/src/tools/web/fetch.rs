@@ -31,10 +31,14 @@ struct Args {
 struct Answer {
     /// The URL after redirects
     url: String,
+    /// HTTP status
     status: u16,
+    /// Headers of the response
     #[schemars(extend("additionalProperties" = { "type": "string" }))]
     headers: Map<String, Value>,
+    /// Header `content-type`
     content_type: Option<String>,
+    /// Body of the response
     content: String,
     /// Whether the end of the content is missing
     truncated: bool,
