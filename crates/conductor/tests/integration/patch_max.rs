@@ -95,7 +95,10 @@ fn the_bridge_keeps_its_contract() {
         Command::new("node").arg("--test").arg(bridge().join("test/contract.test.js")).output().expect("node starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     // Check that the suite ran: an empty one would succeed too.
-    assert!(String::from_utf8_lossy(&output.stdout).contains("a megabyte of text is transferred"), "the suite did not run");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("a megabyte of text is transferred"),
+        "the suite did not run"
+    );
 }
 
 fn named(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -2,8 +2,6 @@
 
 use super::prelude::*;
 use super::{look, patch_target};
-use crate::tools::catalog::{AskFacts, Target};
-use crate::tools::typed::parse;
 use conductor_core::policy::ByArgs;
 
 #[derive(Deserialize, JsonSchema)]

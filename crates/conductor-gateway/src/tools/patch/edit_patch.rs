@@ -8,7 +8,6 @@ use super::replace_object_text::NewText;
 use super::set_object_attribute::NewValue;
 use super::set_object_hidden::Visibility;
 use super::set_patchline_midpoints::Corners;
-use conductor_core::error::Subject;
 use conductor_patch::{Applied, Document, Point};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use std::cell::OnceCell;

@@ -2,7 +2,6 @@
 //! patch that was used last.
 
 use super::prelude::*;
-use crate::tools::typed::NoArgs;
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
