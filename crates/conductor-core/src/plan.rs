@@ -16,6 +16,7 @@ pub use undo::undo;
 
 use crate::config::{Diagnostic, Severity, Surroundings, timing_report};
 use edit::{Editor, View};
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -38,21 +39,25 @@ pub struct Draft {
     pub warnings: Vec<String>,
 }
 
-/// One line of a plan. The index is the position of the row in the result, or in the old file if
-/// the row is deleted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// One line of a plan. The index is the row's position in the result, or in the old file if the row
+/// is deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ChangeRow {
     /// One of [`Change::NAMES`].
     pub change_type: &'static str,
     /// One sentence for people.
     pub description: String,
     /// Mode of the row.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Position of the row.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<usize>,
     /// Id of the row.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mapping_id: Option<String>,
     /// Alias of the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
 }
 

@@ -4,11 +4,12 @@
 
 use conductor_core::config::{Config, ContinuousRow, InputMode, Mapping, Rows};
 use conductor_core::timestamp::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The state of the daemon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Lifecycle {
     /// Nothing has been opened yet.
     Init,
@@ -26,39 +27,54 @@ pub enum Lifecycle {
     Stopped,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Status {
+    /// Always true: a stopped daemon does not answer.
     pub daemon_running: bool,
     pub lifecycle_state: Lifecycle,
     /// Whether at least one input is open. Muted inputs count; disabled inputs are never opened.
     pub connected: bool,
+    /// The same as `connected`.
     pub device_connected: bool,
     /// The first connected device in file order. If there is none, the first port without an alias.
     pub device: Option<DeviceNow>,
+    /// Seconds since the start of the daemon.
     pub uptime_secs: u64,
+    /// The protocols that are read: `MidiOnly`, `GamepadOnly` or `Both`.
     pub input_mode: &'static str,
+    /// Counters since the start of the daemon.
     pub statistics: Statistics,
+    /// The same as `daemon_running`.
     pub running: bool,
+    /// Name of the active mode.
     pub current_mode: String,
+    /// Index of the active mode in the order of the file, from 0.
     pub mode_index: usize,
+    /// Time of the last event of any device.
     pub last_event_at_iso: Option<Timestamp>,
+    /// The libraries for devices.
     pub backends: Vec<BackendNow>,
+    /// The configuration in force.
     pub config: ConfigNow,
+    /// Whether AI clients are kept from changing modes and sending MIDI.
     pub performance_lock: bool,
     /// MIDI learn, if it is running.
     pub learning: Option<LearningNow>,
+    /// Process id of the daemon.
     pub pid: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LearningNow {
+    /// Start of the session.
     pub since: Timestamp,
+    /// End of the session, if it is not stopped earlier.
     pub until: Timestamp,
     /// Whether mapped actions run during MIDI learn.
     pub let_through: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceNow {
     /// The name of the device's port on this platform.
     pub name: String,
@@ -70,34 +86,42 @@ pub struct DeviceNow {
     pub last_event_at: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Statistics {
+    /// Events from devices.
     pub events_processed: u64,
+    /// Actions that ran.
     pub actions_executed: u64,
+    /// Events lost in a full queue, or dropped to end a feedback loop.
     pub events_dropped: u64,
+    /// Actions that failed.
     pub actions_failed: u64,
+    /// Changed files that could not be loaded.
     pub reloads_failed: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BackendNow {
+    /// Name of the library.
     pub name: String,
+    /// Whether the library can be used.
     pub state: BackendState,
     /// Why the backend is not ready, and how to fix that.
     pub reason: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendState {
     Ready,
     Missing,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConfigNow {
     /// Hash of the file in force; absent without a file.
     pub hash: Option<String>,
+    /// When the file was loaded.
     pub loaded_at: Timestamp,
     /// Why the newest file is not in force.
     pub error: Option<String>,
@@ -109,6 +133,7 @@ pub struct ConfigNow {
     pub fault_lines: Vec<String>,
     /// Parts of the file that are not in force until a person accepts them.
     pub held: Vec<String>,
+    /// Since when these parts wait.
     pub held_since: Option<Timestamp>,
     /// Why the accepted configuration is not in force. Restrictive defaults replace it.
     pub closed: Option<String>,
@@ -116,16 +141,21 @@ pub struct ConfigNow {
     pub unprotected: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Modes {
+    /// In the order of the file.
     pub modes: Vec<ModeNow>,
+    /// Name of the active mode.
     pub current: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ModeNow {
+    /// Name of the mode.
     pub name: String,
+    /// Colour of its lights.
     pub color: Option<String>,
+    /// Number of its mappings, without global ones.
     pub mapping_count: usize,
 }
 
@@ -140,39 +170,58 @@ impl Modes {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Switched {
+    /// Always true; a failure is an error.
     pub success: bool,
+    /// Name of the mode that is active now.
     pub mode_name: String,
+    /// Index of the mode in the order of the file, from 0.
     pub mode_index: usize,
+    /// Number of modes.
     pub total_modes: usize,
 }
 
-/// The rows of one mode, as they are in the file.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The rows of one mode, as the file has them.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Mappings {
+    /// Name of the mode, or `*` for global rows.
     pub mode: String,
+    /// In the order of the file.
     pub mappings: Vec<MappingNow>,
+    /// Continuous bindings, in the order of the file.
     pub continuous: Vec<ContinuousNow>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MappingNow {
+    /// Index among the mappings of the mode, from 0.
     pub index: usize,
+    /// As in conductor_create_mapping.
+    #[schemars(with = "Map<String, Value>")]
     pub trigger: Value,
+    /// As in conductor_create_mapping.
+    #[schemars(with = "Map<String, Value>")]
     pub action: Value,
+    /// Does not change when rows move.
     pub id: String,
+    /// Text of the file for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// False also if a fault disables the row.
     pub enabled: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ContinuousNow {
+    /// Index among the continuous bindings of the mode, from 0.
     pub index: usize,
+    /// Does not change when rows move.
     pub id: String,
+    /// Text of the file for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// False also if a fault disables the row.
     pub enabled: bool,
     #[serde(flatten)]
     pub written: Value,
@@ -224,35 +273,50 @@ impl ContinuousNow {
 }
 
 /// Names of the ports and devices that the last scan found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Devices {
+    /// Names of the MIDI input ports.
     pub midi_inputs: Vec<String>,
+    /// Names of the MIDI output ports.
     pub midi_outputs: Vec<String>,
+    /// Names of the gamepads.
     pub gamepads: Vec<String>,
+    /// Addresses on which OSC messages are received.
     pub osc_listeners: Vec<String>,
+    /// The libraries for devices.
     pub backends: Vec<BackendNow>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Bindings {
+    /// Configured devices in the order of the file, then ports without an alias.
     pub device_bindings: Vec<BindingNow>,
+    /// Whether more than one device is connected.
     pub multi_device_active: bool,
+    /// Number of devices, connected or not.
     pub total_devices: usize,
+    /// Number of connected devices.
     pub connected_count: usize,
+    /// Number of muted devices.
     pub muted_count: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BindingNow {
+    /// Alias, or `raw:` and the name of the port.
     pub device_id: String,
+    /// Name of the connected port.
     pub port_name: Option<String>,
     /// The port that messages to the device are sent to.
     #[serde(skip)]
     pub output: Option<String>,
+    /// Whether the port is open.
     pub connected: bool,
+    /// False while the device is muted.
     pub enabled: bool,
     /// False for a port without an alias (`raw:<port>`).
     pub is_configured: bool,
+    /// Text of the file for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Whether any program can send to the input of the device and the file does not mark the
@@ -273,25 +337,35 @@ impl Bindings {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceSwitched {
+    /// As in the arguments.
     pub device_id: String,
+    /// False if the device is muted now.
     pub enabled: bool,
+    /// The result as a sentence.
     pub message: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Scanned {
+    /// The result as a sentence.
     pub message: &'static str,
+    /// Names of new ports and gamepads.
     pub added: Vec<String>,
+    /// Names of ports and gamepads that are gone.
     pub removed: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Panicked {
+    /// Output ports that were silenced.
     pub ports: Vec<String>,
+    /// Number of notes that were on.
     pub notes_released: usize,
+    /// Number of keys that were held.
     pub keys_released: usize,
+    /// Number of actions that were running.
     pub actions_cancelled: usize,
 }
 

@@ -88,10 +88,6 @@ impl HostKind {
             HostKind::Max => "max",
         }
     }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [HostKind::Document, HostKind::Pd, HostKind::Max].into_iter().find(|it| it.as_str() == text)
-    }
 }
 
 /// Whether a host supports an operation.

@@ -27,10 +27,6 @@ pub enum Check {
 }
 
 impl Check {
-    /// All checks, in the order of the report.
-    pub const ALL: [Check; 5] =
-        [Check::Upward, Check::Overlap, Check::CordObject, Check::CordCord, Check::PresentationOverlap];
-
     /// The name of the check in requests and replies.
     pub fn name(self) -> &'static str {
         match self {
@@ -114,7 +110,7 @@ pub struct Finding {
 pub struct Report {
     /// The faults, up to the requested limit.
     pub findings: Vec<Finding>,
-    /// Number of faults per check, in the order of [`Check::ALL`].
+    /// Number of faults per check, in the order of [`Check`].
     pub summary: [usize; 5],
     /// Whether there were more faults than the limit.
     pub truncated: bool,

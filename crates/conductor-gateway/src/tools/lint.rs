@@ -113,6 +113,27 @@ pub fn lint(tool: &Tool) -> Vec<(Rule, String)> {
     faults
 }
 
+/// The arguments without a description, as paths such as `messages/note`. The rule is only for
+/// built-in tools. `$defs` belong to the configuration and are described there.
+pub fn undescribed(tool: &Tool) -> Vec<String> {
+    fn visit(schema: &Value, place: &str, found: &mut Vec<String>) {
+        for (name, argument) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let place = format!("{place}{name}");
+            if argument.get("description").is_none() {
+                found.push(place.clone());
+            }
+            visit(argument, &format!("{place}/"), found);
+        }
+        let branches = ["anyOf", "oneOf", "allOf", "prefixItems"].iter().filter_map(|it| schema.get(it)?.as_array());
+        for inner in branches.flatten().chain(schema.get("items")) {
+            visit(inner, place, found);
+        }
+    }
+    let mut found = Vec::new();
+    visit(&tool.published_schema.value(), "", &mut found);
+    found
+}
+
 fn lint_name(name: &str, faults: &mut Vec<(Rule, String)>) {
     let fits = (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));

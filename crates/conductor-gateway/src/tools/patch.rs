@@ -9,7 +9,7 @@
 mod add_max_object;
 mod align_objects;
 mod answer;
-mod arguments;
+mod argument;
 mod assign_varnames;
 mod close_patch;
 mod connect_max_objects;
@@ -47,7 +47,6 @@ mod render_patch;
 mod replace_object_text;
 mod resources;
 mod save_patch;
-mod schema;
 mod set_object_attribute;
 mod set_object_hidden;
 mod set_patch_lock_state;
@@ -58,15 +57,19 @@ mod validate_layout;
 
 use super::catalog::{AskFacts, Catalog, CatalogError, Definition, Target, Tool};
 use super::resource::percent_encode;
-use crate::pipeline::call::{Call, Output};
+use super::typed::{self, Answer, Context, parse};
+use crate::pipeline::call::Call;
 use crate::studio::Studio;
-use arguments::Arguments;
+use answer::{EditAnswer, PatchAnswer};
+use argument::EditedPatch;
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_core::policy::{AskFloor, ByArgs, Tier};
 use conductor_hosts::patch::reach::{Consent, Question, Rehearsal};
-use conductor_hosts::patch::{Ask, Edited, HostKind, Patches, Scene};
+use conductor_hosts::patch::{Ask, HostKind, Patches, Scene};
 use conductor_patch::{Applied, Op, Outcome};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::sync::Arc;
 
 pub const TOOLSET: &str = "patch";
@@ -133,79 +136,70 @@ pub fn definitions(patches: &Arc<Patches>) -> Vec<Definition> {
 /// The patch whose circuit breaker counts the call. A call that opens a patch is counted for its
 /// host.
 fn patch_target(call: &Call) -> Target {
-    let arguments = Arguments(&call.arguments);
-    let patch = arguments.text("patch_id").and_then(|it| it.split('/').next());
-    patch.or_else(|| arguments.text("host")).map_or_else(Target::default, Target::keyed)
+    let patch = call.arguments["patch_id"].as_str().and_then(|it| it.split('/').next());
+    patch.or_else(|| call.arguments["host"].as_str()).map_or_else(Target::default, Target::keyed)
 }
 
 /// One call of a patch tool.
-struct Asked {
+struct Asked<A> {
     patches: Arc<Patches>,
     principal: String,
     tool: &'static str,
-    value: Value,
+    args: A,
     consent: Consent,
 }
 
-impl Asked {
-    fn arguments(&self) -> Arguments<'_> {
-        Arguments(&self.value)
-    }
-
-    fn patch_id(&self) -> &str {
-        self.arguments().text("patch_id").unwrap_or_default()
-    }
-
-    /// Returns the members from `read`, and the id and revision of the patch.
-    fn look(&self, read: impl FnOnce(&Scene<'_>) -> Result<Value, ToolError>) -> Result<Output, ToolError> {
-        self.patches.look(self.patch_id(), |scene| Ok(Output::new(answer::of(scene, read(scene)?))))
-    }
-
-    /// Makes one edit and returns the members that `report` builds from its outcome.
-    fn edit(
+impl<A> Asked<A> {
+    /// Returns the body from `read`, and the id and revision of the patch.
+    fn look<T>(
         &self,
-        op: impl FnOnce(Arguments<'_>) -> Result<Op, ToolError>,
-        report: impl FnOnce(&Scene<'_>, &Outcome) -> Option<Value>,
-    ) -> Result<Output, ToolError> {
+        patch_id: &str,
+        read: impl FnOnce(&Scene<'_>) -> Result<T, ToolError>,
+    ) -> Result<PatchAnswer<T>, ToolError> {
+        self.patches.look(patch_id, |scene| Ok(PatchAnswer::new(scene, read(scene)?)))
+    }
+
+    /// Makes one edit and returns the body that `report` builds from its outcome.
+    fn edit<T>(
+        &self,
+        patch: &EditedPatch,
+        op: Op,
+        report: impl FnOnce(&Scene<'_>, &Outcome) -> Option<T>,
+    ) -> Result<EditAnswer<T>, ToolError> {
         let report = |scene: &Scene<'_>, applied: &Applied| {
             applied.outcomes.first().and_then(|outcome| report(scene, outcome)).ok_or_else(unexpected_outcome)
         };
-        let done = self.patches.edit(&self.ask(), |_| Ok(vec![op(self.arguments())?]), report);
-        done.map(answer::edited).map_err(single)
-    }
-
-    /// Undoes or redoes; `name` is the member that lists the steps.
-    fn step_through_history(&self, back: bool, name: &str) -> Result<Output, ToolError> {
-        let done = self.patches.travel(&self.ask(), self.arguments().count("steps", 1), back)?;
-        let (labels, undo, redo) = done.made;
-        let made = json!({ name: labels, "undo_depth": undo, "redo_depth": redo });
-        let Edited { patch_id, revision, warnings, .. } = done;
-        Ok(answer::edited(Edited { patch_id, revision, warnings, made }))
+        let done = self.patches.edit(&self.ask(patch, None), |_| Ok(vec![op]), report);
+        done.map(|done| EditAnswer::new(done, |body| body)).map_err(single)
     }
 
     /// The change that this call requests. The undo history shows the label or the tool, and the
     /// principal.
-    fn ask(&self) -> Ask<'_> {
-        let what = self.arguments().text("label").unwrap_or(self.tool);
+    fn ask<'a>(&self, patch: &'a EditedPatch, label: Option<&str>) -> Ask<'a> {
         Ask {
-            patch_id: self.patch_id(),
-            expected_revision: self.arguments().expected_revision(),
-            label: format!("{what} by {}", self.principal),
+            patch_id: &patch.patch_id,
+            expected_revision: patch.expected_revision(),
+            label: format!("{} by {}", label.unwrap_or(self.tool), self.principal),
             consent: self.consent.clone(),
         }
     }
 }
 
-type Work = fn(&Asked) -> Result<Output, ToolError>;
+type Work<A, T> = fn(&Asked<A>) -> Result<T, ToolError>;
+
+/// The arguments of a tool.
+trait Args: DeserializeOwned + JsonSchema + Send + Sync + 'static {}
+
+impl<A: DeserializeOwned + JsonSchema + Send + Sync + 'static> Args for A {}
 
 /// A tool that changes nothing.
-fn read(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
+fn read<A: Args, T: Answer + 'static>(name: &'static str, patches: &Arc<Patches>, work: Work<A, T>) -> Definition {
     tool(name, Tier::ReadOnly, patches, work)
 }
 
 /// A tool that changes a patch. An approval is valid only for the state of the document at the time
 /// of the question.
-fn change(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
+fn change<A: Args, T: Answer + 'static>(name: &'static str, patches: &Arc<Patches>, work: Work<A, T>) -> Definition {
     let mut definition = tool(name, Tier::Stateful, patches, work);
     let patches = Arc::clone(patches);
     definition.state_hash = Some(Arc::new(move |_studio, arguments| {
@@ -218,7 +212,7 @@ fn change(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition 
 /// A change of a patch that may run. It needs a person's approval if it reaches beyond the patch.
 /// The approval is for the boxes that would then reach beyond the patch. Other changes of the patch
 /// do not invalidate it, and no rule or grant replaces it.
-fn gated(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
+fn gated<A: Args, T: Answer + 'static>(name: &'static str, patches: &Arc<Patches>, work: Work<A, T>) -> Definition {
     let whose = Arc::clone(patches);
     let mut definition = change(name, patches, work).target(move |_, call| {
         let target = patch_target(call);
@@ -236,11 +230,15 @@ fn gated(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
 
 /// The question that a person must answer before this call, if there is one. Runs the code of the
 /// call, which stops before it changes anything.
-fn rehearse(name: &'static str, patches: &Arc<Patches>, work: Work, value: &Value) -> Option<Question> {
-    let arguments = Arguments(value);
-    let patch_id = arguments.word("patch_id");
+fn rehearse<A: Args, T>(
+    name: &'static str,
+    patches: &Arc<Patches>,
+    work: Work<A, T>,
+    arguments: &Value,
+) -> Option<Question> {
+    let patch_id = arguments["patch_id"].as_str().unwrap_or_default();
     let slow = match name {
-        "open_patch" if arguments.host() == HostKind::Document => return None,
+        "open_patch" if matches!(arguments["host"].as_str(), None | Some("document")) => return None,
         "save_patch" if !patches.any_runs() => return None,
         "open_patch" | "save_patch" => true,
         _ if !patches.runs(patch_id) => return None,
@@ -251,7 +249,7 @@ fn rehearse(name: &'static str, patches: &Arc<Patches>, work: Work, value: &Valu
         patches: Arc::clone(patches),
         principal: String::new(),
         tool: name,
-        value: value.clone(),
+        args: parse(arguments).ok()?,
         consent: Consent::Rehearsal(Arc::clone(&rehearsal)),
     };
     look(slow, || drop(work(&asked)));
@@ -285,28 +283,25 @@ fn facts(question: Question) -> AskFacts {
     AskFacts { facts, ..AskFacts::default() }
 }
 
-fn tool(name: &'static str, tier: Tier, patches: &Arc<Patches>, work: Work) -> Definition {
-    let patches = Arc::clone(patches);
-    Definition::new(name, tier, TOOLSET, move |studio, clearance, value| {
-        let asked = Asked {
-            patches: Arc::clone(&patches),
-            principal: clearance.principal().to_string(),
-            tool: name,
-            value,
-            consent: Consent::Call(clearance.seen_state()),
-        };
-        async move {
-            // A large document or a slow disk must not block the threads that serve all calls.
-            let done = tokio::task::spawn_blocking(move || work(&asked)).await;
-            let failed = |_| ToolError::new(Code::Internal, format!("{name} failed with an internal error"));
-            let output = done.map_err(|error| failed(error).effect(Effect::Unknown))??;
-            if tier != Tier::ReadOnly {
-                announce(&studio, &output.value);
-            }
-            Ok(output)
+fn tool<A: Args, T: Answer + 'static>(
+    name: &'static str,
+    tier: Tier,
+    patches: &Arc<Patches>,
+    work: Work<A, T>,
+) -> Definition {
+    let run = move |patches: Arc<Patches>, cx: Context, args: A| async move {
+        let principal = cx.clearance.principal().to_string();
+        let asked = Asked { patches, principal, tool: name, args, consent: Consent::Call(cx.clearance.seen_state()) };
+        // A large document or a slow disk must not block the threads that serve all calls.
+        let done = tokio::task::spawn_blocking(move || work(&asked)?.into_output()).await;
+        let failed = |_| ToolError::new(Code::Internal, format!("{name} failed with an internal error"));
+        let output = done.map_err(|error| failed(error).effect(Effect::Unknown))??;
+        if tier != Tier::ReadOnly {
+            announce(&cx.studio, &output.value);
         }
-    })
-    .target(|_, call| patch_target(call))
+        Ok(output)
+    };
+    typed::tool(name, tier, TOOLSET, patches, run).output(T::schema()).target(|_, call| patch_target(call))
 }
 
 /// Notifies clients that watch the changed patch or a patcher around it.

@@ -40,8 +40,6 @@ pub enum Level {
 }
 
 impl Level {
-    pub const ALL: [Level; 4] = [Level::Error, Level::Warning, Level::Info, Level::Debug];
-
     pub const fn as_str(self) -> &'static str {
         match self {
             Level::Error => "error",

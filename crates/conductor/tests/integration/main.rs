@@ -8,6 +8,7 @@ mod bridges;
 mod builtin;
 mod canary;
 mod catalog;
+mod contributing;
 #[cfg(feature = "desktop")]
 mod desktop;
 mod examples;

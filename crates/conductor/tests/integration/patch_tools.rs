@@ -177,11 +177,54 @@ async fn the_catalog_has_these_tools_and_no_client_loses_one() {
     assert_eq!(destructive, ["close_patch", "remove_max_object"]);
     let prompts: Vec<String> = catalog.prompts(&Toolset::All).map(|it| it.name.to_string()).collect();
     assert_eq!(prompts, ["build_patch", "explain_patch", "tidy_patch"]);
-    // No schema uses a kind that does not exist.
-    for tool in catalog.tools() {
-        assert!(!tool.input_schema.to_string().contains("no kind "), "{}", tool.name);
-        assert!(!tool.output_schema.to_string().contains("no kind "), "{}", tool.name);
+}
+
+#[tokio::test]
+async fn arguments_mean_what_their_schema_says() {
+    let tools = PatchTools::new();
+    tools.ok("create_patch", json!({ "alias": "p" })).await;
+    let add = |more: Value| {
+        let mut arguments = json!({ "patch_id": "p", "obj_type": "cycle~", "position": [10, 10] });
+        arguments.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        arguments
+    };
+    // An integer may be written as 1.0. A number in the text of an object keeps its form.
+    let whole = tools.ok("add_max_object", add(json!({ "arguments": [440], "expected_revision": 1 }))).await;
+    let float = tools.ok("add_max_object", add(json!({ "arguments": [440.0], "expected_revision": 2 }))).await;
+    assert_eq!((&whole["text"], &float["text"]), (&json!("cycle~ 440"), &json!("cycle~ 440.")));
+    tools.ok("undo_patch", json!({ "patch_id": "p", "steps": 1.0, "expected_revision": 3.0 })).await;
+    let stale = tools.no("add_max_object", add(json!({ "expected_revision": -1 }))).await;
+    assert_eq!(stale.code, Code::StaleReference);
+    // An optional argument is absent, not null. A name is removed with null.
+    assert_eq!(tools.no("add_max_object", add(json!({ "varname": null }))).await.code, Code::BadInput);
+    for name in [json!("a"), Value::Null] {
+        let edits = json!([{ "op": "set_varname", "varname": whole["id"], "new_varname": name }]);
+        tools.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
+        let listed = tools.ok("get_objects_in_patch", json!({ "patch_id": "p" })).await;
+        assert_eq!(listed["objects"][0].get("varname").unwrap_or(&Value::Null), &name);
     }
+    // Attributes may be given as text, and keep their order.
+    let comment = |attributes: &str| add(json!({ "obj_type": "comment", "attributes": attributes }));
+    let made = tools.ok("add_max_object", comment("{\"textjustification\": 1, \"fontsize\": 15}")).await;
+    let size = json!({ "patch_id": "p", "varname": made["id"], "attribute": "fontsize" });
+    assert_eq!(tools.ok("get_object_attribute", size).await["value"], 15.0);
+    for (text, fault) in [("[1]", "is not a JSON object"), ("{\"fontsize\": {}}", "a list of numbers and texts")] {
+        let error = tools.no("add_max_object", comment(text)).await;
+        assert!(error.code == Code::BadInput && error.message.contains(fault), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cord_without_an_end_has_no_points() {
+    let tools = PatchTools::new();
+    let line = r#"{"patchline":{"source":["obj-1",0],"destination":["obj-9",0]}}"#;
+    let object = r#"{"box":{"id":"obj-1","maxclass":"button","patching_rect":[0,0,20,20]}}"#;
+    tools.write("a.maxpat", &format!(r#"{{"patcher":{{"boxes":[{object}],"lines":[{line}]}}}}"#));
+    let id = tools.ok("open_patch", json!({ "path": "a.maxpat" })).await["patch_id"].clone();
+    let full = tools.ok("get_patchlines", json!({ "patch_id": id })).await["patchlines"][0].clone();
+    assert_eq!((full.get("start_point"), &full["dangling"]), (Some(&Value::Null), &json!(true)));
+    let lean = tools.ok("get_patchlines", json!({ "patch_id": id, "mode": "connections" })).await;
+    assert_eq!(lean["patchlines"][0].get("start_point"), None);
 }
 
 #[tokio::test]

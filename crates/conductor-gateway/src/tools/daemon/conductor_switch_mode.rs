@@ -1,29 +1,29 @@
 //! `conductor_switch_mode`: makes a mode active.
 
 use super::prelude::*;
+use crate::report::Switched;
 use conductor_core::event::Taint;
 
-#[derive(Deserialize)]
-struct Arguments {
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Mode name, as in conductor_list_modes
+    #[schemars(length(min = 1, max = 64))]
     mode: String,
 }
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    owner_tool("conductor_switch_mode", Tier::Stateful, owner, |owner, _studio, clearance, arguments| async move {
-        unlocked(&owner, &clearance, "the mode stays as it is").await?;
-        let Arguments { mode } = parse_arguments(arguments)?;
-        let by = if clearance.by_hand() { Taint::Clean } else { Taint::Tool };
-        to_output(&owner.switch_mode_by(mode, by).await?)
-    })
-    .text(
-        "Switch mode",
-        "Makes a mapping mode active from the next event on. Keys that are down keep the mode in which they were pressed, so that no note \
-         stays on.",
-    )
-    .idempotent()
-    .input(object(json!({
-        "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name, as in conductor_list_modes" },
-    })))
-    .output(object(json!({ "success": boolean(), "mode_name": text(), "mode_index": integer(), "total_modes": integer() })))
-    .summary(|arguments| format!("switch to mode {}", arguments.get("mode").unwrap_or(&Value::Null)))
+    tool("conductor_switch_mode", Tier::Stateful, TOOLSET, owner, run)
+        .text(
+            "Switch mode",
+            "Makes a mapping mode active from the next event on. Keys that are down keep the mode in which they were pressed, so that no \
+             note stays on.",
+        )
+        .idempotent()
+        .summary(with_args(|args: &Args| format!("switch to mode {:?}", args.mode)))
+}
+
+async fn run(owner: OwnerHandle, cx: Context, args: Args) -> Result<Switched, ToolError> {
+    unlocked(&owner, &cx.clearance, "the mode stays as it is").await?;
+    let by = if cx.clearance.by_hand() { Taint::Clean } else { Taint::Tool };
+    owner.switch_mode_by(args.mode, by).await
 }

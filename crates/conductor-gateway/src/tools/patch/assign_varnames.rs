@@ -2,41 +2,63 @@
 
 use super::prelude::*;
 
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    #[serde(flatten)]
+    patch: EditedPatch,
+    /// The new names.
+    #[schemars(length(min = 1, max = 2000))]
+    assignments: Vec<Assignment>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Assignment {
+    /// Position in the list of objects.
+    index: usize,
+    /// The new name.
+    varname: Name,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Number of named objects.
+    assigned: usize,
+    /// The named objects.
+    assignments: Vec<Assigned>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Assigned {
+    /// Position in the list of objects.
+    index: usize,
+    /// The new name.
+    varname: String,
+    /// Kind of box.
+    maxclass: String,
+    /// The name before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old_varname: Option<String>,
+}
+
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    gated("assign_varnames", patches, run)
-        .text(
-            "Name objects",
-            "Names objects by their index. All items are checked before any object is named. Pass the revision of the object list as \
-             expected_revision: indices are valid for one revision only.",
-        )
-        .input(edit_input(json!({
-            "patch_id*": "id",
-            "assignments*": { "type": "array", "minItems": 1, "maxItems": 2000, "items": {
-                "type": "object",
-                "properties": {
-                    "index": { "type": "integer", "minimum": 0 },
-                    "varname": { "type": "string", "minLength": 1, "maxLength": 256 },
-                },
-                "required": ["index", "varname"], "additionalProperties": false,
-            } },
-        })))
-        .output(edit_body(json!({ "assigned": "int", "assignments": [{ "index": "int", "varname": "text", "maxclass": "text", "old_varname?": "text" }] })))
+    gated("assign_varnames", patches, run).text(
+        "Name objects",
+        "Names objects by their index. All items are checked before any object is named. Pass the revision of the object list as \
+         expected_revision: indices are valid for one revision only.",
+    )
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let op = |arguments: Arguments<'_>| Ok(Op::AssignVarnames(wanted(arguments)));
-    asked.edit(op, |_, outcome| {
+fn run(asked: &Asked<Args>) -> Result<EditAnswer<Answer>, ToolError> {
+    let Args { patch, assignments } = &asked.args;
+    let op = Op::AssignVarnames(assignments.iter().map(|it| (it.index, it.varname.to_string())).collect());
+    asked.edit(patch, op, |_, outcome| {
         let Outcome::Named(named) = outcome else { return None };
-        let rows = named.iter().map(|it| {
-            answer::object(json!({
-                "index": it.index, "varname": it.varname, "maxclass": it.maxclass, "old_varname": it.old_varname,
-            }))
+        let assigned = named.iter().map(|it| Assigned {
+            index: it.index,
+            varname: it.varname.clone().unwrap_or_default(),
+            maxclass: it.maxclass.clone(),
+            old_varname: it.old_varname.clone(),
         });
-        Some(json!({ "assigned": named.len(), "assignments": rows.collect::<Vec<_>>() }))
+        Some(Answer { assigned: named.len(), assignments: assigned.collect() })
     })
-}
-
-fn wanted(arguments: Arguments<'_>) -> Vec<(usize, String)> {
-    let row = |it| (Arguments(it).count("index", usize::MAX), Arguments(it).word("varname").to_owned());
-    arguments.list("assignments").iter().map(row).collect()
 }

@@ -1,31 +1,45 @@
 //! `create_patch`: makes an empty patch.
 
+use super::answer::Opened;
+use super::argument::{FilePath, Host, Opening};
 use super::prelude::*;
-use conductor_hosts::patch::HostKind;
 use conductor_patch::Format;
 
-pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("create_patch", patches, run)
-        .text(
-            "New patch",
-            "Creates an empty patch. Nothing is written until save_patch, which uses `path` if it is given here.",
-        )
-        .input(input(json!({
-            "format": { "enum": ["maxpat", "maxhelp", "pd"], "default": "maxpat", "description": "On host pd the default is pd" }, "path": "path", "name": "name", "host": "host",
-            "group": "name", "alias": "name",
-        })))
-        .output(opened())
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Format of the file. On host pd the default is pd.
+    #[schemars(extend("default" = "maxpat"))]
+    format: Option<NewFormat>,
+    path: Option<FilePath>,
+    /// Name of a patch without a file.
+    name: Option<Name>,
+    #[serde(flatten)]
+    opening: Opening,
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let arguments = asked.arguments();
-    let host = arguments.host();
-    let format = match (arguments.text("format"), host) {
-        (Some("pd"), _) | (None, HostKind::Pd) => Format::Pd,
-        (Some("maxhelp"), _) => Format::Maxhelp,
-        (Some(_), _) | (None, HostKind::Document | HostKind::Max) => Format::Maxpat,
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum NewFormat {
+    Maxpat,
+    Maxhelp,
+    Pd,
+}
+
+pub fn definition(patches: &Arc<Patches>) -> Definition {
+    change("create_patch", patches, run).text(
+        "New patch",
+        "Creates an empty patch. Nothing is written until save_patch, which uses `path` if it is given here.",
+    )
+}
+
+fn run(asked: &Asked<Args>) -> Result<PatchAnswer<Opened>, ToolError> {
+    let Args { format, path, name, opening } = &asked.args;
+    let format = match (format, opening.host) {
+        (Some(NewFormat::Pd), _) | (None, Host::Pd) => Format::Pd,
+        (Some(NewFormat::Maxhelp), _) => Format::Maxhelp,
+        (Some(NewFormat::Maxpat), _) | (None, Host::Document | Host::Max) => Format::Maxpat,
     };
-    let open =
-        asked.patches.create(format, arguments.text("path"), arguments.text("name"), host, arguments.naming())?;
-    asked.patches.look(open.id(), |scene| Ok(answer::opened(scene)))
+    let (host, naming) = (opening.host.into(), opening.naming());
+    let open = asked.patches.create(format, path.as_deref(), name.as_deref(), host, naming)?;
+    asked.look(open.id(), |scene| Ok(Opened::new(scene)))
 }

@@ -1,11 +1,142 @@
 //! `edit_patch`: makes a list of edits as one step, all or none, or previews them.
 
+use super::add_max_object::NewObject;
+use super::argument::{Cord, Varname};
+use super::connect_max_objects::NewCord;
 use super::prelude::*;
-use conductor_core::error::Subject;
-use conductor_hosts::patch::Edited;
-use conductor_patch::{Applied, Document};
-use serde_json::Map;
+use super::replace_object_text::NewText;
+use super::set_object_attribute::NewValue;
+use super::set_object_hidden::Visibility;
+use super::set_patchline_midpoints::Corners;
+use conductor_patch::{Applied, Document, Point};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    #[serde(flatten)]
+    patch: EditedPatch,
+    /// The edits, in order.
+    #[schemars(length(min = 1, max = 2000))]
+    edits: Vec<Item>,
+    /// Whether to only show what would change.
+    #[serde(default)]
+    dry_run: bool,
+    /// Name of this step in undo_patch.
+    label: Option<Name>,
+}
+
+/// One edit.
+#[derive(Deserialize, JsonSchema)]
+#[serde(tag = "op", rename_all = "snake_case")]
+#[schemars(transform = branches_by_op)]
+enum Item {
+    Add(Addition),
+    Remove(Varname),
+    SetText(NewText),
+    SetAttribute(NewValue),
+    SetVarname(NewVarname),
+    SetHidden(Visibility),
+    Move(NewPlace),
+    Connect(NewCord),
+    Disconnect(Cord),
+    SetMidpoints(Corners),
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Addition {
+    #[serde(flatten)]
+    object: NewObject,
+    /// Name of the object for later items, such as $osc.
+    #[serde(rename = "as")]
+    #[schemars(regex(pattern = r"^\$[A-Za-z0-9_]{1,64}$"))]
+    handle: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct NewVarname {
+    varname: ObjectRef,
+    /// The new name; null removes the name.
+    #[schemars(schema_with = "name_or_null")]
+    new_varname: Option<Name>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct NewPlace {
+    varname: ObjectRef,
+    /// Left and top in pixels.
+    position: [f64; 2],
+    /// Width and height in pixels; without it, the object keeps its size.
+    size: Option<[f64; 2]>,
+}
+
+/// Describes `op`, which has no field, and replaces `oneOf`, which some clients do not accept.
+fn branches_by_op(schema: &mut Schema) {
+    let mut branches = schema.remove("oneOf").unwrap_or_default();
+    for branch in branches.as_array_mut().into_iter().flatten() {
+        branch["properties"]["op"]["description"] = "Kind of edit".into();
+    }
+    schema.insert("anyOf".to_owned(), branches);
+}
+
+fn name_or_null(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [generator.subschema_for::<Name>(), { "type": "null" }] })
+}
+
+impl Item {
+    /// The name of the edit, and the edit.
+    fn op(&self) -> (&'static str, Result<Op, ToolError>) {
+        match self {
+            Item::Add(it) => ("add", it.object.op(it.handle.as_deref())),
+            Item::Remove(it) => ("remove", Ok(Op::Remove(it.varname.target()))),
+            Item::SetText(it) => ("set_text", Ok(it.op())),
+            Item::SetAttribute(it) => ("set_attribute", Ok(it.op())),
+            Item::SetVarname(it) => {
+                let name = it.new_varname.as_deref().map(str::to_owned);
+                ("set_varname", Ok(Op::SetVarname { target: it.varname.target(), name }))
+            }
+            Item::SetHidden(it) => ("set_hidden", Ok(it.op())),
+            Item::Move(it) => {
+                let ([x, y], size) = (it.position, it.size.map(Into::into));
+                ("move", Ok(Op::SetRect { target: it.varname.target(), position: Point::new(x, y), size }))
+            }
+            Item::Connect(it) => ("connect", Ok(it.op())),
+            Item::Disconnect(it) => ("disconnect", Ok(Op::Disconnect(it.ends()))),
+            Item::SetMidpoints(it) => ("set_midpoints", Ok(it.op())),
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// One entry per edit.
+    applied: Vec<AppliedItem>,
+    /// Keys of the added objects, by their name in `as`.
+    handles: BTreeMap<String, String>,
+    /// Changes of the file, as a unified diff.
+    diff: String,
+    /// Whether nothing was changed because of dry_run.
+    dry_run: bool,
+    /// True if the diff was truncated.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct AppliedItem {
+    /// Name of the edit.
+    op: &'static str,
+    /// Key of the added or removed object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    /// Position of the added object in the list of objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<usize>,
+    /// True if the cord existed before the edit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    already: bool,
+}
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("edit_patch", patches, run)
@@ -15,125 +146,55 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
              dry_run nothing changes, and `diff` shows what the same call without dry_run would change. A failed item is reported as \
              edits[n].",
         )
-        .input(edit_input(json!({
-            "patch_id*": "id",
-            "edits*": { "type": "array", "minItems": 1, "maxItems": 2000, "items": { "anyOf": items() } },
-            "dry_run": "flag",
-            "label": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Name of this step in undo_patch" },
-        })))
-        .output(edit_body(json!({
-            "applied": [{ "op": "text", "id?": "text", "index?": "int", "already?": "bool" }],
-            "handles": { "type": "object", "additionalProperties": { "type": "string" } },
-            "diff": "text", "truncated?": "bool", "dry_run": "bool",
-        })))
-        .summary(|arguments| {
-            let count = arguments["edits"].as_array().map_or(0, Vec::len);
-            format!("make {count} edits in the patch {}", arguments["patch_id"])
-        })
+        .summary(with_args(|it: &Args| format!("make {} edits in the patch {:?}", it.edits.len(), &*it.patch.patch_id)))
 }
 
-/// One closed object per kind of edit.
-fn items() -> Vec<Value> {
-    let cord = json!({ "src_varname*": "ref", "outlet*": "port", "dst_varname*": "ref", "inlet*": "port" });
-    let kinds = [
-        (
-            "add",
-            json!({ "obj_type*": "name", "position*": "point", "arguments": "atoms", "attributes": "attrs", "varname": "name",
-            "size": "point", "allow_unknown": "flag",
-            "as": { "type": "string", "pattern": "^\\$[A-Za-z0-9_]{1,64}$" } }),
-        ),
-        ("remove", json!({ "varname*": "ref" })),
-        ("set_text", json!({ "varname*": "ref", "new_text*": "long", "allow_unknown": "flag" })),
-        (
-            "set_attribute",
-            json!({ "varname*": "ref", "attribute*": "name", "value*": "value", "allow_unknown": "flag" }),
-        ),
-        (
-            "set_varname",
-            json!({ "varname*": "ref",
-            "new_varname*": { "anyOf": [{ "type": "string", "minLength": 1, "maxLength": 256 }, { "type": "null" }] } }),
-        ),
-        ("set_hidden", json!({ "varname*": "ref", "hidden*": "bool" })),
-        ("move", json!({ "varname*": "ref", "position*": "point", "size": "point" })),
-        ("connect", extend(&cord, json!({ "hidden": "bool" }))),
-        ("disconnect", cord.clone()),
-        ("set_midpoints", extend(&cord, json!({ "midpoints*": "midpoints" }))),
-    ];
-    kinds.into_iter().map(|(op, more)| input(extend(&json!({ "op*": { "const": op } }), more))).collect()
-}
-
-fn extend(first: &Value, more: Value) -> Value {
-    let mut all = first.as_object().cloned().unwrap_or_default();
-    if let Value::Object(more) = more {
-        all.extend(more);
-    }
-    Value::Object(all)
-}
-
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let items = asked.arguments().list("edits");
+fn run(asked: &Asked<Args>) -> Result<EditAnswer<Answer>, ToolError> {
+    let Args { patch, edits, dry_run, label } = &asked.args;
+    let (names, ops): (Vec<_>, Vec<_>) = edits.iter().map(Item::op).unzip();
     let before = OnceCell::new();
     let plan = |scene: &Scene<'_>| {
         let _ = before.set(scene.patch.document().clone());
-        items.iter().enumerate().map(|(index, item)| op(index, item)).collect()
+        let subject = |index| Subject::Other(format!("edits[{index}]"));
+        ops.into_iter().enumerate().map(|(index, op)| op.map_err(|fault| fault.subject(subject(index)))).collect()
     };
-    let tell = |scene: &Scene<'_>, after: &Document, applied: &Applied, dry_run: bool| {
+    let report = |scene: &Scene<'_>, after: &Document, applied: &Applied| {
         let diff = before.get().map(|before| conductor_patch::diff(before, after, 3).text).unwrap_or_default();
         let (diff, truncated) = answer::cut_diff(diff);
         let view = after.view(scene.view.id());
-        let handles: Map<String, Value> = applied
-            .handles
-            .iter()
-            .filter_map(|(name, id)| Some((name.clone(), json!(view.as_ref()?.get(*id)?.key()))))
-            .collect();
-        let made: Vec<Value> = items.iter().zip(&applied.outcomes).map(|(item, outcome)| row(item, outcome)).collect();
-        let mut members = json!({ "applied": made, "handles": handles, "diff": diff, "dry_run": dry_run });
-        if truncated {
-            members["truncated"] = json!(true);
-        }
-        Ok(members)
+        let handles = applied.handles.iter();
+        let handles = handles.filter_map(|(name, id)| Some((name.clone(), view.as_ref()?.get(*id)?.key().to_owned())));
+        Ok(Answer {
+            applied: names.iter().zip(&applied.outcomes).map(|(op, outcome)| item(op, outcome)).collect(),
+            handles: handles.collect(),
+            diff,
+            dry_run: *dry_run,
+            truncated,
+        })
     };
-    let ask = asked.ask();
-    let done: Edited<Value> = if asked.arguments().flag("dry_run") {
-        asked.patches.preview(&ask, plan, |scene, after, applied| tell(scene, after, applied, true))?
+    let ask = asked.ask(patch, label.as_deref());
+    let done = if *dry_run {
+        asked.patches.preview(&ask, plan, report)?
     } else {
-        asked.patches.edit(&ask, plan, |scene, applied| tell(scene, scene.patch.document(), applied, false))?
+        asked.patches.edit(&ask, plan, |scene, applied| report(scene, scene.patch.document(), applied))?
     };
-    Ok(answer::edited(done))
+    Ok(EditAnswer::new(done, |it| it))
 }
 
-fn op(index: usize, item: &Value) -> Result<Op, ToolError> {
-    let arguments = Arguments(item);
-    let made = match arguments.word("op") {
-        "add" => arguments.add(),
-        "remove" => Ok(arguments.remove()),
-        "set_text" => Ok(arguments.set_text()),
-        "set_attribute" => arguments.set_attribute(),
-        "set_varname" => Ok(arguments.set_varname()),
-        "set_hidden" => Ok(arguments.set_hidden()),
-        "move" => Ok(arguments.set_rect()),
-        "connect" => Ok(arguments.connect()),
-        "disconnect" => Ok(arguments.disconnect()),
-        _ => Ok(arguments.set_midpoints()),
-    };
-    made.map_err(|fault| fault.subject(Subject::Other(format!("edits[{index}]"))))
-}
-
-fn row(item: &Value, outcome: &Outcome) -> Value {
-    let op = Arguments(item).word("op");
-    match outcome {
-        Outcome::Added { key, index, .. } => json!({ "op": op, "id": key, "index": index }),
-        Outcome::Removed { key, .. } => json!({ "op": op, "id": key }),
-        Outcome::Connected { already: true } => json!({ "op": op, "already": true }),
+fn item(op: &'static str, outcome: &Outcome) -> AppliedItem {
+    let (id, index, already) = match outcome {
+        Outcome::Added { key, index, .. } => (Some(key.clone()), Some(*index), false),
+        Outcome::Removed { key, .. } => (Some(key.clone()), None, false),
+        Outcome::Connected { already } => (None, None, *already),
         Outcome::TextSet { .. }
         | Outcome::AttributeSet { .. }
         | Outcome::Named(_)
         | Outcome::HiddenSet(_)
         | Outcome::Moved(_)
-        | Outcome::Connected { .. }
         | Outcome::Disconnected
         | Outcome::MidpointsSet(_)
         | Outcome::Encapsulated { .. }
-        | Outcome::Restored => json!({ "op": op }),
-    }
+        | Outcome::Restored => (None, None, false),
+    };
+    AppliedItem { op, id, index, already }
 }

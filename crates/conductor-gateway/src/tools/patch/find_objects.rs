@@ -1,41 +1,69 @@
 //! `find_objects`: searches a patch.
 
-use super::answer::Detail;
-use super::arguments::given;
+use super::answer::{Detail, Object};
+use super::argument::{AttributeValue, LongText};
 use super::prelude::*;
 use conductor_patch::Query;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    patch_id: PatchId,
+    /// Part of the text; case is ignored.
+    text: Option<LongText>,
+    /// Class; an alias matches its class.
+    class: Option<Name>,
+    /// Part of the scripting name; case is ignored.
+    varname: Option<LongText>,
+    /// Name of an attribute that must be set.
+    attribute: Option<Name>,
+    /// Value of `attribute`; without `attribute`, the value of any attribute.
+    value: Option<AttributeValue>,
+    /// If true, only objects without cords; if false, only objects with cords.
+    unconnected: Option<bool>,
+    /// Whether to search inside subpatchers too.
+    #[serde(default = "recursive")]
+    recursive: bool,
+    /// Maximum number of matches.
+    #[serde(default = "argument::count::<100>")]
+    #[schemars(range(min = 1, max = 1000))]
+    limit: usize,
+}
+
+fn recursive() -> bool {
+    true
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Number of matches.
+    count: usize,
+    /// The objects.
+    matches: Vec<Object>,
+    /// Whether there are more matches.
+    truncated: bool,
+}
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("find_objects", patches, run)
         .text("Find objects", "Finds objects that match all given conditions, including those inside subpatchers.")
-        .input(input(json!({
-            "patch_id*": "id", "text": "long", "class": "name", "varname": "long", "attribute": "name", "value": "value",
-            "unconnected": "bool", "recursive": { "type": "boolean", "default": true },
-            "limit": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 100 },
-        })))
-        .output(body(json!({ "matches": [object()], "count": "int", "truncated": "bool" })))
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.look(|scene| {
-        let arguments = asked.arguments();
-        let word = |name: &str| arguments.text(name).map(str::to_owned);
+fn run(asked: &Asked<Args>) -> Result<PatchAnswer<Answer>, ToolError> {
+    let it = &asked.args;
+    asked.look(&it.patch_id, |scene| {
         let query = Query {
-            text: word("text"),
-            class: word("class"),
-            varname: word("varname"),
-            attribute: word("attribute"),
-            value: arguments.get("value").map(|it| given(it, "value")).transpose()?,
-            unconnected: arguments.get("unconnected").and_then(Value::as_bool),
+            text: it.text.as_deref().map(str::to_owned),
+            class: it.class.as_deref().map(str::to_owned),
+            varname: it.varname.as_deref().map(str::to_owned),
+            attribute: it.attribute.as_deref().map(str::to_owned),
+            value: it.value.as_ref().map(Into::into),
+            unconnected: it.unconnected,
         };
-        let recursive = arguments.get("recursive").and_then(Value::as_bool).unwrap_or(true);
-        let (found, more) = conductor_patch::find(&scene.view, &query, recursive, arguments.count("limit", 100));
-        let all = found.iter().map(|it| {
-            let mut members = answer::box_of(scene, it, it.index(), Detail::Full);
-            members["patch_id"] = json!(scene.id_of(it.canvas().id()));
-            members
-        });
+        let (found, more) = conductor_patch::find(&scene.view, &query, it.recursive, it.limit);
+        let all = found
+            .iter()
+            .map(|it| Object::new(scene, it, it.index(), Detail::Full).inside(scene.id_of(it.canvas().id())));
         let (matches, cut) = answer::page(all, 0, usize::MAX);
-        Ok(json!({ "count": matches.len(), "matches": matches, "truncated": more || cut.is_some() }))
+        Ok(Answer { count: matches.len(), matches, truncated: more || cut.is_some() })
     })
 }

@@ -3,23 +3,52 @@
 use super::prelude::*;
 use conductor_patch::layout;
 
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    patch_id: PatchId,
+    /// Width of the new object in pixels.
+    #[serde(default = "width")]
+    #[schemars(range(max = 100_000), extend("exclusiveMinimum" = 0))]
+    width: f64,
+    /// Height of the new object in pixels.
+    #[serde(default = "height")]
+    #[schemars(range(max = 100_000), extend("exclusiveMinimum" = 0))]
+    height: f64,
+    /// Wanted distance from the left in pixels.
+    near_x: Option<f64>,
+    /// Wanted distance from the top in pixels.
+    near_y: Option<f64>,
+}
+
+fn width() -> f64 {
+    50.0
+}
+
+fn height() -> f64 {
+    20.0
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Left and top in pixels.
+    position: [f64; 2],
+    /// Width that was used.
+    width: f64,
+    /// Height that was used.
+    height: f64,
+    /// Reason for this position.
+    rationale: String,
+}
+
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_avoid_rect_position", patches, run)
         .text("Free place", "Returns a position for a new object that does not overlap other objects.")
-        .input(input(json!({
-            "patch_id*": "id", "width": { "type": "number", "exclusiveMinimum": 0, "maximum": 100000, "default": 50 },
-            "height": { "type": "number", "exclusiveMinimum": 0, "maximum": 100000, "default": 20 }, "near_x": "num", "near_y": "num",
-        })))
-        .output(body(json!({ "position": "point", "width": "num", "height": "num", "rationale": "text" })))
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.look(|scene| {
-        let arguments = asked.arguments();
-        let (width, height) = (arguments.number("width").unwrap_or(50.0), arguments.number("height").unwrap_or(20.0));
-        let free = layout::free_place(&scene.view, width, height, arguments.number("near_x"), arguments.number("near_y"));
-        Ok(json!({
-            "position": [free.position.x, free.position.y], "width": width, "height": height, "rationale": free.rationale,
-        }))
+fn run(asked: &Asked<Args>) -> Result<PatchAnswer<Answer>, ToolError> {
+    let Args { width, height, near_x, near_y, .. } = asked.args;
+    asked.look(&asked.args.patch_id, |scene| {
+        let free = layout::free_place(&scene.view, width, height, near_x, near_y);
+        Ok(Answer { position: [free.position.x, free.position.y], width, height, rationale: free.rationale })
     })
 }

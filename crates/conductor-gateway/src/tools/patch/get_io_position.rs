@@ -1,23 +1,49 @@
 //! `get_io_position`: where inlets and outlets are drawn.
 
+use super::argument::Side;
 use super::prelude::*;
 use conductor_patch::layout;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    patch_id: PatchId,
+    varname: ObjectRef,
+    side: Side,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Name or key of the object.
+    varname: String,
+    /// The side, as given.
+    side: Side,
+    /// Number of inlets or outlets.
+    count: usize,
+    /// One entry per inlet or outlet.
+    positions: Vec<Nub>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Nub {
+    /// Number of the inlet or outlet, counted from 0.
+    index: usize,
+    /// Distance from the left in pixels.
+    x: f64,
+    /// Distance from the top in pixels.
+    y: f64,
+}
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_io_position", patches, run)
         .text("Nub positions", "Returns the positions at which the inlets or outlets of an object are drawn.")
-        .input(input(json!({ "patch_id*": "id", "varname*": "ref", "side*": "side" })))
-        .output(body(json!({ "varname": "text", "side": "text", "count": "int", "positions": [{ "index": "int", "x": "num", "y": "num" }] })))
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.look(|scene| {
-        let arguments = asked.arguments();
-        let object = scene.object(arguments.word("varname"))?;
-        let side = arguments.word("side");
-        let nubs = layout::nubs(&object, side == "outlet");
-        let positions: Vec<_> =
-            nubs.iter().enumerate().map(|(index, it)| json!({ "index": index, "x": it.x, "y": it.y })).collect();
-        Ok(json!({ "varname": object.label(), "side": side, "count": positions.len(), "positions": positions }))
+fn run(asked: &Asked<Args>) -> Result<PatchAnswer<Answer>, ToolError> {
+    let Args { patch_id, varname, side } = &asked.args;
+    asked.look(patch_id, |scene| {
+        let object = scene.object(varname)?;
+        let nubs = layout::nubs(&object, *side == Side::Outlet);
+        let positions = nubs.iter().enumerate().map(|(index, it)| Nub { index, x: it.x, y: it.y }).collect();
+        Ok(Answer { varname: object.label().to_owned(), side: *side, count: nubs.len(), positions })
     })
 }

@@ -1,20 +1,37 @@
 //! `get_object_attribute`: reads one attribute.
 
+use super::answer::AttributeValue;
 use super::prelude::*;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    patch_id: PatchId,
+    varname: ObjectRef,
+    /// Name of the attribute.
+    attribute: Name,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Name or key of the object.
+    varname: String,
+    /// Name of the attribute.
+    attribute: String,
+    /// One value or a list.
+    value: AttributeValue,
+}
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_object_attribute", patches, run)
         .text("Read an attribute", "Returns one attribute of an object, as the file or the running program has it.")
-        .input(input(json!({ "patch_id*": "id", "varname*": "ref", "attribute*": "name" })))
-        .output(body(json!({ "varname": "text", "attribute": "text", "value": { "anyOf": [{ "type": "number" }, { "type": "string" }, { "type": "array" }, { "type": "object" }] } })))
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.look(|scene| {
-        let arguments = asked.arguments();
-        let object = scene.object(arguments.word("varname"))?;
-        let name = arguments.word("attribute");
-        let value = object.attribute(name).ok_or_else(|| {
+fn run(asked: &Asked<Args>) -> Result<PatchAnswer<Answer>, ToolError> {
+    let Args { patch_id, varname, attribute } = &asked.args;
+    asked.look(patch_id, |scene| {
+        let object = scene.object(varname)?;
+        let value = object.attribute(attribute).ok_or_else(|| {
+            let name = &**attribute;
             ToolError::new(Code::NotFound, format!("{} has no value for attribute {name:?}", object.label())).hint(
                 format!(
                     "The attribute is not set, and its default is unknown. describe_object with {:?} lists attributes.",
@@ -22,6 +39,6 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
                 ),
             )
         })?;
-        Ok(json!({ "varname": object.label(), "attribute": name, "value": answer::value(&value) }))
+        Ok(Answer { varname: object.label().to_owned(), attribute: attribute.to_string(), value: (&value).into() })
     })
 }

@@ -1,17 +1,17 @@
 //! `get_object_hidden`: whether an object is hidden.
 
+use super::argument::OneObject;
 use super::prelude::*;
+use super::set_object_hidden::Answer;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_object_hidden", patches, run)
         .text("Hidden", "Returns whether an object is hidden when the patch is locked.")
-        .input(input(json!({ "patch_id*": "id", "varname*": "ref" })))
-        .output(body(json!({ "varname": "text", "hidden": "bool" })))
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.look(|scene| {
-        let object = scene.object(asked.arguments().word("varname"))?;
-        Ok(json!({ "varname": object.label(), "hidden": object.hidden() }))
+fn run(asked: &Asked<OneObject>) -> Result<PatchAnswer<Answer>, ToolError> {
+    asked.look(&asked.args.patch_id, |scene| {
+        let object = scene.object(&asked.args.varname)?;
+        Ok(Answer { varname: object.label().to_owned(), hidden: object.hidden() })
     })
 }

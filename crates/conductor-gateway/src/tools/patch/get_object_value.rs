@@ -1,29 +1,45 @@
 //! `get_object_value`: the value an object shows.
 
+use super::answer::AttributeValue;
+use super::argument::OneObject;
 use super::prelude::*;
 use conductor_hosts::patch::HostKind;
 
-pub fn definition(patches: &Arc<Patches>) -> Definition {
-    read("get_object_value", patches, run)
-        .text(
-            "Read a value",
-            "Returns the value that an object shows: the live value from a running program, or the stored value from a file.",
-        )
-        .input(input(json!({ "patch_id*": "id", "varname*": "ref" })))
-        .output(body(json!({ "varname": "text", "value": { "anyOf": [{ "type": "number" }, { "type": "string" }, { "type": "array" }, { "type": "object" }] }, "basis": { "enum": ["live", "stored"] } })))
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Name or key of the object.
+    varname: String,
+    /// The value that the object shows.
+    value: AttributeValue,
+    /// Whether the value is live from a program or stored in a file.
+    basis: Basis,
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.look(|scene| {
-        let object = scene.object(asked.arguments().word("varname"))?;
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Basis {
+    Live,
+    Stored,
+}
+
+pub fn definition(patches: &Arc<Patches>) -> Definition {
+    read("get_object_value", patches, run).text(
+        "Read a value",
+        "Returns the value that an object shows: the live value from a running program, or the stored value from a file.",
+    )
+}
+
+fn run(asked: &Asked<OneObject>) -> Result<PatchAnswer<Answer>, ToolError> {
+    asked.look(&asked.args.patch_id, |scene| {
+        let object = scene.object(&asked.args.varname)?;
         let value = scene.open.host().value(scene.open.id(), &object)?.ok_or_else(|| {
             ToolError::new(Code::Unsupported, format!("{} has no value to read here", object.label()))
                 .hint("A document has only the values that are stored in its file; read an attribute or the object's text instead.")
         })?;
         let basis = match scene.open.host().kind() {
-            HostKind::Document => "stored",
-            HostKind::Pd | HostKind::Max => "live",
+            HostKind::Document => Basis::Stored,
+            HostKind::Pd | HostKind::Max => Basis::Live,
         };
-        Ok(json!({ "varname": object.label(), "value": answer::value(&value), "basis": basis }))
+        Ok(Answer { varname: object.label().to_owned(), value: (&value).into(), basis })
     })
 }

@@ -1,24 +1,56 @@
 //! `list_object_types`: classes that are known.
 
+use super::argument::{LongText, Page, Program};
 use super::prelude::*;
-use conductor_patch::{Format, objects};
+use conductor_patch::objects;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    #[serde(default)]
+    host: Program,
+    /// Part of the name; case is ignored.
+    query: Option<LongText>,
+    /// Only classes of this family, such as msp or signal.
+    family: Option<Name>,
+    #[serde(flatten)]
+    page: Page,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Number of classes in this page.
+    count: usize,
+    /// The classes.
+    types: Vec<Class>,
+    /// Number of classes that match.
+    total: usize,
+    /// Offset of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Class {
+    /// Name of the class.
+    class: &'static str,
+    /// Family of the class.
+    family: &'static str,
+    /// Number of inlets without arguments; null if it is unknown.
+    inlets: Option<u32>,
+    /// Number of outlets without arguments; null if it is unknown.
+    outlets: Option<u32>,
+}
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("list_object_types", patches, run)
         .text("Object classes", "Lists the known classes of Max or Pure Data with their inlets and outlets.")
-        .input(input(json!({ "host": "family", "query": "long", "family": "name", "offset": "offset", "limit": "limit" })))
-        .output(plain(json!({ "types": [{ "class": "text", "family": "text", "inlets": "count", "outlets": "count" }], "count": "int", "total": "int", "next_offset?": "int" })))
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let arguments = asked.arguments();
-    let format = if arguments.text("host") == Some("pd") { Format::Pd } else { Format::Maxpat };
-    let found = objects::table(format).search(arguments.text("query").unwrap_or_default(), arguments.text("family"));
-    let all = found
-        .iter()
-        .map(|it| json!({ "class": it.name, "family": it.family, "inlets": it.inlets, "outlets": it.outlets }));
-    let (types, next) = answer::page(all, arguments.count("offset", 0), arguments.count("limit", 2000));
-    Ok(Output::new(answer::object(
-        json!({ "count": types.len(), "types": types, "total": found.len(), "next_offset": next }),
-    )))
+fn run(asked: &Asked<Args>) -> Result<Answer, ToolError> {
+    let Args { host, query, family, page } = &asked.args;
+    let found = objects::table((*host).into()).search(query.as_deref().unwrap_or_default(), family.as_deref());
+    let all =
+        found.iter().map(|it| Class { class: it.name, family: it.family, inlets: it.inlets, outlets: it.outlets });
+    let (types, next_offset) = answer::page(all, page.offset, page.limit);
+    Ok(Answer { count: types.len(), types, total: found.len(), next_offset })
 }

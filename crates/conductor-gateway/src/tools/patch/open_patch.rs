@@ -1,6 +1,15 @@
 //! `open_patch`: opens a file.
 
+use super::answer::Opened;
+use super::argument::{FilePath, Opening};
 use super::prelude::*;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    path: FilePath,
+    #[serde(flatten)]
+    opening: Opening,
+}
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("open_patch", patches, run)
@@ -9,15 +18,12 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
             "Opens a .maxpat, .maxhelp, .amxd or .pd file for reading and editing. On host document nothing in it is run. On host pd or max \
              it runs, and a person must approve it if it reaches beyond the patch. If the file is open already, returns the open patch.",
         )
-        .input(input(json!({ "path*": "path", "host": "host", "group": "name", "alias": "name" })))
-        .output(opened())
         .idempotent()
-        .summary(|arguments| format!("open the patch {}", arguments["path"]))
+        .summary(with_args(|it: &Args| format!("open the patch {:?}", &*it.path)))
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let arguments = asked.arguments();
-    let host = arguments.host();
-    let open = asked.patches.open(arguments.word("path"), host, arguments.naming(), &asked.consent)?;
-    asked.patches.look(open.id(), |scene| Ok(answer::opened(scene)))
+fn run(asked: &Asked<Args>) -> Result<PatchAnswer<Opened>, ToolError> {
+    let Args { path, opening } = &asked.args;
+    let open = asked.patches.open(path, opening.host.into(), opening.naming(), &asked.consent)?;
+    asked.look(open.id(), |scene| Ok(Opened::new(scene)))
 }

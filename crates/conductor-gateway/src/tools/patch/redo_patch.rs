@@ -1,14 +1,20 @@
 //! `redo_patch`: redoes steps.
 
 use super::prelude::*;
+use super::undo_patch::{Depths, Steps, travel};
 
-pub fn definition(patches: &Arc<Patches>) -> Definition {
-    gated("redo_patch", patches, run)
-        .text("Redo", "Redoes steps that were undone.")
-        .input(edit_input(json!({ "patch_id*": "id", "steps": "steps" })))
-        .output(edit_body(json!({ "redone": ["text"], "undo_depth": "int", "redo_depth": "int" })))
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Labels of the redone steps.
+    redone: Vec<String>,
+    #[serde(flatten)]
+    depths: Depths,
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.step_through_history(false, "redone")
+pub fn definition(patches: &Arc<Patches>) -> Definition {
+    gated("redo_patch", patches, run).text("Redo", "Redoes steps that were undone.")
+}
+
+fn run(asked: &Asked<Steps>) -> Result<EditAnswer<Answer>, ToolError> {
+    travel(asked, false, |redone, depths| Answer { redone, depths })
 }

@@ -3,62 +3,113 @@
 use super::prelude::*;
 use crate::pipeline::call::Content;
 use crate::tools::resource::percent_encode;
+use crate::tools::typed::WithContent;
 use base64::Engine;
 use conductor_hosts::picture::patch::{Labels, Options, draw};
 
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    patch_id: PatchId,
+    /// Image format. Most models read png only.
+    #[serde(default)]
+    format: ImageFormat,
+    /// Mode of the patch to draw.
+    #[serde(default)]
+    view: View,
+    /// Label next to each object.
+    #[serde(default)]
+    labels: Label,
+    /// Objects to highlight.
+    #[schemars(length(min = 1, max = 2000))]
+    highlight: Option<Vec<ObjectRef>>,
+    /// Maximum width and height in pixels.
+    #[serde(default = "max_size")]
+    #[schemars(range(min = 64, max = 4096))]
+    max_size: u32,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ImageFormat {
+    #[default]
+    Png,
+    Svg,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum View {
+    #[default]
+    Patching,
+    Presentation,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Label {
+    #[default]
+    None,
+    Index,
+    Varname,
+}
+
+fn max_size() -> u32 {
+    1568
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Width of the picture in pixels.
+    width: u32,
+    /// Height of the picture in pixels.
+    height: u32,
+    /// Pixels of the picture per pixel of the patch.
+    scale: f64,
+    /// The mode, as given.
+    view: View,
+    /// Number of texts that were left out.
+    omitted: usize,
+}
+
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    let mut definition = read("render_patch", patches, run)
-        .text(
-            "Picture of a patch",
-            "Draws a patch: objects, text, cords (signal cords striped). Use it to check your edits. Text that is too small to read is left \
-             out and counted in `omitted`. A subpatcher is drawn with its own patch_id.",
-        )
-        .input(input(json!({
-            "patch_id*": "id", "format": { "enum": ["png", "svg"], "default": "png" },
-            "view": { "enum": ["patching", "presentation"], "default": "patching" },
-            "labels": { "enum": ["none", "index", "varname"], "default": "none" }, "highlight": "refs",
-            "max_size": { "type": "integer", "minimum": 64, "maximum": 4096, "default": 1568 },
-        })))
-        .output(body(json!({
-            "width": "int", "height": "int", "scale": "num", "view": "text", "omitted": "int",
-        })));
+    let mut definition = read("render_patch", patches, run).text(
+        "Picture of a patch",
+        "Draws a patch: objects, text, cords (signal cords striped). Use it to check your edits. Text that is too small to read is left \
+         out and counted in `omitted`. A subpatcher is drawn with its own patch_id.",
+    );
     definition.max_result_bytes = 8 << 20;
     definition
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let arguments = asked.arguments();
-    let (members, picture) = asked.patches.look(asked.patch_id(), |scene| {
-        let highlight = arguments.objects("highlight", scene)?;
-        let labels = match arguments.text("labels") {
-            Some("index") => Labels::Index,
-            Some("varname") => Labels::Varname,
-            Some(_) | None => Labels::None,
-        };
-        let view = arguments.text("view").unwrap_or("patching");
-        let drawn = draw(
-            &scene.view,
-            &Options {
-                presentation: view == "presentation",
-                locked: scene.patch.locked(),
-                labels,
-                highlight,
-                max_size: arguments.whole("max_size").and_then(|it| u32::try_from(it).ok()).unwrap_or(1568),
+fn run(asked: &Asked<Args>) -> Result<WithContent<PatchAnswer<Answer>>, ToolError> {
+    let Args { patch_id, format, view, labels, highlight, max_size } = &asked.args;
+    let (answer, picture) = asked.patches.look(patch_id, |scene| {
+        let options = Options {
+            presentation: *view == View::Presentation,
+            locked: scene.patch.locked(),
+            labels: match labels {
+                Label::None => Labels::None,
+                Label::Index => Labels::Index,
+                Label::Varname => Labels::Varname,
             },
-        );
-        let members = json!({
-            "width": drawn.picture.width, "height": drawn.picture.height, "scale": drawn.scale, "view": view,
-            "omitted": drawn.omitted,
-        });
-        Ok((answer::of(scene, members), drawn.picture))
+            highlight: argument::objects(highlight.as_deref().unwrap_or_default(), scene)?,
+            max_size: *max_size,
+        };
+        let drawn = draw(&scene.view, &options);
+        let (width, height) = (drawn.picture.width, drawn.picture.height);
+        let body = Answer { width, height, scale: drawn.scale, view: *view, omitted: drawn.omitted };
+        Ok((PatchAnswer::new(scene, body), drawn.picture))
     })?;
-    let content = if arguments.text("format") == Some("svg") {
+    let content = match format {
         // Model APIs refuse SVG as an image. As a resource, a client can still show it.
-        let uri = format!("patch://{}/picture.svg", percent_encode(members["patch_id"].as_str().unwrap_or_default()));
-        Content::Resource { uri, mime: "image/svg+xml".into(), text: picture.to_svg() }
-    } else {
-        let bytes = picture.to_png().map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
-        Content::Image { mime: "image/png".into(), base64: base64::engine::general_purpose::STANDARD.encode(bytes) }
+        ImageFormat::Svg => {
+            let uri = format!("patch://{}/picture.svg", percent_encode(&answer.patch_id));
+            Content::Resource { uri, mime: "image/svg+xml".into(), text: picture.to_svg() }
+        }
+        ImageFormat::Png => {
+            let bytes = picture.to_png().map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
+            Content::Image { mime: "image/png".into(), base64: base64::engine::general_purpose::STANDARD.encode(bytes) }
+        }
     };
-    Ok(Output::new(members).with(content))
+    Ok(WithContent { answer, content: vec![content] })
 }

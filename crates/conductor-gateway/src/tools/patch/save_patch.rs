@@ -1,7 +1,33 @@
 //! `save_patch`: writes the file.
 
+use super::argument::FilePath;
 use super::prelude::*;
 use conductor_hosts::patch::Edited;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    #[serde(flatten)]
+    patch: EditedPatch,
+    path: Option<FilePath>,
+    /// Whether `path` may be an existing file.
+    #[serde(default)]
+    overwrite: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// The written file.
+    file_path: String,
+    /// Size of the file.
+    bytes: usize,
+    /// Hash of the file.
+    hash: String,
+    /// The file before the save.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backup_path: Option<String>,
+    /// Number of lines that differ from the file before.
+    changed_lines: usize,
+}
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("save_patch", patches, run)
@@ -9,20 +35,21 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
             "Save",
             "Writes the file atomically and keeps the old file as a backup. Never overwrites a file that another program changed meanwhile.",
         )
-        .input(edit_input(json!({ "patch_id*": "id", "path": "path", "overwrite": "flag" })))
-        .output(edit_body(json!({ "file_path": "text", "bytes": "int", "hash": "text", "backup_path?": "text", "changed_lines": "int" })))
-        .summary(|arguments| format!("save the patch {}", arguments["patch_id"]))
+        .summary(with_args(|it: &Args| format!("save the patch {:?}", &*it.patch.patch_id)))
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let arguments = asked.arguments();
-    let (path, overwrite) = (arguments.text("path"), arguments.flag("overwrite"));
-    let revision = arguments.expected_revision();
-    let saved = asked.patches.save(asked.patch_id(), path, overwrite, revision, &asked.consent)?;
-    let made = answer::object(json!({
-        "file_path": saved.path.display().to_string(), "bytes": saved.bytes, "hash": saved.hash.to_string(),
-        "backup_path": saved.backup.map(|it| it.display().to_string()), "changed_lines": saved.changed_lines,
-    }));
-    let patch_id = asked.patch_id().split('/').next().unwrap_or_default().to_owned();
-    Ok(answer::edited(Edited { patch_id, revision: saved.revision, warnings: saved.warnings, made }))
+fn run(asked: &Asked<Args>) -> Result<EditAnswer<Answer>, ToolError> {
+    let Args { patch, path, overwrite } = &asked.args;
+    let revision = patch.expected_revision();
+    let saved = asked.patches.save(&patch.patch_id, path.as_deref(), *overwrite, revision, &asked.consent)?;
+    let answer = Answer {
+        file_path: saved.path.display().to_string(),
+        bytes: saved.bytes,
+        hash: saved.hash.to_string(),
+        backup_path: saved.backup.map(|it| it.display().to_string()),
+        changed_lines: saved.changed_lines,
+    };
+    let patch_id = patch.patch_id.split('/').next().unwrap_or_default().to_owned();
+    let done = Edited { patch_id, revision: saved.revision, warnings: saved.warnings, made: answer };
+    Ok(EditAnswer::new(done, |it| it))
 }

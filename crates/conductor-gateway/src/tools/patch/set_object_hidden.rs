@@ -2,20 +2,37 @@
 
 use super::prelude::*;
 
+#[derive(Deserialize, JsonSchema)]
+pub struct Visibility {
+    varname: ObjectRef,
+    /// Whether to hide the object when the patch is locked.
+    hidden: bool,
+}
+
+impl Visibility {
+    pub fn op(&self) -> Op {
+        Op::SetHidden { target: self.varname.target(), hidden: self.hidden }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct Answer {
+    /// Name or key of the object, or the object as given.
+    pub varname: String,
+    /// Whether the object is hidden when the patch is locked.
+    pub hidden: bool,
+}
+
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("set_object_hidden", patches, run)
         .text("Hide or show", "Hides an object when the patch is locked, or shows it.")
-        .input(edit_input(json!({ "patch_id*": "id", "varname*": "ref", "hidden*": "bool" })))
-        .output(edit_body(json!({ "varname": "text", "hidden": "bool" })))
         .idempotent()
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    asked.edit(
-        |it| Ok(it.set_hidden()),
-        |_, outcome| {
-            let Outcome::HiddenSet(hidden) = outcome else { return None };
-            Some(json!({ "varname": asked.arguments().word("varname"), "hidden": hidden }))
-        },
-    )
+fn run(asked: &Asked<OneEdit<Visibility>>) -> Result<EditAnswer<Answer>, ToolError> {
+    let OneEdit { patch, edit: set } = &asked.args;
+    asked.edit(patch, set.op(), |_, outcome| {
+        let Outcome::HiddenSet(hidden) = outcome else { return None };
+        Some(Answer { varname: set.varname.to_string(), hidden: *hidden })
+    })
 }

@@ -1,7 +1,20 @@
 //! `set_patch_lock_state`: locks a patch for editing by hand, or unlocks it.
 
 use super::prelude::*;
-use conductor_hosts::patch::Edited;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    #[serde(flatten)]
+    patch: EditedPatch,
+    /// Whether to lock the patch.
+    locked: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Whether the patch is locked.
+    locked: bool,
+}
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     change("set_patch_lock_state", patches, run)
@@ -10,15 +23,11 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
             "Locks a patch for editing by a person, or unlocks it. Creates no revision and no undo step. For a document, the state is only \
              kept in memory.",
         )
-        .input(edit_input(json!({ "patch_id*": "id", "locked*": "bool" })))
-        .output(edit_body(json!({ "locked": "bool" })))
         .idempotent()
 }
 
-fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let arguments = asked.arguments();
-    let locked = arguments.flag("locked");
-    let done = asked.patches.set_locked(asked.patch_id(), locked, arguments.expected_revision())?;
-    let made = json!({ "locked": locked });
-    Ok(answer::edited(Edited { patch_id: done.patch_id, revision: done.revision, warnings: done.warnings, made }))
+fn run(asked: &Asked<Args>) -> Result<EditAnswer<Answer>, ToolError> {
+    let Args { patch, locked } = &asked.args;
+    let done = asked.patches.set_locked(&patch.patch_id, *locked, patch.expected_revision())?;
+    Ok(EditAnswer::new(done, |()| Answer { locked: *locked }))
 }
