@@ -7,6 +7,7 @@
 //!
 //! Not here: validating arguments (`schema`) and the rules for published schemas (`lint`).
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -141,7 +142,10 @@ fn published<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     let words = schema.ensure_object();
     words.retain(|word, _| word != "title" && word != "description");
-    words.entry("properties").or_insert_with(|| json!({}));
+    // The branches of a union have the members.
+    if !words.contains_key("anyOf") {
+        words.entry("properties").or_insert_with(|| json!({}));
+    }
     RecursiveTransform(|schema: &mut Schema| {
         if let Some(words) = schema.as_object_mut() {
             tidy(words, is_answer);
@@ -167,6 +171,8 @@ fn tidy(words: &mut Map<String, Value>, is_answer: bool) {
             words.retain(|word, _| word != "minimum" && word != "maximum");
         }
     }
+    // The member is not in the schema of the answer, which is enough.
+    words.shift_remove("writeOnly");
     if words.get("default") == Some(&Value::Null) {
         words.shift_remove("default");
     }
@@ -192,6 +198,11 @@ fn close(words: &mut Map<String, Value>) {
         words.shift_remove("additionalProperties");
     } else if words.contains_key("properties") {
         words.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+    if let Some(Value::Array(required)) = words.get_mut("required") {
+        // Two flattened structs may have a member in common.
+        let mut seen = HashSet::new();
+        required.retain(|it| seen.insert(it.clone()));
     }
     let required = words.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let Some(Value::Object(properties)) = words.get_mut("properties") else { return };
