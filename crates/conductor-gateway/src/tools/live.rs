@@ -42,7 +42,7 @@ pub use prompts::add_prompts;
 pub use resources::add_resources;
 
 use super::catalog::{AskFacts, Catalog, CatalogError, Definition, ResolveTarget, Target, Tool};
-use super::typed::{Answer, Context, answer_schema, tool};
+use super::typed::{Answer, Context, answer_schema, parse, tool};
 use crate::studio::Studio;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
@@ -107,8 +107,7 @@ pub fn definitions(live: &Arc<Live>) -> Vec<Definition> {
     ];
     for definition in &mut all {
         definition.host = Some(HOST.into());
-        let deletes = matches!(definition.name.as_ref(), "live_delete_clip" | "live_delete_track");
-        definition.target = Some(set_target(live, deletes));
+        definition.target = Some(set_target(live, definition.destructive == Some(true)));
     }
     all
 }
@@ -119,10 +118,9 @@ fn set_target(live: &Arc<Live>, deletes: bool) -> ResolveTarget {
     Arc::new(move |_, call| {
         let live = Arc::clone(&live);
         let key = SessionKey::of(&call.principal, call.conn.0);
-        let named = call.arguments.get("setId").and_then(Value::as_str).map(str::to_owned);
-        let dry = call.arguments.get("dryRun") == Some(&Value::Bool(true));
+        let (named, preview) = (named_set(&call.arguments), call.arguments.get("dryRun") == Some(&Value::Bool(true)));
         Box::pin(async move {
-            if !deletes || dry {
+            if !deletes || preview {
                 return live
                     .meant(&key, named.as_deref())
                     .map_or_else(Target::default, |set| Target::keyed(set.id.clone()));
@@ -192,12 +190,14 @@ struct Ask {
     studio: Arc<Studio>,
     live: Arc<Live>,
     key: SessionKey,
+    /// Whether this call attached a running Live, of which policy did not know when it decided.
+    attached: bool,
 }
 
 impl Ask {
     fn new(live: Arc<Live>, context: Context) -> Ask {
         let key = SessionKey::of(context.clearance.principal(), context.clearance.conn().0);
-        Ask { studio: context.studio, live, key }
+        Ask { studio: context.studio, live, key, attached: false }
     }
 
     async fn set(&self, named: Option<&str>) -> Result<Arc<LiveSet>, ToolError> {
@@ -241,9 +241,13 @@ where
     R: Future<Output = Result<T, ToolError>> + Send + 'static,
 {
     tool(name, tier, TOOLSET, live, move |live, context, args: OnSet<A>| {
-        let (ask, run) = (Arc::new(Ask::new(live, context)), run.clone());
+        let (mut ask, run) = (Ask::new(live, context), run.clone());
         async move {
-            let set = ask.set(args.set_id.as_deref()).await?;
+            let named = args.set_id.as_deref();
+            let known = ask.live.may_be_running(named);
+            let set = ask.set(named).await?;
+            ask.attached = !known && is_running(&set.id);
+            let ask = Arc::new(ask);
             if tier == Tier::ReadOnly {
                 set.host.refresh().await.map_err(refused)?;
             }
@@ -288,6 +292,12 @@ fn editing<A: Arguments, O: JsonSchema>(live: &Arc<Live>, name: &'static str, ed
     let run = move |ask: Arc<Ask>, set: Arc<LiveSet>, args: Write<A>| async move {
         let mode = args.mode();
         let edit = edit(args.own)?;
+        if ask.attached && matches!(edit, LiveEdit::DeleteClip { .. } | LiveEdit::DeleteTrack { .. }) {
+            let message = "this session has read nothing of the running Live";
+            return Err(ToolError::new(Code::StaleReference, message)
+                .hint(format!("Call live_get_song_overview, then repeat with setId {}.", set.id))
+                .subject(Subject::Argument("setId".into())));
+        }
         let guard = ask.live.guard(&ask.key, &set, args.expect_revision);
         let turn = set.lane.enter().await.map_err(refused)?;
         let mut applied = Arc::clone(&set.host).write(turn, vec![edit.clone()], guard, mode).await.map_err(refused)?;
@@ -311,60 +321,37 @@ fn editing<A: Arguments, O: JsonSchema>(live: &Arc<Live>, name: &'static str, ed
 }
 
 /// A deletion. In a running Live a person must approve it, because it is audible at once.
-fn deleting<A: Arguments>(live: &Arc<Live>, name: &'static str, id: &'static str, edit: MakeEdit<A>) -> Definition {
+fn deleting<A: Arguments>(live: &Arc<Live>, name: &'static str, id: fn(&A) -> &Id, edit: MakeEdit<A>) -> Definition {
     let mut definition = editing::<A, Deleted>(live, name, edit);
     definition.destructive = Some(true);
-    let (decides, shows, checks) = (Arc::clone(live), Arc::clone(live), Arc::clone(live));
+    let (decides, shows) = (Arc::clone(live), Arc::clone(live));
     definition.decide = Some(Arc::new(move |_, arguments| {
+        let Ok(args) = parse::<OnSet<Write<A>>>(arguments) else { return ByArgs::Ask };
+        let (named, write) = (args.set_id.as_deref(), args.own);
         // Do not ask a person about a call that the host would refuse.
-        let preview = arguments.get("dryRun") == Some(&Value::Bool(true));
-        let clip = arguments.get("clipId").and_then(Value::as_str).and_then(|it| it.parse().ok());
-        let arranged = matches!(clip, Some(PathId::OnTrack(_, TrackPart::Clip(_))));
-        let refused = preview || (arranged && decides.reaches_session_clips_only(named_set(arguments)));
-        if !refused && decides.may_be_running(named_set(arguments)) { ByArgs::Ask } else { ByArgs::Allow }
+        let arranged = matches!(id(&write.own).path(), Ok(PathId::OnTrack(_, TrackPart::Clip(_))));
+        let refused = write.dry_run || (arranged && decides.reaches_session_clips_only(named));
+        if !refused && decides.may_be_running(named) { ByArgs::Ask } else { ByArgs::Allow }
     }));
-    definition.facts = Some(Arc::new(move |_, arguments| facts_of_deletion(&shows, arguments, id)));
-    let run = Arc::clone(&definition.run);
-    definition.run = Arc::new(move |studio, clearance, mut arguments| {
-        let (live, run) = (Arc::clone(&checks), Arc::clone(&run));
-        Box::pin(async move {
-            if !live.may_be_running(named_set(&arguments)) {
-                // The call itself may attach a running Live, which did not exist when policy
-                // decided. Use the Set's id from here on, so that no other call of the session can
-                // replace it.
-                let key = SessionKey::of(clearance.principal(), clearance.conn().0);
-                let set = live.set(&key, named_set(&arguments)).await.map_err(refused)?;
-                if is_running(&set.id) {
-                    return Err(ToolError::new(
-                        Code::StaleReference,
-                        "this session has read nothing of the running Live",
-                    )
-                    .hint(format!("Call live_get_song_overview, then repeat with setId {}.", set.id))
-                    .subject(Subject::Argument("setId".into())));
-                }
-                arguments["setId"] = Value::from(set.id.clone());
-            }
-            run(studio, clearance, arguments).await
-        })
-    });
+    definition.facts = Some(Arc::new(move |_, arguments| match parse::<OnSet<Write<A>>>(arguments) {
+        Ok(args) => facts_of_deletion(&shows, args.set_id.as_deref(), id(&args.own.own)),
+        Err(_) => AskFacts::default(),
+    }));
     definition
 }
 
-fn named_set(arguments: &Value) -> Option<&str> {
-    arguments.get("setId").and_then(Value::as_str)
+fn named_set(arguments: &Value) -> Option<String> {
+    arguments.get("setId").and_then(Value::as_str).map(str::to_owned)
 }
 
 /// Facts for the approver of a deletion in a running Live. They include the name of the deleted
 /// item, because an id is only a position.
-fn facts_of_deletion(live: &Live, arguments: &Value, id: &str) -> AskFacts {
-    let named = named_set(arguments);
-    let running: Vec<Arc<LiveSet>> =
-        live.sets().into_iter().filter(|it| named.map_or(is_running(&it.id), |id| id == it.id)).collect();
-    let text = arguments.get(id).and_then(Value::as_str).unwrap_or_default();
+fn facts_of_deletion(live: &Live, named: Option<&str>, Id(text): &Id) -> AskFacts {
+    let sets = live.sets().into_iter().filter(|it| named.map_or(is_running(&it.id), |id| id == it.id));
     let mut facts = Vec::new();
-    for set in running {
+    for set in sets {
         let name = text.parse().ok().and_then(|it: PathId| set.host.known_ids().names.get(&it).cloned());
-        facts.push(("deletes".into(), name.map_or_else(|| text.to_owned(), |name| format!("{text} {name:?}"))));
+        facts.push(("deletes".into(), name.map_or_else(|| text.clone(), |name| format!("{text} {name:?}"))));
         facts.push(("in".into(), format!("the Set that is open in Live ({})", set.id)));
     }
     AskFacts { facts, ..AskFacts::default() }
@@ -380,7 +367,7 @@ fn summarize(name: &str, arguments: &Value) -> String {
 fn state_hash(live: &Arc<Live>) -> super::catalog::StateHash {
     let live = Arc::clone(live);
     Arc::new(move |_studio, arguments| {
-        let named = arguments.get("setId").and_then(Value::as_str).map(str::to_owned);
+        let named = named_set(&arguments);
         let sets = live.sets();
         let states: Vec<Value> = sets
             .iter()

@@ -11,7 +11,7 @@ struct Args {
 }
 
 pub fn definition(live: &Arc<Live>) -> Definition {
-    deleting::<Args>(live, "live_delete_clip", "clipId", |args| {
+    deleting::<Args>(live, "live_delete_clip", |args| &args.clip_id, |args| {
         Ok(LiveEdit::DeleteClip { clip_id: args.clip_id.path()? })
     })
     .text(

@@ -11,7 +11,7 @@ struct Args {
 }
 
 pub fn definition(live: &Arc<Live>) -> Definition {
-    deleting::<Args>(live, "live_delete_track", "trackId", |args| {
+    deleting::<Args>(live, "live_delete_track", |args| &args.track_id, |args| {
         Ok(LiveEdit::DeleteTrack { track_id: args.track_id.path()? })
     })
     .text(
