@@ -17,14 +17,16 @@ use crate::config::Advanced;
 use crate::event::{Body, DeviceSlot, Event, Micros, OscArg};
 use crate::mapping::table::Slots;
 use crate::timestamp::Timestamp;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, VecDeque};
 
 /// The most events of a session. The newest are kept: the intended gesture is the last one played.
 pub const MAX_EVENTS: usize = 512;
 
 /// Identifies a session, so that the timer of an earlier session cannot end a later one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct SessionId(pub u64);
 
 /// A recorded event with its wall-clock time.
@@ -41,28 +43,36 @@ pub struct Captured {
 }
 
 /// The result of [`Learn::start`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Started {
+    /// `learning`.
+    pub status: &'static str,
+    /// The time at which the session expires.
+    pub expires_at: Timestamp,
     /// The session.
+    #[serde(rename = "session_id")]
     pub session: SessionId,
     /// Whether a running session was extended.
     pub was_already_active: bool,
-    /// The time at which the session expires.
-    pub expires_at: Timestamp,
-    /// The same time on the monotonic clock. [`Learn::expire`] is due then.
+    /// `expires_at` on the monotonic clock. [`Learn::expire`] is due then.
+    #[serde(skip)]
     pub deadline: Micros,
 }
 
-impl Started {
-    /// The wire form.
-    pub fn to_json(self) -> Value {
-        json!({
-            "status": "learning",
-            "expires_at": self.expires_at,
-            "session_id": self.session.0,
-            "was_already_active": self.was_already_active,
-        })
-    }
+/// The result of `conductor_stop_midi_learn`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Report {
+    /// The events, oldest first.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub events: Vec<Value>,
+    /// Triggers for `conductor_create_mapping`, the most likely first.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub suggestions: Vec<Value>,
+    /// Confidence and reason of each suggestion.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub suggestion_info: Vec<Value>,
+    /// Whether the session had expired before it was stopped.
+    pub expired: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -218,20 +228,26 @@ impl Learn {
 
 impl Session {
     fn started(&self, was_already_active: bool) -> Started {
-        Started { session: self.id, was_already_active, expires_at: self.expires_at, deadline: self.deadline }
+        Started {
+            status: "learning",
+            expires_at: self.expires_at,
+            session: self.id,
+            was_already_active,
+            deadline: self.deadline,
+        }
     }
 }
 
 impl Learned {
-    /// The result of `conductor_stop_midi_learn`.
-    pub fn to_json(&self, slots: &Slots, advanced: &Advanced) -> Value {
+    /// The events with the names of their devices, and suggestions for them.
+    pub fn report(&self, slots: &Slots, advanced: &Advanced) -> Report {
         let suggestions = suggest(&self.events, slots, advanced);
-        json!({
-            "events": self.events.iter().map(|it| it.to_json(slots)).collect::<Vec<_>>(),
-            "suggestions": suggestions.iter().map(|it| &it.trigger).collect::<Vec<_>>(),
-            "suggestion_info": suggestions.iter().map(Suggestion::info).collect::<Vec<_>>(),
-            "expired": self.expired,
-        })
+        Report {
+            events: self.events.iter().map(|it| it.to_json(slots)).collect(),
+            suggestion_info: suggestions.iter().map(Suggestion::info).collect(),
+            suggestions: suggestions.into_iter().map(|it| it.trigger).collect(),
+            expired: self.expired,
+        }
     }
 }
 
@@ -368,13 +384,13 @@ mod tests {
         let mut slots = Slots::default();
         slots.slot("pads");
         let mut learn = Learn::default();
-        let started = start(&mut learn, 0, 30_000).to_json();
+        let started = json!(start(&mut learn, 0, 30_000));
         assert_eq!(
             started,
             json!({"status": "learning", "expires_at": "2026-01-02T03:04:35.000Z", "session_id": 1, "was_already_active": false})
         );
         learn.feed(&note(5, 36), wall(5));
-        let wire = learn.stop(Micros::from_ms(20)).to_json(&slots, &Advanced::default());
+        let wire = json!(learn.stop(Micros::from_ms(20)).report(&slots, &Advanced::default()));
         assert_eq!(
             wire["events"],
             json!([{"type": "NoteOn", "note": 36, "velocity": 100, "channel": 0, "device_id": "pads",
@@ -386,7 +402,7 @@ mod tests {
         );
         assert_eq!(wire["suggestion_info"].as_array().map(Vec::len), Some(1));
         assert_eq!(wire["expired"], json!(false));
-        let none = Learn::default().stop(Micros(0)).to_json(&slots, &Advanced::default());
+        let none = json!(Learn::default().stop(Micros(0)).report(&slots, &Advanced::default()));
         assert_eq!(none, json!({"events": [], "suggestions": [], "suggestion_info": [], "expired": false}));
     }
 }

@@ -171,8 +171,8 @@ pub fn names() -> BTreeSet<String> {
 }
 
 /// The result of `conductor_list_templates`.
-pub fn list() -> Value {
-    json!({"templates": ALL.iter().map(Template::to_json).collect::<Vec<_>>()})
+pub fn list() -> Vec<Value> {
+    ALL.iter().map(Template::to_json).collect()
 }
 
 /// Reads one template file.

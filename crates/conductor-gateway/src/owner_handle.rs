@@ -15,7 +15,9 @@ use conductor_core::engine::{Explanation, TraceRecord, explain};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::script::{self, Step};
 use conductor_core::event::{Body, Micros, Taint};
-use serde_json::Value;
+use conductor_core::learn;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 
@@ -72,9 +74,9 @@ pub enum Request {
         let_through: bool,
         /// MIDI learn stops when this connection ends.
         client: Option<u64>,
-        reply: Reply<Result<Value, ToolError>>,
+        reply: Reply<Result<learn::Started, ToolError>>,
     },
-    LearnStop(Reply<Value>),
+    LearnStop(Reply<learn::Report>),
     /// Answered at this time of the daemon's clock.
     At(Micros, Reply<()>),
     Panic(Reply<Panicked>),
@@ -117,9 +119,11 @@ pub struct Wanted {
     pub outcome: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Traced {
+    /// Oldest first.
     pub records: Vec<TraceRecord>,
+    /// `since_seq` of the next call.
     pub next_seq: u64,
     /// Number of records after `since_seq` that were overwritten before this read.
     pub lost: u64,
@@ -290,12 +294,12 @@ impl OwnerHandle {
         timeout_ms: u32,
         let_through: bool,
         client: Option<u64>,
-    ) -> Result<Value, ToolError> {
+    ) -> Result<learn::Started, ToolError> {
         self.ask(|reply| Request::LearnStart { timeout_ms, let_through, client, reply }).await?
     }
 
     /// Stops MIDI learn. Returns the played events and triggers that would fire on them.
-    pub async fn learn_stop(&self) -> Result<Value, ToolError> {
+    pub async fn learn_stop(&self) -> Result<learn::Report, ToolError> {
         self.ask(Request::LearnStop).await
     }
 

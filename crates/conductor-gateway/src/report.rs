@@ -6,10 +6,10 @@ use conductor_core::config::{Config, ContinuousRow, InputMode, Mapping, Rows};
 use conductor_core::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The state of the daemon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Lifecycle {
     /// Nothing has been opened yet.
     Init,
@@ -27,7 +27,7 @@ pub enum Lifecycle {
     Stopped,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Status {
     pub daemon_running: bool,
     pub lifecycle_state: Lifecycle,
@@ -51,7 +51,7 @@ pub struct Status {
     pub pid: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LearningNow {
     pub since: Timestamp,
     pub until: Timestamp,
@@ -59,7 +59,7 @@ pub struct LearningNow {
     pub let_through: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceNow {
     /// The name of its port on this platform.
     pub name: String,
@@ -71,7 +71,7 @@ pub struct DeviceNow {
     pub last_event_at: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Statistics {
     pub events_processed: u64,
     pub actions_executed: u64,
@@ -80,7 +80,7 @@ pub struct Statistics {
     pub reloads_failed: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BackendNow {
     pub name: String,
     pub state: BackendState,
@@ -88,14 +88,14 @@ pub struct BackendNow {
     pub reason: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendState {
     Ready,
     Missing,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConfigNow {
     /// Hash of the file in force; absent without a file.
     pub hash: Option<String>,
@@ -151,25 +151,28 @@ pub struct Switched {
 }
 
 /// The rows of one mode, as the file has them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Mappings {
     pub mode: String,
     pub mappings: Vec<MappingNow>,
     pub continuous: Vec<ContinuousNow>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MappingNow {
     pub index: usize,
+    #[schemars(with = "Map<String, Value>")]
     pub trigger: Value,
+    #[schemars(with = "Map<String, Value>")]
     pub action: Value,
     pub id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// False also if a fault disables the row.
     pub enabled: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ContinuousNow {
     pub index: usize,
     pub id: String,
@@ -226,7 +229,7 @@ impl ContinuousNow {
 }
 
 /// Names of the ports and devices that the last scan found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Devices {
     pub midi_inputs: Vec<String>,
     pub midi_outputs: Vec<String>,
@@ -235,7 +238,7 @@ pub struct Devices {
     pub backends: Vec<BackendNow>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Bindings {
     pub device_bindings: Vec<BindingNow>,
     pub multi_device_active: bool,
@@ -244,7 +247,7 @@ pub struct Bindings {
     pub muted_count: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BindingNow {
     pub device_id: String,
     pub port_name: Option<String>,
@@ -275,21 +278,21 @@ impl Bindings {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceSwitched {
     pub device_id: String,
     pub enabled: bool,
     pub message: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Scanned {
     pub message: &'static str,
     pub added: Vec<String>,
     pub removed: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Panicked {
     pub ports: Vec<String>,
     pub notes_released: usize,

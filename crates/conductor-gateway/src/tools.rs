@@ -12,6 +12,7 @@ pub mod live;
 pub mod names;
 pub mod patch;
 pub mod plugins;
+mod prelude;
 pub mod prompt;
 pub mod resource;
 pub mod schema;

@@ -13,7 +13,9 @@ use crate::event::osc::Pattern;
 use crate::event::{Body, Taint, wire_names};
 use crate::mapping::table::{Slots, Tables};
 use crate::mapping::{Gate, Key, On, Trigger, TriggerKind, Window};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 /// The state in which an event is explained.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +33,8 @@ pub struct Asked<'a> {
 }
 
 /// The result for the event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// A rule fires.
     Fires,
@@ -57,7 +60,7 @@ wire_names!(Verdict {
 });
 
 /// One condition of a rule that does not match.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Mismatch {
     /// The field of the trigger.
     pub field: &'static str,
@@ -68,7 +71,7 @@ pub struct Mismatch {
 }
 
 /// One rule for the control.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Candidate {
     /// The position in the order of precedence; 1 is checked first.
     pub rank: u32,
@@ -89,7 +92,7 @@ pub struct Candidate {
 }
 
 /// Every rule for the control of an event, and the result.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Explanation {
     /// The result.
     pub verdict: Verdict,
@@ -97,33 +100,13 @@ pub struct Explanation {
     pub candidates: Vec<Candidate>,
     /// The longest time in milliseconds until the gesture is decided.
     pub waits_ms: Option<u32>,
-    /// The device given in [`Asked`].
+    /// The device that was given.
     pub device: Option<String>,
     /// The result as a sentence.
     pub reason: String,
 }
 
 impl Explanation {
-    /// The wire form.
-    pub fn to_json(&self) -> Value {
-        let candidates: Vec<Value> = self
-            .candidates
-            .iter()
-            .map(|it| {
-                let failed: Vec<Value> =
-                    it.failed.iter().map(|it| json!({"field": it.field, "wanted": it.wanted, "got": it.got})).collect();
-                json!({
-                    "rank": it.rank, "mode": it.mode, "mapping_id": it.mapping_id, "gesture": it.gesture,
-                    "action": it.action, "wins": it.wins, "failed": failed, "note": it.note,
-                })
-            })
-            .collect();
-        json!({
-            "verdict": self.verdict.name(), "candidates": candidates, "waits_ms": self.waits_ms,
-            "device": self.device, "reason": self.reason,
-        })
-    }
-
     /// Text for a terminal.
     pub fn text(&self) -> String {
         let mut text = format!("{}: {}\n", self.verdict.name(), self.reason);

@@ -4,13 +4,16 @@
 use crate::action::{Action, KeyName, Keystroke, MidiOut, Modifier, Volume};
 use crate::event::{Body, DeviceSlot, Micros, script, wire_names};
 use crate::mapping::table::{Leaf, Slots};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
 
 /// The outcome of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The action was performed.
     Fired,
@@ -125,7 +128,7 @@ impl Trace {
 }
 
 /// A record as people and tools read it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TraceRecord {
     /// The number of the record.
     pub seq: u64,
@@ -186,13 +189,9 @@ impl TraceRecord {
         line
     }
 
-    /// The wire form.
+    /// The record as JSON.
     pub fn to_json(&self) -> Value {
-        json!({
-            "seq": self.seq, "at_us": self.at_us, "device": self.device, "event": self.event, "gesture": self.gesture,
-            "mode": self.mode, "mapping_id": self.mapping_id, "outcome": self.outcome.name(), "action": self.action,
-            "latency_us": self.latency_us, "reason": self.reason,
-        })
+        json!(self)
     }
 }
 

@@ -45,16 +45,18 @@ pub use prompts::add_prompts;
 pub use resources::add_resources;
 
 use super::catalog::{Definition, ResolveTarget, Target};
-use super::schema_builder::object;
 use crate::owner_handle::OwnerHandle;
 use crate::pipeline::call::{Call, Output};
 use crate::pipeline::gate::Clearance;
-use crate::studio::Studio;
+use conductor_core::config::Diagnostic;
 use conductor_core::error::{Code, RefusedBy, ToolError};
-use conductor_core::policy::{ByArgs, Tier};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use conductor_core::plan::Change;
+use conductor_core::policy::ByArgs;
+use plans::ConfigPlan;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -96,28 +98,11 @@ pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
     ]
 }
 
-/// A tool that sends requests to the owner of the studio.
-fn owner_tool<F, R>(name: &'static str, tier: Tier, owner: &OwnerHandle, run: F) -> Definition
-where
-    F: Fn(OwnerHandle, Arc<Studio>, Clearance, Value) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<Output, ToolError>> + Send + 'static,
-{
-    let owner = owner.clone();
-    Definition::new(name, tier, TOOLSET, move |studio, clearance, arguments| {
-        run(owner.clone(), studio, clearance, arguments)
-    })
-}
-
 /// Serialises a value as the result of a tool.
 pub(super) fn to_output(value: &impl Serialize) -> Result<Output, ToolError> {
     serde_json::to_value(value)
         .map(Output::new)
         .map_err(|fault| ToolError::new(Code::Internal, format!("the result cannot be written: {fault}")))
-}
-
-/// Parses validated arguments.
-pub(super) fn parse_arguments<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
-    serde_json::from_value(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
 }
 
 /// Refuses the call while the performance lock is on, unless a person makes it.
@@ -163,39 +148,42 @@ fn output_target(owner: &OwnerHandle, asks: bool) -> ResolveTarget {
     })
 }
 
-/// The result of every planning tool.
-fn config_plan() -> Value {
-    conductor_plan_changes::plan_schema()
+/// The arguments of a tool for one plan.
+#[derive(Deserialize, JsonSchema)]
+struct PlanId {
+    /// Id as in conductor_list_plans
+    #[schemars(with = "String", extend("format" = "uuid"))]
+    plan_id: Uuid,
 }
 
-fn plan_id(arguments: &Value) -> Result<Uuid, ToolError> {
-    let text = arguments["plan_id"].as_str().unwrap_or_default();
-    text.parse().map_err(|_| ToolError::new(Code::BadInput, format!("{text:?} is not a plan id")))
+/// Names one mapping, by id or by index.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(extend("oneOf" = ["id", "index"].map(|it| json!({ "required": [it] }))))]
+struct Row {
+    /// Mode name, or * for global
+    #[schemars(length(min = 1, max = 64))]
+    mode: String,
+    /// Index from conductor_get_mappings, from 0
+    index: Option<usize>,
+    /// Id from conductor_get_mappings; does not change when rows move
+    #[schemars(length(min = 1, max = 64))]
+    id: Option<String>,
 }
 
-/// A change of the row that is named by the arguments.
-fn row_of(change_type: &str, arguments: &Value) -> Value {
-    let mut change = json!({ "change_type": change_type });
-    for key in ["mode", "id", "index"] {
-        if let Some(value) = arguments.get(key) {
-            change[key] = value.clone();
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.id, self.index) {
+            (Some(id), _) => write!(f, "{id:?} of {:?}", self.mode),
+            (None, index) => write!(f, "{} of {:?}", index.unwrap_or_default(), self.mode),
         }
     }
-    change
 }
 
-/// The input of a tool that names one mapping, by id or by index. The published copy leaves the
-/// root's `oneOf` out.
-fn row_input(more: Value) -> Value {
-    let mut properties = json!({
-        "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name, or * for global" },
-        "index?": { "type": "integer", "minimum": 0, "description": "Index from conductor_get_mappings, from 0" },
-        "id?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Id from conductor_get_mappings; does not change when rows move" },
-    });
-    if let (Value::Object(all), Value::Object(more)) = (&mut properties, more) {
-        all.extend(more);
+/// Reads the arguments of a tool as a change of this type.
+fn read_change(change_type: &str, arguments: &Value) -> Result<Change, Vec<Diagnostic>> {
+    let mut change = arguments.clone();
+    if let Value::Object(members) = &mut change {
+        members.insert("change_type".to_owned(), change_type.into());
     }
-    let mut input = object(properties);
-    input["oneOf"] = json!([{ "required": ["id"] }, { "required": ["index"] }]);
-    input
+    Change::read(&change, "")
 }

@@ -7,11 +7,12 @@ mod schema;
 mod statement;
 
 use super::catalog::{AskFacts, Catalog, CatalogError, Definition, Target, Tool};
-use crate::pipeline::gate::Clearance;
+use super::typed::Context;
 use crate::secrets::{Secret, Secrets};
-use crate::studio::Studio;
 use conductor_core::error::{Code, ToolError};
 use conductor_hosts::database::{Bounds, Databases, OWN};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use statement::{Dialect, Statement};
 use std::sync::Arc;
@@ -47,6 +48,7 @@ impl DatabaseAccess {
 /// without its comments as a fact.
 fn with_target(mut definition: Definition, access: &DatabaseAccess) -> Definition {
     let (aiming, showing) = (Arc::clone(&access.databases), Arc::clone(&access.databases));
+    definition.host = Some("database".into());
     definition.facts = Some(Arc::new(move |_, arguments| {
         let text = statement(&showing, arguments).map(|it| it.text);
         AskFacts { facts: text.map(|it| ("sql".to_owned(), it)).into_iter().collect(), ..AskFacts::default() }
@@ -80,21 +82,24 @@ fn statement(databases: &Databases, arguments: &Value) -> Option<Statement> {
 
 /// The database stops a statement shortly before the pipeline's deadline, so that its own error is
 /// reported.
-fn bounds(studio: &Studio, clearance: &Clearance) -> Bounds {
-    let deadline = conductor_core::event::Micros(clearance.deadline().0.saturating_sub(500_000));
-    Bounds { clock: Arc::clone(&studio.clock), deadline, cancel: clearance.cancel().clone() }
+fn bounds(cx: &Context) -> Bounds {
+    let deadline = conductor_core::event::Micros(cx.clearance.deadline().0.saturating_sub(500_000));
+    Bounds { clock: Arc::clone(&cx.studio.clock), deadline, cancel: cx.clearance.cancel().clone() }
 }
 
-fn database_schema() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": 64, "description": "Name in config.toml; default: the studio's own database" })
-}
-
-fn sql_schema() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": 65_536, "description": "One statement" })
-}
-
-fn params_schema() -> Value {
-    let one =
-        json!({ "anyOf": [{ "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }] });
-    json!({ "type": "array", "items": one, "maxItems": 999, "description": "Values for ?1, ?2 (SQLite) or $1, $2 (PostgreSQL)" })
+/// A statement and its database.
+#[derive(Deserialize, JsonSchema)]
+struct Sql {
+    /// One statement
+    #[schemars(length(min = 1, max = 65_536))]
+    sql: String,
+    /// Name in config.toml; default: the studio's own database
+    #[schemars(length(min = 1, max = 64))]
+    database: Option<String>,
+    /// Values for ?1, ?2 (SQLite) or $1, $2 (PostgreSQL)
+    #[serde(default)]
+    #[schemars(length(max = 999), extend("items" = { "anyOf": [
+        { "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" },
+    ] }))]
+    params: Vec<Value>,
 }

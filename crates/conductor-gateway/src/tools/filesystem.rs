@@ -15,17 +15,16 @@ mod write;
 pub use undo::UNDO;
 
 use super::catalog::{Catalog, CatalogError, Definition, Target, Tool};
-use super::schema_builder::{object, text};
-use crate::pipeline::call::Output;
-use crate::pipeline::gate::Clearance;
-use crate::studio::Studio;
+use super::typed::{Answer, Context, parse, tool};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::Tier;
 use conductor_hosts::files::{FileError, Files, Kind, Place};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -51,25 +50,19 @@ pub fn definitions(files: &Arc<Files>) -> Vec<Definition> {
 }
 
 /// A tool that works on the granted folders, on a thread that may block on disk I/O.
-fn over<T, F>(name: &'static str, tier: Tier, files: &Arc<Files>, run: F) -> Definition
+fn over<A, T>(
+    name: &'static str,
+    tier: Tier,
+    files: &Arc<Files>,
+    run: fn(&Asked<A>) -> Result<T, ToolError>,
+) -> Definition
 where
-    T: for<'de> Deserialize<'de> + Send + 'static,
-    F: Fn(&Asked<T>) -> Result<Value, ToolError> + Send + Sync + 'static,
+    A: DeserializeOwned + JsonSchema + Send + 'static,
+    T: Answer + Send + 'static,
 {
-    let (files, looked, run) = (Arc::clone(files), Arc::clone(files), Arc::new(run));
-    let mut definition = Definition::new(name, tier, TOOLSET, move |studio, clearance, arguments| {
-        let (files, run) = (Arc::clone(&files), Arc::clone(&run));
-        blocking(move || {
-            let asked = Asked {
-                arguments: super::daemon::parse_arguments(arguments.clone())?,
-                whole: arguments,
-                studio,
-                clearance,
-                files,
-            };
-            run(&asked).map(Output::new)
-        })
-    });
+    let looked = Arc::clone(files);
+    let mut definition =
+        tool(name, tier, TOOLSET, files, move |files, cx, args| blocking(move || run(&Asked { args, cx, files })));
     definition.target = Some(Arc::new(move |_, call| {
         let (files, arguments) = (Arc::clone(&looked), call.arguments.clone());
         Box::pin(async move {
@@ -132,23 +125,27 @@ fn target(files: &Files, arguments: &Value) -> Target {
     }
 }
 
-struct Asked<T> {
-    arguments: T,
-    whole: Value,
-    studio: Arc<Studio>,
-    clearance: Clearance,
+struct Asked<A> {
+    args: A,
+    cx: Context,
     files: Arc<Files>,
 }
 
-async fn blocking(work: impl FnOnce() -> Result<Output, ToolError> + Send + 'static) -> Result<Output, ToolError> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err(ToolError::new(Code::Internal, "the work was stopped before it finished")))
 }
 
 /// The path arguments of a tool.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct At {
+    /// Relative to the root, without `..`; or absolute under a root
+    #[schemars(length(min = 1, max = 4096))]
     path: String,
+    /// Name of a granted folder; default: the first
+    #[schemars(length(min = 1, max = 64))]
     root: Option<String>,
 }
 
@@ -157,17 +154,11 @@ impl At {
         Ok(files.place(self.root.as_deref(), &self.path)?)
     }
 
-    fn of(arguments: &Value) -> Option<Self> {
-        serde_json::from_value(arguments.clone()).ok()
-    }
-
     /// The path in lists of questions. The question itself starts with the resolved path.
-    fn shown(arguments: &Value) -> String {
-        let word = |key: &str| arguments.get(key).and_then(Value::as_str);
+    fn shown(&self) -> String {
         // `components` drops `.` and double slashes.
-        let path: PathBuf =
-            Path::new(word("path").unwrap_or_default()).components().filter(|it| *it != Component::CurDir).collect();
-        match word("root") {
+        let path: PathBuf = Path::new(&self.path).components().filter(|it| *it != Component::CurDir).collect();
+        match &self.root {
             Some(root) => format!("{path:?} in {root}"),
             None => format!("{path:?}"),
         }
@@ -176,7 +167,7 @@ impl At {
 
 /// Hash of the present content; a missing file has a hash too.
 async fn state(files: Arc<Files>, arguments: Value) -> Option<Digest> {
-    let look = move || At::of(&arguments)?.place(&files).ok()?.state();
+    let look = move || parse::<At>(&arguments).ok()?.place(&files).ok()?.state();
     tokio::task::spawn_blocking(look).await.ok().flatten()
 }
 
@@ -191,7 +182,7 @@ fn expected(given: Option<&str>, found: Option<Digest>, path: &str) -> Result<()
         .subject(Subject::Other(path.to_owned())))
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
 enum Encoding {
     #[default]
     #[serde(rename = "utf-8")]
@@ -201,13 +192,6 @@ enum Encoding {
 }
 
 impl Encoding {
-    const fn name(self) -> &'static str {
-        match self {
-            Encoding::Utf8 => "utf-8",
-            Encoding::Base64 => "base64",
-        }
-    }
-
     fn read(self, content: &str) -> Result<Vec<u8>, ToolError> {
         match self {
             Encoding::Utf8 => Ok(content.as_bytes().to_vec()),
@@ -217,33 +201,4 @@ impl Encoding {
             }),
         }
     }
-}
-
-fn at_schema(more: Value) -> Value {
-    let mut properties = json!({
-        "path": { "type": "string", "minLength": 1, "maxLength": 4096, "description": "Relative to the root, without `..`; or absolute under a root" },
-        "root?": root_schema(),
-    });
-    if let (Value::Object(all), Value::Object(more)) = (&mut properties, more) {
-        all.extend(more);
-    }
-    object(properties)
-}
-
-fn root_schema() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": 64, "description": "Name of a granted folder; default: the first" })
-}
-
-fn encoding_schema() -> Value {
-    json!({ "enum": ["utf-8", "base64"], "default": "utf-8" })
-}
-
-fn hash_schema() -> Value {
-    json!({ "type": "string", "maxLength": 71, "description": "Change only if the file has this hash, or \"absent\" if nothing is there" })
-}
-
-fn undo_schema() -> Value {
-    let mut schema = text();
-    schema["description"] = json!("A person undoes the change with `conductor plans undo`");
-    schema
 }

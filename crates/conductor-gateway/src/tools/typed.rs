@@ -157,6 +157,8 @@ fn published<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
 
 /// Gives a generated schema the form that all clients accept.
 fn tidy(words: &mut Map<String, Value>, is_answer: bool) {
+    // An absent list or text means the same as an empty one.
+    words.retain(|word, value| word != "default" || !["[]", "{}", "\"\""].contains(&value.to_string().as_str()));
     if let Some(names) = words.get("oneOf").and_then(names_of_variants) {
         words.remove("oneOf");
         words.insert("type".to_owned(), "string".into());
@@ -292,6 +294,9 @@ mod tests {
         /// Whether to wait
         #[serde(default)]
         wait: bool,
+        /// Names
+        #[serde(default)]
+        names: Vec<String>,
         /// A part
         #[serde(flatten)]
         part: Part,
@@ -333,10 +338,11 @@ mod tests {
                     "words": { "type": "array", "items": { "anyOf": word }, "description": "Values" },
                     "word": { "anyOf": word, "description": "One value" },
                     "wait": { "type": "boolean", "default": false, "description": "Whether to wait" },
+                    "names": { "type": "array", "items": { "type": "string" }, "description": "Names" },
                     "format": { "type": "number", "description": "Seconds" },
                     "title": { "type": "object", "description": "Any object" },
                 },
-                "required": ["mode", "title", "format"],
+                "required": ["mode", "format", "title"],
                 "additionalProperties": false,
             })
         );

@@ -10,6 +10,7 @@ use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, DeviceSlot, Taint};
 use conductor_core::feedback::Fact;
+use conductor_core::learn::Started;
 use conductor_core::timestamp::Timestamp;
 use conductor_gateway::owner_handle::{Outgoing, Reply, Request, SentBy, Standing, Traced, Wanted, unknown_mode};
 use conductor_gateway::report::{
@@ -17,7 +18,6 @@ use conductor_gateway::report::{
     Panicked, Statistics, Status, Switched, input_mode,
 };
 use conductor_hosts::midi::{LEFT_OUT, check_message};
-use serde_json::Value;
 
 /// The most errors of the file that `status` lists; further errors are only counted.
 const SHOWN_FAULTS: usize = 16;
@@ -71,8 +71,8 @@ impl Owner {
                 let learned = self.learn.stop(self.parts.clock.now());
                 self.engine.set_learning(false);
                 let serving = self.parts.serving.load_full();
-                let value = with_slots(&self.parts.slots, |slots| learned.to_json(slots, &serving.config.advanced));
-                answer_with(reply, value);
+                let report = with_slots(&self.parts.slots, |slots| learned.report(slots, &serving.config.advanced));
+                answer_with(reply, report);
             }
             Request::Panic(reply) => answer_with(reply, self.panic()),
             Request::SetPerformanceLock { on, reply } => {
@@ -298,7 +298,7 @@ impl Owner {
         }
     }
 
-    fn learn_start(&mut self, timeout_ms: u32, let_through: bool, client: Option<u64>) -> Result<Value, ToolError> {
+    fn learn_start(&mut self, timeout_ms: u32, let_through: bool, client: Option<u64>) -> Result<Started, ToolError> {
         let can_be_heard = |it: &ports::Bound| self.inputs.is_open(it.slot) && !self.engine.is_muted(it.slot);
         if !self.table.devices.iter().any(can_be_heard) {
             return Err(ToolError::new(Code::HostOffline, "no input is connected, so nothing can be learned")
@@ -308,7 +308,7 @@ impl Owner {
         let wall = Timestamp::from_millis(self.parts.clock.wall_ms());
         let started = self.learn.start(timeout_ms, let_through, client, self.parts.clock.now(), wall);
         self.engine.set_learning(self.learn.holds_back());
-        Ok(started.to_json())
+        Ok(started)
     }
 
     pub(crate) fn stop_learning(&mut self) {

@@ -178,7 +178,7 @@ fn learned(studio: &Studio) -> String {
     let heard = || studio.block_on(handle.trace(Wanted::default())).unwrap().next_seq;
     wait_for(PATIENCE, || (heard() >= 2).then_some(())).expect("every event is traced");
     let learned = studio.block_on(handle.learn_stop()).unwrap();
-    learned["suggestions"].as_array().unwrap().iter().any(|it| it["type"] == "NoteChord").to_string()
+    learned.suggestions.iter().any(|it| it["type"] == "NoteChord").to_string()
 }
 
 /// Whether events of the pads are received.

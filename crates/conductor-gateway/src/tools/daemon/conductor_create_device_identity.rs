@@ -1,27 +1,39 @@
 //! `conductor_create_device_identity`: plans a device row, so that mappings can name a controller.
 
 use super::prelude::*;
-use conductor_core::config::schema;
-use conductor_core::plan::Change;
+use super::read_change;
+
+#[derive(Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "`read_change` reads the arguments and reports the places of faults")]
+struct Args {
+    /// Name of the device in mappings
+    #[schemars(with = "Value", extend("$ref" = "#/$defs/alias"))]
+    alias: String,
+    /// How to recognise the controller; one match is enough
+    #[schemars(length(min = 1, max = 16))]
+    matchers: Vec<Matcher>,
+    /// One line about the device
+    #[schemars(length(max = 1024))]
+    description: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(with = "Value", extend("$ref" = "#/$defs/Matcher"))]
+#[expect(dead_code, reason = "see above")]
+struct Matcher(Value);
 
 pub fn definition() -> Definition {
-    Definition::new("conductor_create_device_identity", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
-        let mut change = arguments.clone();
-        change["change_type"] = Value::from("CreateDeviceIdentity");
-        let change = Change::read(&change, "").map_err(plans::bad_change)?;
-        Ok(Output::new(plans::make(&studio, &clearance, &arguments, &[change], None).await?))
-    })
-    .text(
-        "Create device identity",
-        "Plans an alias for a controller. Matcher types: ExactName, NameContains, NameRegex, PlatformId, UsbTopology, ControllerGuid \
-         {pattern}; UsbIdentifier {vendor_id, product_id}; CoreMidiUniqueId {value}. Use names from conductor_list_devices. Nothing changes \
-         until a person applies the plan.",
-    )
-    .input(schema::with_defs(object(json!({
-        "alias": { "$ref": "#/$defs/alias" },
-        "matchers": { "type": "array", "items": { "$ref": "#/$defs/Matcher" }, "minItems": 1, "maxItems": 16 },
-        "description?": { "type": "string", "maxLength": 1024 },
-    }))))
-    .output(config_plan())
-    .summary(|arguments| format!("plan the device {}", arguments["alias"]))
+    tool("conductor_create_device_identity", Tier::ConfigChange, TOOLSET, &(), run)
+        .text(
+            "Create device identity",
+            "Plans an alias for a controller. Matcher types: ExactName, NameContains, NameRegex, PlatformId, UsbTopology, ControllerGuid \
+             {pattern}; UsbIdentifier {vendor_id, product_id}; CoreMidiUniqueId {value}. Use names from conductor_list_devices. Nothing \
+             changes until a person applies the plan.",
+        )
+        .summary(|arguments| format!("plan the device {}", arguments["alias"]))
+}
+
+async fn run((): (), cx: Context, _args: Args) -> Result<ConfigPlan, ToolError> {
+    let change = read_change("CreateDeviceIdentity", &cx.arguments).map_err(plans::bad_change)?;
+    plans::make(&cx, &[change], None).await
 }

@@ -7,38 +7,48 @@ use conductor_core::digest::Digest;
 use conductor_hosts::atomic_file;
 use std::io;
 
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Content of the file
+    content: String,
+    path: String,
+    /// sha256: and 64 hex digits over the raw bytes
+    hash: String,
+    /// Present only if the configuration in force differs from the file
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_force: Option<InForce>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct InForce {
+    /// Hash of the file that was loaded last
+    hash: Option<String>,
+    /// Parts of the file that wait for a person
+    held: Vec<String>,
+    /// Why the configuration that was accepted earlier is not in force
+    closed: Option<String>,
+}
+
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    Definition::new("conductor_get_config", Tier::ReadOnly, TOOLSET, move |studio, _clearance, _arguments| {
-        let serving = owner.serving();
-        async move {
-            let content = file(&studio)?;
-            let path = studio.home.join("config.toml");
-            let hash = Digest::of(content.as_bytes());
-            let in_force = serving.hash_text();
-            let mut value = json!({ "content": content, "path": path.to_string_lossy(), "hash": hash.to_string() });
-            let held = serving.waiting.held.names();
-            if in_force.as_deref() != Some(&hash.to_string()) || serving.waiting.needs_a_person() {
-                value["in_force"] = json!({ "hash": in_force, "held": held, "closed": serving.waiting.closed.as_deref() });
-            }
-            Ok(Output::new(value))
-        }
-    })
-    .text(
+    tool("conductor_get_config", Tier::ReadOnly, TOOLSET, owner, run).text(
         "Get configuration",
         "Returns the content of config.toml on disk, its path and its hash. A plan that is made now starts from this hash. `in_force` is \
          present if parts of the file are not in force; a person accepts them with `conductor config accept`.",
     )
-    .output(object(json!({
-        "content": said("Content of the file", text()),
-        "path": text(),
-        "hash": said("sha256: and 64 hex digits over the raw bytes", text()),
-        "in_force?": said("Present only if the configuration in force differs from the file", object(json!({
-            "hash": said("Hash of the file that was loaded last", nullable(text())),
-            "held": said("Parts of the file that wait for a person", list(text())),
-            "closed": said("Why the configuration that was accepted earlier is not in force", nullable(text())),
-        }))),
-    })))
+}
+
+async fn run(owner: OwnerHandle, cx: Context, _args: NoArgs) -> Result<Answer, ToolError> {
+    let serving = owner.serving();
+    let content = file(&cx.studio)?;
+    let (hash, loaded) = (Digest::of(content.as_bytes()).to_string(), serving.hash_text());
+    let differs = loaded.as_ref() != Some(&hash) || serving.waiting.needs_a_person();
+    let in_force = differs.then(|| InForce {
+        hash: loaded,
+        held: serving.waiting.held.names(),
+        closed: serving.waiting.closed.as_deref().map(str::to_owned),
+    });
+    let path = cx.studio.home.join("config.toml").to_string_lossy().into_owned();
+    Ok(Answer { content, path, hash, in_force })
 }
 
 /// Reads the file from the disk.

@@ -1,43 +1,41 @@
 //! `conductor_get_trace`: recent events and their results.
 
 use super::prelude::*;
-use crate::owner_handle::Wanted;
+use crate::owner_handle::{Traced, Wanted};
 use conductor_core::engine::Outcome;
 
-#[derive(Deserialize)]
-struct Arguments {
-    limit: Option<usize>,
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Number of records, the newest ones
+    #[serde(default = "default_limit")]
+    #[schemars(range(min = 1, max = 200))]
+    limit: usize,
+    /// Only records from this number on: next_seq of the previous call
     since_seq: Option<u64>,
+    /// Only events of this device alias or port
+    #[schemars(length(min = 1, max = 256))]
     device: Option<String>,
+    /// Only events that this mapping used
+    #[schemars(length(min = 1, max = 64))]
     mapping_id: Option<String>,
+    /// Only events with this outcome
+    #[schemars(with = "Option<Outcome>")]
     outcome: Option<String>,
 }
 
+fn default_limit() -> usize {
+    50
+}
+
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    owner_tool("conductor_get_trace", Tier::ReadOnly, owner, |owner, _studio, _clearance, arguments| async move {
-        let Arguments { limit, since_seq, device, mapping_id, outcome } = parse_arguments(arguments)?;
-        let wanted = Wanted { limit: Some(limit.unwrap_or(50)), since_seq, device, mapping_id, outcome };
-        let traced = owner.trace(wanted).await?;
-        let records: Vec<Value> = traced.records.iter().map(|it| it.to_json()).collect();
-        Ok(Output::new(json!({ "records": records, "next_seq": traced.next_seq, "lost": traced.lost })))
-    })
-    .text(
+    tool("conductor_get_trace", Tier::ReadOnly, TOOLSET, owner, run).text(
         "Get trace",
         "Returns the last events and their outcomes: which mapping fired, what it did, or why nothing happened. To read only newer records, \
          call again with since_seq = next_seq; `lost` counts records that were dropped in between.",
     )
-    .input(object(json!({
-        "limit?": { "type": "integer", "minimum": 1, "maximum": 200, "default": 50 },
-        "since_seq?": { "type": "integer", "minimum": 0 },
-        "device?": { "type": "string", "minLength": 1, "maxLength": 256 },
-        "mapping_id?": { "type": "string", "minLength": 1, "maxLength": 64 },
-        "outcome?": { "enum": Outcome::NAMES },
-    })))
-    .output(object(json!({
-        "records": list(object(json!({
-            "seq": integer(), "at_us": integer(), "device": text(), "event": text(), "gesture": text(), "mode": text(),
-            "mapping_id": nullable(text()), "outcome": text(), "action": nullable(text()), "latency_us": nullable(integer()), "reason": text(),
-        }))),
-        "next_seq": integer(), "lost": integer(),
-    })))
+}
+
+async fn run(owner: OwnerHandle, _cx: Context, args: Args) -> Result<Traced, ToolError> {
+    let Args { limit, since_seq, device, mapping_id, outcome } = args;
+    owner.trace(Wanted { limit: Some(limit), since_seq, device, mapping_id, outcome }).await
 }

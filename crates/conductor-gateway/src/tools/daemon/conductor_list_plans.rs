@@ -2,13 +2,20 @@
 
 use super::prelude::*;
 
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// As in conductor_get_plan
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    plans: Vec<Value>,
+}
+
 pub fn definition() -> Definition {
-    Definition::new("conductor_list_plans", Tier::ReadOnly, TOOLSET, |studio, _clearance, _arguments| async move {
-        Ok(Output::new(json!({ "plans": plans::list(&studio).await? })))
-    })
-    .text(
+    tool("conductor_list_plans", Tier::ReadOnly, TOOLSET, &(), run).text(
         "List plans",
         "Lists plans for the configuration with their diff and status (pending, applied, rejected, expired, stale, undone), newest first.",
     )
-    .output(object(json!({ "plans": { "type": "array", "items": { "type": "object" } } })))
+}
+
+async fn run((): (), cx: Context, _args: NoArgs) -> Result<Answer, ToolError> {
+    Ok(Answer { plans: plans::list(&cx.studio).await? })
 }

@@ -1,42 +1,52 @@
 //! `conductor_plan_changes`: one plan for any number of changes.
 
 use super::prelude::*;
-use conductor_core::config::{Diagnostic, schema};
+use conductor_core::config::Diagnostic;
 use conductor_core::plan::Change;
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// The changes, in order
+    #[schemars(schema_with = "changes_schema", length(min = 1, max = 64))]
+    changes: Vec<Value>,
+    /// One line for the person who applies or rejects the plan
+    #[schemars(length(max = 1024))]
+    description: Option<String>,
+}
+
+fn changes_schema(_: &mut SchemaGenerator) -> Schema {
+    let change_type = json!({ "enum": Change::NAMES, "description": "Type of the change" });
+    json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object", "properties": { "change_type": change_type }, "required": ["change_type"],
+            "additionalProperties": true,
+        },
+    })
+}
 
 pub fn definition() -> Definition {
-    Definition::new("conductor_plan_changes", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
-        let changes = changes(&arguments).map_err(plans::bad_change)?;
-        let description = arguments.get("description").and_then(Value::as_str).map(str::to_owned);
-        Ok(Output::new(plans::make(&studio, &clearance, &arguments, &changes, description).await?))
-    })
-    .text(
-        "Plan changes",
-        "Plans several changes of the configuration as one diff. Nothing changes until a person applies the plan. Each change has a \
-         change_type: CreateMapping {mode, mapping, position?}, UpdateMapping {mode, id or index, trigger?, action?, description?, enabled?}, \
-         DeleteMapping {mode, id or index}, CreateContinuous {mode, continuous}, DeleteContinuous {mode, id}, CreateMode {mode, color?}, \
-         DeleteMode {mode}, CreateDeviceIdentity {alias, matchers, description?}, DeleteDeviceIdentity {alias}, ApplyTemplate {template, \
-         alias}. mode \"*\" means global. Triggers and actions are as in conductor_create_mapping. Channels are 0-15.",
-    )
-    .input(object(json!({
-        "changes": {
-            "type": "array", "minItems": 1, "maxItems": 64,
-            "items": {
-                "type": "object",
-                "properties": { "change_type": { "enum": Change::NAMES } },
-                "required": ["change_type"],
-            },
-        },
-        "description?": { "type": "string", "maxLength": 1024, "description": "One line for the person who applies or rejects the plan" },
-    })))
-    .check(|arguments| plans::violations(&changes(arguments).err().unwrap_or_default()))
-    .output(config_plan())
-    .summary(|arguments| format!("plan {} changes", arguments["changes"].as_array().map_or(0, Vec::len)))
+    tool("conductor_plan_changes", Tier::ConfigChange, TOOLSET, &(), run)
+        .text(
+            "Plan changes",
+            "Plans several changes of the configuration as one diff. Nothing changes until a person applies the plan. Each change has a \
+             change_type: CreateMapping {mode, mapping, position?}, UpdateMapping {mode, id or index, trigger?, action?, description?, \
+             enabled?}, DeleteMapping {mode, id or index}, CreateContinuous {mode, continuous}, DeleteContinuous {mode, id}, CreateMode {mode, \
+             color?}, DeleteMode {mode}, CreateDeviceIdentity {alias, matchers, description?}, DeleteDeviceIdentity {alias}, ApplyTemplate \
+             {template, alias}. mode \"*\" means global. Triggers and actions are as in conductor_create_mapping. Channels are 0-15.",
+        )
+        .check(with_args(|args: &Args| plans::violations(&read(&args.changes).err().unwrap_or_default())))
+        .summary(with_args(|args: &Args| format!("plan {} changes", args.changes.len())))
+}
+
+async fn run((): (), cx: Context, args: Args) -> Result<ConfigPlan, ToolError> {
+    let changes = read(&args.changes).map_err(plans::bad_change)?;
+    plans::make(&cx, &changes, args.description).await
 }
 
 /// All changes, or the faults of all of them.
-fn changes(arguments: &Value) -> Result<Vec<Change>, Vec<Diagnostic>> {
-    let list = arguments.get("changes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+fn read(list: &[Value]) -> Result<Vec<Change>, Vec<Diagnostic>> {
     let (mut changes, mut faults) = (Vec::with_capacity(list.len()), Vec::new());
     for (index, change) in list.iter().enumerate() {
         match Change::read(change, &format!("/changes/{index}")) {
@@ -45,9 +55,4 @@ fn changes(arguments: &Value) -> Result<Vec<Change>, Vec<Diagnostic>> {
         }
     }
     if faults.is_empty() { Ok(changes) } else { Err(faults) }
-}
-
-/// A `ConfigPlan`, the result of every planning tool.
-pub fn plan_schema() -> Value {
-    schema::def("ConfigPlan").unwrap_or_else(|| json!({ "type": "object" }))
 }

@@ -6,7 +6,6 @@ use super::{locked, output_target};
 use crate::owner_handle::SentBy;
 use crate::pipeline::call::{ConnId, Principal};
 use crate::pipeline::gate::Clearance;
-use conductor_core::config::schema;
 use conductor_core::error::RefusedBy;
 use conductor_core::event::Body;
 use conductor_core::event::midi::short;
@@ -18,13 +17,18 @@ const PER_MINUTE: u64 = 2000;
 /// Time after which the notes of callers without a connection are released.
 const RELEASE_AFTER_US: u64 = 10_000_000;
 
-#[derive(Deserialize)]
-struct Arguments {
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Device alias or exact output port name
+    #[schemars(length(min = 1, max = 256))]
     port: String,
+    /// The messages, in the order of sending
+    #[schemars(length(min = 1, max = 256))]
     messages: Vec<Message>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(with = "Value", extend("$ref" = "#/$defs/MidiMessage"))]
 struct Message {
     #[serde(rename = "type")]
     kind: String,
@@ -37,53 +41,53 @@ struct Message {
     program: Option<u8>,
 }
 
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    success: bool,
+    messages_sent: usize,
+    port: String,
+}
+
+/// Number of messages that each principal has sent in the current minute.
+type Sent = Arc<Mutex<HashMap<String, Minute>>>;
+
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let (asking, owner) = (owner.clone(), owner.clone());
-    let sent: Arc<Mutex<HashMap<String, Minute>>> = Arc::default();
-    let mut definition = Definition::new("conductor_send_midi", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
-        let (owner, sent) = (owner.clone(), Arc::clone(&sent));
-        async move {
-            let Arguments { port, messages } = parse_arguments(arguments)?;
-            let bytes = encode(&messages)?;
-            if !clearance.by_person() {
-                let allowed = owner.serving().config.performance.allow_output.contains(&port);
-                if !allowed && owner.status().await?.performance_lock {
-                    return Err(locked(&format!("nothing is sent to {port}")));
-                }
-            }
-            charge(&sent, clearance.principal(), bytes.len() as u64, studio.now_ms())?;
-            let connection = clearance.conn().0;
-            let count = owner.send(port.clone(), bytes, sent_by(&clearance)).await?;
-            if clearance.conn() == ConnId::NONE {
-                let (owner, until) = (owner.clone(), studio.sleeper.until(studio.clock.now().plus_us(RELEASE_AFTER_US)));
-                tokio::spawn(async move {
-                    until.await;
-                    owner.tool_gone(connection);
-                });
-            }
-            Ok(Output::new(json!({ "success": true, "messages_sent": count, "port": port })))
-        }
-    })
-    .text(
-        "Send MIDI",
-        "Sends note_on, note_off, cc and program_change messages to a device, all or none: if a message is invalid, its index is reported and \
-         nothing is sent. `channel` is 1-16 here (0-15 everywhere else). `velocity` defaults to 100 for note_on and 0 for note_off. Notes \
-         that are still on are released when this connection ends. `port` is a device alias or an exact port name. For a loopback device \
-         NAME, the port 'NAME hand' sends events to its input, but these events never count as played by a person.",
-    )
-    .input(schema::with_defs(object(json!({
-        "port": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Device alias or exact output port name" },
-        "messages": { "type": "array", "items": { "$ref": "#/$defs/MidiMessage" }, "minItems": 1, "maxItems": 256 },
-    }))))
-    .output(object(json!({ "success": boolean(), "messages_sent": integer(), "port": text() })))
-    .summary(|arguments| {
-        let count = arguments.get("messages").and_then(Value::as_array).map_or(0, Vec::len);
-        format!("send {count} MIDI messages to {}", arguments.get("port").unwrap_or(&Value::Null))
-    });
+    let mut definition = tool("conductor_send_midi", Tier::HardwareIo, TOOLSET, &(owner.clone(), Sent::default()), run)
+        .text(
+            "Send MIDI",
+            "Sends note_on, note_off, cc and program_change messages to a device, all or none: if a message is invalid, its index is reported \
+             and nothing is sent. `channel` is 1-16 here (0-15 everywhere else). `velocity` defaults to 100 for note_on and 0 for note_off. \
+             Notes that are still on are released when this connection ends. `port` is a device alias or an exact port name. For a loopback \
+             device NAME, the port 'NAME hand' sends events to its input, but these events never count as played by a person.",
+        )
+        .summary(with_args(|args: &Args| format!("send {} MIDI messages to {:?}", args.messages.len(), args.port)));
     definition.requires_approval = Some(false);
     definition.destructive = Some(false);
-    definition.target = Some(output_target(&asking, true));
+    definition.target = Some(output_target(owner, true));
     definition
+}
+
+async fn run((owner, sent): (OwnerHandle, Sent), cx: Context, args: Args) -> Result<Answer, ToolError> {
+    let Context { studio, clearance, .. } = cx;
+    let Args { port, messages } = args;
+    let bytes = encode(&messages)?;
+    if !clearance.by_person() {
+        let allowed = owner.serving().config.performance.allow_output.contains(&port);
+        if !allowed && owner.status().await?.performance_lock {
+            return Err(locked(&format!("nothing is sent to {port}")));
+        }
+    }
+    charge(&sent, clearance.principal(), bytes.len() as u64, studio.now_ms())?;
+    let connection = clearance.conn().0;
+    let messages_sent = owner.send(port.clone(), bytes, sent_by(&clearance)).await?;
+    if clearance.conn() == ConnId::NONE {
+        let until = studio.sleeper.until(studio.clock.now().plus_us(RELEASE_AFTER_US));
+        tokio::spawn(async move {
+            until.await;
+            owner.tool_gone(connection);
+        });
+    }
+    Ok(Answer { success: true, messages_sent, port })
 }
 
 /// Only a call made by a person counts as played by hand.
@@ -130,7 +134,6 @@ fn encode(messages: &[Message]) -> Result<Vec<Vec<u8>>, ToolError> {
     Ok(bytes)
 }
 
-/// Number of messages that one principal has sent in the current minute.
 #[derive(Clone, Copy, Default)]
 struct Minute {
     began_ms: u64,

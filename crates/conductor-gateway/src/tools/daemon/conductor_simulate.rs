@@ -4,7 +4,7 @@
 use super::prelude::*;
 use crate::owner_handle::no_mode;
 use conductor_core::config::load;
-use conductor_core::engine::{SimError, simulate};
+use conductor_core::engine::{SimError, TraceRecord, simulate};
 use conductor_core::error::Violation;
 
 /// Upper limit of a script, in bytes. Real scripts are much shorter.
@@ -13,43 +13,47 @@ const MAX_CONFIG: usize = 256 * 1024;
 /// Maximum number of records in a result. A longer list is truncated, and the result reports that.
 const MAX_RECORDS: usize = 2000;
 
-#[derive(Deserialize)]
-struct Arguments {
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Such as: on:36@100 t:600 off:36
+    #[schemars(length(min = 1, max = MAX_SCRIPT))]
     events: String,
+    /// Mode at the start; default: the default mode of the configuration
+    #[schemars(length(min = 1, max = 64))]
     mode: Option<String>,
+    /// TOML text of a configuration to use instead of the one in force
+    #[schemars(length(max = MAX_CONFIG))]
     config: Option<String>,
 }
 
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    trace: Vec<TraceRecord>,
+    /// The records, one line each
+    text: String,
+    /// Present and true if the list of records is incomplete
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+}
+
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    owner_tool("conductor_simulate", Tier::ReadOnly, owner, |owner, _studio, _clearance, arguments| async move {
-        let arguments: Arguments = parse_arguments(arguments)?;
-        // Long scripts must not block the threads that serve calls.
-        let run = tokio::task::spawn_blocking(move || run(&owner, &arguments));
-        run.await.map_err(|_| ToolError::new(Code::Internal, "the simulation failed"))?
-    })
-    .text(
+    tool("conductor_simulate", Tier::ReadOnly, TOOLSET, owner, run).text(
         "Simulate events",
         "Runs a script of events against the configuration in force, or against a given one, in virtual time. Reports what would fire, when, \
          and why not. Nothing is sent and no key is pressed. Tokens, separated by spaces: on:36@100/0 off:36 cc:7=64 pb:8192 at:90 pat:36=90 \
          pc:5 down:south up:south axis:left_x=0.8 trig:right=0.9 osc:/a/b=1.0,2 dev:ALIAS mode:NAME t:600 (let 600 ms pass). Channels are \
          0-15 here.",
     )
-    .input(object(json!({
-        "events": { "type": "string", "minLength": 1, "maxLength": MAX_SCRIPT, "description": "Such as: on:36@100 t:600 off:36" },
-        "mode?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode at the start; default: the default mode of the configuration" },
-        "config?": { "type": "string", "maxLength": MAX_CONFIG, "description": "TOML text of a configuration to use instead of the one in force" },
-    })))
-    .output(object(json!({
-        "trace": list(object(json!({
-            "seq": integer(), "at_us": integer(), "device": text(), "event": text(), "gesture": text(), "mode": text(),
-            "mapping_id": nullable(text()), "outcome": text(), "action": nullable(text()), "latency_us": nullable(integer()), "reason": text(),
-        }))),
-        "text": text(), "truncated?": boolean(),
-    })))
 }
 
-fn run(owner: &OwnerHandle, arguments: &Arguments) -> Result<Output, ToolError> {
-    let config = match &arguments.config {
+async fn run(owner: OwnerHandle, _cx: Context, args: Args) -> Result<Answer, ToolError> {
+    // Long scripts must not block the threads that serve calls.
+    let run = tokio::task::spawn_blocking(move || report(&owner, &args));
+    run.await.map_err(|_| ToolError::new(Code::Internal, "the simulation failed"))?
+}
+
+fn report(owner: &OwnerHandle, args: &Args) -> Result<Answer, ToolError> {
+    let config = match &args.config {
         None => Arc::clone(&owner.serving().config),
         Some(text) => {
             let loaded = load(text);
@@ -66,7 +70,7 @@ fn run(owner: &OwnerHandle, arguments: &Arguments) -> Result<Output, ToolError> 
             }
         }
     };
-    let simulation = simulate(&config, &arguments.events, arguments.mode.as_deref()).map_err(|fault| match fault {
+    let simulation = simulate(&config, &args.events, args.mode.as_deref()).map_err(|fault| match fault {
         SimError::Mode(unknown) => no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
         SimError::Script(faults) => {
             let violations: Vec<Violation> =
@@ -80,10 +84,5 @@ fn run(owner: &OwnerHandle, arguments: &Arguments) -> Result<Output, ToolError> 
     let cut = simulation.truncated || simulation.records.len() > MAX_RECORDS;
     let kept = &simulation.records[..simulation.records.len().min(MAX_RECORDS)];
     let text: String = kept.iter().map(|it| it.line() + "\n").collect();
-    let trace: Vec<Value> = kept.iter().map(|it| it.to_json()).collect();
-    let mut value = json!({ "trace": trace, "text": text });
-    if cut {
-        value["truncated"] = Value::Bool(true);
-    }
-    Ok(Output::new(value))
+    Ok(Answer { text, trace: kept.to_vec(), truncated: cut })
 }

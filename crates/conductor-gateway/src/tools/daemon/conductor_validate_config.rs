@@ -3,33 +3,70 @@
 use super::prelude::*;
 use super::surroundings::OwnedSurroundings;
 use conductor_core::config::timing_report::coverage;
-use conductor_core::config::{Config, Loaded, Severity};
+use conductor_core::config::{Config, Diagnostic, Loaded, Severity};
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    valid: bool,
+    /// Faults that disable a row or reject the file, one line each
+    errors: Vec<String>,
+    warnings: Vec<String>,
+    /// Controls that the configuration uses
+    coverage: Coverage,
+    /// Errors and warnings with their places
+    diagnostics: Vec<Fault>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Coverage {
+    midi: MidiCoverage,
+    hid: HidCoverage,
+    osc: OscCoverage,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct MidiCoverage {
+    notes_used: usize,
+    cc_used: usize,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct HidCoverage {
+    buttons_used: usize,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct OscCoverage {
+    addresses_used: usize,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Fault {
+    severity: &'static str,
+    message: String,
+    /// How to fix the fault
+    help: Option<String>,
+    /// Path of the key in the file
+    path: String,
+    line: u32,
+    column: u32,
+}
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    owner_tool("conductor_validate_config", Tier::ReadOnly, owner, |owner, studio, _clearance, _arguments| async move {
-        let text = super::conductor_get_config::file(&studio)?;
-        let around = OwnedSurroundings::read(&studio, &owner).await;
-        Ok(Output::new(report(&text, around.load(&studio, &text))))
-    })
-    .text(
+    tool("conductor_validate_config", Tier::ReadOnly, TOOLSET, owner, run).text(
         "Validate configuration",
         "Checks config.toml on disk, whether or not it is in force, against the existing tools, plugins and ports. Errors disable single \
          rows; fatal errors reject the whole file. Also counts the notes, controllers, buttons and addresses in use.",
     )
-    .output(object(json!({
-        "valid": boolean(), "errors": list(text()), "warnings": list(text()),
-        "coverage": object(json!({
-            "midi": object(json!({ "notes_used": integer(), "cc_used": integer() })),
-            "hid": object(json!({ "buttons_used": integer() })),
-            "osc": object(json!({ "addresses_used": integer() })),
-        })),
-        "diagnostics": list(object(json!({
-            "severity": text(), "message": text(), "help": nullable(text()), "path": text(), "line": integer(), "column": integer(),
-        }))),
-    })))
 }
 
-fn report(text: &str, loaded: Loaded) -> Value {
+async fn run(owner: OwnerHandle, cx: Context, _args: NoArgs) -> Result<Answer, ToolError> {
+    let text = super::conductor_get_config::file(&cx.studio)?;
+    let around = OwnedSurroundings::read(&cx.studio, &owner).await;
+    Ok(report(&text, around.load(&cx.studio, &text)))
+}
+
+fn report(text: &str, loaded: Loaded) -> Answer {
     let counted = coverage(loaded.config.as_ref().unwrap_or(&Config::default()));
     let lines = |warnings: bool| -> Vec<String> {
         let wanted = |severity: Severity| (severity == Severity::Warning) == warnings;
@@ -39,18 +76,22 @@ fn report(text: &str, loaded: Loaded) -> Value {
     if text.trim().is_empty() {
         errors.push("the file is empty".to_owned());
     }
-    let diagnostics = loaded.diagnostics.iter().map(|it| {
-        json!({
-            "severity": it.severity.as_str(), "message": it.message, "help": it.help, "path": it.path, "line": it.line, "column": it.column,
-        })
-    });
-    json!({
-        "valid": errors.is_empty(), "warnings": lines(true),
-        "coverage": {
-            "midi": { "notes_used": counted.notes_used, "cc_used": counted.cc_used },
-            "hid": { "buttons_used": counted.buttons_used },
-            "osc": { "addresses_used": counted.addresses_used },
+    Answer {
+        valid: errors.is_empty(),
+        errors,
+        warnings: lines(true),
+        coverage: Coverage {
+            midi: MidiCoverage { notes_used: counted.notes_used, cc_used: counted.cc_used },
+            hid: HidCoverage { buttons_used: counted.buttons_used },
+            osc: OscCoverage { addresses_used: counted.addresses_used },
         },
-        "diagnostics": diagnostics.collect::<Vec<_>>(), "errors": errors,
-    })
+        diagnostics: loaded.diagnostics.into_iter().map(Fault::of).collect(),
+    }
+}
+
+impl Fault {
+    fn of(it: Diagnostic) -> Self {
+        let Diagnostic { severity, message, help, path, line, column, .. } = it;
+        Fault { severity: severity.as_str(), message, help, path, line, column }
+    }
 }

@@ -6,11 +6,11 @@
 
 use crate::owner_handle::OwnerHandle;
 use crate::pending_store::Attachment;
-use crate::pipeline::gate::Clearance;
 use crate::report::Status;
 use crate::studio::Studio;
 use crate::tools::daemon::mapping_call;
 use crate::tools::daemon::surroundings::OwnedSurroundings;
+use crate::tools::typed::Context;
 use conductor_core::audit::record::EventName;
 use conductor_core::config::{self, Config, Diagnostic, Surroundings};
 use conductor_core::digest::Digest;
@@ -21,8 +21,10 @@ use conductor_core::policy::{Channel, Floor};
 use conductor_core::principal::Principal;
 use conductor_core::templates;
 use conductor_hosts::atomic_file;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -49,7 +51,7 @@ fn with_surroundings<T>(studio: &Studio, act: impl FnOnce(&Surroundings<'_>) -> 
 }
 
 /// The owner's status, the number of plans that wait for a person, and the state of the audit log.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct StatusAndPlans {
     #[serde(flatten)]
     status: Status,
@@ -57,7 +59,7 @@ pub struct StatusAndPlans {
     audit: AuditNow,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct AuditNow {
     writable: bool,
     /// Why no tool can be called.
@@ -86,31 +88,38 @@ pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
     StatusAndPlans { status, pending_plans, audit: AuditNow::of(studio) }
 }
 
+/// A plan in the results of tools.
+#[derive(Serialize)]
+pub struct ConfigPlan(pub Value);
+
+impl JsonSchema for ConfigPlan {
+    fn schema_name() -> Cow<'static, str> {
+        "ConfigPlan".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        config::schema::def("ConfigPlan").and_then(|it| it.try_into().ok()).unwrap_or_default()
+    }
+}
+
 /// Drafts the changes against the present file and stores the plan. Nothing else changes.
-pub async fn make(
-    studio: &Arc<Studio>,
-    clearance: &Clearance,
-    arguments: &Value,
-    changes: &[Change],
-    description: Option<String>,
-) -> Result<Value, ToolError> {
-    let base = present_bytes(studio)?;
-    let draft = with_surroundings(studio, |around| plan::draft(&base, changes, around, &template)).map_err(refused)?;
-    keep(studio, clearance, arguments, &base, draft, description, Vec::new()).await
+pub async fn make(cx: &Context, changes: &[Change], description: Option<String>) -> Result<ConfigPlan, ToolError> {
+    let base = present_bytes(&cx.studio)?;
+    let draft = with_surroundings(&cx.studio, |around| plan::draft(&base, changes, around, &template));
+    keep(cx, &base, draft.map_err(refused)?, description, Vec::new()).await
 }
 
 /// Drafts keys of a plugin's row against the present file and stores the plan, for `plugin.set`.
 pub async fn make_plugin(
-    studio: &Arc<Studio>,
-    clearance: &Clearance,
-    arguments: &Value,
+    cx: &Context,
     name: &str,
-    row: &serde_json::Map<String, Value>,
+    row: &Map<String, Value>,
     description: String,
-) -> Result<Value, ToolError> {
-    let base = present_bytes(studio)?;
-    let draft = with_surroundings(studio, |around| plan::draft_plugin(&base, name, row, description.clone(), around));
-    keep(studio, clearance, arguments, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
+) -> Result<ConfigPlan, ToolError> {
+    let base = present_bytes(&cx.studio)?;
+    let draft =
+        with_surroundings(&cx.studio, |around| plan::draft_plugin(&base, name, row, description.clone(), around));
+    keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 
 fn template(name: &str) -> Option<plan::Template> {
@@ -123,12 +132,8 @@ fn template(name: &str) -> Option<plan::Template> {
 }
 
 /// Drafts the inverse of an applied plan.
-pub async fn make_undo(
-    studio: &Arc<Studio>,
-    clearance: &Clearance,
-    arguments: &Value,
-    id: Uuid,
-) -> Result<Value, ToolError> {
+pub async fn make_undo(cx: &Context, id: Uuid) -> Result<ConfigPlan, ToolError> {
+    let studio = &cx.studio;
     let record = find(studio, &id.to_string())?;
     if record.state != State::Used {
         return Err(ToolError::new(
@@ -143,18 +148,17 @@ pub async fn make_undo(
     let base = present_bytes(studio)?;
     let draft = with_surroundings(studio, |around| plan::undo(&before, &after, &base, around)).map_err(refused)?;
     let facts = vec![Fact { label: UNDOES.into(), text: id.to_string() }];
-    keep(studio, clearance, arguments, &base, draft, Some(format!("Undo: {}", record.summary)), facts).await
+    keep(cx, &base, draft, Some(format!("Undo: {}", record.summary)), facts).await
 }
 
 async fn keep(
-    studio: &Arc<Studio>,
-    clearance: &Clearance,
-    arguments: &Value,
+    cx: &Context,
     base: &[u8],
     draft: Draft,
     description: Option<String>,
     facts: Vec<Fact>,
-) -> Result<Value, ToolError> {
+) -> Result<ConfigPlan, ToolError> {
+    let Context { studio, clearance, arguments } = cx;
     let Draft { result, diff_preview, changes, warnings, .. } = draft;
     let summary = description.unwrap_or_else(|| match changes.as_slice() {
         [only] => only.summary(),
@@ -199,7 +203,7 @@ async fn keep(
     let detail = json!({ "plan": ids.id.to_string() });
     let _ = studio.audit.event(Some(clearance.principal().clone()), EventName::PlanCreated, detail).await;
     studio.events.uri_changed("conductor://plans");
-    Ok(made)
+    Ok(ConfigPlan(made))
 }
 
 fn change_json(row: &plan::ChangeRow) -> Value {

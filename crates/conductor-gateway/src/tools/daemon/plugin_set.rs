@@ -4,42 +4,36 @@
 
 use super::plan_apply;
 use super::prelude::*;
+use crate::pipeline::call::Output;
 use conductor_core::audit::record::EventName;
 use conductor_core::policy::Channel;
 
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Name of the plugin
+    name: String,
+    /// Keys of the row
+    row: Map<String, Value>,
+}
+
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let owner = owner.clone();
-    let mut definition =
-        Definition::new("plugin.set", Tier::ConfigChange, TOOLSET, move |studio, clearance, arguments| {
-            let owner = owner.clone();
-            async move {
-                let by = plan_apply::person(&clearance)?;
-                let name = arguments["name"].as_str().unwrap_or_default().to_owned();
-                let Value::Object(row) = &arguments["row"] else {
-                    return Err(ToolError::new(Code::BadInput, "row: an object is expected"));
-                };
-                let enabled = row.get("enabled") == Some(&Value::Bool(true));
-                let verb = if enabled { "Enable" } else { "Disable" };
-                let made = plans::make_plugin(
-                    &studio,
-                    &clearance,
-                    &arguments,
-                    &name,
-                    row,
-                    format!("{verb} plugin \"{name}\""),
-                )
-                .await?;
-                let id = made["plan_id"].as_str().and_then(|it| it.parse().ok());
-                let id = id.ok_or_else(|| ToolError::new(Code::Internal, "the plan has no id"))?;
-                let applied = plans::apply(&studio, &owner, &by, Channel::Cli, id).await?;
-                let event = if enabled { EventName::PluginEnabled } else { EventName::PluginDisabled };
-                let detail = json!({ "plugin": name, "pin": row.get("pin") });
-                let _ = studio.audit.event(Some(by), event, detail).await;
-                Ok(Output::new(applied))
-            }
-        })
-        .text("Set plugin", "Writes a plugin's row into config.toml.")
-        .input(object(json!({ "name": { "type": "string" }, "row": { "type": "object" } })));
+    let mut definition = tool("plugin.set", Tier::ConfigChange, TOOLSET, owner, run)
+        .text("Set plugin", "Writes a plugin's row into config.toml.");
     definition.hidden = true;
     definition
+}
+
+async fn run(owner: OwnerHandle, cx: Context, args: Args) -> Result<Output, ToolError> {
+    let by = plan_apply::person(&cx.clearance)?;
+    let Args { name, row } = args;
+    let enabled = row.get("enabled") == Some(&Value::Bool(true));
+    let verb = if enabled { "Enable" } else { "Disable" };
+    let made = plans::make_plugin(&cx, &name, &row, format!("{verb} plugin \"{name}\"")).await?;
+    let id = made.0["plan_id"].as_str().and_then(|it| it.parse().ok());
+    let id = id.ok_or_else(|| ToolError::new(Code::Internal, "the plan has no id"))?;
+    let applied = plans::apply(&cx.studio, &owner, &by, Channel::Cli, id).await?;
+    let event = if enabled { EventName::PluginEnabled } else { EventName::PluginDisabled };
+    let detail = json!({ "plugin": name, "pin": row.get("pin") });
+    let _ = cx.studio.audit.event(Some(by), event, detail).await;
+    Ok(Output::new(applied))
 }

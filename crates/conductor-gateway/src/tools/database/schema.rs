@@ -1,52 +1,57 @@
 //! `database.schema`: lists tables.
 
-use super::{DatabaseAccess, TOOLSET, bounds, database_schema};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use crate::tools::daemon::parse_arguments;
-use crate::tools::schema_builder::{list, object, text};
-use conductor_core::error::ToolError;
-use conductor_core::policy::Tier;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use super::{DatabaseAccess, TOOLSET, bounds, with_target};
+use crate::secrets::Secret;
+use crate::tools::prelude::*;
 
-#[derive(Deserialize)]
-struct Arguments {
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Name in config.toml; default: the studio's own database
+    #[schemars(length(min = 1, max = 64))]
     database: Option<String>,
+    /// Show only this table
+    #[schemars(length(min = 1, max = 256))]
     table: Option<String>,
 }
 
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    tables: Vec<Table>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Table {
+    name: String,
+    #[schemars(extend("enum" = ["table", "view"]))]
+    kind: String,
+    columns: Vec<Column>,
+    /// Names of the indexes
+    indexes: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Column {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
 pub fn definition(access: &DatabaseAccess) -> Definition {
-    let (aiming, access) = (access.clone(), access.clone());
-    let mut definition =
-        Definition::new("database.schema", Tier::ReadOnly, TOOLSET, move |studio, clearance, arguments| {
-            let access = access.clone();
-            async move {
-                let Arguments { database, table } = parse_arguments(arguments)?;
-                let database = database.as_deref();
-                let password = access.password(database).await?;
-                let password = password.as_ref().map(crate::secrets::Secret::expose);
-                let tables = access.databases.schema(database, table, password, bounds(&studio, &clearance)).await;
-                let tables = tables.map_err(ToolError::from)?;
-                let shown = tables.iter().map(|it| {
-                    let columns: Vec<Value> =
-                        it.columns.iter().map(|(name, kind)| json!({ "name": name, "type": kind })).collect();
-                    json!({ "name": it.name, "kind": it.kind, "columns": columns, "indexes": it.indexes })
-                });
-                Ok(Output::new(json!({ "tables": shown.collect::<Vec<_>>() })))
-            }
-        })
-        .text("Show tables", "Lists tables and views with their columns and indexes.")
-        .input(object(json!({
-            "database?": database_schema(),
-            "table?": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Show only this table" },
-        })))
-        .output(object(json!({
-            "tables": list(object(json!({
-                "name": text(), "kind": { "enum": ["table", "view"] },
-                "columns": list(object(json!({ "name": text(), "type": text() }))), "indexes": list(text()),
-            }))),
-        })));
-    definition.host = Some("database".into());
-    super::with_target(definition, &aiming)
+    let definition = tool("database.schema", Tier::ReadOnly, TOOLSET, access, run)
+        .text("Show tables", "Lists tables and views with their columns and indexes.");
+    with_target(definition, access)
+}
+
+async fn run(access: DatabaseAccess, cx: Context, args: Args) -> Result<Answer, ToolError> {
+    let database = args.database.as_deref();
+    let password = access.password(database).await?;
+    let password = password.as_ref().map(Secret::expose);
+    let found = access.databases.schema(database, args.table, password, bounds(&cx)).await?;
+    let tables = found.into_iter().map(|it| Table {
+        name: it.name,
+        kind: it.kind,
+        columns: it.columns.into_iter().map(|(name, kind)| Column { name, kind }).collect(),
+        indexes: it.indexes,
+    });
+    Ok(Answer { tables: tables.collect() })
 }

@@ -2,6 +2,7 @@
 
 use super::{At, Encoding};
 use crate::tools::catalog::AskFacts;
+use crate::tools::typed::parse;
 use conductor_core::digest::Digest;
 use conductor_core::plan::diff;
 use conductor_hosts::files::Files;
@@ -23,7 +24,7 @@ fn wanted(arguments: &Value) -> Option<Vec<u8>> {
 
 /// The facts of a write or a deletion.
 pub fn facts(files: &Files, arguments: &Value) -> AskFacts {
-    let place = At::of(arguments).and_then(|at| at.place(files).ok());
+    let place = parse::<At>(arguments).ok().and_then(|at| at.place(files).ok());
     let present = place.and_then(|it| it.present().ok()).flatten();
     let old = present.as_ref().map(|it| it.bytes.as_slice());
     let new = wanted(arguments);

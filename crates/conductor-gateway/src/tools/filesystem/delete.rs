@@ -1,22 +1,25 @@
 //! `filesystem.delete`: deletes a file or an empty folder. The content is kept for an undo.
 
 use super::undo::{Was, keep};
-use super::{Asked, At, at_schema, expected, hash_schema, over, undo_schema, undoable};
-use crate::tools::catalog::Definition;
-use crate::tools::schema_builder::{object, text};
+use super::{Asked, At, expected, over, undoable};
+use crate::tools::prelude::*;
 use conductor_core::digest::Digest;
-use conductor_core::error::ToolError;
-use conductor_core::policy::Tier;
 use conductor_hosts::files::{FileError, Files, Kind};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::sync::Arc;
 
-#[derive(Deserialize)]
-struct Arguments {
+#[derive(Deserialize, JsonSchema)]
+struct Args {
     #[serde(flatten)]
     at: At,
+    /// Change only if the file has this hash, or "absent" if nothing is there
+    #[schemars(length(max = 71))]
     expected_hash: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    path: String,
+    /// A person undoes the change with `conductor plans undo`
+    undo_id: String,
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
@@ -26,15 +29,13 @@ pub fn definition(files: &Arc<Files>) -> Definition {
             "Deletes a file or an empty folder under a granted folder. A person must approve each call. The content is kept: a person can \
              undo the deletion with undo_id.",
         )
-        .input(at_schema(json!({ "expected_hash?": hash_schema() })))
-        .output(object(json!({ "path": text(), "undo_id": undo_schema() })))
-        .summary(|arguments| format!("delete {}", At::shown(arguments)));
+        .summary(with_args(|at: &At| format!("delete {}", at.shown())));
     definition.grantable = false;
     undoable(definition, files)
 }
 
-fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
-    let Arguments { at, expected_hash } = &asked.arguments;
+fn run(asked: &Asked<Args>) -> Result<Answer, ToolError> {
+    let Args { at, expected_hash } = &asked.args;
     let place = at.place(&asked.files)?;
     place.writable()?;
     let (kind, ..) = place.kind()?;
@@ -44,7 +45,7 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
             super::undo::forget(asked, undo);
             return Err(fault.into());
         }
-        return Ok(json!({ "path": place.inside(), "undo_id": undo.to_string() }));
+        return Ok(Answer { path: place.inside(), undo_id: undo.to_string() });
     }
     let before = place.present()?.ok_or_else(|| FileError::Missing { path: place.inside() })?;
     expected(expected_hash.as_deref(), Some(Digest::of(&before.bytes)), &place.inside())?;
@@ -53,5 +54,5 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
         super::undo::forget(asked, undo);
         return Err(fault.into());
     }
-    Ok(json!({ "path": place.inside(), "undo_id": undo.to_string() }))
+    Ok(Answer { path: place.inside(), undo_id: undo.to_string() })
 }

@@ -1,23 +1,48 @@
 //! `filesystem.list`: the content of a folder.
 
-use super::{Asked, over, root_schema};
-use crate::tools::catalog::Definition;
-use crate::tools::schema_builder::{integer, list, nullable, object, text};
-use conductor_core::error::ToolError;
-use conductor_core::policy::Tier;
+use super::{Asked, over};
+use crate::tools::prelude::*;
 use conductor_core::timestamp::Timestamp;
 use conductor_hosts::files::Files;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::sync::Arc;
 
-#[derive(Deserialize)]
-struct Arguments {
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Relative to the root; default: the root itself
     #[serde(default)]
+    #[schemars(length(max = 4096))]
     path: String,
+    /// Name of a granted folder; default: the first
+    #[schemars(length(min = 1, max = 64))]
     root: Option<String>,
-    depth: Option<u32>,
+    /// Levels of folders to list
+    #[serde(default = "default_depth")]
+    #[schemars(range(min = 1, max = 8))]
+    depth: u32,
+    /// next_cursor of the previous page
+    #[schemars(length(max = 4096))]
     cursor: Option<String>,
+}
+
+fn default_depth() -> u32 {
+    1
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    entries: Vec<Entry>,
+    /// `cursor` of the next page; nothing on the last page
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Entry {
+    /// Path relative to the listed folder
+    name: String,
+    #[schemars(extend("enum" = ["file", "directory", "link", "other"]))]
+    kind: &'static str,
+    /// In bytes
+    size: u64,
+    mtime: Timestamp,
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
@@ -27,27 +52,17 @@ pub fn definition(files: &Arc<Files>) -> Definition {
             "Lists a granted folder, or a folder inside it, sorted by name; entries of deeper levels are listed with their path. Links are \
              listed but not followed. At most 1000 entries; pass next_cursor as `cursor` to get the rest.",
         )
-        .input(object(json!({
-            "path?": { "type": "string", "maxLength": 4096, "description": "Relative to the root; default: the root itself" },
-            "root?": root_schema(),
-            "depth?": { "type": "integer", "minimum": 1, "maximum": 8, "default": 1 },
-            "cursor?": { "type": "string", "maxLength": 4096 },
-        })))
-        .output(object(json!({
-            "entries": list(object(json!({
-                "name": text(), "kind": { "enum": ["file", "directory", "link", "other"] }, "size": integer(), "mtime": text(),
-            }))),
-            "next_cursor": nullable(text()),
-        })))
 }
 
-fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
-    let Arguments { path, root, depth, cursor } = &asked.arguments;
+fn run(asked: &Asked<Args>) -> Result<Answer, ToolError> {
+    let Args { path, root, depth, cursor } = &asked.args;
     let place = asked.files.place(root.as_deref(), path)?;
-    let listing = place.list(depth.unwrap_or(1), cursor.as_deref(), asked.clearance.cancel())?;
-    let entries = listing.entries.iter().map(|it| {
-        let at = Timestamp::from_millis(u64::try_from(it.modified_ms).unwrap_or(0));
-        json!({ "name": it.name, "kind": it.kind.name(), "size": it.size, "mtime": at.to_string() })
+    let listing = place.list(*depth, cursor.as_deref(), asked.cx.clearance.cancel())?;
+    let entries = listing.entries.into_iter().map(|it| Entry {
+        name: it.name,
+        kind: it.kind.name(),
+        size: it.size,
+        mtime: Timestamp::from_millis(u64::try_from(it.modified_ms).unwrap_or(0)),
     });
-    Ok(json!({ "entries": entries.collect::<Vec<_>>(), "next_cursor": listing.next }))
+    Ok(Answer { entries: entries.collect(), next_cursor: listing.next })
 }

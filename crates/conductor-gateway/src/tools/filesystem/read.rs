@@ -1,32 +1,44 @@
 //! `filesystem.read`: reads a file, or a part of one.
 
-use super::{Asked, At, Encoding, at_schema, encoding_schema, over};
-use crate::tools::catalog::Definition;
-use crate::tools::schema_builder::{boolean, integer, nullable, object, text};
+use super::{Asked, At, Encoding, over};
+use crate::tools::prelude::*;
 use crate::tools::truncate::{fit, room};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::policy::Tier;
 use conductor_core::timestamp::Timestamp;
 use conductor_hosts::files::Files;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// Longest text in a result, including escapes.
 const MOST: u64 = 1 << 20;
 const USUAL: u64 = 256 * 1024;
 
-#[derive(Deserialize)]
-struct Arguments {
+#[derive(Deserialize, JsonSchema)]
+struct Args {
     #[serde(flatten)]
     at: At,
+    /// In bytes
     #[serde(default)]
     offset: u64,
+    /// In bytes
+    #[schemars(range(min = 1, max = MOST))]
     limit: Option<u64>,
+    /// How the content is returned
     #[serde(default)]
     encoding: Encoding,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    path: String,
+    /// Bytes of the whole file
+    size: u64,
+    /// Hash of the whole file; nothing for a large file
+    hash: Option<String>,
+    mtime: Timestamp,
+    encoding: Encoding,
+    content: String,
+    /// Whether the file has more content after this
+    truncated: bool,
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
@@ -36,28 +48,19 @@ pub fn definition(files: &Arc<Files>) -> Definition {
             "Reads a file under a granted folder: up to 256 KiB, or `limit` bytes from `offset`. `hash` is the hash of the whole file; pass \
              it as expected_hash to change exactly this version. Content that is not text is returned as base64.",
         )
-        .input(at_schema(json!({
-            "offset?": { "type": "integer", "minimum": 0, "default": 0, "description": "In bytes" },
-            "limit?": { "type": "integer", "minimum": 1, "maximum": MOST, "description": "In bytes" },
-            "encoding?": encoding_schema(),
-        })))
-        .output(object(json!({
-            "path": text(), "size": integer(), "hash": nullable(text()), "mtime": text(), "encoding": text(), "content": text(),
-            "truncated": boolean(),
-        })))
 }
 
-fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
-    let Arguments { at, offset, limit, encoding } = &asked.arguments;
+fn run(asked: &Asked<Args>) -> Result<Answer, ToolError> {
+    let Args { at, offset, limit, encoding } = &asked.args;
     let place = at.place(&asked.files)?;
-    let room = room(&asked.studio, asked.clearance.tool().max_result_bytes);
+    let room = room(&asked.cx.studio, asked.cx.clearance.tool().max_result_bytes);
     let most = match encoding {
         Encoding::Utf8 => room,
         Encoding::Base64 => room / 4 * 3,
     };
     let limit = limit.unwrap_or(USUAL).min(most as u64);
     // The scrubber needs complete secrets, so also read the bytes before and after the piece.
-    let scrubber = &asked.studio.scrubber;
+    let scrubber = &asked.cx.studio.scrubber;
     let around = scrubber.longest() as u64;
     let before = around.min(*offset);
     let slice = place.read(offset - before, before + limit + around)?;
@@ -75,11 +78,15 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     // Escaped text may be longer than the bytes.
     let (content, cut) = fit(&content, room);
     truncated |= cut;
-    Ok(json!({
-        "path": place.inside(), "size": slice.size, "hash": slice.hash.map(|it| it.to_string()),
-        "mtime": Timestamp::from_millis(u64::try_from(slice.modified_ms).unwrap_or(0)).to_string(), "encoding": encoding.name(),
-        "content": content, "truncated": truncated,
-    }))
+    Ok(Answer {
+        path: place.inside(),
+        size: slice.size,
+        hash: slice.hash.map(|it| it.to_string()),
+        mtime: Timestamp::from_millis(u64::try_from(slice.modified_ms).unwrap_or(0)),
+        encoding: *encoding,
+        content: content.to_owned(),
+        truncated,
+    })
 }
 
 /// Decodes a piece without the partial characters at its ends.

@@ -1,30 +1,58 @@
 //! `filesystem.search`: finds lines that match, in files under a granted folder.
 
-use super::{Asked, over, root_schema};
-use crate::tools::catalog::Definition;
-use crate::tools::schema_builder::{boolean, integer, list, object, text};
-use conductor_core::error::{Code, Subject, ToolError};
+use super::{Asked, over};
+use crate::tools::prelude::*;
 use conductor_core::event::Micros;
-use conductor_core::policy::Tier;
 use conductor_hosts::files::{Files, Query, glob};
 use regex::RegexBuilder;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// Time limit of one search.
 const TIME_LIMIT_US: u64 = 10_000_000;
 
-#[derive(Deserialize)]
-struct Arguments {
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// The text to find
+    #[schemars(length(min = 1, max = 1000))]
     pattern: String,
+    /// Name of a granted folder; default: the first
+    #[schemars(length(min = 1, max = 64))]
     root: Option<String>,
+    /// Folder or file to search; default: the whole root
     #[serde(default)]
+    #[schemars(length(max = 4096))]
     path: String,
+    /// Files to search, such as *.pd; default: all
+    #[schemars(length(min = 1, max = 256))]
     glob: Option<String>,
+    /// Whether the pattern is a regular expression
     #[serde(default)]
     regex: bool,
-    limit: Option<usize>,
+    /// Maximum number of matches
+    #[serde(default = "default_limit")]
+    #[schemars(range(min = 1, max = 1000))]
+    limit: usize,
+}
+
+fn default_limit() -> usize {
+    100
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    matches: Vec<Match>,
+    /// Whether the search stopped early
+    truncated: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Match {
+    path: String,
+    /// From 1
+    line: u64,
+    /// From 1
+    column: u64,
+    /// The whole line
+    text: String,
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
@@ -35,35 +63,21 @@ pub fn definition(files: &Arc<Files>) -> Definition {
              no back-references). `glob` selects files: *.pd, drafts/**/*.txt. Files over 8 MiB and files that are not text are skipped. The \
              search stops after 10 s or `limit` matches; truncated is then true.",
         )
-        .input(object(json!({
-            "pattern": { "type": "string", "minLength": 1, "maxLength": 1000 },
-            "root?": root_schema(),
-            "path?": { "type": "string", "maxLength": 4096, "description": "Folder or file to search; default: the whole root" },
-            "glob?": { "type": "string", "minLength": 1, "maxLength": 256 },
-            "regex?": { "type": "boolean", "default": false },
-            "limit?": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 100 },
-        })))
-        .output(object(json!({
-            "matches": list(object(json!({ "path": text(), "line": integer(), "column": integer(), "text": text() }))),
-            "truncated": boolean(),
-        })))
 }
 
-fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
-    let Arguments { pattern, root, path, glob: chosen, regex, limit } = &asked.arguments;
+fn run(asked: &Asked<Args>) -> Result<Answer, ToolError> {
+    let Args { pattern, root, path, glob: chosen, regex, limit } = &asked.args;
     let bad = |name: &str, fault: &regex::Error| {
         ToolError::new(Code::BadInput, format!("{name}: {fault}")).subject(Subject::Argument(format!("/{name}")))
     };
     let written = if *regex { pattern.clone() } else { regex::escape(pattern) };
     let compiled = RegexBuilder::new(&written).size_limit(1 << 20).build().map_err(|fault| bad("pattern", &fault))?;
     let chosen = chosen.as_deref().map(glob).transpose().map_err(|fault| bad("glob", &fault))?;
-    let until = Micros(asked.studio.clock.now().0.saturating_add(TIME_LIMIT_US));
-    let query = Query { pattern: compiled, glob: chosen, limit: limit.unwrap_or(100), until };
+    let until = Micros(asked.cx.studio.clock.now().0.saturating_add(TIME_LIMIT_US));
+    let query = Query { pattern: compiled, glob: chosen, limit: *limit, until };
     let place = asked.files.place(root.as_deref(), path)?;
-    let found = place.search(&query, &*asked.studio.clock, asked.clearance.cancel())?;
-    let matches = found
-        .matches
-        .iter()
-        .map(|it| json!({ "path": it.path, "line": it.line, "column": it.column, "text": it.text }));
-    Ok(json!({ "matches": matches.collect::<Vec<_>>(), "truncated": found.truncated }))
+    let found = place.search(&query, &*asked.cx.studio.clock, asked.cx.clearance.cancel())?;
+    let matches =
+        found.matches.into_iter().map(|it| Match { path: it.path, line: it.line, column: it.column, text: it.text });
+    Ok(Answer { matches: matches.collect(), truncated: found.truncated })
 }

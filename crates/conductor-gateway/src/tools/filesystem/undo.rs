@@ -6,17 +6,12 @@
 
 use super::{Asked, TOOLSET, blocking};
 use crate::pending_store::Attachment;
-use crate::pipeline::call::Output;
 use crate::studio::Studio;
-use crate::tools::catalog::Definition;
-use crate::tools::schema_builder::{boolean, object, text};
+use crate::tools::prelude::*;
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::{Ask, Fact, Kind, Present, Record, State};
-use conductor_core::policy::{Floor, Tier};
+use conductor_core::policy::Floor;
 use conductor_hosts::files::{Files, Place};
-use serde_json::{Value, json};
-use std::sync::Arc;
 use uuid::Uuid;
 
 /// Name of the hidden tool.
@@ -70,16 +65,17 @@ pub(super) fn keep<T>(
     before: Was<'_>,
     after: Option<Digest>,
 ) -> Result<Uuid, ToolError> {
-    let studio = &asked.studio;
+    let studio = &asked.cx.studio;
     let store = studio.approvals.store();
     let ids = studio.new_ids();
-    let tool = asked.clearance.tool();
+    let tool = asked.cx.clearance.tool();
     let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
     let ask = Ask {
-        principal: asked.clearance.principal().clone(),
+        principal: asked.cx.clearance.principal().clone(),
         tool: tool.name.to_string(),
         tier: tool.tier,
-        args_hash: Digest::of_json(&asked.whole).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))?,
+        args_hash: Digest::of_json(&asked.cx.arguments)
+            .map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))?,
         present: Present { pin: tool.pin, policy_version: studio.policy().version, state: Some(before.digest()) },
         summary: format!("{} {}", tool.title, place.path().display()),
         facts: vec![
@@ -107,36 +103,45 @@ pub(super) fn keep<T>(
 
 /// Marks the record of a change that failed.
 pub(super) fn forget<T>(asked: &Asked<T>, id: Uuid) {
-    let now = asked.studio.timestamp();
+    let now = asked.cx.studio.timestamp();
     // A failure is harmless: the leftover record does not match the file.
-    let _ = asked.studio.approvals.store().change(|pending| pending.undo(id, now));
+    let _ = asked.cx.studio.approvals.store().change(|pending| pending.undo(id, now));
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Id from filesystem.write or filesystem.delete
+    #[schemars(extend("format" = "uuid"))]
+    undo_id: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    path: String,
+    /// False if the undo removed a file that the change had created
+    restored: bool,
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
-    let files = Arc::clone(files);
-    let mut definition =
-        Definition::new(UNDO, Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments: Value| {
-            let files = Arc::clone(&files);
-            blocking(move || {
-                if !clearance.principal().is_person() {
-                    let name = clearance.tool().name.to_string();
-                    return Err(
-                        ToolError::new(Code::NotFound, format!("Unknown tool: {name}")).subject(Subject::Tool(name))
-                    );
-                }
-                run(&studio, &files, arguments["undo_id"].as_str().unwrap_or_default())
-            })
+    let mut definition = tool(UNDO, Tier::HardwareIo, TOOLSET, files, |files, cx, args: Args| {
+        blocking(move || {
+            if !cx.clearance.principal().is_person() {
+                let name = cx.clearance.tool().name.to_string();
+                return Err(
+                    ToolError::new(Code::NotFound, format!("Unknown tool: {name}")).subject(Subject::Tool(name))
+                );
+            }
+            run(&cx.studio, &files, &args.undo_id)
         })
-        .text("Undo file change", "Restores the content before a write or a delete, if it has not been changed since.")
-        .input(object(json!({ "undo_id": { "type": "string", "format": "uuid" } })))
-        .output(object(json!({ "path": text(), "restored": boolean() })));
+    })
+    .text("Undo file change", "Restores the content before a write or a delete, if it has not been changed since.");
     definition.hidden = true;
     // Only a person can call this tool, so it needs no approval.
     definition.requires_approval = Some(false);
     definition
 }
 
-fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
+fn run(studio: &Studio, files: &Files, id: &str) -> Result<Answer, ToolError> {
     let subject = || Subject::Plan(id.to_owned());
     let record = find(studio, id)
         .ok_or_else(|| ToolError::new(Code::NotFound, format!("there is no change {id:?}")).subject(subject()))?;
@@ -173,7 +178,7 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
     undone
         .map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?
         .map_err(|why| ToolError::new(Code::BadInput, why.to_string()).subject(subject()))?;
-    Ok(Output::new(json!({ "path": place.inside(), "restored": !created })))
+    Ok(Answer { path: place.inside(), restored: !created })
 }
 
 fn find(studio: &Studio, id: &str) -> Option<Record> {

@@ -1,27 +1,38 @@
 //! `filesystem.write`: writes a file atomically. The old content is kept for an undo.
 
 use super::undo::{Was, keep};
-use super::{Asked, At, Encoding, at_schema, encoding_schema, expected, hash_schema, over, undo_schema, undoable};
-use crate::tools::catalog::Definition;
-use crate::tools::schema_builder::{boolean, integer, object, text};
+use super::{Asked, At, Encoding, expected, over, undoable};
+use crate::tools::prelude::*;
 use conductor_core::digest::Digest;
-use conductor_core::error::ToolError;
-use conductor_core::policy::Tier;
 use conductor_hosts::files::Files;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::sync::Arc;
 
-#[derive(Deserialize)]
-struct Arguments {
+#[derive(Deserialize, JsonSchema)]
+struct Args {
     #[serde(flatten)]
     at: At,
+    /// The new content of the file
     content: String,
+    /// How `content` is written
     #[serde(default)]
     encoding: Encoding,
+    /// Change only if the file has this hash, or "absent" if nothing is there
+    #[schemars(length(max = 71))]
     expected_hash: Option<String>,
+    /// Create missing parent folders
     #[serde(default)]
     create_dirs: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    path: String,
+    /// In bytes
+    size: usize,
+    hash: String,
+    /// Whether there was no file before
+    created: bool,
+    /// A person undoes the change with `conductor plans undo`
+    undo_id: String,
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
@@ -31,25 +42,13 @@ pub fn definition(files: &Arc<Files>) -> Definition {
             "Writes a file under a granted folder atomically and keeps its mode. A person must approve each call and sees the present \
              content; if it changes meanwhile, nothing is written. The old content is kept: a person can undo the write with undo_id.",
         )
-        .input(at_schema(json!({
-            "content": { "type": "string" },
-            "encoding?": encoding_schema(),
-            "expected_hash?": hash_schema(),
-            "create_dirs?": { "type": "boolean", "default": false, "description": "Create missing parent folders" },
-        })))
-        .output(object(json!({
-            "path": text(), "size": integer(), "hash": text(), "created": boolean(), "undo_id": undo_schema(),
-        })))
         .idempotent()
-        .summary(|arguments| {
-            let bytes = arguments.get("content").and_then(Value::as_str).map_or(0, str::len);
-            format!("write {bytes} bytes to {}", At::shown(arguments))
-        });
+        .summary(with_args(|args: &Args| format!("write {} bytes to {}", args.content.len(), args.at.shown())));
     undoable(definition, files)
 }
 
-fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
-    let Arguments { at, content, encoding, expected_hash, create_dirs } = &asked.arguments;
+fn run(asked: &Asked<Args>) -> Result<Answer, ToolError> {
+    let Args { at, content, encoding, expected_hash, create_dirs } = &asked.args;
     let bytes = encoding.read(content)?;
     let place = at.place(&asked.files)?;
     place.writable()?;
@@ -62,7 +61,11 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
         super::undo::forget(asked, undo);
         return Err(fault.into());
     }
-    Ok(json!({
-        "path": place.inside(), "size": bytes.len(), "hash": hash.to_string(), "created": before.is_none(), "undo_id": undo.to_string(),
-    }))
+    Ok(Answer {
+        path: place.inside(),
+        size: bytes.len(),
+        hash: hash.to_string(),
+        created: before.is_none(),
+        undo_id: undo.to_string(),
+    })
 }

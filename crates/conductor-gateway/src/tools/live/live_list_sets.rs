@@ -2,8 +2,7 @@
 //! `ableton://sets` mirrors it.
 
 use super::prelude::*;
-use super::{Identity, TOOLSET};
-use crate::tools::typed::{Context, tool};
+use super::Identity;
 use conductor_hosts::live::LiveSet;
 
 /// The open Sets and the hosts.

@@ -1,8 +1,7 @@
 //! `live_new_set`: creates a file from a given or the built-in template.
 
 use super::prelude::*;
-use super::{HOST, SetOverview, TOOLSET, overview};
-use crate::tools::typed::{Context, tool};
+use super::{HOST, SetOverview, overview};
 use std::path::PathBuf;
 
 const UNTESTED: &str = "created from the built-in template, which has not been tested in a running Live; a template saved by Live is safer";

@@ -1,8 +1,7 @@
 //! `live_open_set`: opens a file and makes it the caller's current Set.
 
 use super::prelude::*;
-use super::{HOST, SetOverview, TOOLSET, overview};
-use crate::tools::typed::{Context, tool};
+use super::{HOST, SetOverview, overview};
 use std::path::PathBuf;
 
 #[derive(Deserialize, JsonSchema)]

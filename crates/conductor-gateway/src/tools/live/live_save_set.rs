@@ -1,8 +1,7 @@
 //! `live_save_set`: writes the file and keeps a backup of the old one.
 
 use super::prelude::*;
-use super::{OnSet, TOOLSET, state_hash};
-use crate::tools::typed::{Context, tool};
+use super::{OnSet, state_hash};
 use conductor_hosts::live::document::{Saved, Saving};
 use std::path::PathBuf;
 

@@ -1,106 +1,76 @@
 //! `shell.exec`: runs one allowed command, given by name and values or as a list of words.
 
 use super::TOOLSET;
-use crate::pipeline::call::Output;
-use crate::tools::catalog::{Definition, Target};
-use crate::tools::daemon::parse_arguments;
-use crate::tools::schema_builder::{boolean, integer, nullable, object, text};
+use crate::tools::prelude::*;
 use crate::tools::truncate::{fit, room};
 use conductor_core::command::CommandEffect;
-use conductor_core::error::{ToolError, Violation};
-use conductor_core::policy::{AskFloor, ByArgs, Tier};
+use conductor_core::error::Violation;
+use conductor_core::policy::{AskFloor, ByArgs};
 use conductor_hosts::shell::{Shell, Wanted};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use std::sync::Arc;
 
 /// The longest run time of a template, plus the time to stop it.
 const MOST_MS: u64 = 602_000;
 
-#[derive(Deserialize)]
-struct Arguments {
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Name of an allowed command
+    #[schemars(length(min = 1, max = 64))]
     command: Option<String>,
+    /// Values of the command's slots
     #[serde(default)]
+    #[schemars(extend("additionalProperties" = { "anyOf": [{ "type": "string" }, { "type": "integer" }] }))]
     args: Map<String, Value>,
+    /// The program and its words, in place of command and args
+    #[schemars(length(min = 1, max = 257), inner(length(max = 4096)))]
     argv: Option<Vec<String>>,
+    /// Time limit in milliseconds; default: that of the command
+    #[schemars(range(min = 1, max = 600_000))]
     timeout_ms: Option<u64>,
 }
 
-impl Arguments {
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    /// Nothing if a signal ended the command
+    exit_code: Option<i32>,
+    /// The signal that ended the command
+    signal: Option<i32>,
+    stdout: String,
+    stderr: String,
+    /// Whether the end of stdout or stderr is missing
+    truncated: bool,
+    duration_ms: u64,
+}
+
+impl Args {
     fn wanted(&self) -> Wanted<'_> {
         match (&self.command, &self.argv) {
             (Some(name), _) => Wanted::Template { name, values: &self.args },
             (None, argv) => Wanted::Argv(argv.as_deref().unwrap_or_default()),
         }
     }
-
-    fn of(arguments: &Value) -> Option<Self> {
-        serde_json::from_value(arguments.clone()).ok()
-    }
 }
 
 pub fn definition(shell: &Arc<Shell>) -> Definition {
-    let (deciding, aiming, shell) = (Arc::clone(shell), Arc::clone(shell), Arc::clone(shell));
-    let mut definition = Definition::new("shell.exec", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
-        let shell = Arc::clone(&shell);
-        async move {
-            let arguments: Arguments = parse_arguments(arguments)?;
-            let mut prepared = shell.prepare(&arguments.wanted()).map_err(ToolError::from)?;
-            if let Some(asked) = arguments.timeout_ms {
-                prepared.timeout_ms = asked;
-            }
-            let started = studio.clock.now();
-            let late = studio.sleeper.until(started.plus_us(prepared.timeout_ms.saturating_mul(1000)));
-            let cancel = clearance.cancel().clone();
-            let enough = async move {
-                tokio::select! {
-                    () = late => {}
-                    () = cancel.cancelled() => {}
-                }
-            };
-            let ran = shell.run(&prepared, enough).await.map_err(ToolError::from)?;
-            let duration_ms = studio.clock.now().0.saturating_sub(started.0) / 1000;
-            let room = room(&studio, clearance.tool().max_result_bytes);
-            let (stderr, cut_err) = fit(&ran.stderr, room / 2);
-            let (stdout, cut_out) = fit(&ran.stdout, room / 2);
-            Ok(Output::new(json!({
-                "exit_code": ran.exit_code, "signal": ran.signal, "stdout": stdout, "stderr": stderr,
-                "truncated": ran.truncated || cut_err || cut_out, "duration_ms": duration_ms,
-            })))
-        }
-    })
+    let (deciding, aiming) = (Arc::clone(shell), Arc::clone(shell));
+    let mut definition = tool("shell.exec", Tier::HardwareIo, TOOLSET, shell, run)
     .text(
         "Run command",
         "Runs a command that a person allowed, without a shell: either `command` with the values of its slots in `args`, or `argv` as a list \
          of words that matches an allowed command exactly. No pipes, wildcards or variables. A command that changes something needs approval \
          each time. At its time limit, the command and all its child processes are killed.",
     )
-    .input(object(json!({
-        "command?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Name of an allowed command" },
-        "args?": {
-            "type": "object", "description": "Values of the command's slots",
-            "additionalProperties": { "anyOf": [{ "type": "string" }, { "type": "integer" }] },
-        },
-        "argv?": { "type": "array", "items": { "type": "string", "maxLength": 4096 }, "minItems": 1, "maxItems": 257 },
-        "timeout_ms?": { "type": "integer", "minimum": 1, "maximum": 600_000 },
-    })))
-    .output(object(json!({
-        "exit_code": nullable(integer()), "signal": nullable(integer()), "stdout": text(), "stderr": text(), "truncated": boolean(),
-        "duration_ms": integer(),
-    })))
     .check(exactly_one)
-    .target(move |_, call| target(&aiming, &call.arguments))
-    .summary(|arguments| match Arguments::of(arguments) {
-        Some(Arguments { command: Some(name), args, .. }) => format!("run {name} {}", Value::Object(args)),
-        Some(Arguments { argv, .. }) => format!("run {}", json!(argv)),
-        None => "run a command".to_owned(),
-    });
+    .target(move |_, call| parse(&call.arguments).map_or_else(Target::refused, |args| target(&aiming, &args)))
+    .summary(with_args(|args: &Args| match &args.command {
+        Some(name) => format!("run {name} {}", json!(args.args)),
+        None => format!("run {}", json!(args.argv)),
+    }));
     definition.requires_approval = Some(true);
     definition.grantable = false;
     definition.ask_floor = AskFloor::UnlessMapping;
     definition.timeout_ms = MOST_MS;
     definition.decide = Some(Arc::new(move |_, arguments| {
-        let effect = Arguments::of(arguments).and_then(|it| deciding.effect(&it.wanted()));
+        let effect = parse(arguments).ok().and_then(|it: Args| deciding.effect(&it.wanted()));
         match effect {
             Some(CommandEffect::Write) => ByArgs::Ask,
             // The handler refuses a command that matches no template, so no person is asked about
@@ -111,17 +81,45 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
     definition
 }
 
+async fn run(shell: Arc<Shell>, cx: Context, args: Args) -> Result<Answer, ToolError> {
+    let mut prepared = shell.prepare(&args.wanted())?;
+    if let Some(asked) = args.timeout_ms {
+        prepared.timeout_ms = asked;
+    }
+    let started = cx.studio.clock.now();
+    let late = cx.studio.sleeper.until(started.plus_us(prepared.timeout_ms.saturating_mul(1000)));
+    let cancel = cx.clearance.cancel().clone();
+    let enough = async move {
+        tokio::select! {
+            () = late => {}
+            () = cancel.cancelled() => {}
+        }
+    };
+    let ran = shell.run(&prepared, enough).await?;
+    let duration_ms = cx.studio.clock.now().0.saturating_sub(started.0) / 1000;
+    let room = room(&cx.studio, cx.clearance.tool().max_result_bytes);
+    let (stderr, cut_err) = fit(&ran.stderr, room / 2);
+    let (stdout, cut_out) = fit(&ran.stdout, room / 2);
+    Ok(Answer {
+        exit_code: ran.exit_code,
+        signal: ran.signal,
+        stdout: stdout.to_owned(),
+        stderr: stderr.to_owned(),
+        truncated: ran.truncated || cut_err || cut_out,
+        duration_ms,
+    })
+}
+
 /// The command, its values and its whole command line, independent of how the caller named it.
-fn target(shell: &Shell, arguments: &Value) -> Target {
-    let Some(arguments) = Arguments::of(arguments) else { return Target::default() };
-    let (template, words) = match shell.resolve(&arguments.wanted()) {
+fn target(shell: &Shell, args: &Args) -> Target {
+    let (template, words) = match shell.resolve(&args.wanted()) {
         Ok(found) => found,
         Err(fault) => return Target::refused(fault),
     };
     // Rules and callers may write a value as a number or as a text.
-    let given = match &arguments.argv {
+    let given = match &args.argv {
         Some(argv) => template.values(argv.get(1..).unwrap_or_default()),
-        None => arguments.args.clone(),
+        None => args.args.clone(),
     };
     let texts: Map<String, Value> = given.iter().map(|(key, it)| (key.clone(), Value::from(text_of(it)))).collect();
     let numbers: Map<String, Value> = texts

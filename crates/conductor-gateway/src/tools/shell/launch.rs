@@ -1,49 +1,36 @@
 //! `desktop.launch`: starts an allowed program and leaves it running.
 
 use super::TOOLSET;
-use crate::pipeline::call::Output;
-use crate::tools::catalog::{AskFacts, Definition};
-use crate::tools::daemon::parse_arguments;
-use crate::tools::schema_builder::{integer, object, text};
+use crate::tools::prelude::*;
 use conductor_core::command::CommandEffect;
-use conductor_core::error::ToolError;
-use conductor_core::policy::{AskFloor, ByArgs, Tier};
+use conductor_core::policy::{AskFloor, ByArgs};
 use conductor_hosts::shell::{Shell, Wanted};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::sync::Arc;
 
-#[derive(Deserialize)]
-struct Arguments {
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Name of an allowed command, or the path of its program
+    #[schemars(length(min = 1, max = 512))]
     app: String,
 }
 
+#[derive(Serialize, JsonSchema)]
+struct Answer {
+    app: String,
+    /// Path of the program
+    program: String,
+    pid: u32,
+}
+
 pub fn definition(shell: &Arc<Shell>) -> Definition {
-    let (deciding, showing, shell) = (Arc::clone(shell), Arc::clone(shell), Arc::clone(shell));
-    let mut definition =
-        Definition::new("desktop.launch", Tier::HardwareIo, TOOLSET, move |_studio, _clearance, arguments| {
-            let shell = Arc::clone(&shell);
-            async move {
-                let Arguments { app } = parse_arguments(arguments)?;
-                let prepared = shell.prepare(&Wanted::App(&app)).map_err(ToolError::from)?;
-                let pid = shell.launch(&prepared).map_err(ToolError::from)?;
-                Ok(Output::new(json!({ "app": app, "program": prepared.program.display().to_string(), "pid": pid })))
-            }
-        })
+    let (deciding, showing) = (Arc::clone(shell), Arc::clone(shell));
+    let mut definition = tool("desktop.launch", Tier::HardwareIo, TOOLSET, shell, run)
         .text(
             "Launch program",
             "Starts a program that a person allowed under [[tools.shell.commands]], given by the name of that row or by its program. Returns \
              when it has started. The program runs in its own session and does not end with this call or with the daemon. Rows with slots \
              cannot be launched. A row that changes something needs approval each time.",
         )
-        .input(object(json!({
-            "app": {
-                "type": "string", "minLength": 1, "maxLength": 512,
-                "description": "Name of an allowed command, or the path of its program",
-            },
-        })))
-        .output(object(json!({ "app": text(), "program": text(), "pid": integer() })))
-        .summary(|arguments| format!("launch {}", arguments.get("app").unwrap_or(&Value::Null)));
+        .summary(with_args(|args: &Args| format!("launch {:?}", args.app)));
     definition.requires_approval = Some(true);
     definition.grantable = false;
     definition.ask_floor = AskFloor::UnlessMapping;
@@ -55,12 +42,18 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
             Some(CommandEffect::Read) | None => ByArgs::Allow,
         }
     }));
-    definition.facts = Some(Arc::new(move |_, arguments| {
-        let app = arguments.get("app").and_then(Value::as_str).unwrap_or_default();
-        let prepared = showing.prepare(&Wanted::App(app)).ok();
+    let facts = with_args(move |args: &Args| {
+        let prepared = showing.prepare(&Wanted::App(&args.app)).ok();
         let facts =
             prepared.map(|it| vec![("starts".to_owned(), format!("{} {}", it.program.display(), json!(it.words)))]);
         AskFacts { facts: facts.unwrap_or_default(), ..AskFacts::default() }
-    }));
+    });
+    definition.facts = Some(Arc::new(move |_, arguments| facts(arguments)));
     definition
+}
+
+async fn run(shell: Arc<Shell>, _cx: Context, args: Args) -> Result<Answer, ToolError> {
+    let prepared = shell.prepare(&Wanted::App(&args.app))?;
+    let pid = shell.launch(&prepared)?;
+    Ok(Answer { app: args.app, program: prepared.program.display().to_string(), pid })
 }

@@ -193,15 +193,13 @@ pub async fn answer(control: &Control, caller: Caller, request: Request) -> Resu
             with_text(&handle.explain(&event, mode.as_deref(), device.as_deref()).await?)
         }
         Request::Trace { limit, since_seq, device, mapping_id, outcome } => {
-            let traced = handle.trace(Wanted { limit, since_seq, device, mapping_id, outcome }).await?;
-            let records: Vec<Value> = traced.records.iter().map(TraceRecord::to_json).collect();
-            json!({ "records": records, "next_seq": traced.next_seq, "lost": traced.lost })
+            json!(handle.trace(Wanted { limit, since_seq, device, mapping_id, outcome }).await?)
         }
         Request::LearnStart { timeout_ms, let_through } => {
             control.may_change_the_stage(caller.peer, "MIDI learn cannot start").await?;
-            handle.learn_start(timeout_ms, let_through, Some(caller.connection)).await?
+            json!(handle.learn_start(timeout_ms, let_through, Some(caller.connection)).await?)
         }
-        Request::LearnStop {} => handle.learn_stop().await?,
+        Request::LearnStop {} => json!(handle.learn_stop().await?),
         Request::Monitor {} => return Ok(Answer::Stream(Stream::Records(handle.monitor().await?))),
         Request::Send { port, messages } => {
             may_send(control, caller, &port).await?;
@@ -342,7 +340,7 @@ pub fn explain(config: &Config, event: &str, mode: Option<&str>, device: Option<
 }
 
 fn with_text(explanation: &Explanation) -> Value {
-    let mut value = explanation.to_json();
+    let mut value = json!(explanation);
     if let Value::Object(members) = &mut value {
         members.insert("text".into(), explanation.text().into());
     }
