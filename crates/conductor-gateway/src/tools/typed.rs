@@ -376,6 +376,47 @@ mod tests {
         );
     }
 
+    #[derive(Serialize, JsonSchema)]
+    #[serde(untagged)]
+    #[expect(dead_code, reason = "only the schema is tested")]
+    enum Found {
+        All { count: usize },
+        Some { part: Part, more: bool },
+    }
+
+    #[test]
+    fn a_union_is_closed_in_its_branches() {
+        let schema = answer_schema::<Found>();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        assert!(validator.is_valid(&json!({ "count": 1 })), "{schema}");
+        assert!(validator.is_valid(&json!({ "part": { "format": 1 }, "more": true })), "{schema}");
+        assert!(!validator.is_valid(&json!({ "count": 1, "more": true })), "{schema}");
+    }
+
+    #[test]
+    fn a_common_member_of_flattened_structs_is_required_once() {
+        #[derive(Serialize, JsonSchema)]
+        struct Both {
+            #[serde(flatten)]
+            part: Part,
+            format: f64,
+        }
+        assert_eq!(answer_schema::<Both>()["required"], json!(["format"]));
+    }
+
+    #[test]
+    fn a_member_that_is_never_written_is_only_in_the_arguments() {
+        #[derive(Deserialize, Serialize, JsonSchema)]
+        #[expect(dead_code, reason = "only the schema is tested")]
+        struct Chosen {
+            #[serde(skip_serializing)]
+            selected: bool,
+        }
+        let member = json!({ "selected": { "type": "boolean" } });
+        assert_eq!(arguments_schema::<Chosen>()["properties"], member);
+        assert_eq!(answer_schema::<Chosen>()["properties"], json!({}));
+    }
+
     #[test]
     fn an_integer_may_be_written_with_a_fraction_of_zero() {
         #[derive(Deserialize)]
