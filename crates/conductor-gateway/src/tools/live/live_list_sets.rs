@@ -1,8 +1,8 @@
 //! `live_list_sets`: the open Sets, and the hosts that can be reached. The resource
 //! `ableton://sets` mirrors it.
 
-use super::prelude::*;
 use super::Identity;
+use super::prelude::*;
 use conductor_hosts::live::LiveSet;
 
 /// The open Sets and the hosts.
