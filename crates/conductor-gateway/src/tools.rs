@@ -16,7 +16,6 @@ mod prelude;
 pub mod prompt;
 pub mod resource;
 pub mod schema;
-pub mod schema_builder;
 pub mod shell;
 pub mod truncate;
 pub mod typed;

@@ -29,6 +29,8 @@ use document::DocumentHost;
 use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 use roots::Roots;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sessions::{SessionKey, Sessions};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -204,7 +206,8 @@ pub struct History {
     pub warnings: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Transport {
     Play,
     Stop,
@@ -214,33 +217,16 @@ pub enum Transport {
     RecordOff,
 }
 
-impl Transport {
-    pub const ALL: [Transport; 6] = [
-        Transport::Play,
-        Transport::Stop,
-        Transport::Continue,
-        Transport::StopClips,
-        Transport::RecordOn,
-        Transport::RecordOff,
-    ];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Transport::Play => "play",
-            Transport::Stop => "stop",
-            Transport::Continue => "continue",
-            Transport::StopClips => "stop_clips",
-            Transport::RecordOn => "record_on",
-            Transport::RecordOff => "record_off",
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Playing {
+    /// Whether Live plays.
     pub is_playing: bool,
+    /// Position in beats.
+    #[serde(serialize_with = "conductor_set::wire::number")]
     pub beat: f64,
+    /// Beats per minute.
+    #[serde(serialize_with = "conductor_set::wire::number")]
     pub tempo: f64,
 }
 

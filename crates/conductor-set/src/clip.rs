@@ -8,13 +8,14 @@ use crate::path::{PathId, TrackPart};
 use crate::track::{Track, TrackKind};
 use crate::wire;
 use crate::xml::El;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of entries per list in one reply.
 pub const PAGE: usize = 400;
 
 /// The contents of a slot or clip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClipKind {
     /// A MIDI clip.
@@ -26,7 +27,7 @@ pub enum ClipKind {
 }
 
 /// Where a clip is placed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Location {
     /// The clip is in a session slot.
@@ -36,7 +37,7 @@ pub enum Location {
 }
 
 /// One session slot.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotRow {
     /// `track:N/clipslot:M`
@@ -50,7 +51,7 @@ pub struct SlotRow {
 }
 
 /// One arrangement clip.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArrangementRow {
     /// `track:N/clip:M`
@@ -68,7 +69,7 @@ pub struct ArrangementRow {
 }
 
 /// The clips of a track, up to [`PAGE`] of each list.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Clips {
     /// The requested track.
@@ -104,7 +105,7 @@ impl Clips {
 }
 
 /// All properties of a clip or an empty slot.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClipInfo {
     /// Path of the clip, or of the slot if the slot is empty.

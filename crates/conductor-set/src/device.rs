@@ -9,10 +9,11 @@ use crate::path::{ChainPart, PathId};
 use crate::track::{Chain, mixer_of, stored_number, stored_text};
 use crate::wire;
 use crate::xml::{El, number};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The unit of a parameter's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// Linear gain; 1 is 0 dB.
@@ -28,7 +29,7 @@ pub enum Unit {
 }
 
 /// The source of a parameter's range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RangeSource {
     /// The document contains the range to which a controller would be mapped; its ends are sorted.
@@ -41,7 +42,7 @@ pub enum RangeSource {
 }
 
 /// A parameter with its value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Param {
     /// Path of the parameter.
@@ -73,7 +74,7 @@ pub struct Param {
 }
 
 /// A device with its parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Device {
     /// Path of the device.
@@ -89,7 +90,7 @@ pub struct Device {
 }
 
 /// The devices and the mixer of a track, up to 400 parameters in total.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Devices {
     /// The requested track.
@@ -125,7 +126,7 @@ impl Devices {
 }
 
 /// A device with the ids of its parameters.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceRow {
     /// Path of the device.
@@ -139,7 +140,7 @@ pub struct DeviceRow {
 }
 
 /// One track for the resource `ableton://track/{i}`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrackDetail {
     /// The requested track.
@@ -189,7 +190,7 @@ impl TrackDetail {
 }
 
 /// Number of entries before the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Totals {
     /// Number of slots and arrangement clips.
     pub clips: usize,

@@ -8,13 +8,14 @@ use crate::note::Note;
 use crate::path::{ChainPart, PathId, TrackPart};
 use crate::track::{Chain, Track, TrackKind};
 use crate::xml::{El, number};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// One difference.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Difference {
     /// The kind of edit that makes this change, or `other` when no edit can make it.
     pub op: &'static str,
@@ -28,7 +29,7 @@ pub struct Difference {
 }
 
 /// The differences between two Sets.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Diff {
     /// Differences in the order of the Set.
     pub changes: Vec<Difference>,

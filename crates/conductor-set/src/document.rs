@@ -20,7 +20,8 @@ pub const DEFAULT_XML_LIMIT: usize = 256 << 20;
 
 /// Identifies a state of a document by 16 hex digits. Undo restores the earlier text and its
 /// revision.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, schemars::JsonSchema)]
+#[schemars(with = "String")]
 pub struct Revision([u8; 8]);
 
 impl Revision {

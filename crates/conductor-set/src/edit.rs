@@ -19,6 +19,7 @@ use crate::note::Note;
 use crate::path::PathId;
 use crate::song::Overview;
 use crate::track::{TrackInfo, TrackKind, TrackState};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use device::{DeviceInserted, DeviceRef, ParamRef};
@@ -158,10 +159,11 @@ impl LiveEdit {
 }
 
 /// The properties that can be set on a track.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrackProps {
     /// Name of the track, at least one character.
+    #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Whether the track is muted.
@@ -189,7 +191,7 @@ impl TrackProps {
 }
 
 /// The properties that can be set on a clip. Positions are in beats of the clip.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClipProps {
     /// Name of the clip; may be empty.
@@ -198,7 +200,8 @@ pub struct ClipProps {
     /// Whether the clip is deactivated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub muted: Option<bool>,
-    /// Colour index, 0 to 69.
+    /// Index into Live's 70 colours.
+    #[schemars(range(min = 0, max = 69))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub color: Option<u32>,
     /// Start of the loop; must be below the loop end.
@@ -253,7 +256,7 @@ impl ClipProps {
 }
 
 /// The result of one edit, in the format that its tool returns.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Outcome {
     /// The Set after a tempo change.
@@ -277,7 +280,7 @@ pub enum Outcome {
 }
 
 /// A new clip.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClipCreated {
     /// Path of the clip.
@@ -290,7 +293,7 @@ pub struct ClipCreated {
 }
 
 /// The objects that a delete removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Deleted {
     /// Ids before the deletion.
     pub deleted: Vec<PathId>,

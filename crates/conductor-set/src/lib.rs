@@ -56,7 +56,7 @@ mod shifts;
 mod skeleton;
 mod song;
 mod track;
-mod wire;
+pub mod wire;
 mod xml;
 
 pub use change::Change;

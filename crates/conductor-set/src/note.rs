@@ -7,37 +7,45 @@ use crate::error::LiveError;
 use crate::path::PathId;
 use crate::wire;
 use crate::xml::El;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Number of notes in the summary of a clip with too many notes.
 pub const FIRST_NOTES: usize = 50;
 
 /// A note. Times are in beats of the clip.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Note {
     /// Pitch, 0 to 127; 60 is middle C.
+    #[schemars(range(min = 0, max = 127))]
     pub pitch: u8,
-    /// Start of the note.
+    /// Start of the note in beats of the clip.
     #[serde(serialize_with = "wire::number")]
+    #[schemars(range(min = 0))]
     pub start_time: f64,
-    /// Length of the note.
+    /// Length of the note in beats, above 0.
     #[serde(serialize_with = "wire::number")]
+    #[schemars(range(min = 0))]
     pub duration: f64,
-    /// Velocity, 0 to 127; may have a fraction.
+    /// Velocity, 0 to 127; may have a fraction. By default 100.
     #[serde(serialize_with = "wire::number", default = "full_velocity")]
+    // The recorded schema has no default.
+    #[schemars(range(min = 0, max = 127), skip_serializing_if = "is_default_velocity")]
     pub velocity: f64,
-    /// Whether the note is deactivated.
+    /// Whether the note is deactivated. By default false.
     #[serde(skip_serializing_if = "is_default_mute", default)]
     pub muted: bool,
-    /// Probability, 0 to 1.
+    /// Probability, 0 to 1. By default 1.
     #[serde(serialize_with = "wire::number", skip_serializing_if = "is_default_probability", default = "certain")]
+    #[schemars(range(min = 0, max = 1))]
     pub probability: f64,
-    /// Deviation of the velocity, -127 to 127.
+    /// Deviation of the velocity, -127 to 127. By default 0.
     #[serde(serialize_with = "wire::number", skip_serializing_if = "is_default_deviation", default)]
     pub velocity_deviation: f64,
-    /// Release velocity, 0 to 127.
+    /// Release velocity, 0 to 127. By default 64.
     #[serde(serialize_with = "wire::number", skip_serializing_if = "is_default_release", default = "middle_release")]
+    #[schemars(range(min = 0, max = 127))]
     pub release_velocity: f64,
     /// A view state that documents do not store. It is accepted, dropped with a warning, and not
     /// returned.
@@ -53,6 +61,9 @@ fn certain() -> f64 {
 }
 fn middle_release() -> f64 {
     64.0
+}
+fn is_default_velocity(v: &f64) -> bool {
+    *v == full_velocity()
 }
 fn is_default_mute(muted: &bool) -> bool {
     !*muted
@@ -175,7 +186,7 @@ impl NoteQuery {
 }
 
 /// A summary of a clip with many notes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NoteSummary {
     /// Lowest and highest pitch.
@@ -186,7 +197,7 @@ pub struct NoteSummary {
 }
 
 /// Notes of a clip: all notes, a page, or a summary.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Notes {
     /// Up to 400 notes.

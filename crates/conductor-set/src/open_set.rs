@@ -8,6 +8,7 @@ use crate::edit::{LiveEdit, Outcome, Plan};
 use crate::error::LiveError;
 use crate::path::PathId;
 use crate::shifts::Shifts;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,10 +50,11 @@ pub struct Applied {
 }
 
 /// The result of undo or redo.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Stepped {
-    /// Number of undone or redone entries.
+    /// Number of undone or redone entries. The name in JSON depends on the tool.
+    #[serde(skip)]
     pub count: u32,
     /// Labels of the entries, in the order in which they were undone or redone.
     pub labels: Vec<String>,
@@ -63,32 +65,37 @@ pub struct Stepped {
     /// The new revision.
     pub revision: Revision,
     /// Whether the ids of other objects changed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shifted: bool,
 }
 
-/// A tool's reply to a write of one edit: the keys of its outcome, and the keys that every write
-/// returns.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A tool's reply to a write of one edit: the keys of its outcome `O`, and the keys of every write.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct WriteResult<'a> {
+pub struct WriteResult<'a, O> {
     #[serde(flatten)]
-    outcome: &'a Outcome,
+    outcome: O,
+    /// Number of new undo entries; 0 for a dry run or when nothing changed.
     undo_steps: u32,
+    /// The new revision; for a dry run, the revision that the edit would create.
     // None for an overview, which contains the revision itself.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(!skip_serializing_if, with = "Revision")]
     revision: Option<Revision>,
+    /// Warnings for the caller.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     warnings: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shifted: Option<bool>,
+    /// Whether the ids of other objects changed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    shifted: bool,
+    /// The differences that the edit would make; only for a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<&'a Diff>,
 }
 
 impl Applied {
-    /// Returns the reply for a single edit, or `None` if there was no edit. Set `with_diff` for a
-    /// dry run.
-    pub fn result(&self, with_diff: bool) -> Option<WriteResult<'_>> {
+    /// The reply for a single edit; `with_diff` for a dry run. `None` without edits.
+    pub fn result(&self, with_diff: bool) -> Option<WriteResult<'_, &Outcome>> {
         let outcome = self.outcomes.first()?;
         let (tells_revision, tells_shift) = match outcome {
             Outcome::Tempo(_) => (true, false),
@@ -106,7 +113,7 @@ impl Applied {
             undo_steps: self.undo_steps,
             revision: (!tells_revision).then_some(self.revision),
             warnings: &self.warnings,
-            shifted: (self.shifted && !tells_shift).then_some(true),
+            shifted: self.shifted && !tells_shift,
             diff: with_diff.then_some(&self.diff),
         })
     }

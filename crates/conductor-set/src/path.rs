@@ -9,7 +9,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A parsed path id. Parsing and `Display` are exact inverses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, schemars::JsonSchema)]
+#[schemars(with = "String", description = "")]
 pub enum PathId {
     /// `track:N`, counted over MIDI, audio and group tracks.
     Track(u32),

@@ -9,10 +9,11 @@ use crate::path::PathId;
 use crate::track::{Track, TrackKind, TrackRow, mixer_of, stored_number};
 use crate::wire;
 use crate::xml::El;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An overview of the Set.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
     /// Beats per minute at the start of the Set.
@@ -55,7 +56,7 @@ pub struct Overview {
 }
 
 /// One scene.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Scene {
     /// `scene:N`
@@ -72,7 +73,7 @@ pub struct Scene {
 }
 
 /// One locator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CuePoint {
     /// `cuepoint:N`
@@ -85,7 +86,7 @@ pub struct CuePoint {
 }
 
 /// Scenes and locators.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Scenes {
     /// Scenes in order.

@@ -5,10 +5,11 @@ use crate::error::{Elsewhere, Listing, LiveError};
 use crate::path::{ChainOwner, PathId, TrackPart};
 use crate::wire;
 use crate::xml::El;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kind of an ordinary track.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TrackKind {
     /// A MIDI track.
@@ -40,7 +41,7 @@ impl TrackKind {
 }
 
 /// A track in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrackRow {
     /// `track:N`
     pub id: PathId,
@@ -52,7 +53,7 @@ pub struct TrackRow {
 }
 
 /// Tracks whose name contains the query.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TrackMatches {
     /// Matching tracks in Set order.
     pub matches: Vec<TrackRow>,
@@ -76,7 +77,7 @@ impl TrackMatches {
 }
 
 /// The properties of a track that can be set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrackState {
     /// `track:N`
     pub id: PathId,
@@ -91,7 +92,7 @@ pub struct TrackState {
 }
 
 /// All properties of a track, as reported for a new track.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrackInfo {
     /// `track:N`
@@ -119,7 +120,7 @@ pub struct TrackInfo {
 }
 
 /// The mixer settings of a track.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MixerInfo {
     /// Volume as linear gain; 1 is 0 dB.

@@ -6,7 +6,11 @@ use serde::Serializer;
 // floats.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-pub(crate) fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+/// Writes a number; a whole number has no fraction.
+///
+/// # Errors
+/// The error of the serializer.
+pub fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if value.fract() == 0.0 && value.abs() < EXACT {
         #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and within range")]
         serializer.serialize_i64(*value as i64)

@@ -46,7 +46,7 @@ pub use resources::add_resources;
 
 use super::catalog::{Definition, ResolveTarget, Target};
 use crate::owner_handle::OwnerHandle;
-use crate::pipeline::call::{Call, Output};
+use crate::pipeline::call::Call;
 use crate::pipeline::gate::Clearance;
 use conductor_core::config::Diagnostic;
 use conductor_core::error::{Code, RefusedBy, ToolError};
@@ -54,7 +54,7 @@ use conductor_core::plan::Change;
 use conductor_core::policy::ByArgs;
 use plans::ConfigPlan;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
@@ -96,13 +96,6 @@ pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
         plan_apply::reject(),
         plugin_set::definition(owner),
     ]
-}
-
-/// Serialises a value as the result of a tool.
-pub(super) fn to_output(value: &impl Serialize) -> Result<Output, ToolError> {
-    serde_json::to_value(value)
-        .map(Output::new)
-        .map_err(|fault| ToolError::new(Code::Internal, format!("the result cannot be written: {fault}")))
 }
 
 /// Refuses the call while the performance lock is on, unless a person makes it.

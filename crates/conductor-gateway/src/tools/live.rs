@@ -37,25 +37,26 @@ mod live_undo;
 mod prelude;
 mod prompts;
 mod resources;
-mod schema;
 
 pub use prompts::add_prompts;
 pub use resources::add_resources;
 
 use super::catalog::{AskFacts, Catalog, CatalogError, Definition, ResolveTarget, Target, Tool};
-use crate::pipeline::call::Output;
-use crate::pipeline::gate::Clearance;
+use super::typed::{Answer, Context, answer_schema, parse, tool};
 use crate::studio::Studio;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::{ByArgs, Tier};
 use conductor_hosts::live::sessions::SessionKey;
-use conductor_hosts::live::{Live, LiveHostError, LiveSet, Mode, Way, blocking, is_running};
-use conductor_set::{Applied, LiveEdit, PathId, Resource, TrackPart};
+use conductor_hosts::live::{Live, LiveHostError, LiveSet, Mode, Op, Way, blocking, is_running};
+use conductor_set::{
+    Applied, Deleted, Diff, LiveEdit, Outcome, Overview, PathId, Resource, Stepped, TrackPart, WriteResult,
+};
 pub use errors::refused;
-use serde::Serialize;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -106,8 +107,7 @@ pub fn definitions(live: &Arc<Live>) -> Vec<Definition> {
     ];
     for definition in &mut all {
         definition.host = Some(HOST.into());
-        let deletes = matches!(definition.name.as_ref(), "live_delete_clip" | "live_delete_track");
-        definition.target = Some(set_target(live, deletes));
+        definition.target = Some(set_target(live, definition.destructive == Some(true)));
     }
     all
 }
@@ -118,10 +118,9 @@ fn set_target(live: &Arc<Live>, deletes: bool) -> ResolveTarget {
     Arc::new(move |_, call| {
         let live = Arc::clone(&live);
         let key = SessionKey::of(&call.principal, call.conn.0);
-        let named = call.arguments.get("setId").and_then(Value::as_str).map(str::to_owned);
-        let dry = call.arguments.get("dryRun") == Some(&Value::Bool(true));
+        let (named, preview) = (named_set(&call.arguments), call.arguments.get("dryRun") == Some(&Value::Bool(true)));
         Box::pin(async move {
-            if !deletes || dry {
+            if !deletes || preview {
                 return live
                     .meant(&key, named.as_deref())
                     .map_or_else(Target::default, |set| Target::keyed(set.id.clone()));
@@ -141,44 +140,68 @@ fn set_target(live: &Arc<Live>, deletes: bool) -> ResolveTarget {
     })
 }
 
+/// The bounds of the arguments of a tool.
+trait Arguments: DeserializeOwned + JsonSchema + Send + 'static {}
+impl<A: DeserializeOwned + JsonSchema + Send + 'static> Arguments for A {}
+
+/// A path id as the caller wrote it. A tool parses it, because the error of the parser explains the
+/// grammar.
+#[derive(Deserialize, JsonSchema)]
+struct Id(#[schemars(length(min = 1))] String);
+
+impl Id {
+    fn path(&self) -> Result<PathId, ToolError> {
+        self.0.parse().map_err(|error| refused(LiveHostError::Set(error)))
+    }
+}
+
+/// The arguments of a tool that works on one Set.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct OnSet<A> {
+    #[serde(flatten)]
+    own: A,
+    /// Id of an open Set; default: the current Set.
+    #[schemars(length(min = 1))]
+    set_id: Option<String>,
+}
+
+/// The arguments of a tool that changes a Set.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Write<A> {
+    #[serde(flatten)]
+    own: A,
+    /// Write nothing and fail if the Set has another revision.
+    expect_revision: Option<String>,
+    /// Return the diff and write nothing.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl<A> Write<A> {
+    fn mode(&self) -> Mode {
+        if self.dry_run { Mode::Preview } else { Mode::Apply }
+    }
+}
+
 /// One call of a Live tool.
 struct Ask {
     studio: Arc<Studio>,
     live: Arc<Live>,
     key: SessionKey,
-    arguments: Map<String, Value>,
+    /// Whether this call attached a running Live, of which policy did not know when it decided.
+    attached: bool,
 }
 
 impl Ask {
-    fn new(studio: Arc<Studio>, live: Arc<Live>, clearance: &Clearance, arguments: Value) -> Ask {
-        let arguments = match whole_numbers(arguments) {
-            Value::Object(arguments) => arguments,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
-        };
-        Ask { studio, live, key: SessionKey::of(clearance.principal(), clearance.conn().0), arguments }
+    fn new(live: Arc<Live>, context: Context) -> Ask {
+        let key = SessionKey::of(context.clearance.principal(), context.clearance.conn().0);
+        Ask { studio: context.studio, live, key, attached: false }
     }
 
-    /// Removes an optional argument and parses it. The arguments that remain belong to the edit.
-    fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, ToolError> {
-        let Some(value) = self.arguments.remove(name) else { return Ok(None) };
-        serde_json::from_value(value).map(Some).map_err(|fault| {
-            ToolError::new(Code::BadInput, format!("{name}: {fault}")).subject(Subject::Argument(name.into()))
-        })
-    }
-
-    fn need<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, ToolError> {
-        self.take(name)?.ok_or_else(|| {
-            ToolError::new(Code::BadInput, format!("{name} is missing")).subject(Subject::Argument(name.into()))
-        })
-    }
-
-    fn id(&mut self, name: &str) -> Result<PathId, ToolError> {
-        self.need::<String>(name)?.parse().map_err(|error| refused(LiveHostError::Set(error)))
-    }
-
-    async fn set(&mut self) -> Result<Arc<LiveSet>, ToolError> {
-        let named: Option<String> = self.take("setId")?;
-        self.live.set(&self.key, named.as_deref()).await.map_err(refused)
+    async fn set(&self, named: Option<&str>) -> Result<Arc<LiveSet>, ToolError> {
+        self.live.set(&self.key, named).await.map_err(refused)
     }
 
     /// Notifies subscribers of the resources that a write changed.
@@ -209,81 +232,73 @@ pub fn connect(studio: &Arc<Studio>, live: &Live) {
     });
 }
 
-/// Converts `60.0` to the integer 60: JSON Schema accepts both as an integer.
-fn whole_numbers(value: Value) -> Value {
-    match value {
-        Value::Number(number) => match number.as_f64() {
-            #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and exact")]
-            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 9.0e15 => Value::from(float as i64),
-            Some(_) | None => Value::Number(number),
-        },
-        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
-        Value::Object(members) => members.into_iter().map(|(key, value)| (key, whole_numbers(value))).collect(),
-        other @ (Value::Null | Value::Bool(_) | Value::String(_)) => other,
-    }
-}
-
-fn to_object(value: &impl Serialize) -> Result<Map<String, Value>, ToolError> {
-    match serde_json::to_value(value) {
-        Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err(ToolError::new(Code::Internal, "the result is not an object")),
-        Err(fault) => Err(ToolError::new(Code::Internal, format!("the result cannot be written: {fault}"))),
-    }
-}
-
-/// A tool that only reads. After any read, the session has seen shifted ids.
-fn reading<F, R>(live: &Arc<Live>, name: &'static str, run: F) -> Definition
+/// A tool that works on one Set. After any read, the session has seen shifted ids.
+fn on_set<A, T, F, R>(live: &Arc<Live>, name: &'static str, tier: Tier, run: F) -> Definition
 where
-    F: Fn(Ask, Arc<LiveSet>) -> R + Clone + Send + Sync + 'static,
-    R: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    A: Arguments,
+    T: Answer,
+    F: Fn(Arc<Ask>, Arc<LiveSet>, A) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Result<T, ToolError>> + Send + 'static,
 {
-    on_set(live, name, Tier::ReadOnly, run)
-}
-
-fn on_set<F, R>(live: &Arc<Live>, name: &'static str, tier: Tier, run: F) -> Definition
-where
-    F: Fn(Ask, Arc<LiveSet>) -> R + Clone + Send + Sync + 'static,
-    R: Future<Output = Result<Output, ToolError>> + Send + 'static,
-{
-    let live = Arc::clone(live);
-    Definition::new(name, tier, TOOLSET, move |studio, clearance, arguments| {
-        let (live, run) = (Arc::clone(&live), run.clone());
+    tool(name, tier, TOOLSET, live, move |live, context, args: OnSet<A>| {
+        let (mut ask, run) = (Ask::new(live, context), run.clone());
         async move {
-            let mut ask = Ask::new(studio, Arc::clone(&live), &clearance, arguments);
-            let set = ask.set().await?;
-            let key = ask.key.clone();
+            let named = args.set_id.as_deref();
+            let known = ask.live.may_be_running(named);
+            let set = ask.set(named).await?;
+            ask.attached = !known && is_running(&set.id);
+            let ask = Arc::new(ask);
             if tier == Tier::ReadOnly {
                 set.host.refresh().await.map_err(refused)?;
             }
             // Read this before the work, so that a shift during the work counts as unseen.
             let structure = set.host.state().structure;
-            let done = run(ask, Arc::clone(&set)).await?;
-            live.saw(&key, &set, structure);
+            let done = run(Arc::clone(&ask), Arc::clone(&set), args.own).await?;
+            ask.live.saw(&ask.key, &set, structure);
             Ok(done)
         }
     })
 }
 
-/// A tool that opens, saves or moves Sets.
-fn on_files<F, R>(live: &Arc<Live>, name: &'static str, run: F) -> Definition
-where
-    F: Fn(Ask) -> R + Clone + Send + Sync + 'static,
-    R: Future<Output = Result<Output, ToolError>> + Send + 'static,
-{
-    let live = Arc::clone(live);
-    Definition::new(name, Tier::Stateful, TOOLSET, move |studio, clearance, arguments| {
-        let (live, run) = (Arc::clone(&live), run.clone());
-        async move { run(Ask::new(studio, live, &clearance, arguments)).await }
-    })
+/// A launched clip or scene.
+#[derive(Serialize, JsonSchema)]
+struct Launched {
+    /// Id of the clip, slot or scene.
+    id: PathId,
+    /// State after the launch.
+    state: &'static str,
 }
 
-/// A tool with one edit. Its arguments are the JSON of the edit, its result is the outcome.
-fn editing(live: &Arc<Live>, name: &'static str, edit: &'static str) -> Definition {
-    let run = move |mut ask: Ask, set: Arc<LiveSet>| async move {
-        let expected: Option<String> = ask.take("expectRevision")?;
-        let mode = if ask.take("dryRun")?.unwrap_or(false) { Mode::Preview } else { Mode::Apply };
-        let edit = parse_edit(&ask.arguments, edit)?;
-        let guard = ask.live.guard(&ask.key, &set, expected);
+async fn launch(set: &LiveSet, id: PathId) -> Result<Launched, ToolError> {
+    set.needs(Op::Launch).map_err(refused)?;
+    Ok(Launched { id, state: set.host.launch(id).await.map_err(refused)? })
+}
+
+/// The answer of an edit.
+#[derive(Serialize, JsonSchema)]
+struct Written<'a> {
+    #[serde(flatten)]
+    result: WriteResult<'a, &'a Outcome>,
+    /// Only for an edit that returns the overview.
+    #[serde(flatten)]
+    identity: Option<Identity>,
+}
+
+/// Makes the edit of a tool from its arguments.
+type MakeEdit<A> = fn(A) -> Result<LiveEdit, ToolError>;
+
+/// A tool with one edit. `O` is the outcome of the edit.
+fn editing<A: Arguments, O: JsonSchema>(live: &Arc<Live>, name: &'static str, edit: MakeEdit<A>) -> Definition {
+    let run = move |ask: Arc<Ask>, set: Arc<LiveSet>, args: Write<A>| async move {
+        let mode = args.mode();
+        let edit = edit(args.own)?;
+        if ask.attached && matches!(edit, LiveEdit::DeleteClip { .. } | LiveEdit::DeleteTrack { .. }) {
+            let message = "this session has read nothing of the running Live";
+            return Err(ToolError::new(Code::StaleReference, message)
+                .hint(format!("Call live_get_song_overview, then repeat with setId {}.", set.id))
+                .subject(Subject::Argument("setId".into())));
+        }
+        let guard = ask.live.guard(&ask.key, &set, args.expect_revision);
         let turn = set.lane.enter().await.map_err(refused)?;
         let mut applied = Arc::clone(&set.host).write(turn, vec![edit.clone()], guard, mode).await.map_err(refused)?;
         if mode == Mode::Apply {
@@ -296,73 +311,47 @@ fn editing(live: &Arc<Live>, name: &'static str, edit: &'static str) -> Definiti
         let result = applied
             .result(mode == Mode::Preview)
             .ok_or_else(|| ToolError::new(Code::Internal, "the edit had no outcome"))?;
-        let mut value = to_object(&result)?;
-        if matches!(edit, LiveEdit::SetTempo { .. }) {
-            add_identity(&mut value, &set);
-        }
-        Ok(Output::new(Value::Object(value)))
+        let identity = matches!(edit, LiveEdit::SetTempo { .. }).then(|| Identity::of(&set));
+        Written { result, identity }.into_output()
     };
-    let mut definition = on_set(live, name, Tier::Stateful, run);
+    let mut definition = on_set(live, name, Tier::Stateful, run).output(answer_schema::<WriteResult<'_, O>>());
     definition.state_hash = Some(state_hash(live));
     definition.summary = Some(Arc::new(move |arguments| summarize(name, arguments)));
     definition
 }
 
 /// A deletion. In a running Live a person must approve it, because it is audible at once.
-fn deleting(live: &Arc<Live>, name: &'static str, edit: &'static str, id: &'static str) -> Definition {
-    let mut definition = editing(live, name, edit);
+fn deleting<A: Arguments>(live: &Arc<Live>, name: &'static str, id: fn(&A) -> &Id, edit: MakeEdit<A>) -> Definition {
+    let mut definition = editing::<A, Deleted>(live, name, edit);
     definition.destructive = Some(true);
-    let (decides, shows, checks) = (Arc::clone(live), Arc::clone(live), Arc::clone(live));
+    let (decides, shows) = (Arc::clone(live), Arc::clone(live));
     definition.decide = Some(Arc::new(move |_, arguments| {
+        let Ok(args) = parse::<OnSet<Write<A>>>(arguments) else { return ByArgs::Ask };
+        let (named, write) = (args.set_id.as_deref(), args.own);
         // Do not ask a person about a call that the host would refuse.
-        let preview = arguments.get("dryRun") == Some(&Value::Bool(true));
-        let clip = arguments.get("clipId").and_then(Value::as_str).and_then(|it| it.parse().ok());
-        let arranged = matches!(clip, Some(PathId::OnTrack(_, TrackPart::Clip(_))));
-        let refused = preview || (arranged && decides.reaches_session_clips_only(named_set(arguments)));
-        if !refused && decides.may_be_running(named_set(arguments)) { ByArgs::Ask } else { ByArgs::Allow }
+        let arranged = matches!(id(&write.own).path(), Ok(PathId::OnTrack(_, TrackPart::Clip(_))));
+        let refused = write.dry_run || (arranged && decides.reaches_session_clips_only(named));
+        if !refused && decides.may_be_running(named) { ByArgs::Ask } else { ByArgs::Allow }
     }));
-    definition.facts = Some(Arc::new(move |_, arguments| facts_of_deletion(&shows, arguments, id)));
-    let run = Arc::clone(&definition.run);
-    definition.run = Arc::new(move |studio, clearance, mut arguments| {
-        let (live, run) = (Arc::clone(&checks), Arc::clone(&run));
-        Box::pin(async move {
-            if !live.may_be_running(named_set(&arguments)) {
-                // The call itself may attach a running Live, which did not exist when policy
-                // decided. Use the Set's id from here on, so that no other call of the session can
-                // replace it.
-                let key = SessionKey::of(clearance.principal(), clearance.conn().0);
-                let set = live.set(&key, named_set(&arguments)).await.map_err(refused)?;
-                if is_running(&set.id) {
-                    return Err(ToolError::new(
-                        Code::StaleReference,
-                        "this session has read nothing of the running Live",
-                    )
-                    .hint(format!("Call live_get_song_overview, then repeat with setId {}.", set.id))
-                    .subject(Subject::Argument("setId".into())));
-                }
-                arguments["setId"] = Value::from(set.id.clone());
-            }
-            run(studio, clearance, arguments).await
-        })
-    });
+    definition.facts = Some(Arc::new(move |_, arguments| match parse::<OnSet<Write<A>>>(arguments) {
+        Ok(args) => facts_of_deletion(&shows, args.set_id.as_deref(), id(&args.own.own)),
+        Err(_) => AskFacts::default(),
+    }));
     definition
 }
 
-fn named_set(arguments: &Value) -> Option<&str> {
-    arguments.get("setId").and_then(Value::as_str)
+fn named_set(arguments: &Value) -> Option<String> {
+    arguments.get("setId").and_then(Value::as_str).map(str::to_owned)
 }
 
 /// Facts for the approver of a deletion in a running Live. They include the name of the deleted
 /// item, because an id is only a position.
-fn facts_of_deletion(live: &Live, arguments: &Value, id: &str) -> AskFacts {
-    let named = named_set(arguments);
-    let running: Vec<Arc<LiveSet>> =
-        live.sets().into_iter().filter(|it| named.map_or(is_running(&it.id), |id| id == it.id)).collect();
-    let text = arguments.get(id).and_then(Value::as_str).unwrap_or_default();
+fn facts_of_deletion(live: &Live, named: Option<&str>, Id(text): &Id) -> AskFacts {
+    let sets = live.sets().into_iter().filter(|it| named.map_or(is_running(&it.id), |id| id == it.id));
     let mut facts = Vec::new();
-    for set in running {
+    for set in sets {
         let name = text.parse().ok().and_then(|it: PathId| set.host.known_ids().names.get(&it).cloned());
-        facts.push(("deletes".into(), name.map_or_else(|| text.to_owned(), |name| format!("{text} {name:?}"))));
+        facts.push(("deletes".into(), name.map_or_else(|| text.clone(), |name| format!("{text} {name:?}"))));
         facts.push(("in".into(), format!("the Set that is open in Live ({})", set.id)));
     }
     AskFacts { facts, ..AskFacts::default() }
@@ -378,7 +367,7 @@ fn summarize(name: &str, arguments: &Value) -> String {
 fn state_hash(live: &Arc<Live>) -> super::catalog::StateHash {
     let live = Arc::clone(live);
     Arc::new(move |_studio, arguments| {
-        let named = arguments.get("setId").and_then(Value::as_str).map(str::to_owned);
+        let named = named_set(&arguments);
         let sets = live.sets();
         let states: Vec<Value> = sets
             .iter()
@@ -389,29 +378,13 @@ fn state_hash(live: &Arc<Live>) -> super::catalog::StateHash {
     })
 }
 
-fn parse_edit(arguments: &Map<String, Value>, edit: &str) -> Result<LiveEdit, ToolError> {
-    // Check ids first: the error of a malformed id explains the grammar.
-    for key in ["trackId", "clipId", "slotId", "paramId"] {
-        if let Some(text) = arguments.get(key).and_then(Value::as_str) {
-            text.parse::<PathId>().map_err(|error| refused(LiveHostError::Set(error)))?;
-        }
-    }
-    let mut body = arguments.clone();
-    // Any index beyond the end of a chain means its end.
-    if let Some(index) = body.get("index").and_then(Value::as_u64) {
-        body.insert("index".into(), Value::from(index.min(u64::from(u32::MAX))));
-    }
-    body.insert("edit".into(), Value::from(edit));
-    serde_json::from_value(Value::Object(body)).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
-}
-
 /// Warns when a replaced clip had notes that this session never read.
 fn note_reading(ask: &Ask, set: &LiveSet, edit: &LiveEdit, applied: &mut Applied) {
     if applied.shifted {
         ask.live.sessions(|sessions| sessions.shifted(&set.id));
     }
     let LiveEdit::ReplaceNotes { clip_id, window, .. } = edit else { return };
-    let Some(conductor_set::Outcome::Notes(written)) = applied.outcomes.first() else { return };
+    let Some(Outcome::Notes(written)) = applied.outcomes.first() else { return };
     let (clip, count, removed) = (*clip_id, written.count, written.removed);
     let warning = ask.live.sessions(|sessions| {
         let read = sessions.notes_read(&ask.key, &set.id, clip);
@@ -425,66 +398,100 @@ fn note_reading(ask: &Ask, set: &LiveSet, edit: &LiveEdit, applied: &mut Applied
     applied.warnings.extend(warning);
 }
 
-/// Adds members that the document itself does not have.
-fn add_identity(value: &mut Map<String, Value>, set: &LiveSet) {
-    let state = set.host.state();
-    value.insert("setId".into(), Value::from(set.id.clone()));
-    value.insert("host".into(), Value::from(state.host));
-    value.insert("dirty".into(), Value::from(state.dirty));
-    value.insert("path".into(), state.path.map_or(Value::Null, |path| Value::from(path.to_string_lossy())));
+/// The members of an overview that the document itself does not have.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Identity {
+    /// Id of the Set.
+    set_id: String,
+    /// The host of the Set: document, abletonosc or script.
+    host: &'static str,
+    /// Whether the Set has unsaved edits.
+    dirty: bool,
+    /// The file; none for a running Live.
+    path: Option<String>,
+}
+
+impl Identity {
+    fn of(set: &LiveSet) -> Identity {
+        let state = set.host.state();
+        let path = state.path.map(|it| it.to_string_lossy().into_owned());
+        Identity { set_id: set.id.clone(), host: state.host, dirty: state.dirty, path }
+    }
 }
 
 /// The overview of a Set.
-async fn overview(set: &Arc<LiveSet>) -> Result<Map<String, Value>, ToolError> {
-    let mut value = to_object(&set.host.overview().await.map_err(refused)?)?;
-    add_identity(&mut value, set);
-    if let Some(document) = Arc::clone(&set.host).document()
-        // A file that cannot be read is not reported as changed; saving checks it again.
-        && blocking(move || document.changed_on_disk()).await.unwrap_or(false)
-    {
-        value.insert("externalChange".into(), Value::Bool(true));
-    }
-    Ok(value)
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct SetOverview {
+    #[serde(flatten)]
+    song: Overview,
+    #[serde(flatten)]
+    identity: Identity,
+    /// Whether another program changed the file after it was opened or saved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_change: Option<bool>,
 }
 
-/// A tool that undoes or redoes.
-fn stepping(live: &Arc<Live>, name: &'static str, way: Way) -> Definition {
-    let run = move |mut ask: Ask, set: Arc<LiveSet>| async move {
-        let expected: Option<String> = ask.take("expectRevision")?;
-        let mode = if ask.take("dryRun")?.unwrap_or(false) { Mode::Preview } else { Mode::Apply };
-        let steps: u32 = ask.take("steps")?.unwrap_or(1);
-        let guard = ask.live.guard(&ask.key, &set, expected);
+async fn overview(set: &Arc<LiveSet>) -> Result<SetOverview, ToolError> {
+    let song = set.host.overview().await.map_err(refused)?;
+    let changed = match Arc::clone(&set.host).document() {
+        // A file that cannot be read is not reported as changed; saving checks it again.
+        Some(document) => blocking(move || document.changed_on_disk()).await.unwrap_or(false),
+        None => false,
+    };
+    Ok(SetOverview { song, identity: Identity::of(set), external_change: changed.then_some(true) })
+}
+
+/// The arguments of undo and redo.
+#[derive(Deserialize, JsonSchema)]
+struct Steps {
+    /// Number of steps; default 1.
+    #[schemars(range(min = 1, max = 100))]
+    steps: Option<u32>,
+}
+
+/// The members that undo and redo have in common.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct StepResult {
+    #[serde(flatten)]
+    stepped: Stepped,
+    /// Number of new undo entries.
+    undo_steps: u32,
+    /// Warnings for the caller.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    /// The differences that the steps would make; only for a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<Diff>,
+}
+
+/// A tool that undoes or redoes. `answer` adds the number of steps.
+fn stepping<T: Answer + 'static>(
+    live: &Arc<Live>,
+    name: &'static str,
+    way: Way,
+    answer: fn(u32, StepResult) -> T,
+) -> Definition {
+    let run = move |ask: Arc<Ask>, set: Arc<LiveSet>, args: Write<Steps>| async move {
+        let mode = args.mode();
+        let guard = ask.live.guard(&ask.key, &set, args.expect_revision);
         let turn = set.lane.enter().await.map_err(refused)?;
-        let done = Arc::clone(&set.host).step(turn, way, steps, guard, mode).await.map_err(refused)?;
-        let stepped = &done.stepped;
-        let (word, undo_steps) = match (way, mode) {
-            (Way::Undo, _) => ("undone", 0),
-            (Way::Redo, Mode::Preview) => ("redone", 0),
-            (Way::Redo, Mode::Apply) => ("redone", stepped.count),
-        };
-        let mut value = json!({
-            word: stepped.count, "labels": stepped.labels, "canUndo": stepped.can_undo, "canRedo": stepped.can_redo,
-            "revision": stepped.revision, "undoSteps": undo_steps,
-        });
-        if stepped.shifted {
-            value["shifted"] = Value::Bool(true);
-        }
-        if !done.warnings.is_empty() {
-            value["warnings"] = json!(done.warnings);
-        }
-        match mode {
-            Mode::Preview => value["diff"] = json!(done.diff),
-            Mode::Apply if stepped.count > 0 => {
-                let changed: Vec<PathId> = done.diff.changes.iter().filter_map(|it| it.subject.parse().ok()).collect();
-                ask.notify(&set, &changed, stepped.shifted);
-                if stepped.shifted {
-                    ask.live.sessions(|sessions| sessions.shifted(&set.id));
-                    ask.live.saw(&ask.key, &set, set.host.state().structure);
-                }
+        let done =
+            Arc::clone(&set.host).step(turn, way, args.own.steps.unwrap_or(1), guard, mode).await.map_err(refused)?;
+        let stepped = done.stepped;
+        if mode == Mode::Apply && stepped.count > 0 {
+            let changed: Vec<PathId> = done.diff.changes.iter().filter_map(|it| it.subject.parse().ok()).collect();
+            ask.notify(&set, &changed, stepped.shifted);
+            if stepped.shifted {
+                ask.live.sessions(|sessions| sessions.shifted(&set.id));
+                ask.live.saw(&ask.key, &set, set.host.state().structure);
             }
-            Mode::Apply => {}
         }
-        Ok(Output::new(value))
+        let (count, diff) = (stepped.count, (mode == Mode::Preview).then_some(done.diff));
+        let undo_steps = if (way, mode) == (Way::Redo, Mode::Apply) { count } else { 0 };
+        Ok(answer(count, StepResult { stepped, undo_steps, warnings: done.warnings, diff }))
     };
     let mut definition = on_set(live, name, Tier::Stateful, run);
     definition.state_hash = Some(state_hash(live));

@@ -7,6 +7,7 @@
 //!
 //! Not here: validating arguments (`schema`) and the rules for published schemas (`lint`).
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -141,7 +142,10 @@ fn published<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     let words = schema.ensure_object();
     words.retain(|word, _| word != "title" && word != "description");
-    words.entry("properties").or_insert_with(|| json!({}));
+    // The branches of a union have the members.
+    if !words.contains_key("anyOf") {
+        words.entry("properties").or_insert_with(|| json!({}));
+    }
     RecursiveTransform(|schema: &mut Schema| {
         if let Some(words) = schema.as_object_mut() {
             tidy(words, is_answer);
@@ -169,6 +173,8 @@ fn tidy(words: &mut Map<String, Value>, is_answer: bool) {
             words.retain(|word, _| word != "minimum" && word != "maximum");
         }
     }
+    // The member is not in the schema of the answer, which is enough.
+    words.shift_remove("writeOnly");
     if words.get("default") == Some(&Value::Null) {
         words.shift_remove("default");
     }
@@ -194,6 +200,11 @@ fn close(words: &mut Map<String, Value>) {
         words.shift_remove("additionalProperties");
     } else if words.contains_key("properties") {
         words.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+    if let Some(Value::Array(required)) = words.get_mut("required") {
+        // Two flattened structs may have a member in common.
+        let mut seen = HashSet::new();
+        required.retain(|it| seen.insert(it.clone()));
     }
     let required = words.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let Some(Value::Object(properties)) = words.get_mut("properties") else { return };
@@ -363,6 +374,47 @@ mod tests {
                 "additionalProperties": false,
             })
         );
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    #[serde(untagged)]
+    #[expect(dead_code, reason = "only the schema is tested")]
+    enum Found {
+        All { count: usize },
+        Some { part: Part, more: bool },
+    }
+
+    #[test]
+    fn a_union_is_closed_in_its_branches() {
+        let schema = answer_schema::<Found>();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        assert!(validator.is_valid(&json!({ "count": 1 })), "{schema}");
+        assert!(validator.is_valid(&json!({ "part": { "format": 1 }, "more": true })), "{schema}");
+        assert!(!validator.is_valid(&json!({ "count": 1, "more": true })), "{schema}");
+    }
+
+    #[test]
+    fn a_common_member_of_flattened_structs_is_required_once() {
+        #[derive(Serialize, JsonSchema)]
+        struct Both {
+            #[serde(flatten)]
+            part: Part,
+            format: f64,
+        }
+        assert_eq!(answer_schema::<Both>()["required"], json!(["format"]));
+    }
+
+    #[test]
+    fn a_member_that_is_never_written_is_only_in_the_arguments() {
+        #[derive(Deserialize, Serialize, JsonSchema)]
+        #[expect(dead_code, reason = "only the schema is tested")]
+        struct Chosen {
+            #[serde(skip_serializing)]
+            selected: bool,
+        }
+        let member = json!({ "selected": { "type": "boolean" } });
+        assert_eq!(arguments_schema::<Chosen>()["properties"], member);
+        assert_eq!(answer_schema::<Chosen>()["properties"], json!({}));
     }
 
     #[test]

@@ -16,6 +16,8 @@ use conductor_set::{
     PathId, Revision, Scenes, TrackDetail, TrackMatches, check, diff,
 };
 use parking_lot::{Mutex, MutexGuard};
+use schemars::JsonSchema;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,11 +53,15 @@ pub struct DocumentHost {
 }
 
 /// The result of a save.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Saved {
+    /// The file.
     pub path: PathBuf,
+    /// Size of the file.
     pub bytes: usize,
+    /// Path of the old file; none when there was no old file.
     pub backup: Option<PathBuf>,
+    /// The revision of the Set.
     pub revision: String,
 }
 
@@ -71,12 +77,18 @@ pub struct Saving {
 }
 
 /// The result of a render.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Rendered {
+    /// Name of the track.
     pub track: String,
+    /// The WAV file.
     pub path: PathBuf,
+    /// Length of the file.
     pub seconds: f64,
+    /// Frames per second.
     pub sample_rate: u32,
+    /// The highest absolute value of a sample; 1 is full scale.
     pub peak: f32,
 }
 

@@ -685,7 +685,7 @@ impl LiveHost for ScriptHost {
     }
 
     fn transport(&self, action: Transport, beat: Option<f64>) -> Answer<'_, Playing> {
-        Box::pin(self.get("transport", json!({ "action": action.word(), "beat": beat })))
+        Box::pin(self.get("transport", json!({ "action": action, "beat": beat })))
     }
 
     fn known_ids(&self) -> KnownIds {

@@ -5,6 +5,7 @@ use super::session::{DIM_TEXT, LINE, STRONG_LINE, TEXT, finish, number, text};
 use super::sketch::Sketch;
 use super::{Anchor, Color, Look, Pen, Picture, Point, Rect};
 use conductor_set::{ClipInfo, Document, LiveError, Note, PathId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 const KEYS: f64 = 52.0;
@@ -13,15 +14,16 @@ const LANE: f64 = 64.0;
 const MARGIN: f64 = 12.0;
 
 /// A picture of a clip, with its size, pitch range and number of notes.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClipDrawing {
+    /// The clip.
     pub clip_id: PathId,
-    /// In pixels.
+    /// Width in pixels.
     pub width: u32,
-    /// In pixels.
+    /// Height in pixels.
     pub height: u32,
-    /// Lowest and highest pitch; absent when there are no notes.
+    /// Lowest and highest pitch; none when there are no notes.
     pub pitch_range: Option<[u8; 2]>,
     /// Number of notes in the picture.
     pub count: usize,

@@ -9,11 +9,12 @@ use crate::ids::renumber;
 use crate::path::{ChainOwner, ChainPart, PathId};
 use crate::track::{TrackKind, chain_of};
 use crate::xml::{Outline, Splices, reindent, splice};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// A device by id and name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceRef {
     /// Path of the device.
     pub id: PathId,
@@ -22,7 +23,7 @@ pub struct DeviceRef {
 }
 
 /// A parameter by id and name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ParamRef {
     /// Path of the parameter.
     pub id: PathId,
@@ -31,7 +32,7 @@ pub struct ParamRef {
 }
 
 /// A new device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceInserted {
     /// Path of the track.

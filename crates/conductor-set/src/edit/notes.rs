@@ -8,23 +8,28 @@ use crate::error::LiveError;
 use crate::note::{Note, StoredNote, stored};
 use crate::path::PathId;
 use crate::xml::{El, Splices, number};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 /// The notes that a partial write replaces: the notes that start inside the window. `toBeat` is
 /// exclusive, `toPitch` is inclusive.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NoteWindow {
     /// First beat of the window.
+    #[schemars(range(min = 0))]
     pub from_beat: f64,
     /// First beat after the window.
+    #[schemars(range(min = 0))]
     pub to_beat: f64,
     /// Lowest pitch of the window.
+    #[schemars(range(min = 0, max = 127))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_pitch: Option<u8>,
     /// Highest pitch of the window.
+    #[schemars(range(min = 0, max = 127))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_pitch: Option<u8>,
 }
@@ -51,7 +56,7 @@ impl NoteWindow {
 }
 
 /// A clip after its notes were replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotesWritten {
     /// Path of the clip.
     pub id: PathId,

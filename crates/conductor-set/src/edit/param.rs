@@ -11,7 +11,7 @@ use crate::xml::{El, Splices, number};
 use serde::Serialize;
 
 /// A parameter after it was set.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ParamWritten {
     /// The parameter with its new value.
     #[serde(flatten)]

@@ -3,13 +3,20 @@
 use super::deleting;
 use super::prelude::*;
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Args {
+    /// Clip id from live_list_clips.
+    clip_id: Id,
+}
+
 pub fn definition(live: &Arc<Live>) -> Definition {
-    deleting(live, "live_delete_clip", "delete_clip", "clipId")
-        .text(
-            "Delete clip",
-            "Deletes one clip. In a running Live, a person must approve it. One undo step. If an arrangement clip is deleted, the ids of \
-             later clips change: `shifted` is then true; list the clips again.",
-        )
-        .input(schema::change(json!({ "clipId": schema::id("Clip id from live_list_clips") })))
-        .output(schema::changed(json!({ "deleted": schema::list(schema::text()) })))
+    deleting::<Args>(live, "live_delete_clip", |args| &args.clip_id, |args| {
+        Ok(LiveEdit::DeleteClip { clip_id: args.clip_id.path()? })
+    })
+    .text(
+        "Delete clip",
+        "Deletes one clip. In a running Live, a person must approve it. One undo step. If an arrangement clip is deleted, the ids of \
+         later clips change: `shifted` is then true; list the clips again.",
+    )
 }

@@ -3,13 +3,20 @@
 use super::deleting;
 use super::prelude::*;
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Args {
+    /// Track id, such as track:2.
+    track_id: Id,
+}
+
 pub fn definition(live: &Arc<Live>) -> Definition {
-    deleting(live, "live_delete_track", "delete_track", "trackId")
-        .text(
-            "Delete track",
-            "Deletes one track; with a group track, also the tracks in it. In a running Live, a person must approve it. One undo step. The \
-             ids of later tracks change: list them again.",
-        )
-        .input(schema::change(json!({ "trackId": schema::id("Track id, such as track:2") })))
-        .output(schema::changed(json!({ "deleted": schema::list(schema::text()) })))
+    deleting::<Args>(live, "live_delete_track", |args| &args.track_id, |args| {
+        Ok(LiveEdit::DeleteTrack { track_id: args.track_id.path()? })
+    })
+    .text(
+        "Delete track",
+        "Deletes one track; with a group track, also the tracks in it. In a running Live, a person must approve it. One undo step. The \
+         ids of later tracks change: list them again.",
+    )
 }

@@ -1,42 +1,51 @@
 //! `live_list_sets`: the open Sets, and the hosts that can be reached. The resource
 //! `ableton://sets` mirrors it.
 
-use super::TOOLSET;
+use super::Identity;
 use super::prelude::*;
+use conductor_hosts::live::LiveSet;
+
+/// The open Sets and the hosts.
+#[derive(Serialize, JsonSchema)]
+struct Sets {
+    /// The open Sets.
+    sets: Vec<SetRow>,
+    /// Ways to reach a running Live.
+    hosts: Vec<HostRow>,
+}
+
+/// An open Set.
+#[derive(Serialize, JsonSchema)]
+struct SetRow {
+    #[serde(flatten)]
+    identity: Identity,
+    /// The revision of the Set.
+    revision: String,
+}
+
+/// A way to reach a running Live.
+#[derive(Serialize, JsonSchema)]
+struct HostRow {
+    /// Name of the host.
+    name: &'static str,
+    /// attached, ready or absent.
+    state: &'static str,
+    /// Why the host is absent, if known.
+    reason: Option<String>,
+}
 
 pub fn definition(live: &Arc<Live>) -> Definition {
-    let live = Arc::clone(live);
-    Definition::new("live_list_sets", Tier::ReadOnly, TOOLSET, move |_studio, _clearance, _arguments| {
-        let live = Arc::clone(&live);
-        async move {
-            let sets: Vec<Value> = live
-                .sets()
-                .iter()
-                .map(|set| {
-                    let state = set.host.state();
-                    json!({
-                        "setId": set.id, "path": state.path, "host": state.host, "dirty": state.dirty, "revision": state.revision,
-                    })
-                })
-                .collect();
-            let hosts: Vec<Value> = live
-                .hosts()
-                .await
-                .into_iter()
-                .map(|(name, state, reason)| json!({ "name": name, "state": state, "reason": reason }))
-                .collect();
-            Ok(Output::new(json!({ "sets": sets, "hosts": hosts })))
-        }
-    })
-    .text(
+    tool("live_list_sets", Tier::ReadOnly, TOOLSET, live, run).text(
         "List Sets",
-        "Lists the open Live Sets with their setId, file, revision and whether they have unsaved edits, and the hosts that can be reached.",
+        "Lists the open Live Sets with their setId, file, revision and whether they have unsaved edits, and the hosts that can be \
+         reached.",
     )
-    .input(object(json!({})))
-    .output(object(json!({
-        "sets": list(object(json!({
-            "setId": text(), "path": nullable(text()), "host": text(), "dirty": boolean(), "revision": text(),
-        }))),
-        "hosts": list(object(json!({ "name": text(), "state": text(), "reason": nullable(text()) }))),
-    })))
+}
+
+async fn run(live: Arc<Live>, _: Context, _: NoArgs) -> Result<Sets, ToolError> {
+    let row = |set: &Arc<LiveSet>| SetRow { identity: Identity::of(set), revision: set.host.state().revision };
+    let sets = live.sets().iter().map(row).collect();
+    let hosts = live.hosts().await.into_iter();
+    let hosts = hosts.map(|(name, state, reason)| HostRow { name, state, reason }).collect();
+    Ok(Sets { sets, hosts })
 }

@@ -1,21 +1,21 @@
 //! `live_set_tempo`: beats per minute of the Set.
 
+use super::SetOverview;
 use super::prelude::*;
 
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Beats per minute, 20 to 999.
+    #[schemars(range(min = 20, max = 999))]
+    bpm: f64,
+}
+
 pub fn definition(live: &Arc<Live>) -> Definition {
-    let mut members = schema::overview_members();
-    if let Value::Object(members) = &mut members {
-        // `changed` adds these members.
-        members.shift_remove("revision");
-        members.shift_remove("warnings?");
-    }
-    editing(live, "live_set_tempo", "set_tempo")
-        .text(
-            "Set tempo",
-            "Sets the tempo in beats per minute. One undo step. Returns the overview after the write. Refused if the tempo of the Set is \
-             automated.",
-        )
-        .idempotent()
-        .input(schema::change(json!({ "bpm": { "type": "number", "minimum": 20, "maximum": 999, "description": "Beats per minute, 20 to 999" } })))
-        .output(schema::changed(members))
+    editing::<Args, SetOverview>(live, "live_set_tempo", |args| Ok(LiveEdit::SetTempo { bpm: args.bpm }))
+    .text(
+        "Set tempo",
+        "Sets the tempo in beats per minute. One undo step. Returns the overview after the write. Refused if the tempo of the Set is \
+         automated.",
+    )
+    .idempotent()
 }

@@ -1,21 +1,25 @@
 //! `live_set_track_props`: name and switches of a track.
 
 use super::prelude::*;
+use conductor_set::{TrackProps, TrackState};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Args {
+    /// Track id, such as track:2.
+    track_id: Id,
+    /// The properties to set, at least one.
+    props: TrackProps,
+}
 
 pub fn definition(live: &Arc<Live>) -> Definition {
-    editing(live, "live_set_track_props", "set_track_props")
-        .text(
-            "Set track properties",
-            "Sets name, mute, solo and arm of one track, at least one of them, in one undo step; properties that are not given do not change. \
-             Returns the track after the write.",
-        )
-        .idempotent()
-        .input(schema::change(json!({
-            "trackId": schema::id("Track id, such as track:2"),
-            "props": schema::object(json!({
-                "name?": { "type": "string", "minLength": 1, "description": "New name" },
-                "mute?": boolean(), "solo?": boolean(), "arm?": schema::said("Arm for recording", boolean()),
-            })),
-        })))
-        .output(schema::changed(json!({ "id": text(), "name": text(), "mute": boolean(), "solo": boolean(), "arm": boolean() })))
+    editing::<Args, TrackState>(live, "live_set_track_props", |args| {
+        Ok(LiveEdit::SetTrackProps { track_id: args.track_id.path()?, props: args.props })
+    })
+    .text(
+        "Set track properties",
+        "Sets name, mute, solo and arm of one track, at least one of them, in one undo step; properties that are not given do not \
+         change. Returns the track after the write.",
+    )
+    .idempotent()
 }

@@ -1,27 +1,26 @@
 //! `live_transport`: play, stop and record in a running Live.
 
 use super::prelude::*;
-use super::whole_numbers;
-use conductor_hosts::live::Transport;
+use conductor_hosts::live::{Playing, Transport};
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// The action.
+    action: Transport,
+    /// Jump to this beat first.
+    #[schemars(range(min = 0))]
+    beat: Option<f64>,
+}
 
 pub fn definition(live: &Arc<Live>) -> Definition {
-    on_set(live, "live_transport", Tier::Stateful, |mut ask, set| async move {
-        let word: String = ask.need("action")?;
-        let action = Transport::ALL.into_iter().find(|it| it.word() == word);
-        let action = action.ok_or_else(|| ToolError::new(Code::BadInput, format!("{word:?} is not an action")))?;
-        set.needs(Op::Transport).map_err(refused)?;
-        let now = set.host.transport(action, ask.take("beat")?).await.map_err(refused)?;
-        let now = json!({ "isPlaying": now.is_playing, "beat": now.beat, "tempo": now.tempo });
-        Ok(Output::new(whole_numbers(now)))
-    })
-    .text(
+    on_set(live, "live_transport", Tier::Stateful, run).text(
         "Transport",
-        "Plays, stops, continues, stops all clips, or switches recording on or off in a running Live. If `beat` is given, jumps to it first. \
-         Not available for a closed file.",
+        "Plays, stops, continues, stops all clips, or switches recording on or off in a running Live. If `beat` is given, jumps to \
+         it first. Not available for a closed file.",
     )
-    .input(schema::look(json!({
-        "action": { "type": "string", "enum": Transport::ALL.map(Transport::word), "description": "The action" },
-        "beat?": schema::beats("Jump to this beat first"),
-    })))
-    .output(object(json!({ "isPlaying": boolean(), "beat": number(), "tempo": number() })))
+}
+
+async fn run(_: Arc<Ask>, set: Arc<LiveSet>, args: Args) -> Result<Playing, ToolError> {
+    set.needs(Op::Transport).map_err(refused)?;
+    set.host.transport(args.action, args.beat).await.map_err(refused)
 }
