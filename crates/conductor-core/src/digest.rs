@@ -19,7 +19,8 @@ pub const MAX_INTEGER: u64 = (1 << 53) - 1;
 pub const MAX_DEPTH: usize = 64;
 
 /// A SHA-256 digest; its text is `sha256:` and 64 lower-case hex digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, schemars::JsonSchema)]
+#[schemars(with = "String", description = "SHA-256", extend("pattern" = "^sha256:[0-9a-f]{64}$"))]
 pub struct Digest([u8; 32]);
 
 impl Digest {

@@ -16,7 +16,7 @@ use crate::policy::limits::{Class, Limits, Rates};
 use crate::policy::{ApprovalSettings, AskFloor, Channel, Floor, Tier};
 use crate::principal::Principal;
 use crate::timestamp::Timestamp;
-pub use record::{Decided, Fact, Kind, Record, Short, State};
+pub use record::{ConfigPlan, Decided, Fact, Kind, PlanStatus, Record, Short, State};
 
 /// Maximum number of calls that one approval may allow.
 pub const MAX_USES: u32 = 100;

@@ -16,6 +16,7 @@ pub use undo::undo;
 
 use crate::config::{Diagnostic, Severity, Surroundings, timing_report};
 use edit::{Editor, View};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -41,9 +42,9 @@ pub struct Draft {
 
 /// One line of a plan. The index is the row's position in the result, or in the old file if the row
 /// is deleted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChangeRow {
-    /// One of [`Change::NAMES`].
+    /// The type of the change.
     pub change_type: &'static str,
     /// One sentence for people.
     pub description: String,

@@ -10,7 +10,7 @@ use crate::named_enum::serde_as_text;
 
 /// Milliseconds since 1970-01-01T00:00:00Z. The text form is `2026-01-02T03:04:05.678Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, schemars::JsonSchema)]
-#[schemars(with = "String", description = "UTC time such as 2026-01-02T03:04:05.678Z")]
+#[schemars(with = "String", description = "UTC time", extend("format" = "date-time"))]
 pub struct Timestamp(u64);
 
 const DAY_MS: u64 = 86_400_000;

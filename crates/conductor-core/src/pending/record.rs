@@ -3,13 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{Changed, MAX_USES, Present};
 use crate::digest::Digest;
 use crate::named_enum::{named_enum, serde_as_text};
+use crate::plan::ChangeRow;
 use crate::policy::{Channel, Floor, Tier};
 use crate::principal::Principal;
 use crate::timestamp::Timestamp;
@@ -323,31 +325,74 @@ impl Record {
         }
     }
 
-    /// The JSON form of a plan in the results of tools.
-    pub fn config_plan(&self) -> Option<Value> {
-        match self.kind {
-            Kind::Plan => {}
-            Kind::Call | Kind::Edit | Kind::Standing => return None,
+    /// The record of a plan as tools return it.
+    pub fn config_plan(&self) -> ConfigPlan {
+        ConfigPlan {
+            plan_id: self.id,
+            description: self.summary.clone(),
+            changes: self.changes.clone().unwrap_or_default(),
+            diff_preview: self.diff_preview.clone().unwrap_or_default(),
+            base_state_hash: self.base_state_hash,
+            result_state_hash: self.result_state_hash,
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+            warnings: self.warnings.clone().unwrap_or_default(),
+            status: match self.state {
+                State::Pending | State::Allowed => PlanStatus::Pending,
+                State::Used => PlanStatus::Applied,
+                State::Denied => PlanStatus::Rejected,
+                State::Expired => PlanStatus::Expired,
+                State::Stale => PlanStatus::Stale,
+                State::Undone => PlanStatus::Undone,
+            },
         }
-        let status = match self.state {
-            State::Pending | State::Allowed => "pending",
-            State::Used => "applied",
-            State::Denied => "rejected",
-            State::Expired => "expired",
-            State::Stale => "stale",
-            State::Undone => "undone",
-        };
-        Some(json!({
-            "plan_id": self.id.to_string(),
-            "description": self.summary,
-            "changes": self.changes.as_deref().unwrap_or_default(),
-            "diff_preview": self.diff_preview.as_deref().unwrap_or_default(),
-            "base_state_hash": self.base_state_hash,
-            "result_state_hash": self.result_state_hash,
-            "created_at": self.created_at,
-            "expires_at": self.expires_at,
-            "warnings": self.warnings.as_deref().unwrap_or_default(),
-            "status": status,
-        }))
     }
+}
+
+/// A plan in the results of tools.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ConfigPlan {
+    /// Id of the plan.
+    #[schemars(with = "String", extend("format" = "uuid"))]
+    pub plan_id: Uuid,
+    /// One line for the person who applies or rejects the plan.
+    pub description: String,
+    /// The changes, in order.
+    #[schemars(with = "Vec<ChangeRow>", length(min = 1, max = 64))]
+    pub changes: Vec<Value>,
+    /// Removed and added lines of config.toml.
+    pub diff_preview: String,
+    /// Hash of the file that the plan starts from.
+    #[schemars(with = "Digest")]
+    pub base_state_hash: Option<Digest>,
+    /// Hash of the file after the plan is applied.
+    #[schemars(with = "Digest")]
+    pub result_state_hash: Option<Digest>,
+    /// When the plan was made.
+    pub created_at: Timestamp,
+    /// When a pending plan expires.
+    #[schemars(with = "Timestamp")]
+    pub expires_at: Option<Timestamp>,
+    /// Warnings about the file after the plan is applied.
+    pub warnings: Vec<String>,
+    /// The status.
+    pub status: PlanStatus,
+}
+
+/// The status of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanStatus {
+    /// Waits for a person.
+    Pending,
+    /// Written to the file.
+    Applied,
+    /// A person rejected the plan.
+    Rejected,
+    /// No person decided in time.
+    Expired,
+    /// The file changed before the plan was applied.
+    Stale,
+    /// Applied, and reverted by another plan.
+    Undone,
 }

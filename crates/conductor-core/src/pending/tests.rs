@@ -244,21 +244,20 @@ fn plan() -> NewPlan {
 fn a_plan_is_applied_once_and_undone_once() {
     let mut desk = ApprovalQueue::new();
     let id = desk.pending.create_plan(plan(), ids(1), &desk.settings, &desk.limits, at(0)).expect("a plan");
-    let status =
-        |desk: &ApprovalQueue| desk.pending.get(id).and_then(Record::config_plan).expect("a plan")["status"].clone();
-    assert_eq!(status(&desk), "pending");
+    let status = |desk: &ApprovalQueue| desk.pending.get(id).expect("a plan").config_plan().status;
+    assert_eq!(status(&desk), PlanStatus::Pending);
     let yes = Yes::once("p", Channel::Cli);
     assert_eq!(desk.pending.allow(id, &yes, at(1)), Err(Refused::Kind(Kind::Plan)));
     assert_eq!(desk.pending.undo(id, at(1)), Err(Refused::Already(State::Pending)));
     assert_eq!(desk.pending.apply(id, "p", Channel::Client, &present(), at(1)), Err(Refused::Channel(Floor::Local)));
     assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(1)), Ok(()));
-    assert_eq!(status(&desk), "applied");
+    assert_eq!(status(&desk), PlanStatus::Applied);
     assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(1)), Err(Refused::Already(State::Used)));
     assert_eq!(desk.pending.fail_apply(id, at(2)), Ok(()));
     assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(3)), Ok(()));
     assert_eq!(desk.pending.undo(id, at(400_000)), Ok(()), "an applied plan does not expire");
     assert_eq!(desk.pending.undo(id, at(400_001)), Err(Refused::Already(State::Undone)));
-    assert_eq!(status(&desk), "undone");
+    assert_eq!(status(&desk), PlanStatus::Undone);
 }
 
 #[test]
@@ -272,7 +271,7 @@ fn a_plan_against_another_state_is_stale_and_an_old_one_expired() {
     assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(300_000)), Err(Refused::Expired));
     let id = desk.pending.create_plan(plan(), ids(3), &desk.settings, &desk.limits, at(0)).expect("a plan");
     desk.pending.deny(id, "p", Channel::Cli, at(1)).expect("rejected");
-    assert_eq!(desk.pending.get(id).and_then(Record::config_plan).expect("a plan")["status"], "rejected");
+    assert_eq!(desk.pending.get(id).expect("a plan").config_plan().status, PlanStatus::Rejected);
 }
 
 #[test]

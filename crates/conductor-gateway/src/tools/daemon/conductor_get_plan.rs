@@ -10,6 +10,5 @@ pub fn definition() -> Definition {
 async fn run((): (), cx: Context, args: PlanId) -> Result<ConfigPlan, ToolError> {
     // Expires old plans first, so that the status is current.
     plans::list(&cx.studio).await?;
-    let found = plans::find(&cx.studio, &args.plan_id.to_string())?;
-    Ok(ConfigPlan(found.config_plan().unwrap_or(Value::Null)))
+    Ok(plans::find(&cx.studio, &args.plan_id.to_string())?.config_plan())
 }

@@ -4,9 +4,8 @@ use super::prelude::*;
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// As in conductor_get_plan
-    #[schemars(with = "Vec<Map<String, Value>>")]
-    plans: Vec<Value>,
+    /// Newest first
+    plans: Vec<ConfigPlan>,
 }
 
 pub fn definition() -> Definition {

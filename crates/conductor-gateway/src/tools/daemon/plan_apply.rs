@@ -1,8 +1,9 @@
 //! `plan.apply` and `plan.reject`: hidden tools for a person, who calls them through the control
 //! socket or the approval pad.
 
+use super::plans::Applied;
 use super::prelude::*;
-use crate::pipeline::call::{Output, Principal};
+use crate::pipeline::call::Principal;
 use crate::pipeline::gate::Clearance;
 use conductor_core::policy::Channel;
 use uuid::Uuid;
@@ -24,9 +25,9 @@ pub fn apply(owner: &OwnerHandle) -> Definition {
     definition
 }
 
-async fn run_apply(owner: OwnerHandle, cx: Context, args: Args) -> Result<Output, ToolError> {
+async fn run_apply(owner: OwnerHandle, cx: Context, args: Args) -> Result<Applied, ToolError> {
     let by = person(&cx.clearance)?;
-    plans::apply(&cx.studio, &owner, &by, args.channel, args.plan_id).await.map(Output::new)
+    plans::apply(&cx.studio, &owner, &by, args.channel, args.plan_id).await
 }
 
 pub fn reject() -> Definition {
@@ -36,9 +37,9 @@ pub fn reject() -> Definition {
     definition
 }
 
-async fn run_reject((): (), cx: Context, args: Args) -> Result<Output, ToolError> {
+async fn run_reject((): (), cx: Context, args: Args) -> Result<ConfigPlan, ToolError> {
     let by = person(&cx.clearance)?;
-    plans::reject(&cx.studio, &by, args.channel, args.plan_id).await.map(Output::new)
+    plans::reject(&cx.studio, &by, args.channel, args.plan_id).await
 }
 
 /// Refuses all callers except a person. A pad may call tools, but must not decide about plans.

@@ -6,7 +6,7 @@
 
 use crate::owner_handle::OwnerHandle;
 use crate::pending_store::Attachment;
-use crate::report::Status;
+use crate::report::{Reloaded, Status};
 use crate::studio::Studio;
 use crate::tools::daemon::mapping_call;
 use crate::tools::daemon::surroundings::OwnedSurroundings;
@@ -15,16 +15,17 @@ use conductor_core::audit::record::EventName;
 use conductor_core::config::{self, Config, Diagnostic, Surroundings};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Effect, Subject, ToolError, Violation};
-use conductor_core::pending::{Ask, Fact, Kind, Limited, NewPlan, Pending, Present, Record, Refused, State};
+use conductor_core::pending::{
+    Ask, ConfigPlan, Fact, Kind, Limited, NewPlan, Pending, Present, Record, Refused, State,
+};
 use conductor_core::plan::{self, Change, Draft, PlanError};
 use conductor_core::policy::{Channel, Floor};
 use conductor_core::principal::Principal;
 use conductor_core::templates;
 use conductor_hosts::atomic_file;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -89,20 +90,6 @@ pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
         pending.iter().filter(waits).count()
     });
     StatusAndPlans { status, pending_plans, audit: AuditNow::of(studio) }
-}
-
-/// A plan in the results of tools.
-#[derive(Serialize)]
-pub struct ConfigPlan(pub Value);
-
-impl JsonSchema for ConfigPlan {
-    fn schema_name() -> Cow<'static, str> {
-        "ConfigPlan".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        config::schema::def("ConfigPlan").and_then(|it| it.try_into().ok()).unwrap_or_default()
-    }
 }
 
 /// Drafts the changes against the present file and stores the plan. Nothing else changes.
@@ -193,7 +180,7 @@ async fn keep(
     let made = tokio::task::spawn_blocking(move || {
         store.change_with(&[(Attachment::Before, base.as_slice()), (Attachment::After, result.as_slice())], |pending| {
             let id = pending.create_plan(plan, ids, &settings, &limits, now)?;
-            Ok((id, pending.get(id).and_then(Record::config_plan).unwrap_or(Value::Null)))
+            Ok((id, pending.get(id).map(Record::config_plan)))
         })
     });
     let not_kept = |fault: std::io::Error| {
@@ -206,7 +193,7 @@ async fn keep(
     let detail = json!({ "plan": ids.id.to_string() });
     let _ = studio.audit.event(Some(clearance.principal().clone()), EventName::PlanCreated, detail).await;
     studio.events.uri_changed("conductor://plans");
-    Ok(ConfigPlan(made))
+    made.ok_or_else(|| internal(&"the plan was not stored"))
 }
 
 /// Finds a plan by id or short form.
@@ -225,12 +212,25 @@ pub fn find(studio: &Studio, text: &str) -> Result<Record, ToolError> {
 }
 
 /// Every plan, newest first.
-pub async fn list(studio: &Arc<Studio>) -> Result<Vec<Value>, ToolError> {
+pub async fn list(studio: &Arc<Studio>) -> Result<Vec<ConfigPlan>, ToolError> {
     studio.approvals.expire(studio).await.map_err(|fault| internal(&fault))?;
     let mut plans: Vec<Record> =
         studio.approvals.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Plan).cloned().collect());
     plans.sort_by_key(|it| std::cmp::Reverse(it.created_at));
-    Ok(plans.iter().filter_map(Record::config_plan).collect())
+    Ok(plans.iter().map(Record::config_plan).collect())
+}
+
+/// The result of an applied plan.
+#[derive(Serialize, JsonSchema)]
+pub struct Applied {
+    /// The plan.
+    plan: ConfigPlan,
+    /// Hash of the file in force.
+    hash: Option<String>,
+    /// Faults that disabled single rows, one line each.
+    faults: Vec<String>,
+    /// Parts of the file that wait for `conductor config accept`.
+    held: Vec<String>,
 }
 
 /// Applies a plan, if the file has not changed since the plan was drafted. Of several concurrent
@@ -241,7 +241,7 @@ pub async fn apply(
     by: &Principal,
     channel: Channel,
     id: Uuid,
-) -> Result<Value, ToolError> {
+) -> Result<Applied, ToolError> {
     let _one_at_a_time = studio.applying.lock().await;
     if owner.status().await?.performance_lock {
         return Err(super::locked("no plan is applied"));
@@ -271,8 +271,8 @@ pub async fn apply(
     for uri in ["conductor://plans", "conductor://config"] {
         studio.events.uri_changed(uri);
     }
-    let plan = find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null);
-    Ok(json!({ "plan": plan, "hash": reloaded.hash, "faults": reloaded.faults, "held": reloaded.held }))
+    let Reloaded { hash, faults, held, .. } = reloaded;
+    Ok(Applied { plan: find(studio, &id.to_string())?.config_plan(), hash, faults, held })
 }
 
 fn write(
@@ -369,13 +369,13 @@ fn rule_of<'a>(config: &'a Config, mode: &str, id: &str) -> Option<&'a config::R
     rows.mappings.iter().find(|it| it.id == id)?.rule.as_ref()
 }
 
-pub async fn reject(studio: &Arc<Studio>, by: &Principal, channel: Channel, id: Uuid) -> Result<Value, ToolError> {
+pub async fn reject(studio: &Arc<Studio>, by: &Principal, channel: Channel, id: Uuid) -> Result<ConfigPlan, ToolError> {
     find(studio, &id.to_string())?;
     let (who, now) = (by.to_string(), studio.timestamp());
     decide(studio, id, move |pending| pending.deny(id, &who, channel, now)).await?;
     let _ = studio.audit.event(Some(by.clone()), EventName::PlanRejected, json!({ "plan": id.to_string() })).await;
     studio.events.uri_changed("conductor://plans");
-    Ok(find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null))
+    Ok(find(studio, &id.to_string())?.config_plan())
 }
 
 /// Stores a person's decision about a plan, on a thread that may block on disk I/O.

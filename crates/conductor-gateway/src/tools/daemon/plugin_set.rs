@@ -3,8 +3,8 @@
 //! configuration.
 
 use super::plan_apply;
+use super::plans::Applied;
 use super::prelude::*;
-use crate::pipeline::call::Output;
 use conductor_core::audit::record::EventName;
 use conductor_core::policy::Channel;
 
@@ -23,17 +23,15 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     definition
 }
 
-async fn run(owner: OwnerHandle, cx: Context, args: Args) -> Result<Output, ToolError> {
+async fn run(owner: OwnerHandle, cx: Context, args: Args) -> Result<Applied, ToolError> {
     let by = plan_apply::person(&cx.clearance)?;
     let Args { name, row } = args;
     let enabled = row.get("enabled") == Some(&Value::Bool(true));
     let verb = if enabled { "Enable" } else { "Disable" };
     let made = plans::make_plugin(&cx, &name, &row, format!("{verb} plugin \"{name}\"")).await?;
-    let id = made.0["plan_id"].as_str().and_then(|it| it.parse().ok());
-    let id = id.ok_or_else(|| ToolError::new(Code::Internal, "the plan has no id"))?;
-    let applied = plans::apply(&cx.studio, &owner, &by, Channel::Cli, id).await?;
+    let applied = plans::apply(&cx.studio, &owner, &by, Channel::Cli, made.plan_id).await?;
     let event = if enabled { EventName::PluginEnabled } else { EventName::PluginDisabled };
     let detail = json!({ "plugin": name, "pin": row.get("pin") });
     let _ = cx.studio.audit.event(Some(by), event, detail).await;
-    Ok(Output::new(applied))
+    Ok(applied)
 }
