@@ -75,6 +75,22 @@ fn every_file_of_the_corpus_tells_what_its_marks_say() {
     }
 }
 
+/// The marks of the corpus contain only a part of each message; `messages.txt` contains the whole
+/// text that a person sees. `CONDUCTOR_BLESS=1` rewrites it.
+#[test]
+fn every_message_of_the_corpus_is_recorded() {
+    let rendered = corpus().into_iter().map(|(name, text)| {
+        let found = config::load(&text).diagnostics;
+        found.iter().map(|it| format!("{}{}\n", it.render(&text, &name), it.path)).collect::<String>()
+    });
+    let rendered = rendered.collect::<Vec<_>>().join("\n");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config_faults/messages.txt");
+    if std::env::var_os("CONDUCTOR_BLESS").is_some() {
+        std::fs::write(&path, &rendered).unwrap();
+    }
+    assert!(std::fs::read_to_string(&path).unwrap() == rendered, "messages.txt differs; compare with CONDUCTOR_BLESS=1");
+}
+
 /// A row is disabled if and only if an error was reported inside it.
 fn assert_exactly_the_faulty_rows_rest(name: &str, loaded: &Loaded) {
     let Some(config) = &loaded.config else { return };
