@@ -1,16 +1,18 @@
 //! Decides whether a call runs, needs an approval or is refused: tiers, rules, floors and limits.
 //!
-//! Not here: reading `config.toml` (`config` builds these structs), open approval requests
+//! Not here: reading `config.toml` (`config` reads the tables declared here), open approval requests
 //! (`pending`) and the circuit breaker (`breaker`).
 
 pub mod limits;
 mod version;
 
-use serde_json::Value;
-
+use crate::config::form::{Form, boolean, heard_device, ms, named, set, u7, whole};
+use crate::config::policy::{arguments, decides_something, principal_pattern, report_faults, rules, tool_pattern};
+use crate::config::section::{row, section, table};
 use crate::digest::{Digest, NotCanonical};
 use crate::named_enum::named_enum;
 use crate::principal::Principal;
+use serde_json::Value;
 
 named_enum! {
     /// The kind of effect that a tool has.
@@ -120,25 +122,28 @@ impl Pattern {
     }
 }
 
-/// One `[[policy.rules]]`. An absent field matches everything.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Rule {
-    /// Full name of the tool.
-    pub tool: Option<Pattern>,
-    /// Text of the principal.
-    pub principal: Option<Pattern>,
-    /// Tier of the tool.
-    pub tier: Option<Tier>,
-    /// Pairs of a JSON pointer into the arguments and the exact value there. A rule is compared
-    /// with the arguments as sent and with their normal forms (root and path of a file, name of a
-    /// command, host of an address), so that another spelling of a call matches the same rule. An
-    /// `allow` rule is compared only with the arguments as sent and the first normal form, because
-    /// the other forms may leave out details.
-    pub args: Vec<(String, Value)>,
-    /// If absent, the tool's default applies, so that a rule can raise only the channel.
-    pub decision: Option<Decision>,
-    /// Raises the required channel; it never lowers it.
-    pub channel: Option<Floor>,
+section! {
+    /// A rule of the policy. An absent key matches everything.
+    pub struct Rule {
+        /// Full name of a tool, or a prefix followed by `*`.
+        tool: Option<Pattern> = None, tool_pattern().maybe(), "\"conductor_send_midi\"";
+        /// Principal, or a prefix followed by `*`.
+        principal: Option<Pattern> = None, principal_pattern().maybe(), "\"http:ci\"";
+        /// Tier of the tool.
+        tier: Option<Tier> = None, named().maybe(), "\"HardwareIO\"";
+        /// JSON pointers into the arguments, each with the exact value there. A rule is compared
+        /// with the arguments as sent and with their normal forms (root and path of a file, name of
+        /// a command, host of an address), so that another spelling of a call matches the same
+        /// rule. An `allow` rule is compared only with the arguments as sent and the first normal
+        /// form, because the other forms may leave out details.
+        args: Vec<(String, Value)> = Vec::new(), arguments(), "{ \"/port\" = \"synth\" }";
+        /// The decision. If absent, the tool's default applies, so that a rule can raise only the
+        /// channel. `plan` is only for the tier ConfigChange.
+        decision: Option<Decision> = None, named().maybe(), "\"deny\"";
+        /// Raises the required channel of an approval; it never lowers it.
+        channel: Option<Floor> = None, named().maybe(), "\"local\"";
+    }
+    check decides_something
 }
 
 /// A minimum that a tool requires and that no policy rule can lower.
@@ -202,27 +207,18 @@ pub struct Verdict {
     pub floor: Floor,
 }
 
-/// `[policy] default`: one decision per tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TierDefaults {
-    /// Decision for [`Tier::ReadOnly`].
-    pub read_only: Decision,
-    /// Decision for [`Tier::Stateful`].
-    pub stateful: Decision,
-    /// Decision for [`Tier::ConfigChange`].
-    pub config_change: Decision,
-    /// Decision for [`Tier::HardwareIo`].
-    pub hardware_io: Decision,
-}
-
-impl Default for TierDefaults {
-    fn default() -> Self {
-        Self {
-            read_only: Decision::Allow,
-            stateful: Decision::Allow,
-            config_change: Decision::Plan,
-            hardware_io: Decision::Ask,
-        }
+section! {
+    /// Decisions for calls that match no rule, by tier.
+    #[derive(Copy, Eq)]
+    pub struct TierDefaults {
+        /// Decision for tools that change nothing.
+        read_only as "ReadOnly": Decision = Decision::Allow, named();
+        /// Decision for tools whose changes can be undone.
+        stateful as "Stateful": Decision = Decision::Allow, named(), "\"ask\"";
+        /// Decision for tools that change the configuration: `plan` or `deny`.
+        config_change as "ConfigChange": Decision = Decision::Plan, named(), "\"deny\"";
+        /// Decision for tools with an effect outside the daemon.
+        hardware_io as "HardwareIO": Decision = Decision::Ask, named(), "\"deny\"";
     }
 }
 
@@ -238,58 +234,53 @@ impl TierDefaults {
     }
 }
 
-/// `[policy.approval.pad]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PadSettings {
-    /// Alias of the controller.
-    pub device: String,
-    /// Note of the pad, 0-127.
-    pub note: u8,
-    /// How long the pad must be held.
-    pub hold_ms: u64,
-    /// Tiers that the pad can approve.
-    pub tiers: Vec<Tier>,
-}
-
-/// `[policy.approval]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApprovalSettings {
-    /// How long a call waits for an answer, if a person can be reached.
-    pub wait_ms: u64,
-    /// Time after which a plan or an approval request expires.
-    pub ttl_ms: u64,
-    /// Tiers that the AI client's own dialog may answer.
-    pub client_tiers: Vec<Tier>,
-    /// Time after a denial in which an identical call is refused without a new request.
-    pub cooldown_ms: u64,
-    /// Whether answers from processes that an AI client started are refused.
-    pub refuse_descendants: bool,
-    /// The approval pad, if there is one.
-    pub pad: Option<PadSettings>,
-}
-
-impl Default for ApprovalSettings {
-    fn default() -> Self {
-        Self {
-            wait_ms: 30_000,
-            ttl_ms: 300_000,
-            client_tiers: Vec::new(),
-            cooldown_ms: 60_000,
-            refuse_descendants: true,
-            pad: None,
-        }
+row! {
+    /// A pad that approves the shown request while it is held.
+    #[derive(Eq)]
+    pub struct PadSettings {
+        /// Alias of the controller.
+        device: String, heard_device(), "\"pads\"";
+        /// Note of the pad.
+        note: u8, u7(), "36";
+        /// How long the pad must be held, in milliseconds.
+        hold_ms: u64 = 800, ms(), "1500";
+        /// Tiers that the pad can approve.
+        tiers: Vec<Tier> = vec![Tier::ConfigChange, Tier::HardwareIo], set(named(), 0..=Tier::ALL.len()), "[\"HardwareIO\"]";
     }
 }
 
-/// `[policy]`.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Policy {
-    /// Decisions for calls that match no rule.
-    pub default: TierDefaults,
-    /// The rules in the order of the file; the first that matches decides.
-    pub rules: Vec<Rule>,
-    /// `[policy.approval]`.
-    pub approval: ApprovalSettings,
+section! {
+    /// Approval requests.
+    #[derive(Eq)]
+    pub struct ApprovalSettings {
+        /// How long a call waits for an answer if a person can be reached, in milliseconds.
+        wait_ms: u64 = 30_000, whole(0..=600_000), "10000";
+        /// Time in milliseconds after which a plan or an approval request expires.
+        ttl_ms: u64 = 300_000, whole(1000..=86_400_000), "120000";
+        /// Tiers that the AI client's own dialog may answer.
+        client_tiers: Vec<Tier> = Vec::new(), set(named(), 0..=Tier::ALL.len()), "[\"Stateful\"]";
+        /// Time in milliseconds after a denial in which an identical call is refused without a new
+        /// request.
+        cooldown_ms: u64 = 60_000, whole(0..=3_600_000), "10000";
+        /// Whether answers from processes that an AI client started are refused.
+        refuse_descendants: bool = true, boolean();
+        /// The approval pad, if there is one.
+        pad: Option<PadSettings> = None, table().maybe();
+    }
+}
+
+section! {
+    /// The decisions about calls. A section with any fault is not used at all, because a part of a
+    /// policy could allow calls that another part refuses; the earlier policy then stays in force.
+    pub struct Policy {
+        /// Decisions for calls that match no rule.
+        default: TierDefaults = TierDefaults::default(), table();
+        /// The rules; the first that matches a call decides.
+        rules: Vec<Rule> = Vec::new(), rules();
+        /// Approval requests.
+        approval: ApprovalSettings = ApprovalSettings::default(), table();
+    }
+    check report_faults
 }
 
 /// A rule or default that cannot work as written. A policy with such a fault must not replace a

@@ -145,6 +145,9 @@ fn listen<'t>(r: &mut Reader<'t>, node: &'t Node, allow_network: bool) -> Option
 }
 
 pub(crate) fn matcher<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Matcher> {
+    if r.refers_to("Matcher") {
+        return None;
+    }
     let mut f = r.table(node)?;
     let name = f.tag(r, "type", MATCHERS)?;
     let matcher = match name {
@@ -259,6 +262,7 @@ fn filter<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Filter> {
 }
 
 /// Ids of the rows whose state feedback can show. The modes must be read first.
+#[derive(Default)]
 pub(crate) struct RowIds {
     pub mappings: Vec<String>,
     pub continuous: Vec<String>,
@@ -293,7 +297,10 @@ pub(crate) fn feedback<'t>(r: &mut Reader<'t>, node: &'t Node, ids: &RowIds) -> 
     (r.errors() == before).then_some(feedback)
 }
 
-fn feedback_out<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<FeedbackOut> {
+pub(crate) fn feedback_out<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<FeedbackOut> {
+    if r.refers_to("FeedbackOut") {
+        return None;
+    }
     let mut f = r.table(node)?;
     let name = f.tag(r, "type", &["Note", "CC"])?;
     let channel = f.need(r, "channel", Reader::channel);
@@ -308,7 +315,10 @@ fn feedback_out<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<FeedbackOut> {
     out
 }
 
-fn feedback_from<'t>(r: &mut Reader<'t>, node: &'t Node, ids: &RowIds) -> Option<FeedbackFrom> {
+pub(crate) fn feedback_from<'t>(r: &mut Reader<'t>, node: &'t Node, ids: &RowIds) -> Option<FeedbackFrom> {
+    if r.refers_to("FeedbackFrom") {
+        return None;
+    }
     let mut f = r.table(node)?;
     let sources = &["Mode", "Pressed", "Value", "LiveParameter", "Connected", "PerformanceLock", "PendingApprovals"];
     let from = match f.tag(r, "type", sources)? {

@@ -88,7 +88,10 @@ fn every_message_of_the_corpus_is_recorded() {
     if std::env::var_os("CONDUCTOR_BLESS").is_some() {
         std::fs::write(&path, &rendered).unwrap();
     }
-    assert!(std::fs::read_to_string(&path).unwrap() == rendered, "messages.txt differs; compare with CONDUCTOR_BLESS=1");
+    assert!(
+        std::fs::read_to_string(&path).unwrap() == rendered,
+        "messages.txt differs; compare with CONDUCTOR_BLESS=1"
+    );
 }
 
 /// A row is disabled if and only if an error was reported inside it.
