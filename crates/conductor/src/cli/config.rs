@@ -1,4 +1,4 @@
-//! `conductor config check|show|path|accept`. All commands except `accept` read the file
+//! `conductor config check|show|path|schema|accept`. All commands except `accept` read the file
 //! themselves, so that they work when the file is invalid or no daemon runs.
 
 use super::approvals::{ask_yes, at_a_terminal};
@@ -20,6 +20,10 @@ pub fn run(command: &ConfigCommand, home: &Home, out: &mut Out) -> Result<Verdic
             let hash = conductor_core::digest::Digest::of(content.as_bytes()).to_string();
             let value = json!({ "content": content, "path": path, "hash": hash });
             out.show(&value, |out, value| out.line(text(value, "content").trim_end_matches('\n')))
+        }
+        ConfigCommand::Schema => {
+            let value = conductor_core::config::schema::file();
+            out.show(&value, |out, _| out.text(&conductor_core::config::reference::schema_text()))
         }
         ConfigCommand::Accept => accept(home, out),
         ConfigCommand::Check { file } => {
