@@ -68,9 +68,7 @@ fn descend<'t, T>(
 }
 
 fn read_within<'t>(r: &mut Reader<'t>, node: &'t Node, budget: &mut Budget) -> Option<Action> {
-    if r.refers_to("Action") {
-        return None;
-    }
+    r.define("Action")?;
     descend(r, node, budget, |r, budget| {
         let mut f = r.table(node)?;
         let name = f.tag(r, "type", Action::NAMES)?;
@@ -255,9 +253,7 @@ fn send_midi<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<SendMidi> {
 }
 
 pub(crate) fn velocity_map<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Velocity> {
-    if r.refers_to("VelocityMap") {
-        return None;
-    }
+    r.define("VelocityMap")?;
     let mut f = r.table(node)?;
     let velocity = match f.tag(r, "type", &["PassThrough", "Fixed", "Linear", "Curve"])? {
         "PassThrough" => Some(Velocity::Trigger),
@@ -297,9 +293,7 @@ pub(crate) fn curve<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Curve>
 }
 
 pub(crate) fn transform<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Transform> {
-    if r.refers_to("Transform") {
-        return None;
-    }
+    r.define("Transform")?;
     let mut f = r.table(node)?;
     let offset = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, -127, 127);
     let transform = Transform {
@@ -323,9 +317,7 @@ pub(crate) fn any_condition<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Co
 }
 
 fn condition<'t>(r: &mut Reader<'t>, node: &'t Node, budget: &mut Budget) -> Option<Condition> {
-    if r.refers_to("Condition") {
-        return None;
-    }
+    r.define("Condition")?;
     descend(r, node, budget, |r, budget| {
         let mut f = r.table(node)?;
         let name = f.tag(r, "type", CONDITIONS)?;
@@ -515,7 +507,7 @@ fn key_name(text: &str) -> Option<KeyName> {
 fn keystroke<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Keystroke> {
     let mut modifiers: Vec<Modifier> = f.or_default(r, "modifiers", |r, it| {
         if r.is_describing() {
-            r.set(it, 0, 4, |r, item| r.word(item, MODIFIERS));
+            return r.set(it, 0, 4, |r, item| r.word(item, MODIFIERS));
         }
         let items = r.list(it, 0, 4)?;
         let read = r.each(items, |r, item| r.word(item, MODIFIERS));
@@ -527,9 +519,7 @@ fn keystroke<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Keystroke> {
         Some(read)
     });
     let keys = f.need(r, "keys", |r, it| {
-        if r.describes_either(|r| pressed(r, it), |r| r.list_of(it, 1, 8, pressed)) {
-            return None;
-        }
+        r.describe_either(|r| pressed(r, it), |r| r.list_of(it, 1, 8, pressed))?;
         let presses: Vec<(&'t Node, Pressed)> = match it.items() {
             Some(_) => {
                 let items = r.list(it, 1, 8)?;

@@ -21,9 +21,7 @@ pub(crate) fn binding<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Cont
 }
 
 pub(crate) fn source<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Source> {
-    if r.refers_to("Source") {
-        return None;
-    }
+    r.define("Source")?;
     let mut f = r.table(node)?;
     let name = f.tag(r, "type", SourceKind::NAMES)?;
     let device = f.opt(r, "device", Reader::heard_device);
@@ -66,9 +64,7 @@ fn cc14<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<u8> {
 }
 
 pub(crate) fn glue<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Glue> {
-    if r.refers_to("Glue") {
-        return None;
-    }
+    r.define("Glue")?;
     let mut f = r.table(node)?;
     let input = f.opt(r, "in", |r, it| {
         let pair = r.pair(it)?;
@@ -96,9 +92,7 @@ pub(crate) fn glue<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Glue> {
 }
 
 pub(crate) fn target<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Target> {
-    if r.refers_to("Target") {
-        return None;
-    }
+    r.define("Target")?;
     let mut f = r.table(node)?;
     let name = f.tag(r, "type", Target::NAMES)?;
     let target = target_kind(r, &mut f, name);

@@ -145,9 +145,7 @@ fn listen<'t>(r: &mut Reader<'t>, node: &'t Node, allow_network: bool) -> Option
 }
 
 pub(crate) fn matcher<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Matcher> {
-    if r.refers_to("Matcher") {
-        return None;
-    }
+    r.define("Matcher")?;
     let mut f = r.table(node)?;
     let name = f.tag(r, "type", MATCHERS)?;
     let matcher = match name {
@@ -298,9 +296,7 @@ pub(crate) fn feedback<'t>(r: &mut Reader<'t>, node: &'t Node, ids: &RowIds) -> 
 }
 
 pub(crate) fn feedback_out<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<FeedbackOut> {
-    if r.refers_to("FeedbackOut") {
-        return None;
-    }
+    r.define("FeedbackOut")?;
     let mut f = r.table(node)?;
     let name = f.tag(r, "type", &["Note", "CC"])?;
     let channel = f.need(r, "channel", Reader::channel);
@@ -316,9 +312,7 @@ pub(crate) fn feedback_out<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Fee
 }
 
 pub(crate) fn feedback_from<'t>(r: &mut Reader<'t>, node: &'t Node, ids: &RowIds) -> Option<FeedbackFrom> {
-    if r.refers_to("FeedbackFrom") {
-        return None;
-    }
+    r.define("FeedbackFrom")?;
     let mut f = r.table(node)?;
     let sources = &["Mode", "Pressed", "Value", "LiveParameter", "Connected", "PerformanceLock", "PendingApprovals"];
     let from = match f.tag(r, "type", sources)? {

@@ -9,10 +9,7 @@ use crate::named_enum::Named;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::marker::PhantomData;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 
 pub(crate) trait Form {
     type Out;
@@ -62,76 +59,13 @@ pub(crate) trait Form {
     }
 }
 
-fn to_json(value: &impl Serialize) -> Option<Value> {
-    serde_json::to_value(value).ok().filter(|it| !it.is_null())
-}
-
-/// A whole number.
-pub(crate) struct Whole<T>(i64, i64, PhantomData<T>);
-
-pub(crate) fn whole<T>(range: RangeInclusive<i64>) -> Whole<T> {
-    Whole(*range.start(), *range.end(), PhantomData)
-}
-
-/// A MIDI value of seven bits.
-pub(crate) fn u7() -> Whole<u8> {
-    whole(0..=127)
-}
-
-/// A time from 1 ms to one minute.
-pub(crate) fn ms<T>() -> Whole<T> {
-    whole(1..=60_000)
-}
-
-impl<T: TryFrom<i64> + Serialize> Form for Whole<T> {
-    type Out = T;
-
-    fn read<'t>(&self, r: &mut Reader<'t>, node: &'t Node) -> Option<T> {
-        r.whole(node, self.0, self.1)
-    }
-
-    fn written(&self, value: &T) -> Option<Value> {
-        to_json(value)
-    }
-}
-
-/// A number that may have a fraction.
-pub(crate) struct Number(f64, f64);
-
-pub(crate) fn number(range: RangeInclusive<f64>) -> Number {
-    Number(*range.start(), *range.end())
-}
-
-impl Form for Number {
-    type Out = f64;
-
-    fn read<'t>(&self, r: &mut Reader<'t>, node: &'t Node) -> Option<f64> {
-        r.number(node, self.0, self.1)
-    }
-
-    fn written(&self, value: &f64) -> Option<Value> {
-        to_json(value)
-    }
-}
-
-/// A value that a function reads.
-pub(crate) struct By<T> {
-    read: Read<T>,
+/// A value without parts.
+pub(crate) struct Leaf<T, R> {
+    read: R,
     written: fn(&T) -> Option<Value>,
 }
 
-type Read<T> = for<'t> fn(&mut Reader<'t>, &'t Node) -> Option<T>;
-
-pub(crate) fn by<T: Serialize>(read: Read<T>) -> By<T> {
-    By { read, written: to_json }
-}
-
-/// Like [`by`], for a type without a JSON form, or for a default that the schema must not show.
-pub(crate) fn opaque<T>(read: Read<T>) -> By<T> {
-    By { read, written: |_| None }
-}
-
-impl<T> Form for By<T> {
+impl<T, R: for<'t> Fn(&mut Reader<'t>, &'t Node) -> Option<T>> Form for Leaf<T, R> {
     type Out = T;
 
     fn read<'t>(&self, r: &mut Reader<'t>, node: &'t Node) -> Option<T> {
@@ -143,104 +77,83 @@ impl<T> Form for By<T> {
     }
 }
 
-pub(crate) fn boolean() -> By<bool> {
+/// A value that a function reads.
+pub(crate) fn by<T: Serialize>(read: impl for<'t> Fn(&mut Reader<'t>, &'t Node) -> Option<T>) -> impl Form<Out = T> {
+    Leaf { read, written: |it| serde_json::to_value(it).ok().filter(|it| !it.is_null()) }
+}
+
+/// Like [`by`], for a type without a JSON form, or for a default that the schema must not show.
+pub(crate) fn opaque<T>(read: impl for<'t> Fn(&mut Reader<'t>, &'t Node) -> Option<T>) -> impl Form<Out = T> {
+    Leaf { read, written: |_| None }
+}
+
+/// A whole number.
+pub(crate) fn whole<T: TryFrom<i64> + Serialize>(range: RangeInclusive<i64>) -> impl Form<Out = T> {
+    by(move |r, it| r.whole(it, *range.start(), *range.end()))
+}
+
+/// A MIDI value of seven bits.
+pub(crate) fn u7() -> impl Form<Out = u8> {
+    whole(0..=127)
+}
+
+/// A time from 1 ms to one minute.
+pub(crate) fn ms<T: TryFrom<i64> + Serialize>() -> impl Form<Out = T> {
+    whole(1..=60_000)
+}
+
+/// A number that may have a fraction.
+pub(crate) fn number(range: RangeInclusive<f64>) -> impl Form<Out = f64> {
+    by(move |r, it| r.number(it, *range.start(), *range.end()))
+}
+
+pub(crate) fn boolean() -> impl Form<Out = bool> {
     by(|r, it| r.boolean(it))
 }
 
 /// The name of a variant.
-pub(crate) fn named<T: Named + Serialize>() -> By<T> {
+pub(crate) fn named<T: Named + Serialize>() -> impl Form<Out = T> {
     by(|r, it| r.named(it))
 }
 
+/// A text; the range is its length in characters.
+pub(crate) fn text(length: RangeInclusive<usize>) -> impl Form<Out = String> {
+    by(move |r, it| r.text(it, *length.start(), *length.end()))
+}
+
+/// A text that is not empty.
+pub(crate) fn filled() -> impl Form<Out = String> {
+    by(|r, it| r.filled(it))
+}
+
 /// The name of a device, a file root or a token.
-pub(crate) fn alias() -> By<String> {
+pub(crate) fn alias() -> impl Form<Out = String> {
     by(|r, it| r.alias(it))
 }
 
 /// The name of a mode of the file.
-pub(crate) fn mode_name() -> By<String> {
+pub(crate) fn mode_name() -> impl Form<Out = String> {
     by(|r, it| r.mode_name(it))
 }
 
 /// A device that must have an input.
-pub(crate) fn heard_device() -> By<String> {
+pub(crate) fn heard_device() -> impl Form<Out = String> {
     by(|r, it| r.heard_device(it))
 }
 
 /// A device alias or port name that must have an output.
-pub(crate) fn output_port() -> By<String> {
+pub(crate) fn output_port() -> impl Form<Out = String> {
     by(|r, it| r.port_name(it, true))
 }
 
 /// Any JSON object.
-pub(crate) fn object() -> By<Map<String, Value>> {
+pub(crate) fn object() -> impl Form<Out = Map<String, Value>> {
     by(|r, it| r.object(it))
 }
 
-/// A text; the range is its length in characters.
-pub(crate) struct Text(usize, usize);
-
-pub(crate) fn text(length: RangeInclusive<usize>) -> Text {
-    Text(*length.start(), *length.end())
-}
-
-/// A text that is not empty.
-pub(crate) fn filled() -> Text {
-    text(1..=usize::MAX)
-}
-
-impl Form for Text {
-    type Out = String;
-
-    fn read<'t>(&self, r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
-        r.text(node, self.0, self.1)
-    }
-
-    fn written(&self, value: &String) -> Option<Value> {
-        to_json(value)
-    }
-}
-
 /// `sha256:` and 64 hex digits. `help` says where the digest comes from.
-pub(crate) struct Hash(Option<&'static str>);
-
-pub(crate) fn hash(help: Option<&'static str>) -> Hash {
-    Hash(help)
-}
-
-impl Form for Hash {
-    type Out = Digest;
-
-    fn read<'t>(&self, r: &mut Reader<'t>, node: &'t Node) -> Option<Digest> {
-        r.digest(node, self.0)
-    }
-
-    fn written(&self, value: &Digest) -> Option<Value> {
-        to_json(value)
-    }
-}
-
-/// A text of a type that has a text form. `refusal` gives the message and the help for other texts.
-pub(crate) struct Parsed<T>(fn(&str) -> (String, &'static str), PhantomData<T>);
-
-pub(crate) fn parsed<T>(refusal: fn(&str) -> (String, &'static str)) -> Parsed<T> {
-    Parsed(refusal, PhantomData)
-}
-
-impl<T: FromStr + Display> Form for Parsed<T> {
-    type Out = T;
-
-    fn read<'t>(&self, r: &mut Reader<'t>, node: &'t Node) -> Option<T> {
-        let text = r.filled(node)?;
-        text.parse().ok().or_else(|| {
-            let (message, help) = (self.0)(&text);
-            r.reject(node, message, help)
-        })
-    }
-
-    fn written(&self, value: &T) -> Option<Value> {
-        Some(Value::String(value.to_string()))
-    }
+pub(crate) fn hash(help: &'static str) -> impl Form<Out = Digest> {
+    by(move |r, it| r.digest(it, Some(help)))
 }
 
 /// A list. In a set, no value occurs twice. In a plain list, an entry with a fault is left out; a

@@ -1,6 +1,6 @@
 //! `[http]`. Not here: the listener, and the default token in `state/http.token`.
 
-use super::form::{Form, alias, boolean, hash, named, parsed, set, text};
+use super::form::{Form, alias, boolean, by, hash, named, set, text};
 use super::reader::{Fields, Reader};
 use super::section::{row, section, unique_rows};
 use super::tree::Node;
@@ -15,7 +15,7 @@ section! {
         /// Whether `bind` may be an address that other machines can reach.
         allow_remote: bool = false, boolean();
         /// Numeric address and port of the listener.
-        bind: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 3000)), parsed(not_an_address), "\"127.0.0.1:3001\"";
+        bind: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 3000)), by(address), "\"127.0.0.1:3001\"";
         /// Additional accepted values of the Host header, for example for a proxy.
         hosts: Vec<String> = Vec::new(), set(text(1..=253).ruled(host), 0..=64), "[\"studio.local:3000\"]";
         /// Additional accepted values of the Origin header.
@@ -33,9 +33,9 @@ row! {
         /// Name of the token; the principal is `http:<name>`.
         name: String, alias().ruled(not_reserved), "\"ci\"";
         /// SHA-256 of the token, as printed by `printf %s "$TOKEN" | sha256sum`.
-        hash: Digest, hash(Some(
+        hash: Digest, hash(
             "write \"sha256:\" and the digest from: printf %s \"$TOKEN\" | sha256sum; do not write the token itself"
-        )), "\"sha256:0000000000000000000000000000000000000000000000000000000000000000\"";
+        ), "\"sha256:0000000000000000000000000000000000000000000000000000000000000000\"";
         /// The permissions of the token.
         scopes: Vec<Scope>, set(named(), 1..=Scope::ALL.len()), "[\"call\", \"observe\"]";
     }
@@ -72,8 +72,12 @@ fn reachable(mut http: Http, r: &mut Reader<'_>, f: &Fields<'_>) -> Http {
     http
 }
 
-fn not_an_address(text: &str) -> (String, &'static str) {
-    (format!("\"{text}\" is not an address"), "write a numeric address and a port, such as \"127.0.0.1:3000\"")
+fn address<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<SocketAddr> {
+    let text = r.filled(node)?;
+    text.parse().ok().or_else(|| {
+        let help = "write a numeric address and a port, such as \"127.0.0.1:3000\"";
+        r.reject(node, format!("\"{text}\" is not an address"), help)
+    })
 }
 
 fn host<'t>(r: &mut Reader<'t>, node: &'t Node, text: String) -> Option<String> {

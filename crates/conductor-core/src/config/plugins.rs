@@ -3,7 +3,7 @@
 //! A fault in one row disables only that plugin. Not here: whether the file exists and its digest
 //! is unchanged; the daemon checks that.
 
-use super::form::{By, Form, alias, boolean, by, hash, named, names, object, opaque, set, text, whole};
+use super::form::{Form, alias, boolean, by, hash, named, names, object, opaque, set, text, whole};
 use super::reader::{Reader, is_slug};
 use super::section::{section, table};
 use super::tree::Node;
@@ -25,9 +25,9 @@ section! {
         enabled: bool = false, boolean(), "true";
         /// Name of a file in the folder `plugins` of the home. The default is the name of the
         /// plugin with `.js`.
-        file: String = String::new(), file_name(), "\"weather.mjs\"";
+        file: String = String::new(), opaque(file_name), "\"weather.mjs\"";
         /// Digest of the file that a person enabled; absent when not enabled.
-        pin: Option<Digest> = None, hash(Some("`conductor plugins enable` writes it")).maybe(),
+        pin: Option<Digest> = None, hash("`conductor plugins enable` writes it").maybe(),
             "\"sha256:0000000000000000000000000000000000000000000000000000000000000000\"";
         /// Hosts that the plugin may fetch from.
         net: Vec<String> = Vec::new(), set(text(1..=253).ruled(host), 0..=64), "[\"api.example.org\"]";
@@ -91,7 +91,7 @@ impl Plugin {
 }
 
 /// The form of `[plugins]`.
-pub(crate) fn plugins() -> By<Plugins> {
+pub(crate) fn plugins() -> impl Form<Out = Plugins> {
     opaque(read)
 }
 
@@ -126,18 +126,14 @@ fn foreign_tools<'t>(r: &mut Reader<'t>, node: &'t Node, plugin: &str) {
 }
 
 /// The tiers that a plugin may have. Only built-in tools change the configuration.
-fn tier() -> By<Tier> {
+fn tier() -> impl Form<Out = Tier> {
     const TIERS: &[(&str, Tier)] =
         &[("ReadOnly", Tier::ReadOnly), ("Stateful", Tier::Stateful), ("HardwareIO", Tier::HardwareIo)];
     by(|r, node| r.word(node, TIERS))
 }
 
 /// The name of a file in `plugins/`. Paths are refused.
-fn file_name() -> By<String> {
-    opaque(read_file_name)
-}
-
-fn read_file_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
+fn file_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let name = r.text(node, 1, 128)?;
     let known = [".js", ".mjs", ".cjs"].iter().any(|it| name.ends_with(it));
     if !known || name.contains(['/', '\\', '\0']) || name.starts_with('.') {

@@ -2,7 +2,7 @@
 //!
 //! Not here: the keys and the decisions of a policy (`crate::policy`).
 
-use super::form::{By, Form, opaque};
+use super::form::{Form, opaque};
 use super::reader::{Fields, Reader, nearest};
 use super::section::table;
 use super::tree::{Node, Place};
@@ -53,7 +53,7 @@ fn report(r: &mut Reader<'_>, f: &Fields<'_>, fault: &PolicyError) {
 
 /// The rules in the order of the file. A rule that is not a table becomes an empty rule, so that
 /// the indexes of the other rules do not change.
-pub(crate) fn rules() -> By<Vec<Rule>> {
+pub(crate) fn rules() -> impl Form<Out = Vec<Rule>> {
     opaque(|r, node| r.list_of(node, 0, MOST_RULES, |r, item| Some(table().read(r, item).unwrap_or_default())))
 }
 
@@ -75,17 +75,17 @@ pub(crate) fn report_faults(policy: Policy, r: &mut Reader<'_>, f: &Fields<'_>) 
 }
 
 /// A tool, or a prefix of tools.
-pub(crate) fn tool_pattern() -> By<Pattern> {
+pub(crate) fn tool_pattern() -> impl Form<Out = Pattern> {
     opaque(|r, node| pattern(r, node, 128))
 }
 
 /// A principal, or a prefix of principals.
-pub(crate) fn principal_pattern() -> By<Pattern> {
+pub(crate) fn principal_pattern() -> impl Form<Out = Pattern> {
     opaque(principal)
 }
 
 /// Pairs of a JSON pointer and the exact value that must be there.
-pub(crate) fn arguments() -> By<Vec<(String, Value)>> {
+pub(crate) fn arguments() -> impl Form<Out = Vec<(String, Value)>> {
     opaque(args)
 }
 

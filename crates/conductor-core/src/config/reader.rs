@@ -149,31 +149,27 @@ impl<'t> Reader<'t> {
         self.description.is_some()
     }
 
-    /// In a description, records a schema and returns true.
-    pub fn describe(&mut self, schema: impl FnOnce() -> Value) -> bool {
-        let Some(description) = &mut self.description else { return false };
+    /// In a description, records a schema and returns `None`: there is no value to read.
+    pub fn describe(&mut self, schema: impl FnOnce() -> Value) -> Option<()> {
+        let Some(description) = &mut self.description else { return Some(()) };
         description.schema = schema();
-        true
+        None
     }
 
-    /// In a description, records a reference to the definition `name` and returns true, unless this
-    /// is the definition itself.
-    pub fn refers_to(&mut self, name: &'static str) -> bool {
-        let Some(description) = &mut self.description else { return false };
-        if description.name.take_if(|it| *it == name).is_some() {
-            return false;
-        }
-        description.schema = json!({ "$ref": format!("#/$defs/{name}") });
-        true
+    /// Begins the definition `name`. In a description of another definition, records a reference
+    /// to this one and returns `None`.
+    pub fn define(&mut self, name: &'static str) -> Option<()> {
+        let is_described = self.description.as_mut().is_some_and(|it| it.name.take_if(|it| *it == name).is_some());
+        if is_described { Some(()) } else { self.describe(|| json!({ "$ref": format!("#/$defs/{name}") })) }
     }
 
-    /// In a description, records that a value may have either form, and returns true.
-    pub fn describes_either<A, B>(
+    /// In a description, records that a value may have either form, and returns `None`.
+    pub fn describe_either<A, B>(
         &mut self,
         one: impl FnOnce(&mut Self) -> Option<A>,
         other: impl FnOnce(&mut Self) -> Option<B>,
-    ) -> bool {
-        let Some(one) = self.described(one) else { return false };
+    ) -> Option<()> {
+        let one = self.described(one);
         let other = self.described(other);
         self.describe(|| json!({ "oneOf": [one, other] }))
     }
@@ -314,9 +310,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn list(&mut self, node: &'t Node, min: usize, max: usize) -> Option<&'t [Node]> {
-        if self.is_describing() {
-            return None;
-        }
+        self.describe(|| json!({ "type": "array" }))?;
         let Some(items) = node.items() else {
             let message = format!("{} must be a list, found {}", self.subject(), found(node));
             let header = match self.path.last() {
@@ -353,9 +347,7 @@ impl<'t> Reader<'t> {
         max: usize,
         mut read: impl FnMut(&mut Self, &'t Node) -> Option<T>,
     ) -> Option<Vec<T>> {
-        if self.describe_list(min, max, &mut read) {
-            return None;
-        }
+        self.describe_list(min, max, false, &mut read)?;
         let items = self.list(node, min, max)?;
         Some(self.each(items, read))
     }
@@ -364,11 +356,15 @@ impl<'t> Reader<'t> {
         &mut self,
         min: usize,
         max: usize,
+        is_set: bool,
         read: &mut impl FnMut(&mut Self, &'t Node) -> Option<T>,
-    ) -> bool {
-        let Some(items) = self.described(|r| read(r, &PROBE)) else { return false };
-        let schema = json!({ "type": "array", "items": items });
-        self.describe(|| limited(schema, ("minItems", min), ("maxItems", max)))
+    ) -> Option<()> {
+        let Some(items) = self.described(|r| read(r, &PROBE)) else { return Some(()) };
+        let mut schema = limited(json!({ "type": "array", "items": items }), ("minItems", min), ("maxItems", max));
+        if is_set {
+            schema["uniqueItems"] = true.into();
+        }
+        self.describe(|| schema)
     }
 
     /// A table whose keys are names. An entry with a fault is left out.
@@ -387,10 +383,8 @@ impl<'t> Reader<'t> {
         node: &'t Node,
         mut read: impl FnMut(&mut Self, &'t Entry) -> Option<T>,
     ) -> Option<Vec<T>> {
-        if let Some(values) = self.described(|r| read(r, &PROBE_ENTRY)) {
-            self.describe(|| json!({ "type": "object", "additionalProperties": values }));
-            return None;
-        }
+        let values = self.described(|r| read(r, &PROBE_ENTRY));
+        self.describe(|| json!({ "type": "object", "additionalProperties": values }))?;
         self.table(node)?;
         let entries = node.entries().unwrap_or_default();
         Some(entries.iter().filter_map(|entry| self.under(&entry.key, |r| read(r, entry))).collect())
@@ -405,11 +399,7 @@ impl<'t> Reader<'t> {
         max: usize,
         mut read: impl FnMut(&mut Self, &'t Node) -> Option<T>,
     ) -> Option<Vec<T>> {
-        if self.describe_list(min, max, &mut read) {
-            let description = self.description.as_mut()?;
-            description.schema["uniqueItems"] = true.into();
-            return None;
-        }
+        self.describe_list(min, max, true, &mut read)?;
         let items = self.list(node, min, max)?;
         let before = self.errors;
         let values = self.each(items, read);
@@ -429,9 +419,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn boolean(&mut self, node: &'t Node) -> Option<bool> {
-        if self.describe(|| json!({ "type": "boolean" })) {
-            return None;
-        }
+        self.describe(|| json!({ "type": "boolean" }))?;
         if let Kind::Bool(it) = node.kind {
             return Some(it);
         }
@@ -441,9 +429,7 @@ impl<'t> Reader<'t> {
 
     /// A whole number. `36.0` is accepted, as in JSON Schema.
     pub fn whole<T: TryFrom<i64>>(&mut self, node: &'t Node, min: i64, max: i64) -> Option<T> {
-        if self.describe(|| json!({ "type": "integer", "minimum": min, "maximum": max })) {
-            return None;
-        }
+        self.describe(|| json!({ "type": "integer", "minimum": min, "maximum": max }))?;
         let Some(number) = as_whole(node) else {
             self.expected(node, &format!("a whole number from {min} to {max}"));
             return None;
@@ -457,9 +443,7 @@ impl<'t> Reader<'t> {
 
     /// A whole number that has no limits in the JSON schema but has limits here.
     pub fn bounded(&mut self, node: &'t Node, min: i64, max: i64) -> Option<i64> {
-        if self.describe(|| json!({ "type": "integer" })) {
-            return None;
-        }
+        self.describe(|| json!({ "type": "integer" }))?;
         let Some(number) = as_whole(node) else {
             self.expected(node, "a whole number");
             return None;
@@ -474,9 +458,7 @@ impl<'t> Reader<'t> {
 
     /// A whole number of at least 0. A number above `i64::MAX` becomes `i64::MAX`.
     pub fn at_least_zero(&mut self, node: &'t Node) -> Option<i64> {
-        if self.describe(|| json!({ "type": "integer", "minimum": 0 })) {
-            return None;
-        }
+        self.describe(|| json!({ "type": "integer", "minimum": 0 }))?;
         let Some(number) = as_whole(node) else {
             self.expected(node, "a whole number from 0");
             return None;
@@ -517,9 +499,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn number(&mut self, node: &'t Node, min: f64, max: f64) -> Option<f64> {
-        if self.describe(|| json!({ "type": "number", "minimum": short(min), "maximum": short(max) })) {
-            return None;
-        }
+        self.describe(|| json!({ "type": "number", "minimum": short(min), "maximum": short(max) }))?;
         let number = self.finite(node)?;
         if number < min || number > max {
             self.expected(node, &format!("from {min} to {max}"));
@@ -529,9 +509,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn finite(&mut self, node: &'t Node) -> Option<f64> {
-        if self.describe(|| json!({ "type": "number" })) {
-            return None;
-        }
+        self.describe(|| json!({ "type": "number" }))?;
         let number = match node.kind {
             Kind::Int(it) => it as f64,
             Kind::Float(it) if it.is_finite() => it,
@@ -582,9 +560,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn text(&mut self, node: &'t Node, min: usize, max: usize) -> Option<String> {
-        if self.describe(|| limited(json!({ "type": "string" }), ("minLength", min), ("maxLength", max))) {
-            return None;
-        }
+        self.describe(|| limited(json!({ "type": "string" }), ("minLength", min), ("maxLength", max)))?;
         let Some(text) = node.text() else {
             self.expected(node, "a text in quotes");
             return None;
@@ -617,9 +593,7 @@ impl<'t> Reader<'t> {
 
     /// A lower-case word of at most `max` characters.
     fn slug(&mut self, node: &'t Node, max: usize) -> Option<String> {
-        if self.describe(|| json!({ "type": "string", "pattern": format!("^[a-z][a-z0-9_-]{{0,{}}}$", max - 1) })) {
-            return None;
-        }
+        self.describe(|| json!({ "type": "string", "pattern": format!("^[a-z][a-z0-9_-]{{0,{}}}$", max - 1) }))?;
         let text = self.filled(node)?;
         if is_slug(&text, max) {
             return Some(text);
@@ -653,9 +627,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn digest(&mut self, node: &'t Node, help: Option<&str>) -> Option<Digest> {
-        if self.describe(|| json!({ "type": "string", "minLength": 1 })) {
-            return None;
-        }
+        self.describe(|| json!({ "type": "string", "minLength": 1 }))?;
         let digest = self.filled(node)?.parse().ok();
         if digest.is_none() {
             let message = format!("{} must be `sha256:` and 64 lower-case hex digits", self.subject());
@@ -665,9 +637,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn osc_address(&mut self, node: &'t Node) -> Option<String> {
-        if self.describe(|| json!({ "type": "string", "pattern": "^/", "maxLength": 256 })) {
-            return None;
-        }
+        self.describe(|| json!({ "type": "string", "pattern": "^/", "maxLength": 256 }))?;
         let text = self.text(node, 0, 256)?;
         if text.starts_with('/') {
             return Some(text);
@@ -679,9 +649,7 @@ impl<'t> Reader<'t> {
 
     /// Minutes after midnight.
     pub fn time_of_day(&mut self, node: &'t Node) -> Option<u16> {
-        if self.describe(|| json!({ "type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$" })) {
-            return None;
-        }
+        self.describe(|| json!({ "type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$" }))?;
         let text = self.filled(node)?;
         let minutes = minutes(&text);
         if minutes.is_none() {
@@ -693,9 +661,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn word<T: Copy>(&mut self, node: &'t Node, words: &[(&str, T)]) -> Option<T> {
-        if self.describe(|| json!({ "enum": words.iter().map(|(word, _)| *word).collect::<Vec<_>>() })) {
-            return None;
-        }
+        self.describe(|| json!({ "enum": words.iter().map(|(word, _)| *word).collect::<Vec<_>>() }))?;
         let Some(text) = node.text() else {
             let list = listed(words.iter().map(|(word, _)| *word));
             self.expected(node, &format!("one of {list}"));
@@ -732,9 +698,7 @@ impl<'t> Reader<'t> {
         ids: (u8, u8),
     ) -> Option<T> {
         let number = || json!({ "type": "integer", "minimum": ids.0, "maximum": ids.1 });
-        if self.describe(|| json!({ "oneOf": [number(), { "enum": names }] })) {
-            return None;
-        }
+        self.describe(|| json!({ "oneOf": [number(), { "enum": names }] }))?;
         if let Some(text) = node.text() {
             let found = from_name(text);
             if found.is_none() {
@@ -765,9 +729,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn scalar(&mut self, node: &'t Node) -> Option<Scalar> {
-        if self.describe(|| json!({ "anyOf": [{ "type": "number" }, { "type": "string" }, { "type": "boolean" }] })) {
-            return None;
-        }
+        self.describe(|| json!({ "anyOf": [{ "type": "number" }, { "type": "string" }, { "type": "boolean" }] }))?;
         match &node.kind {
             Kind::Int(_) | Kind::Float(_) => self.finite(node).map(Scalar::Number),
             Kind::Text(it) => Some(Scalar::Text(it.clone())),
@@ -840,9 +802,7 @@ impl<'t> Reader<'t> {
 
     /// Any JSON object, for arguments that the receiving tool checks.
     pub fn object(&mut self, node: &'t Node) -> Option<serde_json::Map<String, serde_json::Value>> {
-        if self.describe(|| json!({ "type": "object" })) {
-            return None;
-        }
+        self.describe(|| json!({ "type": "object" }))?;
         if node.entries().is_none() {
             self.expected(node, "a table");
             return None;
@@ -1170,7 +1130,7 @@ impl<'t> Fields<'t> {
 
     pub fn finish(self, reader: &mut Reader<'t>) {
         if let Some(keys) = self.keys {
-            reader.describe(|| keys.schema());
+            let _ = reader.describe(|| keys.schema());
             return;
         }
         for entry in self.unknown() {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// The schema of the file as text, as `conductor config schema` prints it.
 pub fn schema_text() -> String {
-    let text = serde_json::to_string_pretty(&schema::file()).unwrap_or_default();
+    let text = serde_json::to_string_pretty(schema::file()).unwrap_or_default();
     text + "\n"
 }
 
@@ -23,7 +23,7 @@ pub fn page() -> String {
          (`[[…]]`) with a wrong key is disabled; all other rows work.\n\n\
          ## Keys at the beginning of the file\n",
     );
-    table(&mut out, "", &file);
+    table(&mut out, "", file);
     for (name, part) in file["$defs"].as_object().into_iter().flatten() {
         union(&mut out, name, part);
     }
@@ -67,8 +67,9 @@ fn union(out: &mut String, name: &str, part: &Value) {
     for branch in part["oneOf"].as_array().into_iter().flatten() {
         let tag = &branch["properties"]["type"];
         let names = tag["enum"].as_array().cloned().unwrap_or_else(|| vec![tag["const"].clone()]);
-        let names: Vec<String> = names.iter().map(|it| format!("type = `{}`", written(it))).collect();
+        let names: Vec<String> = names.iter().map(|it| format!("`type = {}`", written(it))).collect();
         out.push_str(&format!("\n### {}\n", names.join(" or ")));
+        paragraph(out, branch["description"].as_str().unwrap_or_default());
         let keys = properties(branch);
         rows(out, keys.iter().filter(|(key, _)| key != "type"), branch);
     }

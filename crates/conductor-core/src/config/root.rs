@@ -175,7 +175,8 @@ fn section<'t, T: Table + Default>(r: &mut Reader<'t>, f: &mut Fields<'t>, key: 
 /// A file with an unknown schema number cannot be checked, so it is refused.
 fn schema<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) {
     f.opt(r, "schema", |r, node| {
-        if !r.describe(|| json!({ "const": 1 })) && node.kind != super::tree::Kind::Int(1) {
+        r.describe(|| json!({ "const": 1 }))?;
+        if node.kind != super::tree::Kind::Int(1) {
             let message = "`schema` must be 1: this version supports no other".to_owned();
             r.fault(Severity::Fatal, Class::Shape, &node.place, message, None);
         }

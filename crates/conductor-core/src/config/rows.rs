@@ -28,10 +28,7 @@ pub(crate) struct Row<T> {
 
 pub(crate) fn mapping<'t>(r: &mut Reader<'t>, node: &'t Node) -> Row<Rule> {
     let before = r.errors();
-    if r.refers_to("Mapping") {
-        return Row::empty();
-    }
-    let Some(mut f) = r.table(node) else { return Row::empty() };
+    let Some(mut f) = r.define("Mapping").and_then(|()| r.table(node)) else { return Row::empty() };
     let id = f.opt(r, "id", Reader::id);
     let description = f.opt(r, "description", Reader::description);
     let trigger = f.need(r, "trigger", trigger::read);
@@ -48,10 +45,7 @@ pub(crate) fn mapping<'t>(r: &mut Reader<'t>, node: &'t Node) -> Row<Rule> {
 
 pub(crate) fn continuous<'t>(r: &mut Reader<'t>, node: &'t Node) -> Row<crate::mapping::Continuous> {
     let before = r.errors();
-    if r.refers_to("Continuous") {
-        return Row::empty();
-    }
-    let Some(mut f) = r.table(node) else { return Row::empty() };
+    let Some(mut f) = r.define("Continuous").and_then(|()| r.table(node)) else { return Row::empty() };
     let id = f.opt(r, "id", Reader::id);
     let description = f.opt(r, "description", Reader::description);
     let binding = continuous::binding(r, &mut f);
@@ -75,14 +69,14 @@ pub(crate) fn read<'t>(
     Rows {
         mappings: f.or_default(r, mappings, |r, node| {
             if r.is_describing() {
-                r.list_of(node, 0, usize::MAX, |r, item| mapping(r, item).held);
+                r.list_of(node, 0, usize::MAX, |r, item| mapping(r, item).held)?;
             }
             let nodes = r.list(node, 0, usize::MAX)?;
             Some(read_mappings(r, mode, nodes))
         }),
         continuous: f.or_default(r, bindings, |r, node| {
             if r.is_describing() {
-                r.list_of(node, 0, usize::MAX, |r, item| continuous(r, item).held);
+                r.list_of(node, 0, usize::MAX, |r, item| continuous(r, item).held)?;
             }
             let nodes = r.list(node, 0, usize::MAX)?;
             Some(read_continuous(r, mode, nodes))

@@ -33,7 +33,21 @@ pub fn defs() -> &'static Map<String, Value> {
 }
 
 /// The JSON Schema of the whole file, for editors and for the reference page.
-pub fn file() -> Value {
+pub fn file() -> &'static Value {
+    &FILE
+}
+
+/// The default of a key, such as `limits.read.burst`; `*` is any name.
+pub(crate) fn default_of(key: &str) -> Option<&'static Value> {
+    let mut steps = key.split('.');
+    let value = steps.try_fold(file(), |schema, step| match step {
+        "*" => schema.get("additionalProperties"),
+        _ => schema["properties"].get(step),
+    });
+    value?.get("default")
+}
+
+static FILE: LazyLock<Value> = LazyLock::new(|| {
     let mut schema = describe(root::read);
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     schema["title"] = "Conductor configuration".into();
@@ -45,16 +59,18 @@ pub fn file() -> Value {
     });
     schema["$defs"] = parts.collect();
     schema
-}
+});
 
 /// Adds the meanings and examples of keys that have no documentation comment: the keys of tables
 /// that are not declared by `section!` or `row!`.
 fn annotate(schema: &mut Value, path: &str, meanings: &Value) {
-    let about = meanings[path]["about"].as_str();
+    let tag = &schema["properties"]["type"];
+    let variant = tag["const"].as_str().or_else(|| tag["enum"].get(0)?.as_str());
+    let variant = variant.map_or_else(|| path.to_owned(), |it| format!("{path}/{it}"));
+    let about = meanings[&variant]["about"].as_str();
     if let Some(about) = about.filter(|_| schema.get("description").is_none()) {
         schema["description"] = about.into();
     }
-    let variant = format!("{path}/{}", schema["properties"]["type"]["const"].as_str().unwrap_or_default());
     for (key, value) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
         let meaning = meanings[&variant].get(key).unwrap_or(&meanings[path][key]);
         if let Some(about) = meaning.get(0).filter(|_| value.get("description").is_none()) {

@@ -111,9 +111,7 @@ pub(crate) fn entry<T: Table>() -> TableForm<T> {
 
 impl<T: Table> TableForm<T> {
     fn read_with<'t>(&self, r: &mut Reader<'t>, node: &'t Node, base: Option<T>) -> Option<T> {
-        if r.describe(|| T::keys(base.as_ref()).schema(T::ABOUT)) {
-            return None;
-        }
+        r.describe(|| T::keys(base.as_ref()).schema(T::ABOUT))?;
         let before = r.errors();
         let mut f = r.table(node)?;
         let table = T::read(r, &mut f, base);

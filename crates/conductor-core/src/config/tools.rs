@@ -245,9 +245,7 @@ fn root_name<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot]) -> Opti
 }
 
 pub(crate) fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Option<&str>) -> Option<Slot> {
-    if r.refers_to("Slot") {
-        return None;
-    }
+    r.define("Slot")?;
     let mut f = r.table(node)?;
     let slot = match f.tag(r, "type", &["integer", "enum", "path", "text"])? {
         "integer" => {

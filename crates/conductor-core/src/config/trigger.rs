@@ -26,9 +26,7 @@ pub(crate) const ENCODER_MODES: &[(&str, EncoderMode)] = &[
 ];
 
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Trigger> {
-    if r.refers_to("Trigger") {
-        return None;
-    }
+    r.define("Trigger")?;
     let mut f = r.table(node)?;
     let before = r.errors();
     let name = f.tag(r, "type", TriggerKind::NAMES)?;

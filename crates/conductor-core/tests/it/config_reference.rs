@@ -24,7 +24,7 @@ fn the_schema_file_is_the_code() {
     is_current("config.schema.json", &reference::schema_text());
 }
 
-/// Every key of every table, as `path: schema`.
+/// Every key of every table, with its path and its schema.
 fn keys(schema: &Value, path: &str, out: &mut Vec<(String, Value)>) {
     for (key, value) in schema["properties"].as_object().into_iter().flatten() {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -44,7 +44,7 @@ fn keys(schema: &Value, path: &str, out: &mut Vec<(String, Value)>) {
 fn all_keys() -> Vec<(String, Value)> {
     let file = schema::file();
     let mut out = Vec::new();
-    keys(&file, "", &mut out);
+    keys(file, "", &mut out);
     for (name, part) in file["$defs"].as_object().unwrap() {
         keys(part, name, &mut out);
     }
@@ -56,8 +56,9 @@ fn every_key_has_a_meaning_and_an_example() {
     let is_table = |it: &Value| {
         let value = if it["items"].is_object() { &it["items"] } else { it };
         let value = if value["additionalProperties"].is_object() { &value["additionalProperties"] } else { value };
-        value["properties"].is_object() || value["$ref"].is_string()
+        value["properties"].is_object()
     };
+    // Types have a paragraph each, and a table of 128 entries would fill the page.
     let missing = |test: fn(&Value) -> bool| {
         let keys = all_keys().into_iter();
         let keys =
@@ -74,7 +75,7 @@ fn every_key_has_a_meaning_and_an_example() {
 /// files.
 #[test]
 fn editors_find_the_faults_that_a_schema_can_express() {
-    let validator = jsonschema::validator_for(&schema::file()).unwrap();
+    let validator = jsonschema::validator_for(schema::file()).unwrap();
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let (mut refused, mut accepted) = (0, 0);
     for folder in ["config_faults", "config_fixtures"] {
