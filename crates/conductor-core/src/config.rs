@@ -33,6 +33,9 @@ pub(crate) mod tree;
 pub(crate) mod trigger;
 
 pub use audit::{Audit, AuditDetail, ReadOnlySync};
+pub use device::{
+    Device, Direction, Feedback, FeedbackFrom, FeedbackOut, Filter, Matcher, MessageType, Protocol, Route,
+};
 pub use http::{Http, HttpToken, Scope};
 pub use limits::Circuit;
 pub use live::{Live, LiveHostChoice, LiveOsc, LiveScript};
@@ -47,7 +50,7 @@ pub use settings::{
 };
 pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, MOST_ROWS_AFFECTED, Tools, Web};
 
-use crate::action::{Action, Transform};
+use crate::action::Action;
 use crate::mapping::{Continuous, Trigger};
 use crate::named_enum::named_enum;
 use crate::policy::Policy;
@@ -185,211 +188,6 @@ pub struct ContinuousRow {
     pub written: Value,
     /// Absent when an error disabled this row.
     pub binding: Option<Continuous>,
-}
-
-/// One `[[devices]]`. The default matches and opens nothing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Device {
-    /// Unique name in the file.
-    pub alias: String,
-    /// Free text for people.
-    pub description: Option<String>,
-    /// A port that matches any of these belongs to the device.
-    pub matchers: Vec<Matcher>,
-    /// The kind of connection.
-    pub protocol: Protocol,
-    /// Which of its ports are opened.
-    pub direction: Direction,
-    /// MIDI channels, 0-15; empty means all.
-    pub channels: Vec<u8>,
-    /// Whether the device is used.
-    pub enabled: bool,
-    /// Name of a virtual port that the daemon creates.
-    pub virtual_port: Option<String>,
-    /// Whether this is an in-process device with two ports: one is named like the alias, the other
-    /// `<alias> hand`.
-    pub loopback: bool,
-    /// Address of an OSC listener.
-    pub listen: Option<String>,
-    /// Whether `listen` may be an address that other machines can reach.
-    pub allow_network: bool,
-    /// Whether events of this device may press keys, start programs and call tools. Off by default
-    /// for OSC, because OSC senders are not authenticated.
-    pub allow_sensitive_actions: bool,
-    /// Whether a tool needs a person's approval before it sends to the device.
-    pub ask_output: bool,
-    /// Whether input that echoes our own output is dropped.
-    pub echo_guard: bool,
-    /// Whether its input is treated as played by a person, although any program could send to it.
-    pub trusted: bool,
-    /// Name of a controller template.
-    pub template: Option<String>,
-}
-
-named_enum! {
-    /// The kind of connection of a device.
-    #[derive(Default)]
-    pub enum Protocol {
-        /// MIDI ports.
-        #[default]
-        Midi = "Midi",
-        /// A game controller.
-        Gamepad = "Gamepad",
-        /// OSC over UDP.
-        Osc = "Osc",
-    }
-}
-
-named_enum! {
-    /// Which ports of a device are opened.
-    #[derive(Default)]
-    pub enum Direction {
-        /// Only its input.
-        Input = "Input",
-        /// Only its output.
-        Output = "Output",
-        /// Both.
-        #[default]
-        Bidirectional = "Bidirectional",
-    }
-}
-
-impl Direction {
-    /// Whether input is opened.
-    pub fn has_input(self) -> bool {
-        match self {
-            Direction::Input | Direction::Bidirectional => true,
-            Direction::Output => false,
-        }
-    }
-
-    /// Whether output is opened.
-    pub fn has_output(self) -> bool {
-        match self {
-            Direction::Output | Direction::Bidirectional => true,
-            Direction::Input => false,
-        }
-    }
-}
-
-/// One way to find the ports of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Matcher {
-    /// The whole name of the port.
-    ExactName(String),
-    /// A part of the name.
-    NameContains(String),
-    /// A regular expression for the name. Compiled with a linear-time engine when the file is read.
-    NameRegex(String),
-    /// The system's id of the port.
-    PlatformId(String),
-    /// The USB socket that the device is plugged into; Linux only.
-    UsbTopology(String),
-    /// GUID of a gamepad model.
-    ControllerGuid(String),
-    /// USB vendor and product.
-    UsbIdentifier {
-        /// USB vendor id (`idVendor`).
-        vendor_id: u16,
-        /// USB product id (`idProduct`).
-        product_id: u16,
-    },
-    /// Unique id of the port; macOS only.
-    CoreMidiUniqueId(i64),
-}
-
-/// One `[[routes]]`: sends MIDI from one port to another.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Route {
-    /// Source: a device alias or a port name.
-    pub from: String,
-    /// Target: a device alias or a port name.
-    pub to: String,
-    /// Messages that pass.
-    pub filter: Filter,
-    /// Changes to each message.
-    pub transform: Transform,
-    /// Modes in which the route is active; empty means every mode.
-    pub modes: Vec<String>,
-    /// Whether the route is active.
-    pub enabled: bool,
-}
-
-/// Selects the messages of a route. An absent or empty field lets all messages pass.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Filter {
-    /// Lowest and highest note.
-    pub note_range: Option<(u8, u8)>,
-    /// Lowest and highest controller.
-    pub cc_range: Option<(u8, u8)>,
-    /// MIDI channels, 0-15.
-    pub channels: Vec<u8>,
-    /// Kinds of messages.
-    pub message_types: Vec<MessageType>,
-}
-
-named_enum! {
-    /// Kinds of MIDI messages that a filter can name.
-    #[expect(missing_docs, reason = "the names are self-explanatory")]
-    pub enum MessageType {
-        NoteOn = "NoteOn",
-        NoteOff = "NoteOff",
-        Cc = "CC",
-        ProgramChange = "ProgramChange",
-        PitchBend = "PitchBend",
-        Aftertouch = "Aftertouch",
-        PolyAftertouch = "PolyAftertouch",
-        SysEx = "SysEx",
-        /// Clock, start, continue and stop.
-        Clock = "Clock",
-    }
-}
-
-/// One `[[feedback]]`: a light or a motor of a controller that shows a state.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Feedback {
-    /// Alias of the device with the light.
-    pub device: String,
-    /// Message that sets the light.
-    pub out: FeedbackOut,
-    /// State that is shown.
-    pub from: FeedbackFrom,
-    /// Value for on, 0-127.
-    pub on: u8,
-    /// Value for off, 0-127.
-    pub off: u8,
-    /// Values for the lowest and the highest state.
-    pub range: (u8, u8),
-}
-
-/// Address of a light; channels are 0-15.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "each variant describes its fields")]
-pub enum FeedbackOut {
-    /// A note, with the value as velocity.
-    Note { channel: u8, note: u8 },
-    /// A control change, with the value as controller value.
-    Cc { channel: u8, controller: u8 },
-}
-
-/// The state that a light shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each variant describes its fields")]
-pub enum FeedbackFrom {
-    /// On while this mode is active.
-    Mode(String),
-    /// On while the key of this mapping is held.
-    Pressed { mapping: String },
-    /// The value of this continuous binding.
-    Value { continuous: String },
-    /// The value of this parameter in Live.
-    LiveParameter { path: String },
-    /// On while this device is present.
-    Connected { device: String },
-    /// On while the performance lock is on.
-    PerformanceLock,
-    /// On while an approval request is open.
-    PendingApprovals,
 }
 
 impl Default for Config {

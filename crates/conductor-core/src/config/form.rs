@@ -97,6 +97,11 @@ pub(crate) fn u7() -> impl Form<Out = u8> {
     whole(0..=127)
 }
 
+/// A MIDI channel.
+pub(crate) fn channel() -> impl Form<Out = u8> {
+    whole(0..=15)
+}
+
 /// A time from 1 ms to one minute.
 pub(crate) fn ms<T: TryFrom<i64> + Serialize>() -> impl Form<Out = T> {
     whole(1..=60_000)

@@ -45,6 +45,13 @@ pub(crate) enum Paths {
 pub(crate) struct Names {
     pub modes: Option<Vec<String>>,
     pub devices: Option<Vec<DeviceName>>,
+    pub rows: Option<RowIds>,
+}
+
+/// Ids of the rows whose state feedback can show.
+pub(crate) struct RowIds {
+    pub mappings: Vec<String>,
+    pub continuous: Vec<String>,
 }
 
 pub(crate) struct DeviceName {
@@ -1114,8 +1121,8 @@ impl<'t> Fields<'t> {
     }
 
     /// Refuses a `key` that the schema allows but that has no meaning here.
-    pub fn refuse(&mut self, reader: &mut Reader<'t>, key: &'static str, because: &str) {
-        if self.node(key).is_some() {
+    pub fn refuse(&self, reader: &mut Reader<'_>, key: &'static str, because: &str) {
+        if self.has(key) {
             let place = self.key_place(key);
             reader.under(key, |r| r.rule(&place, format!("`{key}` {because}")));
         }

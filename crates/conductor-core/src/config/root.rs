@@ -2,9 +2,9 @@
 //!
 //! To add a section, add one line in `read`, one field in [`Config`], and one file in this folder.
 
-use super::device::{self, RowIds};
-use super::form::Form;
-use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
+use super::device;
+use super::form::{Form, list};
+use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader, RowIds};
 use super::render::Lines;
 use super::section::{Table, entry, table};
 use super::tree::Node;
@@ -129,14 +129,13 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
     let devices = f.or_default(r, "devices", devices);
     let modes = f.opt(r, "modes", modes).filter(|it| !it.is_empty()).unwrap_or_else(|| Config::default().modes);
     let global = rows::read(r, &mut f, rows::GLOBAL, ["global_mappings", "global_continuous"]);
-    let ids = row_ids(&modes, &global);
+    r.names.rows = Some(row_ids(&modes, &global));
     let first = modes.first().map(|it| it.name.clone()).unwrap_or_default();
 
     let config = Config {
         default_mode: f.or(r, "default_mode", first, Reader::mode_name),
-        routes: f.or_default(r, "routes", |r, it| r.list_of(it, 0, usize::MAX, device::route)),
-        feedback: f
-            .or_default(r, "feedback", |r, it| r.list_of(it, 0, usize::MAX, |r, row| device::feedback(r, row, &ids))),
+        routes: f.over(r, "routes", Vec::new(), &list(entry(), 0..=usize::MAX)),
+        feedback: f.over(r, "feedback", Vec::new(), &list(entry(), 0..=usize::MAX)),
         watch: section(r, &mut f, "config"),
         advanced: section(r, &mut f, "advanced_settings"),
         performance: section(r, &mut f, "performance"),
@@ -205,7 +204,7 @@ fn names(tree: &Node) -> Names {
             alias,
         })
     });
-    Names { modes: Some(modes), devices: Some(devices.collect()) }
+    Names { modes: Some(modes), devices: Some(devices.collect()), rows: None }
 }
 
 fn devices<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Device>> {

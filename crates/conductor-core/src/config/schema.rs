@@ -4,7 +4,6 @@
 //! Not here: checking values. The readers do that, and they find more faults than a schema can.
 //! `tool_schema.json` contains definitions of tools that no part of the file uses.
 
-use super::device::RowIds;
 use super::reader::{describe, describe_variants};
 use super::{action, continuous, device, root, rows, tools, trigger};
 use crate::action::CurveKind;
@@ -107,10 +106,7 @@ fn parts() -> Vec<(&'static str, Value)> {
         ("Mapping", tagged(describe_variants("Mapping", |r, it| rows::mapping(r, it).held))),
         ("Matcher", tagged(describe_variants("Matcher", device::matcher))),
         ("FeedbackOut", tagged(describe_variants("FeedbackOut", device::feedback_out))),
-        (
-            "FeedbackFrom",
-            tagged(describe_variants("FeedbackFrom", |r, it| device::feedback_from(r, it, &RowIds::default()))),
-        ),
+        ("FeedbackFrom", tagged(describe_variants("FeedbackFrom", device::feedback_from))),
         ("Slot", tagged(describe_variants("Slot", |r, it| tools::slot(r, it, &[], None)))),
     ]
 }

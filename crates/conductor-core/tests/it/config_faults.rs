@@ -3,6 +3,7 @@
 //! by changes to a valid file. No file may cause a panic, and an error may disable only its own
 //! item.
 
+use crate::config_reference::is_current;
 use crate::generate::Dice;
 use conductor_core::config::{self, Config, Diagnostic, Loaded, Severity};
 use std::ops::Range;
@@ -76,22 +77,14 @@ fn every_file_of_the_corpus_tells_what_its_marks_say() {
 }
 
 /// The marks of the corpus contain only a part of each message; `messages.txt` contains the whole
-/// text that a person sees. `CONDUCTOR_BLESS=1` rewrites it.
+/// text that a person sees.
 #[test]
 fn every_message_of_the_corpus_is_recorded() {
     let rendered = corpus().into_iter().map(|(name, text)| {
         let found = config::load(&text).diagnostics;
         found.iter().map(|it| format!("{}{}\n", it.render(&text, &name), it.path)).collect::<String>()
     });
-    let rendered = rendered.collect::<Vec<_>>().join("\n");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config_faults/messages.txt");
-    if std::env::var_os("CONDUCTOR_BLESS").is_some() {
-        std::fs::write(&path, &rendered).unwrap();
-    }
-    assert!(
-        std::fs::read_to_string(&path).unwrap() == rendered,
-        "messages.txt differs; compare with CONDUCTOR_BLESS=1"
-    );
+    is_current("tests/config_faults/messages.txt", &rendered.collect::<Vec<_>>().join("\n"));
 }
 
 /// A row is disabled if and only if an error was reported inside it.
