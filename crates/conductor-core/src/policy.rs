@@ -1,18 +1,18 @@
 //! Decides whether a call runs, needs an approval or is refused: tiers, rules, floors and limits.
 //!
-//! Not here: reading `config.toml` (`config` reads the tables declared here), open approval requests
-//! (`pending`) and the circuit breaker (`breaker`).
+//! Not here: reading `config.toml` (`config` reads the tables declared here), open approval
+//! requests (`pending`) and the circuit breaker (`breaker`).
 
 pub mod limits;
-mod version;
 
 use crate::config::form::{Form, boolean, heard_device, ms, named, set, u7, whole};
 use crate::config::policy::{arguments, decides_something, principal_pattern, report_faults, rules, tool_pattern};
 use crate::config::section::{row, section, table};
-use crate::digest::{Digest, NotCanonical};
+use crate::digest::Digest;
 use crate::named_enum::named_enum;
 use crate::principal::Principal;
-use serde_json::Value;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 named_enum! {
     /// The kind of effect that a tool has.
@@ -89,6 +89,15 @@ impl Channel {
     }
 }
 
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Exact(name) => serializer.serialize_str(name),
+            Self::Prefix(start) => serializer.collect_str(&format_args!("{start}*")),
+        }
+    }
+}
+
 /// An exact name, or a prefix when written with a final `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
@@ -124,6 +133,7 @@ impl Pattern {
 
 section! {
     /// A rule of the policy. An absent key matches everything.
+    #[derive(Serialize)]
     pub struct Rule {
         /// Full name of a tool, or a prefix followed by `*`.
         tool: Option<Pattern> = None, tool_pattern().maybe(), "\"conductor_send_midi\"";
@@ -209,7 +219,7 @@ pub struct Verdict {
 
 section! {
     /// Decisions for calls that match no rule, by tier.
-    #[derive(Copy, Eq)]
+    #[derive(Copy, Eq, Serialize)]
     pub struct TierDefaults {
         /// Decision for tools that change nothing.
         read_only as "ReadOnly": Decision = Decision::Allow, named();
@@ -236,7 +246,7 @@ impl TierDefaults {
 
 row! {
     /// A pad that approves the shown request while it is held.
-    #[derive(Eq)]
+    #[derive(Eq, Serialize)]
     pub struct PadSettings {
         /// Alias of the controller.
         device: String, heard_device(), "\"pads\"";
@@ -251,7 +261,7 @@ row! {
 
 section! {
     /// Approval requests.
-    #[derive(Eq)]
+    #[derive(Eq, Serialize)]
     pub struct ApprovalSettings {
         /// How long a call waits for an answer if a person can be reached, in milliseconds.
         wait_ms: u64 = 30_000, whole(0..=600_000), "10000";
@@ -272,6 +282,7 @@ section! {
 section! {
     /// The decisions about calls. A section with any fault is not used at all, because a part of a
     /// policy could allow calls that another part refuses; the earlier policy then stays in force.
+    #[derive(Serialize)]
     pub struct Policy {
         /// Decisions for calls that match no rule.
         default: TierDefaults = TierDefaults::default(), table();
@@ -441,17 +452,22 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Digest of the parsed `policy`, `tools` and `plugins` sections. An approval is stale when the
-/// version changes.
-pub fn policy_version(policy: &Value, tools: &Value, plugins: &Value) -> Result<Digest, NotCanonical> {
-    Digest::of_json(&serde_json::json!({"policy": policy, "tools": tools, "plugins": plugins}))
+impl Policy {
+    /// The version of the policy together with the `tools` and `plugins` sections, because
+    /// approvals depend on those too. An approval is valid only for one version. The version is
+    /// computed from the parsed policy, so that comments and the order of keys do not change it.
+    pub fn version(&self, tools: &Value, plugins: &Value) -> Digest {
+        // This can fail only for a number above 2^53 in a rule, which the file reader refuses. A
+        // policy with such a number gets another version, so that earlier approvals are stale.
+        Digest::of_json(&json!({ "policy": self, "tools": tools, "plugins": plugins }))
+            .unwrap_or_else(|fault| Digest::of(fault.to_string().as_bytes()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde_json::json;
 
     fn ask(tool: &'static str, tier: Tier) -> Asked {
         Asked {
@@ -664,7 +680,10 @@ mod tests {
 
     #[test]
     fn the_version_follows_each_section() {
-        let version = |p, t, g| policy_version(&json!(p), &json!(t), &json!(g));
+        let version = |ttl_ms, tools, plugins| {
+            let approval = ApprovalSettings { ttl_ms, ..ApprovalSettings::default() };
+            Policy { approval, ..Policy::default() }.version(&json!(tools), &json!(plugins))
+        };
         let base = version(1, 2, 3);
         assert_eq!(base, version(1, 2, 3));
         assert!(base != version(0, 2, 3) && base != version(1, 0, 3) && base != version(1, 2, 0));

@@ -29,7 +29,7 @@ pub(crate) const MATCHERS: &[&str] = &[
 const REGEX_BYTES: usize = 1 << 20;
 
 row! {
-    /// The default matches and opens nothing.
+    /// A row gives a device an alias, which other rows can use.
     #[derive(Default)]
     pub struct Device {
         /// Unique name of the device in this file.
@@ -144,8 +144,8 @@ pub enum Matcher {
     CoreMidiUniqueId(i64),
 }
 
-/// A device with a fault keeps its alias, even an invalid one, so that rows that name it stay valid.
-/// It matches and opens no port.
+/// A device with a fault keeps its alias, even an invalid alias, so that rows that name it stay
+/// valid. It is the default device, which matches and opens no port.
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let before = r.errors();
     let device = table().read(r, node);

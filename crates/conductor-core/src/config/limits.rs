@@ -1,6 +1,7 @@
 //! `[circuit]`: the breakers of all tools.
 //!
-//! Not here: `[limits]` and `[retry]` (`crate::policy::limits`), and the breaker (`crate::breaker`).
+//! Not here: `[limits]` and `[retry]` (`crate::policy::limits`), and the breaker
+//! (`crate::breaker`).
 
 use super::form::{Form, names};
 use super::reader::{Fields, Reader};

@@ -11,18 +11,11 @@ use conductor_gateway::tools::catalog::Catalog;
 use conductor_gateway::tools::names::Toolset;
 use conductor_hosts::pd;
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
 
 /// The settings of the Pd that the daemon starts, if the configuration enables it.
 pub(crate) fn pd(section: &config::Pd) -> Option<pd::Settings> {
-    let spawned = pd::Settings {
-        command: PathBuf::from(&section.command),
-        sleepgrain_ms: section.sleepgrain_ms,
-        audio: section.audio,
-        ..pd::Settings::default()
-    };
     match section.mode {
-        PdMode::Spawn => Some(spawned),
+        PdMode::Spawn => Some(section.into()),
         PdMode::Off | PdMode::Attach => None,
     }
 }
