@@ -5,6 +5,7 @@
 //! pipeline.
 
 use crate::event::{OscArg, wire_names};
+use crate::named_enum::named_enum;
 use serde_json::{Map, Value};
 
 /// The kinds of actions, with their fields.
@@ -213,14 +214,15 @@ pub struct Curve {
     pub intensity: f64,
 }
 
-/// The shape of a curve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are sufficient")]
-pub enum CurveKind {
-    Linear,
-    Exponential,
-    Logarithmic,
-    Scurve,
+named_enum! {
+    /// The shape of a curve.
+    #[allow(missing_docs, reason = "the names are sufficient")]
+    pub enum CurveKind {
+        Linear = "linear",
+        Exponential = "exponential",
+        Logarithmic = "logarithmic",
+        Scurve = "scurve",
+    }
 }
 
 /// Changes to a forwarded message, applied in the order curve or lut, scale, offset, invert, clamp.
@@ -280,11 +282,12 @@ pub enum Condition {
     Not(Box<Condition>),
 }
 
-/// A mouse button.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are sufficient")]
-pub enum MouseButton {
-    Left,
-    Right,
-    Middle,
+named_enum! {
+    /// A mouse button.
+    #[allow(missing_docs, reason = "the names are sufficient")]
+    pub enum MouseButton {
+        Left = "left",
+        Right = "right",
+        Middle = "middle",
+    }
 }

@@ -5,6 +5,8 @@
 //! pipeline. Dropping a permit does not return it: every call must end with one explicit
 //! [`Breaker::settle`].
 
+use crate::config::form::{named, whole};
+use crate::config::section::section;
 use crate::named_enum::named_enum;
 use std::collections::VecDeque;
 
@@ -19,24 +21,21 @@ named_enum! {
     }
 }
 
-/// `[circuit]`, for one tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// How failures are counted.
-    pub mode: Mode,
-    /// Number of failures that trip the circuit.
-    pub failures: u32,
-    /// Length of the window in milliseconds; only for [`Mode::Window`].
-    pub window_ms: u64,
-    /// Milliseconds from tripping to the first probe.
-    pub open_ms: u64,
-    /// Number of consecutive successful probes that close the circuit.
-    pub close_after: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { mode: Mode::Window, failures: 5, window_ms: 60_000, open_ms: 30_000, close_after: 1 }
+section! {
+    /// The circuit breaker of one tool.
+    #[derive(Copy, Eq)]
+    pub struct Settings {
+        /// How failures are counted. `window`: failures within `window_ms`, with successes between
+        /// them. `consecutive`: failures in a row, regardless of time.
+        mode: Mode = Mode::Window, named(), "\"consecutive\"";
+        /// Number of failures that trip the circuit.
+        failures: u32 = 5, whole(1..=1000), "3";
+        /// Length of the window in milliseconds; only for the mode `window`.
+        window_ms: u64 = 60_000, whole(1..=86_400_000), "30000";
+        /// Milliseconds from tripping to the first probe.
+        open_ms: u64 = 30_000, whole(1..=86_400_000), "10000";
+        /// Number of consecutive successful probes that close the circuit.
+        close_after: u32 = 1, whole(1..=100), "2";
     }
 }
 
@@ -44,12 +43,6 @@ impl Settings {
     /// Tools whose defaults differ from those of other tools: name, `failures`, `open_ms`.
     pub(crate) const BUILT_IN: [(&str, u32, u64); 3] =
         [("shell.exec", 3, 60_000), ("database.query", 10, 15_000), ("web.fetch", 5, 10_000)];
-
-    /// The built-in settings of a tool.
-    pub fn default_for(tool: &str) -> Self {
-        let own = Self::BUILT_IN.iter().find(|(name, ..)| *name == tool);
-        own.map_or_else(Self::default, |&(_, failures, open_ms)| Self { failures, open_ms, ..Self::default() })
-    }
 }
 
 /// Whether calls are admitted.

@@ -8,6 +8,7 @@ pub mod table;
 
 use crate::action::{Action, Curve};
 use crate::event::{Axis, Button, Side, wire_names};
+use crate::named_enum::named_enum;
 
 /// The event that fires an action.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,26 +150,30 @@ pub struct Zone {
     pub action: Action,
 }
 
-/// The part of a press that fires the rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum On {
-    /// The press.
-    #[default]
-    Press,
-    /// The release.
-    Release,
-    /// Press and release.
-    Both,
+named_enum! {
+    /// The part of a press that fires the rule.
+    #[derive(Default)]
+    pub enum On {
+        /// The press.
+        #[default]
+        Press = "press",
+        /// The release.
+        Release = "release",
+        /// Press and release.
+        Both = "both",
+    }
 }
 
-/// The time at which a long press fires.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Fire {
-    /// As soon as the duration is reached.
-    #[default]
-    Threshold,
-    /// At the release after the duration.
-    Release,
+named_enum! {
+    /// The time at which a long press fires.
+    #[derive(Default)]
+    pub enum Fire {
+        /// As soon as the duration is reached.
+        #[default]
+        Threshold = "threshold",
+        /// At the release after the duration.
+        Release = "release",
+    }
 }
 
 /// A note or a button.
@@ -180,17 +185,18 @@ pub enum Key {
     Button(Button),
 }
 
-/// The changes of a value that fire the rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Edge {
-    /// Every value inside the window.
-    Level,
-    /// A change from outside the window to inside.
-    Rising,
-    /// A change from inside the window to outside.
-    Falling,
-    /// Every change inside the window.
-    Change,
+named_enum! {
+    /// The changes of a value that fire the rule.
+    pub enum Edge {
+        /// Every value inside the window.
+        Level = "level",
+        /// A change from outside the window to inside.
+        Rising = "rising",
+        /// A change from inside the window to outside.
+        Falling = "falling",
+        /// Every change inside the window.
+        Change = "change",
+    }
 }
 
 /// The conditions under which a value of a control fires a rule.
@@ -207,13 +213,14 @@ pub struct Gate {
     pub throttle_ms: Option<u32>,
 }
 
-/// A direction of an encoder or a stick; `Clockwise` is positive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Turn {
-    /// Clockwise or positive.
-    Clockwise,
-    /// Counter-clockwise or negative.
-    CounterClockwise,
+named_enum! {
+    /// A direction of an encoder or a stick; `Clockwise` is positive.
+    pub enum Turn {
+        /// Clockwise or positive.
+        Clockwise = "Clockwise",
+        /// Counter-clockwise or negative.
+        CounterClockwise = "CounterClockwise",
+    }
 }
 
 /// The encoding and the acceleration of an encoder.
@@ -367,18 +374,20 @@ pub enum Shape {
     Lut(Vec<f64>),
 }
 
-/// How a knob takes control of a target that has a different value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Takeover {
-    /// The target jumps to the knob's value.
-    #[default]
-    Off,
-    /// The knob takes control when it passes the target's value.
-    Pickup,
-    /// Each turn of the knob moves the target in proportion to the target's remaining range.
-    Scale,
-    /// Each turn of the knob moves the target towards the knob's value.
-    CatchUp,
+named_enum! {
+    /// How a knob takes control of a target that has a different value.
+    #[derive(Default)]
+    pub enum Takeover {
+        /// The target jumps to the knob's value.
+        #[default]
+        Off = "off",
+        /// The knob takes control when it passes the target's value.
+        Pickup = "pickup",
+        /// Each turn of the knob moves the target in proportion to the target's remaining range.
+        Scale = "scale",
+        /// Each turn of the knob moves the target towards the knob's value.
+        CatchUp = "catch_up",
+    }
 }
 
 /// A target for the values of a binding.

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::audit::record::AnsweredBy;
 use crate::digest::Digest;
-use crate::policy::limits::{Class, Limits, Rates};
+use crate::policy::limits::{Class, Limits, PENDING_ALL, Rates};
 use crate::policy::{ApprovalSettings, AskFloor, Channel, Floor, Tier};
 use crate::principal::Principal;
 use crate::timestamp::Timestamp;
@@ -572,7 +572,7 @@ impl Pending {
     }
 
     fn room_for(&self, principal: &Principal, limits: &Limits) -> Result<(), Limited> {
-        if self.waiting().count() >= limits.pending_all {
+        if self.waiting().count() >= PENDING_ALL {
             return Err(Limited::All);
         }
         if self.waiting().filter(|record| record.principal == *principal).count() >= limits.pending_per_principal {

@@ -1,16 +1,18 @@
 //! Decides whether a call runs, needs an approval or is refused: tiers, rules, floors and limits.
 //!
-//! Not here: reading `config.toml` (`config` builds these structs), open approval requests
-//! (`pending`) and the circuit breaker (`breaker`).
+//! Not here: reading `config.toml` (`config` reads the tables declared here), open approval
+//! requests (`pending`) and the circuit breaker (`breaker`).
 
 pub mod limits;
-mod version;
 
-use serde_json::Value;
-
-use crate::digest::{Digest, NotCanonical};
+use crate::config::form::{Form, boolean, heard_device, ms, named, set, u7, whole};
+use crate::config::policy::{arguments, decides_something, principal_pattern, report_faults, rules, tool_pattern};
+use crate::config::section::{row, section, table};
+use crate::digest::Digest;
 use crate::named_enum::named_enum;
 use crate::principal::Principal;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 named_enum! {
     /// The kind of effect that a tool has.
@@ -87,6 +89,15 @@ impl Channel {
     }
 }
 
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Exact(name) => serializer.serialize_str(name),
+            Self::Prefix(start) => serializer.collect_str(&format_args!("{start}*")),
+        }
+    }
+}
+
 /// An exact name, or a prefix when written with a final `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
@@ -120,26 +131,29 @@ impl Pattern {
     }
 }
 
-/// One row of `[[policy.rules]]`. An absent field matches everything.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Rule {
-    /// Full name of the tool.
-    pub tool: Option<Pattern>,
-    /// Text of the principal.
-    pub principal: Option<Pattern>,
-    /// Tier of the tool.
-    pub tier: Option<Tier>,
-    /// Pairs of a JSON pointer into the arguments and the exact value there. A rule is compared
-    /// with the arguments as sent and with their normal forms (root and path of a file, name of a
-    /// command, host of an address), so that another spelling of a call matches the same rule. An
-    /// `allow` rule is compared only with the arguments as sent and the first normal form, because
-    /// the other forms may leave out details.
-    pub args: Vec<(String, Value)>,
-    /// If absent, the tool's default applies, so that a rule can raise only the channel.
-    pub decision: Option<Decision>,
-    /// The channel that the rule requires. It can raise the requirement of the tool, but never
-    /// lower it.
-    pub channel: Option<Floor>,
+section! {
+    /// A rule of the policy. An absent key matches everything.
+    #[derive(Serialize)]
+    pub struct Rule {
+        /// Full name of a tool, or a prefix followed by `*`.
+        tool: Option<Pattern> = None, tool_pattern().maybe(), "\"conductor_send_midi\"";
+        /// Principal, or a prefix followed by `*`.
+        principal: Option<Pattern> = None, principal_pattern().maybe(), "\"http:ci\"";
+        /// Tier of the tool.
+        tier: Option<Tier> = None, named().maybe(), "\"HardwareIO\"";
+        /// JSON pointers into the arguments, each with the exact value there. A rule is compared
+        /// with the arguments as sent and with their normal forms (root and path of a file, name of
+        /// a command, host of an address), so that another spelling of a call matches the same
+        /// rule. An `allow` rule is compared only with the arguments as sent and the first normal
+        /// form, because the other forms may leave out details.
+        args: Vec<(String, Value)> = Vec::new(), arguments(), "{ \"/port\" = \"synth\" }";
+        /// The decision. If absent, the tool's default applies, so that a rule can raise only the
+        /// channel. `plan` is only for the tier ConfigChange.
+        decision: Option<Decision> = None, named().maybe(), "\"deny\"";
+        /// Raises the required channel of an approval; it never lowers it.
+        channel: Option<Floor> = None, named().maybe(), "\"local\"";
+    }
+    check decides_something
 }
 
 /// A minimum that a tool requires and that no policy rule can lower.
@@ -203,27 +217,18 @@ pub struct Verdict {
     pub floor: Floor,
 }
 
-/// `[policy] default`: one decision per tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TierDefaults {
-    /// Decision for [`Tier::ReadOnly`].
-    pub read_only: Decision,
-    /// Decision for [`Tier::Stateful`].
-    pub stateful: Decision,
-    /// Decision for [`Tier::ConfigChange`].
-    pub config_change: Decision,
-    /// Decision for [`Tier::HardwareIo`].
-    pub hardware_io: Decision,
-}
-
-impl Default for TierDefaults {
-    fn default() -> Self {
-        Self {
-            read_only: Decision::Allow,
-            stateful: Decision::Allow,
-            config_change: Decision::Plan,
-            hardware_io: Decision::Ask,
-        }
+section! {
+    /// Decisions for calls that match no rule, by tier.
+    #[derive(Copy, Eq, Serialize)]
+    pub struct TierDefaults {
+        /// Decision for tools that change nothing.
+        read_only as "ReadOnly": Decision = Decision::Allow, named();
+        /// Decision for tools whose changes can be undone.
+        stateful as "Stateful": Decision = Decision::Allow, named(), "\"ask\"";
+        /// Decision for tools that change the configuration: `plan` or `deny`.
+        config_change as "ConfigChange": Decision = Decision::Plan, named(), "\"deny\"";
+        /// Decision for tools with an effect outside the daemon.
+        hardware_io as "HardwareIO": Decision = Decision::Ask, named(), "\"deny\"";
     }
 }
 
@@ -239,58 +244,54 @@ impl TierDefaults {
     }
 }
 
-/// `[policy.approval.pad]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PadSettings {
-    /// Alias of the controller.
-    pub device: String,
-    /// Note of the pad, 0-127.
-    pub note: u8,
-    /// How long the pad must be held.
-    pub hold_ms: u64,
-    /// Tiers that the pad can approve.
-    pub tiers: Vec<Tier>,
-}
-
-/// `[policy.approval]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApprovalSettings {
-    /// How long a call waits for an answer, if a person can be reached.
-    pub wait_ms: u64,
-    /// Time after which a plan or an approval request expires.
-    pub ttl_ms: u64,
-    /// Tiers that the AI client's own dialog may answer.
-    pub client_tiers: Vec<Tier>,
-    /// Time after a denial in which an identical call is refused without a new request.
-    pub cooldown_ms: u64,
-    /// Whether answers from processes that an AI client started are refused.
-    pub refuse_descendants: bool,
-    /// The approval pad, if there is one.
-    pub pad: Option<PadSettings>,
-}
-
-impl Default for ApprovalSettings {
-    fn default() -> Self {
-        Self {
-            wait_ms: 30_000,
-            ttl_ms: 300_000,
-            client_tiers: Vec::new(),
-            cooldown_ms: 60_000,
-            refuse_descendants: true,
-            pad: None,
-        }
+row! {
+    /// A pad that approves the shown request while it is held.
+    #[derive(Eq, Serialize)]
+    pub struct PadSettings {
+        /// Alias of the controller.
+        device: String, heard_device(), "\"pads\"";
+        /// Note of the pad.
+        note: u8, u7(), "36";
+        /// How long the pad must be held, in milliseconds.
+        hold_ms: u64 = 800, ms(), "1500";
+        /// Tiers that the pad can approve.
+        tiers: Vec<Tier> = vec![Tier::ConfigChange, Tier::HardwareIo], set(named(), 0..=Tier::ALL.len()), "[\"HardwareIO\"]";
     }
 }
 
-/// `[policy]`.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Policy {
-    /// Decisions for calls that match no rule.
-    pub default: TierDefaults,
-    /// The rules in the order of the file; the first that matches decides.
-    pub rules: Vec<Rule>,
-    /// `[policy.approval]`.
-    pub approval: ApprovalSettings,
+section! {
+    /// Approval requests.
+    #[derive(Eq, Serialize)]
+    pub struct ApprovalSettings {
+        /// How long a call waits for an answer if a person can be reached, in milliseconds.
+        wait_ms: u64 = 30_000, whole(0..=600_000), "10000";
+        /// Time in milliseconds after which a plan or an approval request expires.
+        ttl_ms: u64 = 300_000, whole(1000..=86_400_000), "120000";
+        /// Tiers that the AI client's own dialog may answer.
+        client_tiers: Vec<Tier> = Vec::new(), set(named(), 0..=Tier::ALL.len()), "[\"Stateful\"]";
+        /// Time in milliseconds after a denial in which an identical call is refused without a new
+        /// request.
+        cooldown_ms: u64 = 60_000, whole(0..=3_600_000), "10000";
+        /// Whether answers from processes that an AI client started are refused.
+        refuse_descendants: bool = true, boolean();
+        /// The approval pad, if there is one.
+        pad: Option<PadSettings> = None, table().maybe();
+    }
+}
+
+section! {
+    /// The decisions about calls. A section with any fault is not used at all, because a part of a
+    /// policy could allow calls that another part refuses; the earlier policy then stays in force.
+    #[derive(Serialize)]
+    pub struct Policy {
+        /// Decisions for calls that match no rule.
+        default: TierDefaults = TierDefaults::default(), table();
+        /// The rules; the first that matches a call decides.
+        rules: Vec<Rule> = Vec::new(), rules();
+        /// Approval requests.
+        approval: ApprovalSettings = ApprovalSettings::default(), table();
+    }
+    check report_faults
 }
 
 /// A rule or default that cannot work as written. A policy with such a fault must not replace a
@@ -451,17 +452,22 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Digest of the parsed `policy`, `tools` and `plugins` sections. An approval is stale when the
-/// version changes.
-pub fn policy_version(policy: &Value, tools: &Value, plugins: &Value) -> Result<Digest, NotCanonical> {
-    Digest::of_json(&serde_json::json!({"policy": policy, "tools": tools, "plugins": plugins}))
+impl Policy {
+    /// The version of the policy together with the `tools` and `plugins` sections, because
+    /// approvals depend on those too. An approval is valid only for one version. The version is
+    /// computed from the parsed policy, so that comments and the order of keys do not change it.
+    pub fn version(&self, tools: &Value, plugins: &Value) -> Digest {
+        // This can fail only for a number above 2^53 in a rule, which the file reader refuses. A
+        // policy with such a number gets another version, so that earlier approvals are stale.
+        Digest::of_json(&json!({ "policy": self, "tools": tools, "plugins": plugins }))
+            .unwrap_or_else(|fault| Digest::of(fault.to_string().as_bytes()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde_json::json;
 
     fn ask(tool: &'static str, tier: Tier) -> Asked {
         Asked {
@@ -674,7 +680,10 @@ mod tests {
 
     #[test]
     fn the_version_follows_each_section() {
-        let version = |p, t, g| policy_version(&json!(p), &json!(t), &json!(g));
+        let version = |ttl_ms, tools, plugins| {
+            let approval = ApprovalSettings { ttl_ms, ..ApprovalSettings::default() };
+            Policy { approval, ..Policy::default() }.version(&json!(tools), &json!(plugins))
+        };
         let base = version(1, 2, 3);
         assert_eq!(base, version(1, 2, 3));
         assert!(base != version(0, 2, 3) && base != version(1, 0, 3) && base != version(1, 2, 0));

@@ -33,6 +33,7 @@ use std::time::Duration;
 use conductor_core::audit::{
     CallFacts, Entry, EventName, Head, InputHash, InputHasher, OutcomeFacts, Recovery, Seq, Stamp,
 };
+use conductor_core::config::{self, ReadOnlySync};
 use conductor_core::principal::Principal;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
@@ -57,8 +58,6 @@ const SYNC_BOUNDS_MS: [u64; 10] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000];
 /// Settings of `[audit]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether `detail` is `full`: the pipeline puts scrubbed arguments into records.
-    pub full_detail: bool,
     /// Whether `read_only_sync` is `before_reply`: the reply to a read waits for the sync of its
     /// record.
     pub reads_wait: bool,
@@ -71,18 +70,23 @@ pub struct Settings {
     pub copy_required: bool,
 }
 
+impl From<&config::Audit> for Settings {
+    fn from(audit: &config::Audit) -> Self {
+        Self {
+            reads_wait: audit.read_only_sync == ReadOnlySync::BeforeReply,
+            rotate_bytes: u64::from(audit.rotate_mb) << 20,
+            checkpoint_records: audit.checkpoint_records.into(),
+            checkpoint_ms: audit.checkpoint_ms.into(),
+            retention_days: audit.retention_days,
+            copy_to: audit.copy_to.as_ref().map(PathBuf::from),
+            copy_required: audit.copy_required,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            full_detail: false,
-            reads_wait: false,
-            rotate_bytes: 100 << 20,
-            checkpoint_records: 256,
-            checkpoint_ms: 60_000,
-            retention_days: 0,
-            copy_to: None,
-            copy_required: false,
-        }
+        Self::from(&config::Audit::default())
     }
 }
 

@@ -22,6 +22,7 @@ use std::task::{Context, Poll};
 
 use conductor_core::digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError, Violation};
+use conductor_core::policy::limits::ARGUMENT_BYTES;
 use conductor_core::policy::{self, Decision, Tier, Verdict};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -139,7 +140,7 @@ async fn run_to_end(studio: Arc<Studio>, call: Call) -> Reply {
 
 async fn attempt(studio: &Arc<Studio>, call: &Call, record: &mut CallRecord) -> Result<Output, Stop> {
     let tool = record.at(Step::Resolve, |record| resolve(studio, call, record))?;
-    record.at(Step::Validate, |record| validate(studio, &tool, call, record))?;
+    record.at(Step::Validate, |record| validate(&tool, call, record))?;
     let target = resolve_target(studio, &tool, call).await;
     let verdict = record.at(Step::Policy, |record| {
         refuse_secrets(studio, &tool, record)?;
@@ -189,15 +190,14 @@ fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<
 
 /// Step 4: validates the arguments before any code of the tool runs, including its summary and
 /// state hash.
-fn validate(studio: &Studio, tool: &Tool, call: &Call, record: &mut CallRecord) -> Result<(), Stop> {
+fn validate(tool: &Tool, call: &Call, record: &mut CallRecord) -> Result<(), Stop> {
     let violations = match digest::canonical(&call.arguments) {
         Err(fault) => vec![Violation { path: String::new(), message: fault.to_string() }],
         Ok(canonical) => {
-            let limit = studio.settings().limits.argument_bytes;
-            let violations = if canonical.len() > limit {
+            let violations = if canonical.len() > ARGUMENT_BYTES {
                 vec![Violation {
                     path: String::new(),
-                    message: format!("too large: {} bytes, but the limit is {limit}", canonical.len()),
+                    message: format!("too large: {} bytes, but the limit is {ARGUMENT_BYTES}", canonical.len()),
                 }]
             } else {
                 violations(tool, &call.arguments)

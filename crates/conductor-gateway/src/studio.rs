@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use conductor_core::breaker;
+use conductor_core::config::{Audit, Circuit, Config, Mcp};
 use conductor_core::digest::Digest;
 use conductor_core::event::Micros;
 use conductor_core::pending::NewIds;
@@ -61,51 +61,25 @@ pub struct PolicyInForce {
     pub version: Digest,
 }
 
-/// Settings of `[mcp]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct McpSettings {
-    pub tools: Vec<String>,
-    pub tool_names: crate::tools::names::NameForm,
-    pub max_message_bytes: usize,
-    pub max_in_flight: usize,
-    pub max_connections: usize,
-    pub elicitation_wait_ms: u64,
-    pub session_idle_s: u64,
-    pub page_size: usize,
-}
-
-impl Default for McpSettings {
-    fn default() -> Self {
-        Self {
-            tools: vec!["all".to_owned()],
-            tool_names: crate::tools::names::NameForm::Safe,
-            max_message_bytes: 4 * 1024 * 1024,
-            max_in_flight: 128,
-            max_connections: 512,
-            elicitation_wait_ms: 50_000,
-            session_idle_s: 3600,
-            page_size: 200,
-        }
-    }
-}
-
-/// Settings that a reload can change.
+/// The sections of the configuration that a reload can change.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     pub limits: Limits,
     pub retry: Retry,
-    pub circuit: Option<breaker::Settings>,
-    pub circuit_tools: BTreeMap<String, breaker::Settings>,
-    /// Whether `[audit] read_only_sync` is `before_reply`.
-    pub read_only_before_reply: bool,
-    /// Whether `[audit] detail` is `full`.
-    pub full_detail: bool,
-    pub mcp: McpSettings,
+    pub circuit: Circuit,
+    pub audit: Audit,
+    pub mcp: Mcp,
 }
 
-impl Settings {
-    pub fn circuit(&self, tool: &str) -> breaker::Settings {
-        self.circuit_tools.get(tool).copied().or(self.circuit).unwrap_or_else(|| breaker::Settings::default_for(tool))
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Self {
+        Self {
+            limits: config.limits.clone(),
+            retry: config.retry,
+            circuit: config.circuit.clone(),
+            audit: config.audit.clone(),
+            mcp: config.mcp.clone(),
+        }
     }
 }
 
@@ -230,7 +204,7 @@ impl Studio {
     }
 
     pub fn set_settings(&self, settings: Settings) {
-        self.circuits.reconfigure(|tool| settings.circuit(tool));
+        self.circuits.reconfigure(|tool| settings.circuit.of(tool));
         self.settings.store(Arc::new(settings));
     }
 

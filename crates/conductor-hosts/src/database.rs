@@ -161,8 +161,8 @@ impl Databases {
         Arc::new(Databases { all: ArcSwap::from_pointee(vec![Arc::clone(&own)]), own, user_home, tls })
     }
 
-    pub fn configure(&self, rows: &[config::Database]) {
-        let named = rows.iter().map(|row| {
+    pub fn configure(&self, rows: &[(String, config::Database)]) {
+        let named = rows.iter().map(|(name, row)| {
             let (engine, place) = match &row.place {
                 DatabasePlace::Sqlite { file } => {
                     let home = self.user_home.as_deref().unwrap_or(Path::new("/"));
@@ -176,14 +176,14 @@ impl Databases {
                 }
             };
             Arc::new(Database {
-                name: row.name.clone(),
+                name: name.clone(),
                 engine,
                 place,
                 password: row.password.clone(),
                 max_rows_affected: row.max_rows_affected,
             })
         });
-        let own = (!rows.iter().any(|row| row.name == OWN)).then(|| Arc::clone(&self.own));
+        let own = (!rows.iter().any(|(name, _)| name == OWN)).then(|| Arc::clone(&self.own));
         self.all.store(Arc::new(own.into_iter().chain(named).collect()));
     }
 

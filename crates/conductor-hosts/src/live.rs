@@ -91,7 +91,7 @@ impl Settings {
             osc: abletonosc::wire::Settings::of_config(&live.osc),
             script: script::Settings {
                 home: home.to_owned(),
-                timeout: Duration::from_millis(live.script_timeout_ms.into()),
+                timeout: Duration::from_millis(live.script.timeout_ms.into()),
             },
         }
     }

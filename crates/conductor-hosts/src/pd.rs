@@ -19,7 +19,7 @@ use super::patch::console::{Level, Source, Voice};
 use super::patch::{Ability, Capabilities, HostKind, PatchHost, Patches};
 use crate::rooted::{self, RootedError, RootedFile, canonical, touches_home};
 use crate::system::Clock;
-use conductor_core::config::PdAudio;
+use conductor_core::config::{self, PdAudio};
 use conductor_core::error::{Code, Effect, ToolError};
 use conductor_core::event::Micros;
 use conductor_patch::{Atom, BoxView, Document, Format, Limits, Value, View, Warning, WarningCode};
@@ -68,7 +68,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { command: "pd".into(), sleepgrain_ms: 0.5, audio: PdAudio::Off, walls: Walls::default() }
+        Settings::from(&config::Pd::default())
+    }
+}
+
+impl From<&config::Pd> for Settings {
+    fn from(pd: &config::Pd) -> Self {
+        let command = PathBuf::from(&pd.command);
+        Settings { command, sleepgrain_ms: pd.sleepgrain_ms, audio: pd.audio, walls: Walls::default() }
     }
 }
 

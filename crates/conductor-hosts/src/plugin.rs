@@ -16,6 +16,7 @@ pub mod process;
 pub mod runner;
 pub mod sandbox;
 
+use conductor_core::config::Plugin;
 use serde::{Deserialize, Serialize};
 
 /// Limits of one process.
@@ -29,7 +30,8 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { cpu_ms: 1000, heap_mb: 32, stack_kb: 256 }
+        let Plugin { cpu_ms, heap_mb, .. } = Plugin::default();
+        Limits { cpu_ms, heap_mb, stack_kb: 256 }
     }
 }
 

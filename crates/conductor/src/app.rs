@@ -106,6 +106,7 @@ impl Daemon {
         home.create()?;
         let lock = home.lock()?;
         let wrote_config = write_first_config(&home, first_config, &log);
+        write_schema(&home, &log);
         let (config_orders, config_orders_in) = mpsc::channel();
         // Start the watch before reading the file, so that no later change is missed.
         let (watch, watch_error) = Watch::start(&home.config_file(), config_orders.clone());
@@ -354,6 +355,18 @@ fn desktop_of(display: Option<&str>) -> (Box<dyn Desktop>, Option<String>) {
         }
         #[cfg(not(feature = "desktop"))]
         Some(_) => missing("this build has no support for displays"),
+    }
+}
+
+/// Writes the schema of this version, so that editors know all keys.
+fn write_schema(home: &Home, log: &Log) {
+    let path = home.schema_file();
+    let schema = conductor_core::config::reference::schema_text();
+    if std::fs::read_to_string(&path).is_ok_and(|it| it == schema) {
+        return;
+    }
+    if let Err(error) = std::fs::write(&path, schema) {
+        log.warn(format_args!("{}: {error}; editors cannot check config.toml", path.display()));
     }
 }
 

@@ -199,7 +199,7 @@ fn audit_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> R
     use conductor_gateway::secrets::KeychainNote;
     let checks = matches!(command, audit::AuditCommand::Verify(_) | audit::AuditCommand::AcceptRollback);
     let serving = offline(home).unwrap_or_else(|_| ConfigInForce::built_in(&[], Timestamp::default()));
-    let settings = crate::gateway::audit::settings(&serving.config.audit);
+    let settings = conductor_gateway::audit_log::Settings::from(&serving.config.audit);
     let note = (serving.config.secrets == KeyRung::Keychain).then(|| KeychainNote::of_home(NOTE, home.root()));
     let (remembered, keychain_error) =
         if checks { recall(home.root(), &settings, note.as_ref())? } else { (Vec::new(), None) };

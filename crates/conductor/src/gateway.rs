@@ -103,7 +103,7 @@ impl Gateway {
     ) -> Result<Self, GatewayError> {
         let config: &Config = &serving.config;
         let note = (config.secrets == KeyRung::Keychain).then(|| KeychainNote::of_home(audit::NOTE, home.root()));
-        let settings = audit::settings(&config.audit);
+        let settings = conductor_gateway::audit_log::Settings::from(&config.audit);
         let audit = DaemonLog::open(home.root().to_owned(), settings, note, (Arc::clone(clock), Arc::clone(ids)), log);
         let key = conductor_gateway::secrets::home_key(home.root(), "plans.key", ids.as_ref())
             .map_err(GatewayError::Plans)?;
@@ -141,7 +141,7 @@ impl Gateway {
             pending,
             catalog,
             policy: settings::in_force(policy, config),
-            settings: settings::settings(config),
+            settings: config.into(),
             scrubber,
         });
         audit.send_checkpoints_to(&studio.events);
@@ -259,7 +259,7 @@ impl Gateway {
         for line in settings::unknown_names(config, &self.studio.catalog()) {
             self.log.warn(line);
         }
-        self.studio.set_settings(settings::settings(config));
+        self.studio.set_settings(config.into());
         self.grants.put_in_force(config, &self.log);
         self.plugins.set_rows(&config.plugins);
         for (changed, section, when) in [
@@ -278,7 +278,7 @@ impl Gateway {
         // Send even if the paths did not change: the bindings of a new configuration have no values
         // yet.
         self.watched_live.send_replace(live_watch::watched(config));
-        self.http.configure(&config.http, config.mcp.session_idle_s.into());
+        self.http.configure(&config.http, config.mcp.session_idle_s);
         if seen != self.listed() {
             self.studio.events.changed(Change::Tools);
         }

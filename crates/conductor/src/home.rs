@@ -27,6 +27,11 @@ impl Home {
         self.root.join("config.toml")
     }
 
+    /// The JSON Schema of the configuration, for editors. The first `config.toml` refers to it.
+    pub fn schema_file(&self) -> PathBuf {
+        self.state().join("config.schema.json")
+    }
+
     /// The socket for commands of people.
     pub fn control_socket(&self) -> PathBuf {
         self.root.join("control.sock")

@@ -6,8 +6,7 @@
 use super::reader::{Fields, Reader, Start, listed, nearest, suggestion};
 use super::tree::Node;
 use crate::action::{
-    Action, Condition, Curve, CurveKind, KeyName, Keystroke, MidiOut, Modifier, MouseButton, SendMidi, Transform,
-    Velocity, Volume,
+    Action, Condition, Curve, KeyName, Keystroke, MidiOut, Modifier, SendMidi, Transform, Velocity, Volume,
 };
 use crate::named_enum::named_enum;
 use std::ops::Range;
@@ -28,13 +27,6 @@ const CONDITIONS: &[&str] = &[
     "And",
     "Or",
     "Not",
-];
-
-pub(crate) const CURVES: &[(&str, CurveKind)] = &[
-    ("linear", CurveKind::Linear),
-    ("exponential", CurveKind::Exponential),
-    ("logarithmic", CurveKind::Logarithmic),
-    ("scurve", CurveKind::Scurve),
 ];
 
 /// Depth and number of nodes of the action tree so far, to enforce the limits.
@@ -76,6 +68,7 @@ fn descend<'t, T>(
 }
 
 fn read_within<'t>(r: &mut Reader<'t>, node: &'t Node, budget: &mut Budget) -> Option<Action> {
+    r.define("Action")?;
     descend(r, node, budget, |r, budget| {
         let mut f = r.table(node)?;
         let name = f.tag(r, "type", Action::NAMES)?;
@@ -134,12 +127,10 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str, budget: &mut Bud
             }
         }
         "MouseClick" => {
-            const BUTTONS: &[(&str, MouseButton)] =
-                &[("left", MouseButton::Left), ("right", MouseButton::Right), ("middle", MouseButton::Middle)];
             let coordinate = |r: &mut Reader<'t>, it: &'t Node| {
                 r.bounded(it, i32::MIN.into(), i32::MAX.into()).and_then(|it| i32::try_from(it).ok())
             };
-            let button = f.need(r, "button", |r, it| r.word(it, BUTTONS));
+            let button = f.need(r, "button", Reader::named);
             let x = f.opt(r, "x", coordinate);
             let y = f.opt(r, "y", coordinate);
             if f.has("x") != f.has("y") {
@@ -154,7 +145,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str, budget: &mut Bud
         }
         "OscSend" => {
             let host = f.need(r, "host", Reader::filled);
-            let port = f.need(r, "port", |r, it| r.whole(it, 1, 65535));
+            let port = f.need(r, "port", Reader::udp_port);
             let address = f.need(r, "address", Reader::osc_address);
             let args = f.opt(r, "args", |r, it| r.list_of(it, 0, 64, Reader::osc_arg));
             Action::OscSend { host: host?, port: port?, address: address?, args: args.unwrap_or_default() }
@@ -261,7 +252,8 @@ fn send_midi<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<SendMidi> {
     Some(SendMidi { port: port?, channel: channel?, message })
 }
 
-fn velocity_map<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Velocity> {
+pub(crate) fn velocity_map<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Velocity> {
+    r.define("VelocityMap")?;
     let mut f = r.table(node)?;
     let velocity = match f.tag(r, "type", &["PassThrough", "Fixed", "Linear", "Curve"])? {
         "PassThrough" => Some(Velocity::Trigger),
@@ -276,7 +268,7 @@ fn velocity_map<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Velocity> {
             min.zip(max).map(|(min, max)| Velocity::Linear { min, max })
         }
         _ => {
-            let kind = f.need(r, "curve", |r, it| r.word(it, CURVES));
+            let kind = f.need(r, "curve", Reader::named);
             let intensity = f.or(r, "intensity", 0.5, Reader::unit);
             kind.map(|kind| Velocity::Curve(Curve { kind, intensity }))
         }
@@ -287,7 +279,7 @@ fn velocity_map<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Velocity> {
 
 /// Reads `curve` with its `intensity`. A `lut` excludes both.
 pub(crate) fn curve<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Curve> {
-    let kind = f.opt(r, "curve", |r, it| r.word(it, CURVES));
+    let kind = f.opt(r, "curve", Reader::named);
     let intensity = f.or(r, "intensity", 0.5, Reader::unit);
     if f.has("intensity") && !f.has("curve") {
         let place = f.key_place("intensity");
@@ -301,6 +293,7 @@ pub(crate) fn curve<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Curve>
 }
 
 pub(crate) fn transform<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Transform> {
+    r.define("Transform")?;
     let mut f = r.table(node)?;
     let offset = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, -127, 127);
     let transform = Transform {
@@ -318,7 +311,13 @@ pub(crate) fn transform<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Transf
     Some(transform)
 }
 
+/// Describes a condition.
+pub(crate) fn any_condition<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Condition> {
+    condition(r, node, &mut Budget { depth: 0, nodes: 0 })
+}
+
 fn condition<'t>(r: &mut Reader<'t>, node: &'t Node, budget: &mut Budget) -> Option<Condition> {
+    r.define("Condition")?;
     descend(r, node, budget, |r, budget| {
         let mut f = r.table(node)?;
         let name = f.tag(r, "type", CONDITIONS)?;
@@ -507,6 +506,9 @@ fn key_name(text: &str) -> Option<KeyName> {
 /// fixed order, then at most one key.
 fn keystroke<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Keystroke> {
     let mut modifiers: Vec<Modifier> = f.or_default(r, "modifiers", |r, it| {
+        if r.is_describing() {
+            return r.set(it, 0, 4, |r, item| r.word(item, MODIFIERS));
+        }
         let items = r.list(it, 0, 4)?;
         let read = r.each(items, |r, item| r.word(item, MODIFIERS));
         for (index, item) in items.iter().enumerate() {
@@ -517,6 +519,7 @@ fn keystroke<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Keystroke> {
         Some(read)
     });
     let keys = f.need(r, "keys", |r, it| {
+        r.describe_either(|r| pressed(r, it), |r| r.list_of(it, 1, 8, pressed))?;
         let presses: Vec<(&'t Node, Pressed)> = match it.items() {
             Some(_) => {
                 let items = r.list(it, 1, 8)?;

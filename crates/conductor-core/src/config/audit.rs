@@ -1,28 +1,35 @@
-//! Reads `[audit]`. Not here: writing the log.
+//! `[audit]`. Not here: writing the log.
 
-use super::reader::Reader;
+use super::form::{Form, boolean, filled, named, whole};
+use super::reader::{Fields, Reader};
+use super::section::section;
 use super::tree::Node;
 use crate::named_enum::named_enum;
 
-/// `[audit]`. The log cannot be disabled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Audit {
-    /// How arguments are recorded.
-    pub detail: AuditDetail,
-    /// When the record of a read-only call is written to the disk.
-    pub read_only_sync: ReadOnlySync,
-    /// Size in MiB at which a new log file is started.
-    pub rotate_mb: u32,
-    /// Maximum number of records between two checkpoints.
-    pub checkpoint_records: u32,
-    /// Maximum number of milliseconds between two checkpoints.
-    pub checkpoint_ms: u32,
-    /// Age in days after which log files are deleted; 0 keeps all files.
-    pub retention_days: u32,
-    /// Absolute path of a folder that receives a copy of the log.
-    pub copy_to: Option<String>,
-    /// Whether every call is refused when the copy cannot be written.
-    pub copy_required: bool,
+section! {
+    /// The audit log. It cannot be disabled. A change takes effect at the next start.
+    #[derive(Eq)]
+    pub struct Audit {
+        /// How arguments are recorded. `hash`: only a keyed hash. `full`: a keyed hash and the text
+        /// without secrets.
+        detail: AuditDetail = AuditDetail::Hash, named(), "\"full\"";
+        /// When the record of a read-only call is written to the disk.
+        read_only_sync: ReadOnlySync = ReadOnlySync::Soon, named(), "\"before_reply\"";
+        /// Size in MiB at which a new log file is started.
+        rotate_mb: u32 = 100, whole(1..=10_240), "50";
+        /// Maximum number of records between two checkpoints. The limit is below 512, because a
+        /// verifier reports a missing checkpoint after 512 records.
+        checkpoint_records: u32 = 256, whole(1..=480), "128";
+        /// Maximum number of milliseconds between two checkpoints.
+        checkpoint_ms: u32 = 60_000, whole(100..=3_600_000), "10000";
+        /// Age in days after which log files are deleted; 0 keeps all files.
+        retention_days: u32 = 0, whole(0..=36_500), "365";
+        /// Absolute path of a folder that receives a copy of the log.
+        copy_to: Option<String> = None, filled().ruled(absolute).maybe(), "\"/mnt/second-disk/conductor-audit\"";
+        /// Whether every call is refused when the copy cannot be written.
+        copy_required: bool = false, boolean(), "true";
+    }
+    check copy_has_a_folder
 }
 
 named_enum! {
@@ -45,48 +52,17 @@ named_enum! {
     }
 }
 
-impl Default for Audit {
-    fn default() -> Self {
-        Audit {
-            detail: AuditDetail::Hash,
-            read_only_sync: ReadOnlySync::Soon,
-            rotate_mb: 100,
-            checkpoint_records: 256,
-            checkpoint_ms: 60_000,
-            retention_days: 0,
-            copy_to: None,
-            copy_required: false,
-        }
-    }
-}
-
-pub(crate) fn audit<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Audit> {
-    let mut f = r.table(node)?;
-    let d = Audit::default();
-    let audit = Audit {
-        detail: f.or(r, "detail", d.detail, Reader::named),
-        read_only_sync: f.or(r, "read_only_sync", d.read_only_sync, Reader::named),
-        rotate_mb: f.or(r, "rotate_mb", d.rotate_mb, |r, it| r.whole(it, 1, 10_240)),
-        // The limit is below 512, because a verifier reports a missing checkpoint after 512
-        // records.
-        checkpoint_records: f.or(r, "checkpoint_records", d.checkpoint_records, |r, it| r.whole(it, 1, 480)),
-        checkpoint_ms: f.or(r, "checkpoint_ms", d.checkpoint_ms, |r, it| r.whole(it, 100, 3_600_000)),
-        retention_days: f.or(r, "retention_days", d.retention_days, |r, it| r.whole(it, 0, 36_500)),
-        copy_to: f.opt(r, "copy_to", folder),
-        copy_required: f.or(r, "copy_required", d.copy_required, Reader::boolean),
-    };
+fn copy_has_a_folder(audit: Audit, r: &mut Reader<'_>, f: &Fields<'_>) -> Audit {
     if audit.copy_required && !f.has("copy_to") {
         let place = f.key_place("copy_required");
         let help = "name the folder: copy_to = \"/mnt/second-disk/conductor-audit\"".to_owned();
         r.under("copy_required", |r| r.rule_help(&place, "`copy_required` needs `copy_to`".to_owned(), help));
     }
-    f.finish(r);
-    Some(audit)
+    audit
 }
 
 /// Requires an absolute path, because the daemon may be started in any folder.
-fn folder<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
-    let path = r.filled(node)?;
+fn absolute<'t>(r: &mut Reader<'t>, node: &'t Node, path: String) -> Option<String> {
     if path.starts_with('/') {
         return Some(path);
     }

@@ -21,6 +21,7 @@ pub(crate) fn binding<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Cont
 }
 
 pub(crate) fn source<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Source> {
+    r.define("Source")?;
     let mut f = r.table(node)?;
     let name = f.tag(r, "type", SourceKind::NAMES)?;
     let device = f.opt(r, "device", Reader::heard_device);
@@ -62,13 +63,8 @@ fn cc14<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<u8> {
     r.whole(node, 0, 31)
 }
 
-fn glue<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Glue> {
-    const TAKEOVERS: &[(&str, Takeover)] = &[
-        ("off", Takeover::Off),
-        ("pickup", Takeover::Pickup),
-        ("scale", Takeover::Scale),
-        ("catch_up", Takeover::CatchUp),
-    ];
+pub(crate) fn glue<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Glue> {
+    r.define("Glue")?;
     let mut f = r.table(node)?;
     let input = f.opt(r, "in", |r, it| {
         let pair = r.pair(it)?;
@@ -89,13 +85,14 @@ fn glue<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Glue> {
         output: f.opt(r, "out", Reader::pair),
         hysteresis: f.or(r, "hysteresis", 0.0, Reader::unit),
         throttle_ms: f.opt(r, "throttle_ms", |r, it| r.whole(it, 0, 10_000)),
-        takeover: f.or(r, "takeover", Takeover::Off, |r, it| r.word(it, TAKEOVERS)),
+        takeover: f.or(r, "takeover", Takeover::Off, Reader::named),
     };
     f.finish(r);
     Some(glue)
 }
 
-fn target<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Target> {
+pub(crate) fn target<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Target> {
+    r.define("Target")?;
     let mut f = r.table(node)?;
     let name = f.tag(r, "type", Target::NAMES)?;
     let target = target_kind(r, &mut f, name);
@@ -107,7 +104,7 @@ fn target_kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option
     match name {
         "OscFloat" => {
             let host = f.need(r, "host", Reader::filled);
-            let port = f.need(r, "port", |r, it| r.whole(it, 1, 65535));
+            let port = f.need(r, "port", Reader::udp_port);
             let address = f.need(r, "address", Reader::osc_address);
             let prefix_args = f.opt(r, "prefix_args", |r, it| r.list_of(it, 0, 16, Reader::osc_arg));
             let prefix_args = prefix_args.unwrap_or_default();

@@ -1,13 +1,15 @@
-//! Reads devices, routes and feedback rows.
+//! Devices, routes and feedback rows.
 //!
 //! Not here: which ports match a device; the daemon decides that when it scans the ports.
 
+use super::Platform;
 use super::action::transform;
-use super::reader::{Fields, Reader, nearest, suggestion};
+use super::form::{Form, alias, boolean, by, channel, filled, mode_name, named, opaque, output_port, set, text, u7};
+use super::reader::{Fields, Reader, RowIds, nearest, suggestion};
+use super::section::{row, section, table};
 use super::tree::Node;
-use super::{
-    Device, Direction, Feedback, FeedbackFrom, FeedbackOut, Filter, Matcher, MessageType, Platform, Protocol, Route,
-};
+use crate::action::Transform;
+use crate::named_enum::named_enum;
 use crate::templates;
 use std::net::SocketAddr;
 
@@ -26,72 +28,171 @@ pub(crate) const MATCHERS: &[&str] = &[
 /// not linear in the pattern.
 const REGEX_BYTES: usize = 1 << 20;
 
-/// A device with a fault keeps its alias, so that rows that name it stay valid. It matches and
-/// opens no port.
-pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
-    let before = r.errors();
-    let mut f = r.table(node)?;
-    let alias = f.need(r, "alias", Reader::alias);
-    let description = f.opt(r, "description", Reader::description);
-    let template = f.opt(r, "template", template);
-    let known = template.as_deref().and_then(templates::find);
-    let said = f.opt(r, "protocol", Reader::named);
-    let protocol_known = said.is_some() || !f.has("protocol");
-    let protocol = said.or(known.map(|it| it.protocol)).unwrap_or_default();
-    let direction = f.or(r, "direction", Direction::Bidirectional, Reader::named);
-    let matchers = f.opt(r, "matchers", |r, it| {
-        r.list_of(it, 1, 16, |r, item| {
-            let matcher = matcher(r, item)?;
-            warn_if_it_cannot_match(r, item, &matcher, protocol);
-            Some(matcher)
-        })
-    });
-    let channels = f.opt(r, "channels", |r, it| r.set(it, 0, 16, Reader::channel));
-    let enabled = f.or(r, "enabled", true, Reader::boolean);
-    let virtual_port = f.opt(r, "virtual_port", Reader::name);
-    let loopback = f.or(r, "loopback", false, Reader::boolean);
-    let allow_network = f.or(r, "allow_network", false, Reader::boolean);
-    let listen = f.opt(r, "listen", |r, it| listen(r, it, allow_network));
-    let allow_sensitive_actions = f.or(r, "allow_sensitive_actions", false, Reader::boolean);
-    let ask_output = f.or(r, "ask_output", false, Reader::boolean);
-    let echo_guard = f.or(r, "echo_guard", false, Reader::boolean);
-    let trusted = f.or(r, "trusted", false, Reader::boolean);
-
-    // The protocol decides which keys are allowed. Skip this check if the protocol is misspelt,
-    // because it would report wrong faults.
-    if protocol_known {
-        check_protocol(r, &mut f, protocol, loopback);
+row! {
+    /// A row gives a device an alias, which other rows can use.
+    #[derive(Default)]
+    pub struct Device {
+        /// Unique name of the device in this file.
+        alias: String, alias(), "\"pads\"";
+        /// Free text for people.
+        description: Option<String> = None, text(0..=1024).maybe(), "\"16 pads with LEDs\"";
+        /// Name of a controller template, which gives matchers and protocol.
+        template: Option<String> = None, text(1..=64).ruled(template).maybe(), "\"Launchpad Mini MK3\"";
+        /// The kind of connection. The default is that of the template, or else `Midi`.
+        protocol: Protocol = Protocol::Midi, named(), "\"Gamepad\"";
+        /// Which ports of the device are opened.
+        direction: Direction = Direction::Bidirectional, named(), "\"Input\"";
+        /// A port that matches any of these belongs to the device.
+        matchers: Vec<Matcher> = Vec::new(), opaque(|r, it| r.list_of(it, 1, 16, matcher)),
+            "[{ type = \"NameContains\", pattern = \"Mikro\" }]";
+        /// MIDI channels of the device; empty means all.
+        channels: Vec<u8> = Vec::new(), set(channel(), 0..=16), "[0, 1]";
+        /// Whether the device is used.
+        enabled: bool = true, boolean(), "false";
+        /// Name of a port that the daemon creates for other programs.
+        virtual_port: Option<String> = None, text(1..=64).maybe(), "\"Conductor DAW\"";
+        /// Whether this is a device inside the daemon with two ports: one is named like the alias,
+        /// the other `<alias> hand`.
+        loopback: bool = false, boolean(), "true";
+        /// Whether `listen` may be an address that other machines can reach.
+        allow_network: bool = false, boolean();
+        /// Address and port of an OSC listener.
+        listen: Option<String> = None, filled().ruled(listen).maybe(), "\"127.0.0.1:9000\"";
+        /// Whether events of this OSC device may press keys, start programs and call tools. OSC
+        /// senders are not authenticated.
+        allow_sensitive_actions: bool = false, boolean();
+        /// Whether a tool needs a person's approval before it sends to the device.
+        ask_output: bool = false, boolean(), "true";
+        /// Whether input that echoes our own output is dropped.
+        echo_guard: bool = false, boolean(), "true";
+        /// Whether input is treated as played by a person, although any program could send to the
+        /// device.
+        trusted: bool = false, boolean();
     }
-    f.finish(r);
-    // Keep even an invalid alias, because rows refer to it.
-    let alias = alias.or_else(|| Some(node.get("alias")?.text()?.to_owned()))?;
-    // Matchers in the file replace those of the template. A port that we create needs no matchers.
-    let of_template = known.filter(|_| !loopback && virtual_port.is_none()).map(|it| it.matchers.clone());
-    let mut device = Device {
-        alias,
-        description,
-        matchers: matchers.or(of_template).unwrap_or_default(),
-        protocol,
-        direction,
-        channels: channels.unwrap_or_default(),
-        enabled,
-        virtual_port,
-        loopback,
-        listen,
-        allow_network,
-        allow_sensitive_actions,
-        ask_output,
-        echo_guard,
-        trusted,
-        template,
-    };
-    if r.errors() != before {
-        device = Device { alias: device.alias, description: device.description, ..Device::default() };
-    }
-    Some(device)
+    check complete
 }
 
-fn check_protocol<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, protocol: Protocol, loopback: bool) {
+named_enum! {
+    /// The kind of connection of a device.
+    #[derive(Default)]
+    pub enum Protocol {
+        /// MIDI ports.
+        #[default]
+        Midi = "Midi",
+        /// A game controller.
+        Gamepad = "Gamepad",
+        /// OSC over UDP.
+        Osc = "Osc",
+    }
+}
+
+named_enum! {
+    /// Which ports of a device are opened.
+    #[derive(Default)]
+    pub enum Direction {
+        /// Only its input.
+        Input = "Input",
+        /// Only its output.
+        Output = "Output",
+        /// Both.
+        #[default]
+        Bidirectional = "Bidirectional",
+    }
+}
+
+impl Direction {
+    /// Whether input is opened.
+    pub fn has_input(self) -> bool {
+        match self {
+            Direction::Input | Direction::Bidirectional => true,
+            Direction::Output => false,
+        }
+    }
+
+    /// Whether output is opened.
+    pub fn has_output(self) -> bool {
+        match self {
+            Direction::Output | Direction::Bidirectional => true,
+            Direction::Input => false,
+        }
+    }
+}
+
+/// One way to find the ports of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Matcher {
+    /// The whole name of the port.
+    ExactName(String),
+    /// A part of the name.
+    NameContains(String),
+    /// A regular expression for the name. Compiled with a linear-time engine when the file is read.
+    NameRegex(String),
+    /// The system's id of the port.
+    PlatformId(String),
+    /// The USB socket that the device is plugged into; Linux only.
+    UsbTopology(String),
+    /// GUID of a gamepad model.
+    ControllerGuid(String),
+    /// USB vendor and product.
+    UsbIdentifier {
+        /// USB vendor id (`idVendor`).
+        vendor_id: u16,
+        /// USB product id (`idProduct`).
+        product_id: u16,
+    },
+    /// Unique id of the port; macOS only.
+    CoreMidiUniqueId(i64),
+}
+
+/// A device with a fault keeps its alias, even an invalid alias, so that rows that name it stay
+/// valid. It is the default device, which matches and opens no port.
+pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
+    let before = r.errors();
+    let device = table().read(r, node);
+    if r.errors() == before {
+        return device;
+    }
+    let text = |key: &str| node.get(key)?.text().map(str::to_owned);
+    Some(Device { alias: text("alias")?, description: text("description"), ..Device::default() })
+}
+
+/// Adds the values of the template, and checks the keys that depend on each other.
+fn complete(mut device: Device, r: &mut Reader<'_>, f: &Fields<'_>) -> Device {
+    let known = device.template.as_deref().and_then(templates::find);
+    let said = f.peek("protocol").and_then(Node::text);
+    if said.is_none() {
+        device.protocol = known.map_or(device.protocol, |it| it.protocol);
+    }
+    let items = f.peek("matchers").and_then(Node::items).unwrap_or_default();
+    for (index, (item, matcher)) in items.iter().zip(&device.matchers).enumerate() {
+        // If an entry has a fault, the others have moved.
+        if items.len() == device.matchers.len() {
+            let warn = |r: &mut Reader<'_>| warn_if_it_cannot_match(r, item, matcher, device.protocol);
+            r.under("matchers", |r| r.at_index(index, warn));
+        }
+    }
+    // Matchers in the file replace those of the template. A port that we create needs no matchers.
+    if let Some(known) = known.filter(|_| !f.has("matchers") && !device.loopback && device.virtual_port.is_none()) {
+        device.matchers.clone_from(&known.matchers);
+    }
+    if let Some(text) = &device.listen
+        && !device.allow_network
+        && text.parse::<SocketAddr>().is_ok_and(|it| !it.ip().is_loopback())
+    {
+        let place = f.peek("listen").and_then(|it| it.place.clone());
+        let help = "anyone on the network could press these pads; if you want that, add allow_network = true";
+        let message = format!("\"{text}\" can be reached from other machines");
+        r.under("listen", |r| r.rule_help(&place, message, help.to_owned()));
+    }
+    // The protocol decides which keys are allowed. Skip this check if the protocol is misspelt,
+    // because it would report wrong faults.
+    if !f.has("protocol") || said.is_some_and(|it| it.parse::<Protocol>().is_ok()) {
+        check_protocol(r, f, device.protocol, device.loopback);
+    }
+    device
+}
+
+fn check_protocol(r: &mut Reader<'_>, f: &Fields<'_>, protocol: Protocol, loopback: bool) {
     const MIDI_KEYS: [&str; 6] = ["channels", "virtual_port", "loopback", "echo_guard", "trusted", "ask_output"];
     const OSC_KEYS: [&str; 3] = ["listen", "allow_network", "allow_sensitive_actions"];
     let (midi, osc) = match protocol {
@@ -117,8 +218,7 @@ fn check_protocol<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, protocol: Protocol
     }
 }
 
-fn template<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
-    let name = r.name(node)?;
+fn template<'t>(r: &mut Reader<'t>, node: &'t Node, name: String) -> Option<String> {
     if templates::find(&name).is_some() {
         return Some(name);
     }
@@ -126,25 +226,20 @@ fn template<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     r.reject(node, format!("there is no template \"{name}\""), help)
 }
 
-fn listen<'t>(r: &mut Reader<'t>, node: &'t Node, allow_network: bool) -> Option<String> {
-    let text = r.filled(node)?;
+fn listen<'t>(r: &mut Reader<'t>, node: &'t Node, text: String) -> Option<String> {
     let Ok(address) = text.parse::<SocketAddr>() else {
-        let help = "write an address and a port, such as \"127.0.0.1:9000\"".to_owned();
+        let help = "write an address and a port, such as \"127.0.0.1:9000\"";
         return r.reject(node, format!("\"{text}\" is not an address to listen on"), help);
     };
     if address.port() == 0 {
         r.rule(&node.place, "port 0 cannot be used, because senders need a fixed port".to_owned());
         return None;
     }
-    if !address.ip().is_loopback() && !allow_network {
-        let help =
-            "anyone on the network could press these pads; if you want that, add allow_network = true".to_owned();
-        return r.reject(node, format!("\"{text}\" can be reached from other machines"), help);
-    }
     Some(text)
 }
 
 pub(crate) fn matcher<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Matcher> {
+    r.define("Matcher")?;
     let mut f = r.table(node)?;
     let name = f.tag(r, "type", MATCHERS)?;
     let matcher = match name {
@@ -228,72 +323,132 @@ fn warn_if_it_cannot_match(r: &mut Reader<'_>, node: &Node, matcher: &Matcher, p
     }
 }
 
-pub(crate) fn route<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Route> {
-    let before = r.errors();
-    let mut f = r.table(node)?;
-    let from = f.need(r, "from", |r, it| r.port_name(it, false));
-    let to = f.need(r, "to", |r, it| r.port_name(it, true));
-    let filter = f.or_default(r, "filter", filter);
-    let transform = f.or_default(r, "transform", transform);
-    let modes = f.or_default(r, "modes", |r, it| r.set(it, 0, usize::MAX, Reader::mode_name));
-    let enabled = f.or(r, "enabled", true, Reader::boolean);
-    if from.is_some() && from == to {
-        let place = f.key_place("to");
-        r.warn(&place, "this route sends the input of a device back to the device".to_owned(), None);
+row! {
+    /// Sends MIDI from one port to another.
+    pub struct Route {
+        /// Source: a device alias or a port name.
+        from: String, by(|r, it| r.port_name(it, false)), "\"keys\"";
+        /// Target: a device alias or a port name.
+        to: String, output_port(), "\"synth\"";
+        /// Messages that pass.
+        filter: Filter = Filter::default(), table();
+        /// Changes to each message.
+        transform: Transform = Transform::default(), opaque(transform), "{ note_offset = 12 }";
+        /// Modes in which the route is active; empty means every mode.
+        modes: Vec<String> = Vec::new(), set(mode_name(), 0..=usize::MAX), "[\"Default\"]";
+        /// Whether the route is active.
+        enabled: bool = true, boolean(), "false";
     }
-    f.finish(r);
-    let route = Route { from: from?, to: to?, filter, transform, modes, enabled };
-    (r.errors() == before).then_some(route)
+    check leaves_its_device
 }
 
-fn filter<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Filter> {
-    let mut f = r.table(node)?;
-    let filter = Filter {
-        note_range: f.opt(r, "note_range", Reader::u7_pair),
-        cc_range: f.opt(r, "cc_range", Reader::u7_pair),
-        channels: f.or_default(r, "channels", |r, it| r.set(it, 0, 16, Reader::channel)),
-        message_types: f.or_default(r, "message_types", |r, it| r.set(it, 0, MessageType::ALL.len(), Reader::named)),
-    };
-    f.finish(r);
-    Some(filter)
+section! {
+    /// Selects the messages of a route. An absent or empty key lets all messages pass.
+    pub struct Filter {
+        /// Lowest and highest note.
+        note_range: Option<(u8, u8)> = None, by(|r, it| r.u7_pair(it)).maybe(), "[36, 51]";
+        /// Lowest and highest controller.
+        cc_range: Option<(u8, u8)> = None, by(|r, it| r.u7_pair(it)).maybe(), "[1, 31]";
+        /// MIDI channels.
+        channels: Vec<u8> = Vec::new(), set(channel(), 0..=16), "[0]";
+        /// Kinds of messages.
+        message_types: Vec<MessageType> = Vec::new(), set(named(), 0..=MessageType::ALL.len()), "[\"NoteOn\", \"NoteOff\"]";
+    }
 }
 
-/// Ids of the rows whose state feedback can show. The modes must be read first.
-pub(crate) struct RowIds {
-    pub mappings: Vec<String>,
-    pub continuous: Vec<String>,
+named_enum! {
+    /// Kinds of MIDI messages that a filter can name.
+    #[expect(missing_docs, reason = "the names are self-explanatory")]
+    pub enum MessageType {
+        NoteOn = "NoteOn",
+        NoteOff = "NoteOff",
+        Cc = "CC",
+        ProgramChange = "ProgramChange",
+        PitchBend = "PitchBend",
+        Aftertouch = "Aftertouch",
+        PolyAftertouch = "PolyAftertouch",
+        SysEx = "SysEx",
+        /// Clock, start, continue and stop.
+        Clock = "Clock",
+    }
 }
 
-pub(crate) fn feedback<'t>(r: &mut Reader<'t>, node: &'t Node, ids: &RowIds) -> Option<Feedback> {
-    let before = r.errors();
-    let mut f = r.table(node)?;
-    let device = f.need(r, "device", Reader::lit_device);
-    let out = f.need(r, "out", feedback_out);
-    let from = f.need(r, "from", |r, it| feedback_from(r, it, ids));
-    let on = f.or(r, "on", 127, Reader::u7);
-    let off = f.or(r, "off", 0, Reader::u7);
-    let range = f.or(r, "range", (0, 127), Reader::u7_pair);
-    match &from {
-        Some(FeedbackFrom::Value { .. } | FeedbackFrom::LiveParameter { .. }) => {
+fn leaves_its_device(route: Route, r: &mut Reader<'_>, f: &Fields<'_>) -> Route {
+    if route.from == route.to {
+        r.warn(&f.key_place("to"), "this route sends the input of a device back to the device".to_owned(), None);
+    }
+    route
+}
+
+row! {
+    /// A light or a motor of a controller that shows a state.
+    pub struct Feedback {
+        /// Alias of the device with the light.
+        device: String, by(|r, it| r.lit_device(it)), "\"lights\"";
+        /// Message that sets the light.
+        out: FeedbackOut, opaque(feedback_out), "{ type = \"Note\", channel = 0, note = 51 }";
+        /// State that is shown.
+        from: FeedbackFrom, opaque(feedback_from), "{ type = \"Mode\", mode = \"Default\" }";
+        /// Value for a state that is on.
+        on: u8 = 127, u7(), "21";
+        /// Value for a state that is off.
+        off: u8 = 0, u7(), "1";
+        /// Values for the lowest and the highest state, for a state that is a number.
+        range: (u8, u8) = (0, 127), by(|r, it| r.u7_pair(it)), "[0, 100]";
+    }
+    check has_fitting_values
+}
+
+/// Address of a light; channels are 0-15.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
+pub enum FeedbackOut {
+    /// A note, with the value as velocity.
+    Note { channel: u8, note: u8 },
+    /// A control change, with the value as controller value.
+    Cc { channel: u8, controller: u8 },
+}
+
+/// The state that a light shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
+pub enum FeedbackFrom {
+    /// On while this mode is active.
+    Mode(String),
+    /// On while the key of this mapping is held.
+    Pressed { mapping: String },
+    /// The value of this continuous binding.
+    Value { continuous: String },
+    /// The value of this parameter in Live.
+    LiveParameter { path: String },
+    /// On while this device is present.
+    Connected { device: String },
+    /// On while the performance lock is on.
+    PerformanceLock,
+    /// On while an approval request is open.
+    PendingApprovals,
+}
+
+fn has_fitting_values(feedback: Feedback, r: &mut Reader<'_>, f: &Fields<'_>) -> Feedback {
+    match &feedback.from {
+        FeedbackFrom::Value { .. } | FeedbackFrom::LiveParameter { .. } => {
             for key in ["on", "off"] {
                 f.refuse(r, key, "is for sources that are on or off; this source is a value, so use `range`");
             }
         }
-        Some(
-            FeedbackFrom::Mode(_)
-            | FeedbackFrom::Pressed { .. }
-            | FeedbackFrom::Connected { .. }
-            | FeedbackFrom::PerformanceLock
-            | FeedbackFrom::PendingApprovals,
-        ) => f.refuse(r, "range", "is for sources with a value; this source is on or off, so use `on` and `off`"),
-        None => {}
+        FeedbackFrom::Mode(_)
+        | FeedbackFrom::Pressed { .. }
+        | FeedbackFrom::Connected { .. }
+        | FeedbackFrom::PerformanceLock
+        | FeedbackFrom::PendingApprovals => {
+            f.refuse(r, "range", "is for sources with a value; this source is on or off, so use `on` and `off`");
+        }
     }
-    f.finish(r);
-    let feedback = Feedback { device: device?, out: out?, from: from?, on, off, range };
-    (r.errors() == before).then_some(feedback)
+    feedback
 }
 
-fn feedback_out<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<FeedbackOut> {
+pub(crate) fn feedback_out<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<FeedbackOut> {
+    r.define("FeedbackOut")?;
     let mut f = r.table(node)?;
     let name = f.tag(r, "type", &["Note", "CC"])?;
     let channel = f.need(r, "channel", Reader::channel);
@@ -308,16 +463,17 @@ fn feedback_out<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<FeedbackOut> {
     out
 }
 
-fn feedback_from<'t>(r: &mut Reader<'t>, node: &'t Node, ids: &RowIds) -> Option<FeedbackFrom> {
+pub(crate) fn feedback_from<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<FeedbackFrom> {
+    r.define("FeedbackFrom")?;
     let mut f = r.table(node)?;
     let sources = &["Mode", "Pressed", "Value", "LiveParameter", "Connected", "PerformanceLock", "PendingApprovals"];
     let from = match f.tag(r, "type", sources)? {
         "Mode" => f.need(r, "mode", Reader::mode_name).map(FeedbackFrom::Mode),
         "Pressed" => f
-            .need(r, "mapping", |r, it| row_id(r, it, &ids.mappings, "mapping"))
+            .need(r, "mapping", |r, it| row_id(r, it, |it| &it.mappings, "mapping"))
             .map(|mapping| FeedbackFrom::Pressed { mapping }),
         "Value" => f
-            .need(r, "continuous", |r, it| row_id(r, it, &ids.continuous, "continuous binding"))
+            .need(r, "continuous", |r, it| row_id(r, it, |it| &it.continuous, "continuous binding"))
             .map(|continuous| FeedbackFrom::Value { continuous }),
         "LiveParameter" => {
             f.need(r, "path", |r, it| r.text(it, 1, 256)).map(|path| FeedbackFrom::LiveParameter { path })
@@ -330,11 +486,9 @@ fn feedback_from<'t>(r: &mut Reader<'t>, node: &'t Node, ids: &RowIds) -> Option
     from
 }
 
-fn row_id<'t>(r: &mut Reader<'t>, node: &'t Node, known: &[String], what: &str) -> Option<String> {
+fn row_id<'t>(r: &mut Reader<'t>, node: &'t Node, of: fn(&RowIds) -> &Vec<String>, what: &str) -> Option<String> {
     let id = r.id(node)?;
-    if known.contains(&id) {
-        return Some(id);
-    }
+    let Some(known) = r.names.rows.as_ref().map(of).filter(|it| !it.contains(&id)) else { return Some(id) };
     let help = nearest(&id, known.iter().map(String::as_str))
         .map_or_else(|| "give the row an `id` and name it here".to_owned(), |it| format!("did you mean \"{it}\"?"));
     r.reject(node, format!("there is no {what} with the id \"{id}\""), help)

@@ -11,7 +11,7 @@
 use super::root::{self, Loaded};
 use super::rows::collect_leaves;
 use super::tree::{Entry, Kind, Node};
-use super::{Class, Config, Diagnostic, GLOBAL, Mapping, Plugin, Rule, Severity, Surroundings};
+use super::{Class, Config, Diagnostic, GLOBAL, Mapping, Rule, Severity, Surroundings, schema};
 use crate::action::Action;
 use crate::digest::Digest;
 use crate::mapping::TriggerKind;
@@ -503,37 +503,35 @@ const GRANTS: [&str; 13] = [
     "live.file_roots",
 ];
 
-type Number = (&'static str, fn(&Config) -> u64);
-
-/// Numbers that are stricter when smaller, with their defaults. Not in this list: `cooldown_ms`,
-/// `hold_ms`, `open_ms`, `window_ms`, all of `[audit]`, and undo depths. Smaller values of those
-/// are less strict or lose data.
-const NUMBERS: [Number; 25] = [
-    ("limits.in_flight", |it| it.limits.in_flight as u64),
-    ("limits.result_bytes", |it| it.limits.result_bytes as u64),
-    ("limits.read.per_minute", |it| it.limits.read.per_minute.into()),
-    ("limits.read.burst", |it| it.limits.read.burst.into()),
-    ("limits.effect.per_minute", |it| it.limits.effect.per_minute.into()),
-    ("limits.effect.burst", |it| it.limits.effect.burst.into()),
-    ("limits.pending_per_principal", |it| it.limits.pending_per_principal as u64),
-    ("limits.asks_per_minute", |it| it.limits.asks_per_minute as u64),
-    ("policy.approval.ttl_ms", |it| it.policy.as_ref().map_or(0, |it| it.approval.ttl_ms)),
-    ("circuit.failures", |it| it.circuit.base.failures.into()),
-    ("retry.attempts", |it| it.retry.attempts.into()),
-    ("mcp.max_message_bytes", |it| it.mcp.max_message_bytes.into()),
-    ("mcp.max_in_flight", |it| it.mcp.max_in_flight.into()),
-    ("mcp.max_connections", |it| it.mcp.max_connections.into()),
-    ("mcp.session_idle_s", |it| it.mcp.session_idle_s.into()),
-    ("tools.web.timeout_ms", |it| it.tools.web.timeout_ms),
-    ("tools.database.*.max_rows_affected", |_| super::MOST_ROWS_AFFECTED),
-    ("plugins.*.cpu_ms", |_| Plugin::of_file("").cpu_ms.into()),
-    ("plugins.*.timeout_ms", |_| Plugin::of_file("").timeout_ms.into()),
-    ("plugins.*.heap_mb", |_| Plugin::of_file("").heap_mb.into()),
-    ("live.max_open", |it| it.live.max_open.into()),
-    ("live.max_xml_mb", |it| it.live.max_xml_mb.into()),
-    ("patch.max_open", |it| it.patch.max_open.into()),
-    ("patch.max_file_mb", |it| it.patch.max_file_mb.into()),
-    ("advanced_settings.max_events_per_sec", |it| it.advanced.max_events_per_sec.into()),
+/// Numbers that are stricter when smaller. Not in this list: `cooldown_ms`, `hold_ms`, `open_ms`,
+/// `window_ms`, all of `[audit]`, and undo depths. Smaller values of those are less strict or lose
+/// data.
+const NUMBERS: [&str; 25] = [
+    "limits.in_flight",
+    "limits.result_bytes",
+    "limits.read.per_minute",
+    "limits.read.burst",
+    "limits.effect.per_minute",
+    "limits.effect.burst",
+    "limits.pending_per_principal",
+    "limits.asks_per_minute",
+    "policy.approval.ttl_ms",
+    "circuit.failures",
+    "retry.attempts",
+    "mcp.max_message_bytes",
+    "mcp.max_in_flight",
+    "mcp.max_connections",
+    "mcp.session_idle_s",
+    "tools.web.timeout_ms",
+    "tools.database.*.max_rows_affected",
+    "plugins.*.cpu_ms",
+    "plugins.*.timeout_ms",
+    "plugins.*.heap_mb",
+    "live.max_open",
+    "live.max_xml_mb",
+    "patch.max_open",
+    "patch.max_file_mb",
+    "advanced_settings.max_events_per_sec",
 ];
 
 fn fits(pattern: &str, path: &str) -> bool {
@@ -562,9 +560,8 @@ fn narrows(path: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
             (_, Some(_) | None) => false,
         };
     }
-    if let Some((_, default)) = NUMBERS.iter().find(|(it, _)| fits(it, path)) {
-        let default = || default(&Config::default());
-        let number = |value: Option<&Value>| value.map_or_else(|| Some(default()), Value::as_u64);
+    if let Some(key) = NUMBERS.iter().find(|it| fits(it, path)) {
+        let number = |value: Option<&Value>| value.or_else(|| schema::default_of(key)).and_then(Value::as_u64);
         return number(old).zip(number(new)).is_some_and(|(old, new)| new <= old);
     }
     // Removing a plugin only removes permissions.
@@ -628,5 +625,17 @@ fn flatten(path: &str, value: &Value, lines: &mut Vec<String>) {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
             lines.push(format!("{path} = {value}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_has_a_default() {
+        let unknown: Vec<_> =
+            NUMBERS.iter().filter(|it| schema::default_of(it).and_then(Value::as_u64).is_none()).collect();
+        assert_eq!(unknown, Vec::<&&str>::new());
     }
 }

@@ -1,65 +1,92 @@
-//! Reads `[live]`: the folders of Live Sets, the limits of open Sets, and the connection to Live.
+//! `[live]`: the folders of Live Sets, the limits of open Sets, and the connection to Live.
 //!
 //! Not here: whether the folders exist; the daemon checks that.
 
+use super::form::{Form, named, set, text, whole};
 use super::reader::Reader;
+use super::section::{section, table};
 use super::tree::Node;
-use super::{Live, LiveOsc};
+use crate::named_enum::named_enum;
 use std::net::IpAddr;
 
-pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Live> {
-    let mut f = r.table(node)?;
-    let d = Live::default();
-    let path = |r: &mut Reader<'t>, it: &'t Node| r.text(it, 0, 4096);
-    let live = Live {
-        host: f.or(r, "host", d.host, Reader::named),
-        default_set: f.or(r, "default_set", d.default_set, path),
-        template_set: f.or(r, "template_set", d.template_set, path),
-        file_roots: f.or(r, "file_roots", d.file_roots, |r, it| r.set(it, 0, 64, |r, it| r.text(it, 1, 4096))),
-        max_open: f.or(r, "max_open", d.max_open, |r, it| r.whole(it, 1, 64)),
-        max_xml_mb: f.or(r, "max_xml_mb", d.max_xml_mb, |r, it| r.whole(it, 1, 4096)),
-        undo_depth: f.or(r, "undo_depth", d.undo_depth, |r, it| r.whole(it, 1, 10_000)),
-        render_dir: f.or(r, "render_dir", d.render_dir, |r, it| r.text(it, 1, 4096)),
-        osc: f.or_default(r, "osc", osc),
-        script_timeout_ms: f.opt(r, "script", script).unwrap_or(d.script_timeout_ms),
-    };
-    f.finish(r);
-    Some(live)
+section! {
+    /// Live Sets and the connection to Live. In paths, `~/` is the user's home directory, and a
+    /// relative path starts at Conductor's home.
+    #[derive(Eq)]
+    pub struct Live {
+        /// Target of calls that name no Set. `auto`: the script in Live, then AbletonOSC, then
+        /// `default_set`. `document`: always `default_set`.
+        host: LiveHostChoice = LiveHostChoice::Auto, named(), "\"document\"";
+        /// Set file for calls that name no Set and use no running Live; empty means none.
+        default_set: String = String::new(), text(0..=4096), "\"song.als\"";
+        /// Set that new Sets are copied from; empty means the built-in template.
+        template_set: String = String::new(), text(0..=4096), "\"template.als\"";
+        /// Folders in which Sets may be opened.
+        file_roots: Vec<String> = vec!["~/Music".into()], set(text(1..=4096), 0..=64), "[\"~/Sets\"]";
+        /// Maximum number of Sets that are open at the same time.
+        max_open: u32 = 8, whole(1..=64), "4";
+        /// Largest unpacked Set in MiB.
+        max_xml_mb: u32 = 256, whole(1..=4096), "512";
+        /// Number of undo steps kept per Set.
+        undo_depth: u32 = 200, whole(1..=10_000), "50";
+        /// Folder of rendered pictures.
+        render_dir: String = "state/renders".into(), text(1..=4096), "\"~/Pictures/Sets\"";
+        /// AbletonOSC.
+        osc: LiveOsc = LiveOsc::default(), table();
+        /// Our script in Live.
+        script: LiveScript = LiveScript::default(), table();
+    }
 }
 
-fn osc<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<LiveOsc> {
-    let mut f = r.table(node)?;
-    let d = LiveOsc::default();
-    let port = |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 1, 65_535);
-    let osc = LiveOsc {
-        host: f.or(r, "host", d.host, address),
-        port: f.or(r, "port", d.port, port),
-        reply_port: f.or(r, "reply_port", d.reply_port, port),
-        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| r.whole(it, 100, 60_000)),
-    };
-    f.finish(r);
-    Some(osc)
+named_enum! {
+    /// `[live] host`: the target of calls that name no Set.
+    pub enum LiveHostChoice {
+        /// The script in Live, then AbletonOSC, then `default_set`.
+        Auto = "auto",
+        /// Always `default_set`.
+        Document = "document",
+        /// The AbletonOSC script in Live.
+        AbletonOsc = "abletonosc",
+        /// Our own script in Live.
+        Script = "script",
+    }
 }
 
-fn address<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
-    let text = r.text(node, 1, 64)?;
+section! {
+    /// The connection to AbletonOSC.
+    #[derive(Eq)]
+    pub struct LiveOsc {
+        /// Numeric address of the machine that runs Live.
+        host: String = "127.0.0.1".into(), text(1..=64).ruled(address), "\"192.168.1.20\"";
+        /// UDP port of AbletonOSC.
+        port: u16 = 11_000, whole(1..=65_535);
+        /// UDP port on which Conductor receives replies.
+        reply_port: u16 = 11_001, whole(1..=65_535);
+        /// Longest wait for a reply, in milliseconds.
+        timeout_ms: u32 = 1500, whole(100..=60_000), "3000";
+    }
+}
+
+section! {
+    /// The connection to Conductor's script in Live.
+    #[derive(Eq)]
+    pub struct LiveScript {
+        /// Longest wait for a reply of the script, in milliseconds.
+        timeout_ms: u32 = 2000, whole(100..=60_000), "3000";
+    }
+}
+
+fn address<'t>(r: &mut Reader<'t>, node: &'t Node, text: String) -> Option<String> {
     if text.parse::<IpAddr>().is_ok() {
         return Some(text);
     }
-    let help = "write a numeric address such as \"127.0.0.1\"".to_owned();
+    let help = "write a numeric address such as \"127.0.0.1\"";
     r.reject(node, format!("\"{text}\" is not an address"), help)
-}
-
-fn script<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<u32> {
-    let mut f = r.table(node)?;
-    let timeout = f.or(r, "timeout_ms", Live::default().script_timeout_ms, |r, it| r.whole(it, 100, 60_000));
-    f.finish(r);
-    Some(timeout)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Live, LiveHostChoice, LiveOsc, load};
+    use super::super::{Live, LiveHostChoice, LiveOsc, LiveScript, load};
 
     #[test]
     fn every_key_is_read_and_a_wrong_one_falls_back_alone() {
@@ -77,7 +104,7 @@ mod tests {
             undo_depth: 7,
             render_dir: "r".into(),
             osc: LiveOsc { host: "10.0.0.2".into(), port: 1, reply_port: 2, timeout_ms: 300 },
-            script_timeout_ms: 400,
+            script: LiveScript { timeout_ms: 400 },
         };
         assert_eq!(live, Some(wanted));
         let wrong = load("[live]\nmax_open = 0\nundo_depth = 5\nhosts = 1\n");

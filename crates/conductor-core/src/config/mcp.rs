@@ -1,28 +1,35 @@
-//! Reads `[mcp]`. Not here: the MCP listeners, and which tools are in a toolset.
+//! `[mcp]`. Not here: the MCP listeners, and which tools are in a toolset.
 
+use super::form::{Form, named, set, text, whole};
 use super::reader::{Reader, nearest};
+use super::section::section;
 use super::tree::Node;
 use crate::named_enum::named_enum;
 
-/// `[mcp]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mcp {
-    /// The tools to list: names of toolsets and of tools.
-    pub tools: Vec<String>,
-    /// Form of tool names in lists.
-    pub tool_names: ToolNames,
-    /// Largest size of one line on the socket or one HTTP body.
-    pub max_message_bytes: u32,
-    /// Maximum number of calls of one connection that run at the same time.
-    pub max_in_flight: u32,
-    /// Maximum number of connections of all listeners together.
-    pub max_connections: u32,
-    /// Longest time that one call stays open while the client shows the approval request as a form.
-    pub elicitation_wait_ms: u32,
-    /// An HTTP session ends after this many idle seconds.
-    pub session_idle_s: u32,
-    /// Number of entries on one page of a list.
-    pub page_size: u32,
+section! {
+    /// MCP clients.
+    #[derive(Eq)]
+    pub struct Mcp {
+        /// The tools to list: names of toolsets (`all`, `daemon`, `live`, `patch`, `filesystem`,
+        /// `shell`, `database`, `web`, `plugins`, `plugin:<name>`) and of tools.
+        tools: Vec<String> = vec!["all".to_owned()], set(text(1..=128).ruled(toolset), 1..=256), "[\"daemon\"]";
+        /// Form of tool names in lists: with `_` (`safe`), which every client accepts, or with `.`
+        /// (`dotted`), as in the documentation. A call may use either form.
+        tool_names: ToolNames = ToolNames::Safe, named(), "\"dotted\"";
+        /// Largest size in bytes of one line on the socket or one HTTP body.
+        max_message_bytes: usize = 4 << 20, whole(4096..=64 << 20), "1048576";
+        /// Maximum number of calls of one connection that run at the same time.
+        max_in_flight: usize = 128, whole(1..=4096), "16";
+        /// Maximum number of connections of all listeners together.
+        max_connections: usize = 512, whole(1..=65_536), "64";
+        /// Longest time in milliseconds that one call stays open while the client shows the
+        /// approval request as a form.
+        elicitation_wait_ms: u64 = 50_000, whole(0..=600_000), "20000";
+        /// An HTTP session ends after this many idle seconds.
+        session_idle_s: u64 = 3600, whole(1..=604_800), "600";
+        /// Number of entries on one page of a list.
+        page_size: usize = 200, whole(1..=1000), "50";
+    }
 }
 
 named_enum! {
@@ -35,43 +42,10 @@ named_enum! {
     }
 }
 
-impl Default for Mcp {
-    fn default() -> Self {
-        Mcp {
-            tools: vec!["all".to_owned()],
-            tool_names: ToolNames::Safe,
-            max_message_bytes: 4 << 20,
-            max_in_flight: 128,
-            max_connections: 512,
-            elicitation_wait_ms: 50_000,
-            session_idle_s: 3600,
-            page_size: 200,
-        }
-    }
-}
-
 /// Values of `tools` that name a set of tools.
 const TOOLSETS: [&str; 9] = ["all", "daemon", "live", "patch", "filesystem", "shell", "database", "web", "plugins"];
 
-pub(crate) fn mcp<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Mcp> {
-    let mut f = r.table(node)?;
-    let d = Mcp::default();
-    let mcp = Mcp {
-        tools: f.or(r, "tools", d.tools, |r, it| r.set(it, 1, 256, toolset)),
-        tool_names: f.or(r, "tool_names", d.tool_names, Reader::named),
-        max_message_bytes: f.or(r, "max_message_bytes", d.max_message_bytes, |r, it| r.whole(it, 4096, 64 << 20)),
-        max_in_flight: f.or(r, "max_in_flight", d.max_in_flight, |r, it| r.whole(it, 1, 4096)),
-        max_connections: f.or(r, "max_connections", d.max_connections, |r, it| r.whole(it, 1, 65_536)),
-        elicitation_wait_ms: f.or(r, "elicitation_wait_ms", d.elicitation_wait_ms, |r, it| r.whole(it, 0, 600_000)),
-        session_idle_s: f.or(r, "session_idle_s", d.session_idle_s, |r, it| r.whole(it, 1, 604_800)),
-        page_size: f.or(r, "page_size", d.page_size, |r, it| r.whole(it, 1, 1000)),
-    };
-    f.finish(r);
-    Some(mcp)
-}
-
-fn toolset<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
-    let word = r.text(node, 1, 128)?;
+fn toolset<'t>(r: &mut Reader<'t>, node: &'t Node, word: String) -> Option<String> {
     if TOOLSETS.contains(&word.as_str()) || word.strip_prefix("plugin:").is_some_and(|name| !name.is_empty()) {
         return Some(word);
     }

@@ -1,53 +1,83 @@
-//! Reads `[patch]`: the folders of patches, how many may be open, and the connections to Pd and
-//! Max.
+//! `[patch]`: the folders of patches, how many may be open, and the connections to Pd and Max.
 //!
 //! Not here: whether the folders and programs exist; the daemon checks that.
 
-use super::reader::Reader;
-use super::tree::Node;
-use super::{MaxBridge, Patch, Pd};
+use super::form::{boolean, named, number, set, text, whole};
+use super::section::{section, table};
+use crate::named_enum::named_enum;
 
-pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Patch> {
-    let mut f = r.table(node)?;
-    let d = Patch::default();
-    let paths = |r: &mut Reader<'t>, it: &'t Node| r.set(it, 0, 64, |r, it| r.text(it, 1, 4096));
-    let count = |max: i64| move |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 1, max);
-    let patch = Patch {
-        roots: f.or(r, "roots", d.roots, paths),
-        open: f.or(r, "open", d.open, paths),
-        max_open: f.or(r, "max_open", d.max_open, count(1024)),
-        max_file_mb: f.or(r, "max_file_mb", d.max_file_mb, count(1024)),
-        journal_steps: f.or(r, "journal_steps", d.journal_steps, count(10_000)),
-        journal_mb: f.or(r, "journal_mb", d.journal_mb, count(4096)),
-        pd: f.or_default(r, "pd", pd),
-        max: f.or_default(r, "max", max),
-    };
-    f.finish(r);
-    Some(patch)
+section! {
+    /// Patches, and the connections to Pd and Max. In paths, `~/` is the user's home directory, and
+    /// a relative path starts at `patches` in Conductor's home.
+    pub struct Patch {
+        /// Folders of patches, in addition to `patches` in Conductor's home.
+        roots: Vec<String> = Vec::new(), set(text(1..=4096), 0..=64), "[\"~/Patches\"]";
+        /// Patches that are opened at start.
+        open: Vec<String> = Vec::new(), set(text(1..=4096), 0..=64), "[\"synth.maxpat\"]";
+        /// Maximum number of patches that are open at the same time.
+        max_open: u32 = 64, whole(1..=1024), "16";
+        /// Largest patch file in MiB.
+        max_file_mb: u32 = 64, whole(1..=1024), "16";
+        /// Number of undo steps kept per patch.
+        journal_steps: u32 = 200, whole(1..=10_000), "1000";
+        /// Maximum memory for the undo steps of one patch, in MiB.
+        journal_mb: u32 = 64, whole(1..=4096), "16";
+        /// Pure Data.
+        pd: Pd = Pd::default(), table();
+        /// The bridge to Max.
+        max: MaxBridge = MaxBridge::default(), table();
+    }
 }
 
-fn pd<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pd> {
-    let mut f = r.table(node)?;
-    let d = Pd::default();
-    let pd = Pd {
-        mode: f.or(r, "mode", d.mode, Reader::named),
-        command: f.or(r, "command", d.command, |r, it| r.text(it, 1, 4096)),
-        sleepgrain_ms: f.or(r, "sleepgrain_ms", d.sleepgrain_ms, |r, it| r.number(it, 0.1, 100.0)),
-        audio: f.or(r, "audio", d.audio, Reader::named),
-    };
-    f.finish(r);
-    Some(pd)
+section! {
+    /// Pure Data.
+    pub struct Pd {
+        /// How Pd runs. `spawn`: the daemon starts Pd. `attach`: a person starts Pd and opens
+        /// Conductor's helper patch in it.
+        mode: PdMode = PdMode::Off, named(), "\"spawn\"";
+        /// Command that starts Pd.
+        command: String = "pd".into(), text(1..=4096), "\"/opt/pd/bin/pd\"";
+        /// Longest sleep of Pd between two ticks, in milliseconds.
+        sleepgrain_ms: f64 = 0.5, number(0.1..=100.0), "2.0";
+        /// Audio of a Pd that the daemon starts. `default`: the audio settings that Pd uses by
+        /// default.
+        audio: PdAudio = PdAudio::Off, named(), "\"jack\"";
+    }
 }
 
-fn max<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<MaxBridge> {
-    let mut f = r.table(node)?;
-    let d = MaxBridge::default();
-    let max = MaxBridge {
-        enabled: f.or(r, "enabled", d.enabled, Reader::boolean),
-        port: f.or(r, "port", d.port, |r, it| r.whole(it, 0, 65535)),
-    };
-    f.finish(r);
-    Some(max)
+named_enum! {
+    /// How Pd runs.
+    pub enum PdMode {
+        /// No Pd.
+        Off = "off",
+        /// The daemon starts Pd.
+        Spawn = "spawn",
+        /// A person starts Pd and opens our helper patch in it.
+        Attach = "attach",
+    }
+}
+
+named_enum! {
+    /// Audio of a Pd that the daemon starts.
+    pub enum PdAudio {
+        /// No audio.
+        Off = "off",
+        /// The audio settings that Pd uses by default.
+        Default = "default",
+        /// Audio through JACK.
+        Jack = "jack",
+    }
+}
+
+section! {
+    /// The bridge to Max.
+    #[derive(Copy, Eq)]
+    pub struct MaxBridge {
+        /// Whether the daemon listens for the bridge in Max.
+        enabled: bool = false, boolean(), "true";
+        /// TCP port of the listener; 0 means any free port.
+        port: u16 = 0, whole(0..=65_535), "7474";
+    }
 }
 
 #[cfg(test)]

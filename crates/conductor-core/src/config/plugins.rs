@@ -1,48 +1,56 @@
-//! Reads `[plugins.<name>]`: the enabled plugins, their files and their permissions.
+//! `[plugins.<name>]`: the enabled plugins, their files and their permissions.
 //!
 //! A fault in one row disables only that plugin. Not here: whether the file exists and its digest
 //! is unchanged; the daemon checks that.
 
+use super::form::{Form, alias, boolean, by, hash, named, names, object, opaque, set, text, whole};
 use super::reader::{Reader, is_slug};
+use super::section::{section, table};
 use super::tree::Node;
 use crate::digest::Digest;
 use crate::named_enum::named_enum;
 use crate::policy::Tier;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// The plugins by name. A plugin with a fault is present but not enabled.
 pub type Plugins = BTreeMap<String, Plugin>;
 
-/// One `[plugins.<name>]`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plugin {
-    /// Whether the plugin is loaded.
-    pub enabled: bool,
-    /// Name of a file in `plugins/`.
-    pub file: String,
-    /// Digest of the file that a person enabled; absent when not enabled.
-    pub pin: Option<Digest>,
-    /// Hosts that the plugin may fetch from.
-    pub net: Vec<String>,
-    /// Names of file roots that the plugin may read.
-    pub files_read: Vec<String>,
-    /// Names of file roots that the plugin may also write.
-    pub files_write: Vec<String>,
-    /// Names of secrets that the plugin may send in requests.
-    pub secrets: Vec<String>,
-    /// Whether failed calls are repeated.
-    pub retry: PluginRetry,
-    /// Longest processor time of one call.
-    pub cpu_ms: u32,
-    /// Longest duration of one call, including all waiting.
-    pub timeout_ms: u32,
-    /// Maximum memory of the script, in MiB.
-    pub heap_mb: u32,
-    /// Settings passed to the plugin; checked against its schema when it is loaded.
-    pub config: Map<String, Value>,
-    /// Settings of single tools, by full tool name.
-    pub tools: BTreeMap<String, PluginTool>,
+section! {
+    /// A plugin. `conductor plugins enable` writes this section.
+    #[derive(Serialize)]
+    pub struct Plugin {
+        /// Whether the plugin is loaded.
+        enabled: bool = false, boolean(), "true";
+        /// Name of a file in the folder `plugins` of the home. The default is the name of the
+        /// plugin with `.js`.
+        file: String = String::new(), opaque(file_name), "\"weather.mjs\"";
+        /// Digest of the file that a person enabled; absent when not enabled.
+        pin: Option<Digest> = None, hash("`conductor plugins enable` writes it").maybe(),
+            "\"sha256:0000000000000000000000000000000000000000000000000000000000000000\"";
+        /// Hosts that the plugin may fetch from.
+        net: Vec<String> = Vec::new(), set(text(1..=253).ruled(host), 0..=64), "[\"api.example.org\"]";
+        /// Names of file roots that the plugin may read.
+        files_read: Vec<String> = Vec::new(), set(alias(), 0..=64), "[\"studio\"]";
+        /// Names of file roots that the plugin may also write.
+        files_write: Vec<String> = Vec::new(), set(alias(), 0..=64), "[\"scratch\"]";
+        /// Names of secrets that the plugin may send in requests.
+        secrets: Vec<String> = Vec::new(), set(text(1..=64), 0..=64), "[\"weather-key\"]";
+        /// Whether a failed call is repeated. `declared`: only if the plugin declares the tool
+        /// idempotent.
+        retry: PluginRetry = PluginRetry::Declared, named(), "\"never\"";
+        /// Longest processor time of one call, in milliseconds.
+        cpu_ms: u32 = 1000, whole(10..=60_000), "500";
+        /// Longest duration of one call, including all waiting, in milliseconds.
+        timeout_ms: u32 = 30_000, whole(10..=600_000), "10000";
+        /// Maximum memory of the script, in MiB.
+        heap_mb: u32 = 32, whole(1..=1024), "64";
+        /// Settings passed to the plugin; checked against its schema when it is loaded.
+        config: Map<String, Value> = Map::new(), object(), "{ units = \"metric\" }";
+        /// Settings of single tools, by full tool name.
+        tools: BTreeMap<String, PluginTool> = BTreeMap::new(), names(table());
+    }
 }
 
 named_enum! {
@@ -59,108 +67,69 @@ named_enum! {
     }
 }
 
-/// Settings of one tool. For an absent field, the value that the plugin declares is used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PluginTool {
-    /// Replaces the declared tier.
-    pub tier: Option<Tier>,
-    /// Replaces the declared `requires_approval`.
-    pub requires_approval: Option<bool>,
+section! {
+    /// Settings of one tool. For an absent key, the value that the plugin declares is used.
+    #[derive(Copy, Eq, Serialize)]
+    pub struct PluginTool {
+        /// Replaces the declared tier.
+        tier: Option<Tier> = None, tier().maybe(), "\"HardwareIO\"";
+        /// Replaces the declared `requires_approval`.
+        requires_approval: Option<bool> = None, boolean().maybe(), "true";
+    }
 }
 
 impl Plugin {
     /// A disabled plugin with the default settings.
     pub fn of_file(file: impl Into<String>) -> Self {
-        Plugin {
-            enabled: false,
-            file: file.into(),
-            pin: None,
-            net: Vec::new(),
-            files_read: Vec::new(),
-            files_write: Vec::new(),
-            secrets: Vec::new(),
-            retry: PluginRetry::Declared,
-            cpu_ms: 1000,
-            timeout_ms: 30_000,
-            heap_mb: 32,
-            config: Map::new(),
-            tools: BTreeMap::new(),
-        }
+        Plugin { file: file.into(), ..Plugin::default() }
     }
 
     /// Everything that an approval for a tool of this plugin depends on.
     pub fn to_json(&self) -> Value {
-        let tools: Map<String, Value> = self
-            .tools
-            .iter()
-            .map(|(name, tool)| {
-                (name.clone(), json!({ "tier": tool.tier, "requires_approval": tool.requires_approval }))
-            })
-            .collect();
-        json!({
-            "enabled": self.enabled, "file": self.file, "pin": self.pin, "net": self.net, "files_read": self.files_read,
-            "files_write": self.files_write, "secrets": self.secrets, "retry": self.retry.as_str(), "cpu_ms": self.cpu_ms,
-            "timeout_ms": self.timeout_ms, "heap_mb": self.heap_mb, "config": self.config, "tools": tools,
-        })
+        json!(self)
     }
 }
 
-pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Plugins> {
-    r.map_of(node, |r, entry| {
-        if is_slug(&entry.key, 32) {
-            return plugin(r, &entry.node, &entry.key);
-        }
-        let message =
-            "a plugin's name must begin with a-z and contain only a-z, 0-9, `_` and `-`, at most 32 characters";
-        r.rule(&entry.key_place, message.to_owned());
-        None
-    })
+/// The form of `[plugins]`.
+pub(crate) fn plugins() -> impl Form<Out = Plugins> {
+    opaque(read)
 }
 
-fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> {
-    let before = r.errors();
-    let mut f = r.table(node)?;
-    let d = Plugin::of_file(format!("{name}.js"));
-    let mut row = Plugin {
-        enabled: f.or(r, "enabled", d.enabled, Reader::boolean),
-        file: f.or(r, "file", d.file, file_name),
-        pin: f.opt(r, "pin", |r, it| r.digest(it, Some("`conductor plugins enable` writes it"))),
-        net: f.or(r, "net", d.net, |r, it| r.set(it, 0, 64, host)),
-        files_read: f.or(r, "files_read", d.files_read, |r, it| r.set(it, 0, 64, Reader::alias)),
-        files_write: f.or(r, "files_write", d.files_write, |r, it| r.set(it, 0, 64, Reader::alias)),
-        secrets: f.or(r, "secrets", d.secrets, |r, it| r.set(it, 0, 64, |r, it| r.text(it, 1, 64))),
-        retry: f.or(r, "retry", d.retry, Reader::named),
-        cpu_ms: f.or(r, "cpu_ms", d.cpu_ms, |r, it| r.whole(it, 10, 60_000)),
-        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| r.whole(it, 10, 600_000)),
-        heap_mb: f.or(r, "heap_mb", d.heap_mb, |r, it| r.whole(it, 1, 1024)),
-        config: f.or(r, "config", d.config, Reader::object),
-        tools: f.or(r, "tools", d.tools, |r, it| tools(r, it, name)),
-    };
-    f.finish(r);
-    // A row with an error may grant more than intended, so the plugin must not run.
-    if r.errors() != before {
-        row.enabled = false;
-    }
-    Some(row)
-}
-
-fn tools<'t>(r: &mut Reader<'t>, node: &'t Node, plugin: &str) -> Option<BTreeMap<String, PluginTool>> {
-    const TIERS: &[(&str, Tier)] =
-        &[("ReadOnly", Tier::ReadOnly), ("Stateful", Tier::Stateful), ("HardwareIO", Tier::HardwareIo)];
+fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Plugins> {
     r.map_of(node, |r, entry| {
-        if !entry.key.starts_with(&format!("{plugin}.")) {
-            let help = format!("write it in quotes and in full, such as \"{plugin}.{}\"", entry.key);
-            r.rule_help(&entry.key_place, format!("no tool of this plugin is named \"{}\"", entry.key), help);
+        let name = &entry.key;
+        if !r.is_describing() && !is_slug(name, 32) {
+            let message =
+                "a plugin's name must begin with a-z and contain only a-z, 0-9, `_` and `-`, at most 32 characters";
+            r.rule(&entry.key_place, message.to_owned());
             return None;
         }
-        let mut f = r.table(&entry.node)?;
-        let tool = PluginTool {
-            tier: f.opt(r, "tier", |r, it| r.word(it, TIERS)),
-            requires_approval: f.opt(r, "requires_approval", Reader::boolean),
-        };
-        f.finish(r);
-        Some(tool)
+        let before = r.errors();
+        let mut plugin = table().read_over(r, &entry.node, Plugin::of_file(format!("{name}.js")));
+        foreign_tools(r, &entry.node, name);
+        // A row with an error may grant more than intended, so the plugin must not run.
+        if r.errors() != before {
+            plugin.enabled = false;
+        }
+        Some(plugin)
     })
+}
+
+/// Refuses settings of tools that cannot belong to the plugin.
+fn foreign_tools<'t>(r: &mut Reader<'t>, node: &'t Node, plugin: &str) {
+    let tools = node.get("tools").and_then(Node::entries).unwrap_or_default();
+    for entry in tools.iter().filter(|it| !it.key.starts_with(&format!("{plugin}."))) {
+        let help = format!("write it in quotes and in full, such as \"{plugin}.{}\"", entry.key);
+        let message = format!("no tool of this plugin is named \"{}\"", entry.key);
+        r.under("tools", |r| r.under(&entry.key, |r| r.rule_help(&entry.key_place, message, help)));
+    }
+}
+
+/// The tiers that a plugin may have. Only built-in tools change the configuration.
+fn tier() -> impl Form<Out = Tier> {
+    const TIERS: &[(&str, Tier)] =
+        &[("ReadOnly", Tier::ReadOnly), ("Stateful", Tier::Stateful), ("HardwareIO", Tier::HardwareIo)];
+    by(|r, node| r.word(node, TIERS))
 }
 
 /// The name of a file in `plugins/`. Paths are refused.
@@ -175,8 +144,7 @@ fn file_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
 }
 
 /// A host, with a port if the port is not the default of the scheme.
-fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
-    let text = r.text(node, 1, 253)?;
+fn host<'t>(r: &mut Reader<'t>, node: &'t Node, text: String) -> Option<String> {
     let fits = text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b".-:[]".contains(&it));
     if !fits {
         let help = "write the name in lower case, such as \"api.example.org\"; there are no wildcards".to_owned();

@@ -1,13 +1,13 @@
-//! Reads `[policy]`: the defaults per tier, the rules, the approval settings and the approval pad.
+//! Forms and checks of `[policy]`.
 //!
-//! A section with any fault is not used at all, because a part of a policy could allow calls that
-//! another part refuses. The daemon then keeps the old policy. Not here: the decisions of a policy
-//! (`crate::policy`).
+//! Not here: the keys and the decisions of a policy (`crate::policy`).
 
-use super::reader::{Reader, nearest};
+use super::form::{Form, opaque};
+use super::reader::{Fields, Reader, nearest};
+use super::section::table;
 use super::tree::{Node, Place};
 use crate::digest;
-use crate::policy::{ApprovalSettings, PadSettings, Pattern, Policy, PolicyError, Rule, Tier, TierDefaults};
+use crate::policy::{Pattern, Policy, PolicyError, Rule, Tier};
 use crate::principal::Principal;
 use serde_json::Value;
 
@@ -16,21 +16,6 @@ const KINDS: [&str; 7] = ["person", "cli", "socket", "http", "mapping", "plugin"
 
 /// Upper limit of rules: a person cannot review more.
 const MOST_RULES: usize = 256;
-
-pub(crate) fn policy<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Policy> {
-    let before = r.errors();
-    let mut f = r.table(node)?;
-    let default = f.or_default(r, "default", defaults);
-    let rules_node = f.node("rules");
-    let rules = rules_node.map(|it| r.under("rules", |r| rules(r, it))).unwrap_or_default();
-    let approval = f.or_default(r, "approval", approval);
-    f.finish(r);
-    let policy = Policy { default, rules, approval };
-    for fault in policy.faults() {
-        report(r, node, &fault);
-    }
-    (r.errors() == before).then_some(policy)
-}
 
 /// The built-in policy, for a file without a `[policy]` section. `None` if a misspelt section looks
 /// like `policy`.
@@ -41,12 +26,12 @@ pub(crate) fn without_section(tree: &Node) -> Option<Policy> {
 }
 
 /// Reports a fault of the whole policy at the value that causes it.
-fn report<'t>(r: &mut Reader<'t>, node: &'t Node, fault: &PolicyError) {
+fn report(r: &mut Reader<'_>, f: &Fields<'_>, fault: &PolicyError) {
     let of_rule = |index: &usize, key: &str| {
-        let rules = node.get("rules").and_then(Node::items).unwrap_or_default();
+        let rules = f.peek("rules").and_then(Node::items).unwrap_or_default();
         rules.get(*index).and_then(|it| it.get(key)).and_then(|it| it.place.clone())
     };
-    let of_tier = |tier: Tier| node.get("default").and_then(|it| it.get(tier.as_str())).and_then(|it| it.place.clone());
+    let of_tier = |tier: Tier| f.peek("default").and_then(|it| it.get(tier.as_str())).and_then(|it| it.place.clone());
     let (place, path): (Place, (&'static str, Option<usize>, &'static str)) = match fault {
         PolicyError::ClientIsOnlyAClaim { rule, .. } => {
             (of_rule(rule, "principal"), ("rules", Some(*rule), "principal"))
@@ -66,51 +51,42 @@ fn report<'t>(r: &mut Reader<'t>, node: &'t Node, fault: &PolicyError) {
     });
 }
 
-fn defaults<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<TierDefaults> {
-    let mut f = r.table(node)?;
-    let d = TierDefaults::default();
-    let mut of = |tier: Tier, default| f.or(r, tier.as_str(), default, Reader::named);
-    let defaults = TierDefaults {
-        read_only: of(Tier::ReadOnly, d.read_only),
-        stateful: of(Tier::Stateful, d.stateful),
-        config_change: of(Tier::ConfigChange, d.config_change),
-        hardware_io: of(Tier::HardwareIo, d.hardware_io),
-    };
-    f.finish(r);
-    Some(defaults)
+/// The rules in the order of the file. A rule that is not a table becomes an empty rule, so that
+/// the indexes of the other rules do not change.
+pub(crate) fn rules() -> impl Form<Out = Vec<Rule>> {
+    opaque(|r, node| r.list_of(node, 0, MOST_RULES, |r, item| Some(table().read(r, item).unwrap_or_default())))
 }
 
-/// A rule with a fault becomes an empty rule, so that the indexes of the other rules do not change.
-fn rules<'t>(r: &mut Reader<'t>, node: &'t Node) -> Vec<Rule> {
-    let Some(items) = r.list(node, 0, MOST_RULES) else { return Vec::new() };
-    r.each(items, |r, item| Some(rule(r, item).unwrap_or_default()))
-}
-
-fn rule<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Rule> {
-    let mut f = r.table(node)?;
-    let tool = f.opt(r, "tool", |r, it| pattern(r, it, 128));
-    let principal = f.opt(r, "principal", principal);
-    let rule = Rule {
-        tool,
-        principal,
-        tier: f.opt(r, "tier", Reader::named),
-        args: f.or_default(r, "args", args),
-        decision: f.opt(r, "decision", Reader::named),
-        channel: f.opt(r, "channel", Reader::named),
-    };
-    let says_nothing = !f.has("decision") && !f.has("channel");
-    let place = f.place.clone();
-    let before = r.errors();
-    f.finish(r);
-    // A misspelt `decision` has been reported already.
-    if says_nothing && r.errors() == before {
-        r.rule_help(
-            &place,
-            "this rule decides nothing".to_owned(),
-            "add decision = \"allow\", \"ask\" or \"deny\"".into(),
-        );
+/// Refuses a rule without a decision, unless a misspelt key may be the decision.
+pub(crate) fn decides_something(rule: Rule, r: &mut Reader<'_>, f: &Fields<'_>) -> Rule {
+    if !f.has("decision") && !f.has("channel") && f.unknown().next().is_none() {
+        let help = "add decision = \"allow\", \"ask\" or \"deny\"".to_owned();
+        r.rule_help(&f.place, "this rule decides nothing".to_owned(), help);
     }
-    Some(rule)
+    rule
+}
+
+/// Reports the faults of the whole policy.
+pub(crate) fn report_faults(policy: Policy, r: &mut Reader<'_>, f: &Fields<'_>) -> Policy {
+    for fault in policy.faults() {
+        report(r, f, &fault);
+    }
+    policy
+}
+
+/// A tool, or a prefix of tools.
+pub(crate) fn tool_pattern() -> impl Form<Out = Pattern> {
+    opaque(|r, node| pattern(r, node, 128))
+}
+
+/// A principal, or a prefix of principals.
+pub(crate) fn principal_pattern() -> impl Form<Out = Pattern> {
+    opaque(principal)
+}
+
+/// Pairs of a JSON pointer and the exact value that must be there.
+pub(crate) fn arguments() -> impl Form<Out = Vec<(String, Value)>> {
+    opaque(args)
 }
 
 /// An exact name, or a prefix followed by `*`.
@@ -148,7 +124,6 @@ fn principal<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pattern> {
     r.reject(node, format!("no caller can be \"{text}\""), help)
 }
 
-/// Pairs of a JSON pointer and the exact value that must be there.
 fn args<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<(String, Value)>> {
     let map = r.object(node)?;
     // A rule with such a value would never match, because calls with it are refused before the
@@ -158,33 +133,4 @@ fn args<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<(String, Value)>> 
         return None;
     }
     Some(map.into_iter().collect())
-}
-
-fn approval<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<ApprovalSettings> {
-    let mut f = r.table(node)?;
-    let d = ApprovalSettings::default();
-    let approval = ApprovalSettings {
-        wait_ms: f.or(r, "wait_ms", d.wait_ms, |r, it| r.whole(it, 0, 600_000)),
-        ttl_ms: f.or(r, "ttl_ms", d.ttl_ms, |r, it| r.whole(it, 1000, 86_400_000)),
-        client_tiers: f.or(r, "client_tiers", d.client_tiers, tiers),
-        cooldown_ms: f.or(r, "cooldown_ms", d.cooldown_ms, |r, it| r.whole(it, 0, 3_600_000)),
-        refuse_descendants: f.or(r, "refuse_descendants", d.refuse_descendants, Reader::boolean),
-        pad: f.opt(r, "pad", pad),
-    };
-    f.finish(r);
-    Some(approval)
-}
-
-fn tiers<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Tier>> {
-    r.set(node, 0, Tier::ALL.len(), Reader::named)
-}
-
-fn pad<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<PadSettings> {
-    let mut f = r.table(node)?;
-    let device = f.need(r, "device", Reader::heard_device);
-    let note = f.need(r, "note", Reader::u7);
-    let hold_ms = f.or(r, "hold_ms", 800, |r, it| r.whole(it, 1, 60_000));
-    let tiers = f.or(r, "tiers", vec![Tier::ConfigChange, Tier::HardwareIo], tiers);
-    f.finish(r);
-    Some(PadSettings { device: device?, note: note?, hold_ms, tiers })
 }

@@ -1,15 +1,21 @@
 //! Reads a [`Node`] into values and collects every fault. A reader does not stop at the first
 //! fault.
 //!
+//! A reader also describes itself: in a description, the same functions record the JSON Schema of
+//! the values that they would accept (see `describe`). So the schema cannot differ from the reader.
+//!
 //! Not here: the keys of the file. The other files of this folder request keys. A key that they do
 //! not request is unknown, and the requested keys are the suggestions for a misspelt key.
 
+use super::form::Form;
 use super::tree::{Entry, Kind, Node, Place};
 use super::{Class, Severity, Surroundings};
 use crate::digest::Digest;
 use crate::event::{Axis, Button, OscArg, Side};
 use crate::mapping::Scalar;
 use crate::named_enum::{Named, named_enum};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) struct Fault {
@@ -39,6 +45,13 @@ pub(crate) enum Paths {
 pub(crate) struct Names {
     pub modes: Option<Vec<String>>,
     pub devices: Option<Vec<DeviceName>>,
+    pub rows: Option<RowIds>,
+}
+
+/// Ids of the rows whose state feedback can show.
+pub(crate) struct RowIds {
+    pub mappings: Vec<String>,
+    pub continuous: Vec<String>,
 }
 
 pub(crate) struct DeviceName {
@@ -75,6 +88,53 @@ pub(crate) struct Reader<'t> {
     prefix: String,
     paths: Paths,
     errors: usize,
+    description: Option<Description>,
+}
+
+/// The state of a description.
+struct Description {
+    /// The schema of the value that was read last.
+    schema: Value,
+    /// The name of the definition that is described. Inside of it, its name is a reference.
+    name: Option<&'static str>,
+    /// Which variant of a tagged table is described, and the names of all its variants.
+    variant: usize,
+    variants: &'static [&'static str],
+}
+
+/// A node without a value, for descriptions.
+const NOTHING: Node = Node { place: None, kind: Kind::Null };
+static PROBE: Node = NOTHING;
+static PROBE_ENTRY: Entry = Entry { key: String::new(), key_place: None, node: NOTHING };
+
+/// The JSON Schema of the values that `read` accepts. `read` must request every key whatever the
+/// other keys contain.
+pub(crate) fn describe<T>(read: impl Fn(&mut Reader<'static>, &'static Node) -> Option<T>) -> Value {
+    describe_variant(None, 0, &read).0
+}
+
+/// The schemas of all variants of a tagged table, in the order of their names. `name` is the
+/// definition that `read` begins with.
+pub(crate) fn describe_variants<T>(
+    name: &'static str,
+    read: impl Fn(&mut Reader<'static>, &'static Node) -> Option<T>,
+) -> Vec<Value> {
+    let (first, variants) = describe_variant(Some(name), 0, &read);
+    let others = (1..variants.len()).map(|it| describe_variant(Some(name), it, &read).0);
+    std::iter::once(first).chain(others).collect()
+}
+
+fn describe_variant<T>(
+    name: Option<&'static str>,
+    variant: usize,
+    read: &impl Fn(&mut Reader<'static>, &'static Node) -> Option<T>,
+) -> (Value, &'static [&'static str]) {
+    static NO_SURROUNDINGS: Surroundings<'static> =
+        Surroundings { platform: None, ports: None, tools: None, plugins: None };
+    let mut r = Reader::new(&NO_SURROUNDINGS, Paths::Dotted, "");
+    r.description = Some(Description { schema: Value::Null, name, variant, variants: &[] });
+    read(&mut r, &PROBE);
+    r.description.map(|it| (it.schema, it.variants)).unwrap_or_default()
 }
 
 impl<'t> Reader<'t> {
@@ -88,7 +148,44 @@ impl<'t> Reader<'t> {
             prefix: prefix.to_owned(),
             paths,
             errors: 0,
+            description: None,
         }
+    }
+
+    pub fn is_describing(&self) -> bool {
+        self.description.is_some()
+    }
+
+    /// In a description, records a schema and returns `None`: there is no value to read.
+    pub fn describe(&mut self, schema: impl FnOnce() -> Value) -> Option<()> {
+        let Some(description) = &mut self.description else { return Some(()) };
+        description.schema = schema();
+        None
+    }
+
+    /// Begins the definition `name`. In a description of another definition, records a reference
+    /// to this one and returns `None`.
+    pub fn define(&mut self, name: &'static str) -> Option<()> {
+        let is_described = self.description.as_mut().is_some_and(|it| it.name.take_if(|it| *it == name).is_some());
+        if is_described { Some(()) } else { self.describe(|| json!({ "$ref": format!("#/$defs/{name}") })) }
+    }
+
+    /// In a description, records that a value may have either form, and returns `None`.
+    pub fn describe_either<A, B>(
+        &mut self,
+        one: impl FnOnce(&mut Self) -> Option<A>,
+        other: impl FnOnce(&mut Self) -> Option<B>,
+    ) -> Option<()> {
+        let one = self.described(one);
+        let other = self.described(other);
+        self.describe(|| json!({ "oneOf": [one, other] }))
+    }
+
+    /// In a description, the schema of the values that `read` accepts.
+    fn described<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Value> {
+        self.description.as_ref()?;
+        read(self);
+        self.description.as_mut().map(|it| it.schema.take())
     }
 
     /// Number of errors so far. An item is valid if this number is the same before and after
@@ -210,13 +307,17 @@ impl<'t> Reader<'t> {
 
     pub fn table(&mut self, node: &'t Node) -> Option<Fields<'t>> {
         if let Kind::Table(entries) = &node.kind {
-            return Some(Fields { entries, place: node.place.clone(), asked: Vec::with_capacity(8) });
+            return Some(Fields { entries, place: node.place.clone(), asked: Vec::with_capacity(8), keys: None });
+        }
+        if self.is_describing() {
+            return Some(Fields { entries: &[], place: None, asked: Vec::new(), keys: Some(DescribedKeys::default()) });
         }
         self.expected(node, "a table");
         None
     }
 
     pub fn list(&mut self, node: &'t Node, min: usize, max: usize) -> Option<&'t [Node]> {
+        self.describe(|| json!({ "type": "array" }))?;
         let Some(items) = node.items() else {
             let message = format!("{} must be a list, found {}", self.subject(), found(node));
             let header = match self.path.last() {
@@ -251,10 +352,26 @@ impl<'t> Reader<'t> {
         node: &'t Node,
         min: usize,
         max: usize,
-        read: impl FnMut(&mut Self, &'t Node) -> Option<T>,
+        mut read: impl FnMut(&mut Self, &'t Node) -> Option<T>,
     ) -> Option<Vec<T>> {
+        self.describe_list(min, max, false, &mut read)?;
         let items = self.list(node, min, max)?;
         Some(self.each(items, read))
+    }
+
+    fn describe_list<T>(
+        &mut self,
+        min: usize,
+        max: usize,
+        is_set: bool,
+        read: &mut impl FnMut(&mut Self, &'t Node) -> Option<T>,
+    ) -> Option<()> {
+        let Some(items) = self.described(|r| read(r, &PROBE)) else { return Some(()) };
+        let mut schema = limited(json!({ "type": "array", "items": items }), ("minItems", min), ("maxItems", max));
+        if is_set {
+            schema["uniqueItems"] = true.into();
+        }
+        self.describe(|| schema)
     }
 
     /// A table whose keys are names. An entry with a fault is left out.
@@ -273,6 +390,8 @@ impl<'t> Reader<'t> {
         node: &'t Node,
         mut read: impl FnMut(&mut Self, &'t Entry) -> Option<T>,
     ) -> Option<Vec<T>> {
+        let values = self.described(|r| read(r, &PROBE_ENTRY));
+        self.describe(|| json!({ "type": "object", "additionalProperties": values }))?;
         self.table(node)?;
         let entries = node.entries().unwrap_or_default();
         Some(entries.iter().filter_map(|entry| self.under(&entry.key, |r| read(r, entry))).collect())
@@ -285,8 +404,9 @@ impl<'t> Reader<'t> {
         node: &'t Node,
         min: usize,
         max: usize,
-        read: impl FnMut(&mut Self, &'t Node) -> Option<T>,
+        mut read: impl FnMut(&mut Self, &'t Node) -> Option<T>,
     ) -> Option<Vec<T>> {
+        self.describe_list(min, max, true, &mut read)?;
         let items = self.list(node, min, max)?;
         let before = self.errors;
         let values = self.each(items, read);
@@ -306,6 +426,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn boolean(&mut self, node: &'t Node) -> Option<bool> {
+        self.describe(|| json!({ "type": "boolean" }))?;
         if let Kind::Bool(it) = node.kind {
             return Some(it);
         }
@@ -315,6 +436,7 @@ impl<'t> Reader<'t> {
 
     /// A whole number. `36.0` is accepted, as in JSON Schema.
     pub fn whole<T: TryFrom<i64>>(&mut self, node: &'t Node, min: i64, max: i64) -> Option<T> {
+        self.describe(|| json!({ "type": "integer", "minimum": min, "maximum": max }))?;
         let Some(number) = as_whole(node) else {
             self.expected(node, &format!("a whole number from {min} to {max}"));
             return None;
@@ -328,6 +450,7 @@ impl<'t> Reader<'t> {
 
     /// A whole number that has no limits in the JSON schema but has limits here.
     pub fn bounded(&mut self, node: &'t Node, min: i64, max: i64) -> Option<i64> {
+        self.describe(|| json!({ "type": "integer" }))?;
         let Some(number) = as_whole(node) else {
             self.expected(node, "a whole number");
             return None;
@@ -342,6 +465,7 @@ impl<'t> Reader<'t> {
 
     /// A whole number of at least 0. A number above `i64::MAX` becomes `i64::MAX`.
     pub fn at_least_zero(&mut self, node: &'t Node) -> Option<i64> {
+        self.describe(|| json!({ "type": "integer", "minimum": 0 }))?;
         let Some(number) = as_whole(node) else {
             self.expected(node, "a whole number from 0");
             return None;
@@ -369,6 +493,10 @@ impl<'t> Reader<'t> {
         self.whole(node, 0, 15)
     }
 
+    pub fn udp_port(&mut self, node: &'t Node) -> Option<u16> {
+        self.whole(node, 1, 65_535)
+    }
+
     pub fn ms(&mut self, node: &'t Node) -> Option<u32> {
         self.whole(node, 1, 60_000)
     }
@@ -378,6 +506,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn number(&mut self, node: &'t Node, min: f64, max: f64) -> Option<f64> {
+        self.describe(|| json!({ "type": "number", "minimum": short(min), "maximum": short(max) }))?;
         let number = self.finite(node)?;
         if number < min || number > max {
             self.expected(node, &format!("from {min} to {max}"));
@@ -387,6 +516,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn finite(&mut self, node: &'t Node) -> Option<f64> {
+        self.describe(|| json!({ "type": "number" }))?;
         let number = match node.kind {
             Kind::Int(it) => it as f64,
             Kind::Float(it) if it.is_finite() => it,
@@ -410,8 +540,7 @@ impl<'t> Reader<'t> {
 
     /// Two numbers; the first must not be greater than the second.
     pub fn pair(&mut self, node: &'t Node) -> Option<(f64, f64)> {
-        let items = self.list(node, 2, 2)?;
-        let values = self.each(items, |r, item| r.finite(item));
+        let values = self.list_of(node, 2, 2, |r, item| r.finite(item))?;
         let &[low, high] = values.as_slice() else { return None };
         if low > high {
             let message = format!("{} must have the smaller number first, found {low} and {high}", self.subject());
@@ -422,8 +551,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn u7_pair(&mut self, node: &'t Node) -> Option<(u8, u8)> {
-        let items = self.list(node, 2, 2)?;
-        let values = self.each(items, |r, item| r.u7(item));
+        let values = self.list_of(node, 2, 2, |r, item| r.u7(item))?;
         let &[low, high] = values.as_slice() else { return None };
         self.ascending(&node.place, u16::from(low), u16::from(high))?;
         Some((low, high))
@@ -439,6 +567,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn text(&mut self, node: &'t Node, min: usize, max: usize) -> Option<String> {
+        self.describe(|| limited(json!({ "type": "string" }), ("minLength", min), ("maxLength", max)))?;
         let Some(text) = node.text() else {
             self.expected(node, "a text in quotes");
             return None;
@@ -471,6 +600,7 @@ impl<'t> Reader<'t> {
 
     /// A lower-case word of at most `max` characters.
     fn slug(&mut self, node: &'t Node, max: usize) -> Option<String> {
+        self.describe(|| json!({ "type": "string", "pattern": format!("^[a-z][a-z0-9_-]{{0,{}}}$", max - 1) }))?;
         let text = self.filled(node)?;
         if is_slug(&text, max) {
             return Some(text);
@@ -504,6 +634,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn digest(&mut self, node: &'t Node, help: Option<&str>) -> Option<Digest> {
+        self.describe(|| json!({ "type": "string", "minLength": 1 }))?;
         let digest = self.filled(node)?.parse().ok();
         if digest.is_none() {
             let message = format!("{} must be `sha256:` and 64 lower-case hex digits", self.subject());
@@ -513,6 +644,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn osc_address(&mut self, node: &'t Node) -> Option<String> {
+        self.describe(|| json!({ "type": "string", "pattern": "^/", "maxLength": 256 }))?;
         let text = self.text(node, 0, 256)?;
         if text.starts_with('/') {
             return Some(text);
@@ -524,6 +656,7 @@ impl<'t> Reader<'t> {
 
     /// Minutes after midnight.
     pub fn time_of_day(&mut self, node: &'t Node) -> Option<u16> {
+        self.describe(|| json!({ "type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$" }))?;
         let text = self.filled(node)?;
         let minutes = minutes(&text);
         if minutes.is_none() {
@@ -535,6 +668,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn word<T: Copy>(&mut self, node: &'t Node, words: &[(&str, T)]) -> Option<T> {
+        self.describe(|| json!({ "enum": words.iter().map(|(word, _)| *word).collect::<Vec<_>>() }))?;
         let Some(text) = node.text() else {
             let list = listed(words.iter().map(|(word, _)| *word));
             self.expected(node, &format!("one of {list}"));
@@ -570,6 +704,8 @@ impl<'t> Reader<'t> {
         names: &[&str],
         ids: (u8, u8),
     ) -> Option<T> {
+        let number = || json!({ "type": "integer", "minimum": ids.0, "maximum": ids.1 });
+        self.describe(|| json!({ "oneOf": [number(), { "enum": names }] }))?;
         if let Some(text) = node.text() {
             let found = from_name(text);
             if found.is_none() {
@@ -600,6 +736,7 @@ impl<'t> Reader<'t> {
     }
 
     pub fn scalar(&mut self, node: &'t Node) -> Option<Scalar> {
+        self.describe(|| json!({ "anyOf": [{ "type": "number" }, { "type": "string" }, { "type": "boolean" }] }))?;
         match &node.kind {
             Kind::Int(_) | Kind::Float(_) => self.finite(node).map(Scalar::Number),
             Kind::Text(it) => Some(Scalar::Text(it.clone())),
@@ -614,7 +751,8 @@ impl<'t> Reader<'t> {
     /// An OSC argument. Whole numbers are sent as int32 and others as float32, unless the argument
     /// has a `type`.
     pub fn osc_arg(&mut self, node: &'t Node) -> Option<OscArg> {
-        if node.entries().is_none() {
+        let plain = self.described(|r| r.scalar(node));
+        if plain.is_none() && node.entries().is_none() {
             return match (self.scalar(node)?, &node.kind) {
                 (Scalar::Text(it), _) => Some(OscArg::Text(it)),
                 (Scalar::Bool(it), _) => Some(OscArg::Bool(it)),
@@ -626,6 +764,9 @@ impl<'t> Reader<'t> {
         let typed = fields.need(self, "type", Reader::named);
         let held = fields.need(self, "value", |r, it| r.scalar(it).map(|scalar| (it, scalar)));
         fields.finish(self);
+        if let Some((plain, description)) = plain.zip(self.description.as_mut()) {
+            description.schema = json!({ "oneOf": [plain, description.schema.take()] });
+        }
         let (place, scalar) = held?;
         let mismatch = |r: &mut Self, wanted: &str| {
             r.rule(&place.place, format!("`value` must be {wanted} to fit its `type`, found {}", found(place)));
@@ -668,6 +809,7 @@ impl<'t> Reader<'t> {
 
     /// Any JSON object, for arguments that the receiving tool checks.
     pub fn object(&mut self, node: &'t Node) -> Option<serde_json::Map<String, serde_json::Value>> {
+        self.describe(|| json!({ "type": "object" }))?;
         if node.entries().is_none() {
             self.expected(node, "a table");
             return None;
@@ -818,12 +960,23 @@ pub(crate) struct Fields<'t> {
     entries: &'t [Entry],
     pub place: Place,
     asked: Vec<&'static str>,
+    keys: Option<DescribedKeys>,
+}
+
+/// The keys of a table in a description.
+#[derive(Default)]
+struct DescribedKeys {
+    properties: Map<String, Value>,
+    required: Vec<&'static str>,
+    /// The keys of which exactly one is required.
+    exactly_one: &'static [&'static str],
+    is_tagged: bool,
 }
 
 impl<'t> Fields<'t> {
     pub fn node(&mut self, key: &'static str) -> Option<&'t Node> {
         self.asked.push(key);
-        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+        self.peek(key)
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -836,6 +989,42 @@ impl<'t> Fields<'t> {
         entry.and_then(|entry| entry.key_place.clone()).or_else(|| self.place.clone())
     }
 
+    /// The value of a key that was requested before.
+    pub fn peek(&self, key: &str) -> Option<&'t Node> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+
+    /// The entries that were not requested.
+    pub fn unknown(&self) -> impl Iterator<Item = &'t Entry> {
+        self.entries.iter().filter(|entry| !self.asked.contains(&entry.key.as_str()))
+    }
+
+    /// Reads a key. `base` is used if the key is missing or has a fault.
+    pub fn over<F: Form>(&mut self, reader: &mut Reader<'t>, key: &'static str, base: F::Out, form: &F) -> F::Out {
+        if let Some(keys) = &mut self.keys {
+            keys.properties.insert(key.to_owned(), form.schema_over(&base));
+            return base;
+        }
+        match self.node(key) {
+            Some(node) => reader.under(key, |r| form.read_over(r, node, base)),
+            None => base,
+        }
+    }
+
+    /// Reads a key with a default, or a required key.
+    pub fn over_or_need<F: Form>(
+        &mut self,
+        reader: &mut Reader<'t>,
+        key: &'static str,
+        default: Option<F::Out>,
+        form: &F,
+    ) -> Option<F::Out> {
+        match default {
+            Some(base) => Some(self.over(reader, key, base, form)),
+            None => self.need(reader, key, |r, it| form.read(r, it)),
+        }
+    }
+
     /// Reads an optional key. `None` if the key is missing or its value has a fault, which is then
     /// reported.
     pub fn opt<T>(
@@ -844,18 +1033,27 @@ impl<'t> Fields<'t> {
         key: &'static str,
         read: impl FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
     ) -> Option<T> {
+        if let Some(keys) = &mut self.keys {
+            let schema = reader.described(|r| read(r, &PROBE));
+            keys.properties.insert(key.to_owned(), schema.unwrap_or_default());
+            return None;
+        }
         let node = self.node(key)?;
         reader.under(key, |r| read(r, node))
     }
 
-    pub fn or<T>(
+    pub fn or<T: Serialize>(
         &mut self,
         reader: &mut Reader<'t>,
         key: &'static str,
         default: T,
         read: impl FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
     ) -> T {
-        self.opt(reader, key, read).unwrap_or(default)
+        let value = self.opt(reader, key, read);
+        if let Some(schema) = self.keys.as_mut().and_then(|it| it.properties.get_mut(key)) {
+            schema["default"] = json!(default);
+        }
+        value.unwrap_or(default)
     }
 
     pub fn or_default<T: Default>(
@@ -873,7 +1071,9 @@ impl<'t> Fields<'t> {
         key: &'static str,
         read: impl FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
     ) -> Option<T> {
-        if !self.has(key) {
+        if let Some(keys) = &mut self.keys {
+            keys.required.push(key);
+        } else if !self.has(key) {
             self.asked.push(key);
             // A misspelt required key is reported once, by `finish`, with a suggestion.
             if self.misspelling_of(key).is_none() {
@@ -898,6 +1098,13 @@ impl<'t> Fields<'t> {
         key: &'static str,
         names: &'static [&'static str],
     ) -> Option<&'static str> {
+        if let Some((keys, description)) = self.keys.as_mut().zip(reader.description.as_mut()) {
+            keys.is_tagged = true;
+            description.variants = names;
+            let name = names.get(description.variant).copied();
+            keys.properties.insert(key.to_owned(), json!({ "const": name }));
+            return name;
+        }
         let Some(node) = self.node(key) else {
             let help = format!("it can be {}", listed(names.iter().copied()));
             reader.shape_help(&self.place, format!("`{key}` is missing"), Some(help));
@@ -914,18 +1121,26 @@ impl<'t> Fields<'t> {
     }
 
     /// Refuses a `key` that the schema allows but that has no meaning here.
-    pub fn refuse(&mut self, reader: &mut Reader<'t>, key: &'static str, because: &str) {
-        if self.node(key).is_some() {
+    pub fn refuse(&self, reader: &mut Reader<'_>, key: &'static str, because: &str) {
+        if self.has(key) {
             let place = self.key_place(key);
             reader.under(key, |r| r.rule(&place, format!("`{key}` {because}")));
         }
     }
 
+    /// In a description, notes that exactly one of these keys is required.
+    pub fn exactly_one(&mut self, names: &'static [&'static str]) {
+        if let Some(keys) = &mut self.keys {
+            keys.exactly_one = names;
+        }
+    }
+
     pub fn finish(self, reader: &mut Reader<'t>) {
-        for entry in self.entries {
-            if self.asked.contains(&entry.key.as_str()) {
-                continue;
-            }
+        if let Some(keys) = self.keys {
+            let _ = reader.describe(|| keys.schema());
+            return;
+        }
+        for entry in self.unknown() {
             let free = self.asked.iter().copied().filter(|it| !self.has(it));
             let near = nearest(&entry.key, free).or_else(|| nearest(&entry.key, self.asked.iter().copied()));
             let help = near
@@ -936,6 +1151,41 @@ impl<'t> Fields<'t> {
             });
         }
     }
+}
+
+impl DescribedKeys {
+    /// The schema of the table. The variant of a tagged table is completed by the caller of
+    /// [`describe_variants`].
+    fn schema(self) -> Value {
+        let mut schema = json!({});
+        if !self.is_tagged {
+            schema = json!({ "type": "object", "additionalProperties": false });
+        }
+        if !self.required.is_empty() {
+            schema["required"] = json!(self.required);
+        }
+        schema["properties"] = Value::Object(self.properties);
+        if !self.exactly_one.is_empty() {
+            schema["oneOf"] = self.exactly_one.iter().map(|key| json!({ "required": [key] })).collect();
+        }
+        schema
+    }
+}
+
+/// Adds the limits that exclude any value.
+fn limited(mut schema: Value, (least, min): (&str, usize), (most, max): (&str, usize)) -> Value {
+    if min > 0 {
+        schema[least] = min.into();
+    }
+    if max < usize::MAX {
+        schema[most] = max.into();
+    }
+    schema
+}
+
+/// Writes 1 instead of 1.0, as in a hand-written schema.
+fn short(number: f64) -> Value {
+    if number.fract() == 0.0 { json!(number as i64) } else { json!(number) }
 }
 
 /// The whole number of a node. `Some(None)` is a whole number outside `i64`; `None` is not a whole

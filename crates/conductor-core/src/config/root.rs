@@ -1,14 +1,16 @@
 //! Reads the file as a whole: first the names, then everything that may refer to them.
 //!
-//! To add a section, add one `f.opt(r, "key", section::read)` here, one field in [`Config`], and
-//! one file in this folder.
+//! To add a section, add one line in `read`, one field in [`Config`], and one file in this folder.
 
-use super::device::{self, RowIds};
-use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
+use super::device;
+use super::form::{Form, list};
+use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader, RowIds};
 use super::render::Lines;
+use super::section::{Table, entry, table};
 use super::tree::Node;
-use super::{Class, Config, Device, Diagnostic, Mode, Rows, Severity, Surroundings, rows, settings};
-use super::{audit, http, limits, live, mcp, patch, plugins, policy, tools};
+use super::{Class, Config, Device, Diagnostic, Mode, Plugins, Rows, Severity, Surroundings};
+use super::{plugins, policy, rows, settings, tools};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// The result of reading a text.
@@ -119,47 +121,41 @@ pub(crate) fn placed(text: &str, faults: Vec<Fault>) -> Vec<Diagnostic> {
     diagnostics
 }
 
-fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
+pub(crate) fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
     let mut f = r.table(tree)?;
     schema(r, &mut f);
     r.names = names(tree);
 
     let devices = f.or_default(r, "devices", devices);
     let modes = f.opt(r, "modes", modes).filter(|it| !it.is_empty()).unwrap_or_else(|| Config::default().modes);
-    let global = rows::read(
-        r,
-        rows::GLOBAL,
-        ("global_mappings", f.node("global_mappings")),
-        ("global_continuous", f.node("global_continuous")),
-    );
-    let ids = row_ids(&modes, &global);
+    let global = rows::read(r, &mut f, rows::GLOBAL, ["global_mappings", "global_continuous"]);
+    r.names.rows = Some(row_ids(&modes, &global));
     let first = modes.first().map(|it| it.name.clone()).unwrap_or_default();
 
     let config = Config {
         default_mode: f.or(r, "default_mode", first, Reader::mode_name),
-        routes: f.or_default(r, "routes", |r, it| r.list_of(it, 0, usize::MAX, device::route)),
-        feedback: f
-            .or_default(r, "feedback", |r, it| r.list_of(it, 0, usize::MAX, |r, row| device::feedback(r, row, &ids))),
-        watch: f.or_default(r, "config", settings::watch),
-        advanced: f.or_default(r, "advanced_settings", settings::advanced),
-        performance: f.or_default(r, "performance", settings::performance),
-        led: f.or_default(r, "led", settings::led),
-        per_app_modes: f.opt(r, "per_app_modes", settings::per_app_modes),
-        log_level: f.or_default(r, "logging", settings::logging),
-        live: f.or_default(r, "live", live::read),
-        patch: f.or_default(r, "patch", patch::read),
-        policy: f
-            .node("policy")
-            .map_or_else(|| policy::without_section(tree), |it| r.under("policy", |r| policy::policy(r, it))),
-        limits: f.or_default(r, "limits", limits::limits),
-        circuit: f.or_default(r, "circuit", limits::circuit),
-        retry: f.or_default(r, "retry", limits::retry),
-        audit: f.or_default(r, "audit", audit::audit),
-        http: f.or_default(r, "http", http::http),
-        mcp: f.or_default(r, "mcp", mcp::mcp),
-        plugins: f.or_default(r, "plugins", plugins::read),
+        routes: f.over(r, "routes", Vec::new(), &list(entry(), 0..=usize::MAX)),
+        feedback: f.over(r, "feedback", Vec::new(), &list(entry(), 0..=usize::MAX)),
+        watch: section(r, &mut f, "config"),
+        advanced: section(r, &mut f, "advanced_settings"),
+        performance: section(r, &mut f, "performance"),
+        led: section(r, &mut f, "led"),
+        per_app_modes: f.over(r, "per_app_modes", None, &table().maybe()),
+        log_level: section::<settings::Logging>(r, &mut f, "logging").level,
+        live: section(r, &mut f, "live"),
+        patch: section(r, &mut f, "patch"),
+        // A policy with a fault is not used at all, because a part of a policy could allow calls
+        // that another part refuses. The daemon then keeps the old policy.
+        policy: f.opt(r, "policy", |r, it| Some(entry().read(r, it))).unwrap_or_else(|| policy::without_section(tree)),
+        limits: section(r, &mut f, "limits"),
+        circuit: section(r, &mut f, "circuit"),
+        retry: section(r, &mut f, "retry"),
+        audit: section(r, &mut f, "audit"),
+        http: section(r, &mut f, "http"),
+        mcp: section(r, &mut f, "mcp"),
+        plugins: f.over(r, "plugins", Plugins::new(), &plugins::plugins()),
         tools: f.or_default(r, "tools", tools::tools),
-        secrets: f.or_default(r, "secrets", tools::secrets),
+        secrets: section::<tools::Secrets>(r, &mut f, "secrets").key,
         modes,
         global,
         devices,
@@ -171,13 +167,20 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
     Some(config)
 }
 
+fn section<'t, T: Table + Default>(r: &mut Reader<'t>, f: &mut Fields<'t>, key: &'static str) -> T {
+    f.over(r, key, T::default(), &table())
+}
+
 /// A file with an unknown schema number cannot be checked, so it is refused.
 fn schema<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) {
-    let Some(node) = f.node("schema") else { return };
-    if node.kind != super::tree::Kind::Int(1) {
-        let message = "`schema` must be 1: this version supports no other".to_owned();
-        r.under("schema", |r| r.fault(Severity::Fatal, Class::Rule, &node.place, message, None));
-    }
+    f.opt(r, "schema", |r, node| {
+        r.describe(|| json!({ "const": 1 }))?;
+        if node.kind != super::tree::Kind::Int(1) {
+            let message = "`schema` must be 1: this version supports no other".to_owned();
+            r.fault(Severity::Fatal, Class::Shape, &node.place, message, None);
+        }
+        Some(())
+    });
 }
 
 /// Collects the names before the rows are read, so that rows may refer to names further down.
@@ -201,7 +204,7 @@ fn names(tree: &Node) -> Names {
             alias,
         })
     });
-    Names { modes: Some(modes), devices: Some(devices.collect()) }
+    Names { modes: Some(modes), devices: Some(devices.collect()), rows: None }
 }
 
 fn devices<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Device>> {
@@ -251,7 +254,7 @@ fn modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Mode>> {
         let color = f.opt(r, "color", settings::color);
         // Read the rows even if the mode has no valid name, so that their faults are reported too.
         let shown = name.clone().unwrap_or_default();
-        let rows = rows::read(r, &shown, ("mappings", f.node("mappings")), ("continuous", f.node("continuous")));
+        let rows = rows::read(r, &mut f, &shown, ["mappings", "continuous"]);
         f.finish(r);
         Some(Mode { name: name?, color, rows })
     })

@@ -4,7 +4,7 @@
 //! Every entry of the file becomes one row, valid or not, so that indexes are the same in the file
 //! and here.
 
-use super::reader::Reader;
+use super::reader::{Fields, Reader};
 use super::tree::{Node, Place};
 use super::{Class, ContinuousRow, Mapping, Rows, Rule, Severity, Written};
 use super::{action, continuous, trigger};
@@ -28,7 +28,7 @@ pub(crate) struct Row<T> {
 
 pub(crate) fn mapping<'t>(r: &mut Reader<'t>, node: &'t Node) -> Row<Rule> {
     let before = r.errors();
-    let Some(mut f) = r.table(node) else { return Row::empty() };
+    let Some(mut f) = r.define("Mapping").and_then(|()| r.table(node)) else { return Row::empty() };
     let id = f.opt(r, "id", Reader::id);
     let description = f.opt(r, "description", Reader::description);
     let trigger = f.need(r, "trigger", trigger::read);
@@ -45,7 +45,7 @@ pub(crate) fn mapping<'t>(r: &mut Reader<'t>, node: &'t Node) -> Row<Rule> {
 
 pub(crate) fn continuous<'t>(r: &mut Reader<'t>, node: &'t Node) -> Row<crate::mapping::Continuous> {
     let before = r.errors();
-    let Some(mut f) = r.table(node) else { return Row::empty() };
+    let Some(mut f) = r.define("Continuous").and_then(|()| r.table(node)) else { return Row::empty() };
     let id = f.opt(r, "id", Reader::id);
     let description = f.opt(r, "description", Reader::description);
     let binding = continuous::binding(r, &mut f);
@@ -62,18 +62,24 @@ impl<T> Row<T> {
 
 pub(crate) fn read<'t>(
     r: &mut Reader<'t>,
+    f: &mut Fields<'t>,
     mode: &str,
-    mappings: (&'t str, Option<&'t Node>),
-    continuous_rows: (&'t str, Option<&'t Node>),
+    [mappings, bindings]: [&'static str; 2],
 ) -> Rows {
     Rows {
-        mappings: r.under(mappings.0, |r| {
-            let nodes = mappings.1.and_then(|it| r.list(it, 0, usize::MAX)).unwrap_or_default();
-            read_mappings(r, mode, nodes)
+        mappings: f.or_default(r, mappings, |r, node| {
+            if r.is_describing() {
+                r.list_of(node, 0, usize::MAX, |r, item| mapping(r, item).held)?;
+            }
+            let nodes = r.list(node, 0, usize::MAX)?;
+            Some(read_mappings(r, mode, nodes))
         }),
-        continuous: r.under(continuous_rows.0, |r| {
-            let nodes = continuous_rows.1.and_then(|it| r.list(it, 0, usize::MAX)).unwrap_or_default();
-            read_continuous(r, mode, nodes)
+        continuous: f.or_default(r, bindings, |r, node| {
+            if r.is_describing() {
+                r.list_of(node, 0, usize::MAX, |r, item| continuous(r, item).held)?;
+            }
+            let nodes = r.list(node, 0, usize::MAX)?;
+            Some(read_continuous(r, mode, nodes))
         }),
     }
 }

@@ -1,18 +1,218 @@
-//! The JSON Schemas that tools publish. They describe the format that the other files of this
-//! folder read; a test compares them.
+//! The JSON Schemas of the file and of the parts that tools publish. They are derived from the
+//! readers: [`super::reader::describe`] runs a reader without a value.
 //!
 //! Not here: checking values. The readers do that, and they find more faults than a schema can.
+//! `tool_schema.json` contains definitions of tools that no part of the file uses.
 
+use super::reader::{describe, describe_variants};
+use super::{action, continuous, device, root, rows, tools, trigger};
+use crate::action::CurveKind;
+use crate::mapping::On;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-static DOCUMENT: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("schema.json")).unwrap_or(Value::Null));
+/// Keys of a schema that do not restrict values.
+const ANNOTATIONS: [&str; 3] = ["description", "default", "examples"];
 
-fn defs() -> &'static Map<String, Value> {
-    static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
-    DOCUMENT.get("$defs").and_then(Value::as_object).unwrap_or(&NONE)
+/// The definitions for tools: without annotations, and with short names of frequent forms, because
+/// AI clients read them in every conversation.
+static TOOL_DEFS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+    let short = short_forms();
+    let forms = short.iter().map(|(name, form)| ((*name).to_owned(), shorten_parts(form, &short)));
+    let parts = parts().into_iter().map(|(name, part)| (name.to_owned(), shorten(&plain(&part), &short)));
+    let tools: Value = serde_json::from_str(include_str!("tool_schema.json")).unwrap_or_default();
+    let tools = tools.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
+    forms.chain(parts).chain(tools).collect()
+});
+
+/// The definitions that tools publish.
+pub fn defs() -> &'static Map<String, Value> {
+    &TOOL_DEFS
+}
+
+/// The JSON Schema of the whole file, for editors and for the reference page.
+pub fn file() -> &'static Value {
+    &FILE
+}
+
+/// The default of a key, such as `limits.read.burst`; `*` is any name.
+pub(crate) fn default_of(key: &str) -> Option<&'static Value> {
+    let mut steps = key.split('.');
+    let value = steps.try_fold(file(), |schema, step| match step {
+        "*" => schema.get("additionalProperties"),
+        _ => schema["properties"].get(step),
+    });
+    value?.get("default")
+}
+
+static FILE: LazyLock<Value> = LazyLock::new(|| {
+    let mut schema = describe(root::read);
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    schema["title"] = "Conductor configuration".into();
+    let meanings = toml::from_str::<Value>(include_str!("meanings.toml")).unwrap_or_default();
+    annotate(&mut schema, "file", &meanings);
+    let parts = parts().into_iter().map(|(name, mut part)| {
+        annotate(&mut part, name, &meanings);
+        (name.to_owned(), part)
+    });
+    schema["$defs"] = parts.collect();
+    schema
+});
+
+/// Adds the meanings and examples of keys that have no documentation comment: the keys of tables
+/// that are not declared by `section!` or `row!`.
+fn annotate(schema: &mut Value, path: &str, meanings: &Value) {
+    let tag = &schema["properties"]["type"];
+    let variant = tag["const"].as_str().or_else(|| tag["enum"].get(0)?.as_str());
+    let variant = variant.map_or_else(|| path.to_owned(), |it| format!("{path}/{it}"));
+    let about = meanings[&variant]["about"].as_str();
+    if let Some(about) = about.filter(|_| schema.get("description").is_none()) {
+        schema["description"] = about.into();
+    }
+    for (key, value) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+        let meaning = meanings[&variant].get(key).unwrap_or(&meanings[path][key]);
+        if let Some(about) = meaning.get(0).filter(|_| value.get("description").is_none()) {
+            value["description"] = about.clone();
+        }
+        if let Some(example) = meaning.get(1) {
+            value["examples"] = json!([example]);
+        }
+        let path = if path == "file" { key.clone() } else { format!("{path}.{key}") };
+        annotate(value, &path, meanings);
+    }
+    for inner in ["items", "additionalProperties"] {
+        if let Some(inner) = schema.get_mut(inner).filter(|it| it.is_object()) {
+            annotate(inner, path, meanings);
+        }
+    }
+    for branch in schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten() {
+        annotate(branch, path, meanings);
+    }
+}
+
+/// The parts of a row.
+fn parts() -> Vec<(&'static str, Value)> {
+    vec![
+        ("Trigger", tagged(describe_variants("Trigger", trigger::read))),
+        ("Condition", tagged(describe_variants("Condition", action::any_condition))),
+        ("VelocityMap", tagged(describe_variants("VelocityMap", action::velocity_map))),
+        ("Transform", tagged(describe_variants("Transform", action::transform))),
+        ("Action", tagged(describe_variants("Action", action::read))),
+        ("Source", tagged(describe_variants("Source", continuous::source))),
+        ("Glue", tagged(describe_variants("Glue", continuous::glue))),
+        ("Target", tagged(describe_variants("Target", continuous::target))),
+        ("Continuous", tagged(describe_variants("Continuous", |r, it| rows::continuous(r, it).held))),
+        ("Mapping", tagged(describe_variants("Mapping", |r, it| rows::mapping(r, it).held))),
+        ("Matcher", tagged(describe_variants("Matcher", device::matcher))),
+        ("FeedbackOut", tagged(describe_variants("FeedbackOut", device::feedback_out))),
+        ("FeedbackFrom", tagged(describe_variants("FeedbackFrom", device::feedback_from))),
+        ("Slot", tagged(describe_variants("Slot", |r, it| tools::slot(r, it, &[], None)))),
+    ]
+}
+
+/// Combines the variants of a table. Variants that differ only in their name share one branch. Keys
+/// that all variants may have are listed once.
+fn tagged(mut variants: Vec<Value>) -> Value {
+    if variants.len() == 1 {
+        return variants.swap_remove(0);
+    }
+    let mut branches: Vec<(Vec<Value>, Value)> = Vec::new();
+    for mut variant in variants {
+        let name = variant["properties"]["type"].take()["const"].take();
+        match branches.iter_mut().find(|(_, branch)| *branch == variant) {
+            Some((names, _)) => names.push(name),
+            None => branches.push((vec![name], variant)),
+        }
+    }
+    let common = common_keys(branches.iter().map(|(_, branch)| branch));
+    let branches = branches.into_iter().map(|(mut names, mut branch)| {
+        let tag = if names.len() == 1 { json!({ "const": names.swap_remove(0) }) } else { json!({ "enum": names }) };
+        branch["properties"]["type"] = tag;
+        if let Some(keys) = branch["properties"].as_object_mut() {
+            keys.retain(|key, _| !common.contains_key(key));
+        }
+        branch
+    });
+    let branches: Vec<Value> = branches.collect();
+    let mut schema = json!({ "type": "object", "required": ["type"], "unevaluatedProperties": false });
+    if !common.is_empty() {
+        schema["properties"] = Value::Object(common);
+    }
+    schema["oneOf"] = Value::Array(branches);
+    schema
+}
+
+/// The optional keys that have the same schema in every branch.
+fn common_keys<'a>(branches: impl Iterator<Item = &'a Value> + Clone) -> Map<String, Value> {
+    let first = branches.clone().next().and_then(|it| it["properties"].as_object()).cloned().unwrap_or_default();
+    let is_common = |key: &str, schema: &Value| {
+        let is_required = |it: &Value| it["required"].as_array().into_iter().flatten().any(|it| it == key);
+        branches.clone().all(|it| it["properties"].get(key) == Some(schema) && !is_required(it))
+    };
+    first.into_iter().filter(|(key, schema)| key != "type" && is_common(key, schema)).collect()
+}
+
+/// Frequent forms, with the names that tools publish.
+fn short_forms() -> Vec<(&'static str, Value)> {
+    vec![
+        ("u7", describe(|r, it| r.u7(it))),
+        ("u14", describe(|r, it| r.u14(it))),
+        ("ch0", describe(|r, it| r.channel(it))),
+        ("ms", describe(|r, it| r.ms(it))),
+        ("ms0", describe(|r, it| r.ms_or_zero(it))),
+        ("unit", describe(|r, it| r.unit(it))),
+        ("s", describe(|r, it| r.filled(it))),
+        ("id", describe(|r, it| r.id(it))),
+        ("alias", describe(|r, it| r.alias(it))),
+        ("name", describe(|r, it| r.name(it))),
+        ("text", describe(|r, it| r.description(it))),
+        ("osc", describe(|r, it| r.osc_address(it))),
+        ("hhmm", describe(|r, it| r.time_of_day(it))),
+        ("udp", describe(|r, it| r.udp_port(it))),
+        ("pair", describe(|r, it| r.pair(it))),
+        ("on", describe(|r, it| r.named::<On>(it))),
+        ("encoder", describe(|r, it| r.word(it, trigger::ENCODER_MODES))),
+        ("curve", describe(|r, it| r.named::<CurveKind>(it))),
+        ("button", describe(|r, it| r.button(it))),
+        ("axis", describe(|r, it| r.axis(it))),
+        ("side", describe(|r, it| r.side(it))),
+        ("scalar", describe(|r, it| r.scalar(it))),
+        ("oscArg", describe(|r, it| r.osc_arg(it))),
+    ]
+}
+
+/// A copy of the schema without annotations.
+fn plain(schema: &Value) -> Value {
+    match schema {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(key, _)| !ANNOTATIONS.contains(&key.as_str()));
+            let plained = kept.map(|(key, value)| match value.as_object().filter(|_| key == "properties") {
+                // Here the keys are those of the file.
+                Some(keys) => (key.clone(), keys.iter().map(|(key, value)| (key.clone(), plain(value))).collect()),
+                None => (key.clone(), plain(value)),
+            });
+            Value::Object(plained.collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(plain).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
+    }
+}
+
+/// Replaces every frequent form by a reference.
+fn shorten(schema: &Value, short: &[(&str, Value)]) -> Value {
+    match short.iter().find(|(_, form)| form == schema) {
+        Some((name, _)) => json!({ "$ref": format!("#/$defs/{name}") }),
+        None => shorten_parts(schema, short),
+    }
+}
+
+fn shorten_parts(schema: &Value, short: &[(&str, Value)]) -> Value {
+    match schema {
+        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), shorten(value, short))).collect(),
+        Value::Array(items) => items.iter().map(|it| shorten(it, short)).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
+    }
 }
 
 /// The names of all definitions.

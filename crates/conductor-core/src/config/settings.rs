@@ -1,57 +1,174 @@
-//! Reads the sections `config`, `advanced_settings`, `performance`, `led`, `per_app_modes` and
-//! `logging`. A key with a fault gets its default value; the other keys keep their values.
+//! The sections `config`, `advanced_settings`, `performance`, `led`, `per_app_modes` and `logging`.
 //!
 //! Not here: the other sections. Each of them has its own file and one line in `root`.
 
+use super::form::{Form, boolean, by, filled, list, mode_name, ms, named, names, number, output_port, set, u7, whole};
 use super::reader::{Reader, nearest, suggestion};
+use super::section::{entry, row, section};
 use super::tree::{Entry, Node};
-use super::{Advanced, Led, LogLevel, PerAppModes, Performance, Watch, WindowRule};
+use crate::named_enum::named_enum;
+use std::collections::BTreeMap;
 
 /// Names of colours that every palette has.
 const COLORS: &[&str] =
     &["off", "white", "red", "orange", "amber", "yellow", "green", "cyan", "blue", "purple", "magenta", "pink"];
 
-pub(crate) fn watch<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Watch> {
-    let mut f = r.table(node)?;
-    let default = Watch::default();
-    let watch = Watch {
-        watch: f.or(r, "watch", default.watch, Reader::boolean),
-        debounce_ms: f.or(r, "debounce_ms", default.debounce_ms, |r, it| r.whole(it, 0, 10_000)),
-    };
-    f.finish(r);
-    Some(watch)
+section! {
+    /// Reloading of the file.
+    pub struct Watch {
+        /// Whether a saved file is loaded automatically.
+        watch: bool = true, boolean(), "false";
+        /// Time in milliseconds after the last write before the file is loaded.
+        debounce_ms: u32 = 75, whole(0..=10_000), "200";
+    }
 }
 
-pub(crate) fn advanced<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Advanced> {
-    let mut f = r.table(node)?;
-    let d = Advanced::default();
-    let advanced = Advanced {
-        chord_timeout_ms: f.or(r, "chord_timeout_ms", d.chord_timeout_ms, Reader::ms),
-        chord_learn_timeout_ms: f.or(r, "chord_learn_timeout_ms", d.chord_learn_timeout_ms, Reader::ms),
-        double_tap_timeout_ms: f.or(r, "double_tap_timeout_ms", d.double_tap_timeout_ms, Reader::ms),
-        hold_threshold_ms: f.or(r, "hold_threshold_ms", d.hold_threshold_ms, Reader::ms),
-        stick_deadzone: f.or(r, "stick_deadzone", d.stick_deadzone, |r, it| r.number(it, 0.0, 0.9)),
-        trigger_deadzone: f.or(r, "trigger_deadzone", d.trigger_deadzone, |r, it| r.number(it, 0.0, 0.9)),
-        listen_mode: f.or(r, "listen_mode", d.listen_mode, Reader::named),
-        max_midi_ports: f.or(r, "max_midi_ports", d.max_midi_ports, |r, it| r.whole(it, 1, 256)),
-        max_events_per_sec: f.or(r, "max_events_per_sec", d.max_events_per_sec, |r, it| r.whole(it, 1, 1_000_000)),
-        input_mode: f.or(r, "input_mode", d.input_mode, Reader::named),
-        max_route_depth: f.or(r, "max_route_depth", d.max_route_depth, |r, it| r.whole(it, 1, 8)),
-        trace_buffer_size: f.or(r, "trace_buffer_size", d.trace_buffer_size, |r, it| r.whole(it, 1, 100_000)),
-        scan_interval_ms: f.or(r, "scan_interval_ms", d.scan_interval_ms, |r, it| r.whole(it, 100, 600_000)),
-    };
-    f.finish(r);
-    Some(advanced)
+section! {
+    /// Times of gestures, limits of devices, and which devices are opened.
+    pub struct Advanced {
+        /// Keys pressed within this time in milliseconds are a chord.
+        chord_timeout_ms: u32 = 50, ms(), "40";
+        /// The chord timeout in milliseconds while learning. It is longer, because people press
+        /// less exactly then.
+        chord_learn_timeout_ms: u32 = 150, ms(), "200";
+        /// Longest time in milliseconds between the two taps of a double tap.
+        double_tap_timeout_ms: u32 = 300, ms(), "250";
+        /// Time in milliseconds after which a press is a long press.
+        hold_threshold_ms: u32 = 2000, ms(), "1000";
+        /// Part of a stick's travel that is ignored.
+        stick_deadzone: f64 = 0.1, number(0.0..=0.9), "0.2";
+        /// Part of a trigger's travel that is ignored.
+        trigger_deadzone: f64 = 0.1, number(0.0..=0.9), "0.05";
+        /// Which ports are opened. `All`: those of configured devices, and up to `max_midi_ports`
+        /// others. `Configured`: only those of configured devices.
+        listen_mode: ListenMode = ListenMode::All, named(), "\"Configured\"";
+        /// Maximum number of ports that are opened although no device of the file matches them.
+        max_midi_ports: u16 = 32, whole(1..=256), "8";
+        /// Maximum number of events of one device per second. Above this limit, releases still
+        /// pass, continuous values are merged, and other events are dropped.
+        max_events_per_sec: u32 = 10_000, whole(1..=1_000_000), "5000";
+        /// Which kinds of devices are opened.
+        input_mode: InputMode = InputMode::Both, named(), "\"MidiOnly\"";
+        /// How many times one message may be forwarded.
+        max_route_depth: u8 = 8, whole(1..=8), "4";
+        /// Number of events kept in the trace.
+        trace_buffer_size: u32 = 1000, whole(1..=100_000), "5000";
+        /// Time in milliseconds between two scans for ports.
+        scan_interval_ms: u32 = 5000, whole(100..=600_000), "10000";
+    }
 }
 
-pub(crate) fn performance<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Performance> {
-    let mut f = r.table(node)?;
-    let performance = Performance {
-        lock: f.or(r, "lock", false, Reader::boolean),
-        allow_output: f.or_default(r, "allow_output", |r, it| r.set(it, 0, usize::MAX, |r, it| r.port_name(it, true))),
-    };
-    f.finish(r);
-    Some(performance)
+named_enum! {
+    /// Which ports are opened.
+    pub enum ListenMode {
+        /// All ports: those of configured devices, and up to `max_midi_ports` others.
+        All = "All",
+        /// Only the ports of configured devices.
+        Configured = "Configured",
+    }
+}
+
+named_enum! {
+    /// Which kinds of devices are opened.
+    pub enum InputMode {
+        /// No gamepads.
+        MidiOnly = "MidiOnly",
+        /// No MIDI.
+        GamepadOnly = "GamepadOnly",
+        /// Every device.
+        Both = "Both",
+    }
+}
+
+section! {
+    /// Protection of a show from changes by tools.
+    #[derive(Eq)]
+    pub struct Performance {
+        /// Whether the performance lock is on. It refuses to apply plans, and refuses tools that
+        /// switch modes, mute devices or send MIDI.
+        lock: bool = false, boolean(), "true";
+        /// Ports that tools may send to while the lock is on.
+        allow_output: Vec<String> = Vec::new(), set(output_port(), 0..=usize::MAX), "[\"synth\"]";
+    }
+}
+
+section! {
+    /// The lights of controllers.
+    pub struct Led {
+        /// Pattern of the lights.
+        scheme: LedScheme = LedScheme::Off, named(), "\"reactive\"";
+        /// Brightness of the lights.
+        brightness: u8 = 127, u7(), "96";
+        /// The colour of each mode: `#rrggbb` or the name of a colour.
+        mode_colors: BTreeMap<String, String> = BTreeMap::new(), by(mode_colors),
+            "{ Default = \"blue\" }";
+    }
+}
+
+named_enum! {
+    /// Pattern of the lights on a controller.
+    #[expect(missing_docs, reason = "the names are self-explanatory")]
+    pub enum LedScheme {
+        Off = "off",
+        Static = "static",
+        Breathing = "breathing",
+        Pulse = "pulse",
+        Rainbow = "rainbow",
+        Wave = "wave",
+        Sparkle = "sparkle",
+        Reactive = "reactive",
+        Vumeter = "vumeter",
+        Spiral = "spiral",
+    }
+}
+
+section! {
+    /// The focused window selects the mode.
+    pub struct PerAppModes {
+        /// Mode for windows that match no rule. If absent, the mode does not change.
+        default: Option<String> = None, mode_name().maybe(), "\"Default\"";
+        /// The mode for each window class; case is ignored.
+        rules: BTreeMap<String, String> = BTreeMap::new(), names(mode_name()), "{ Live = \"Default\" }";
+        /// Rules for window titles, tried in order before `rules`.
+        window_rules: Vec<WindowRule> = Vec::new(), list(entry(), 0..=usize::MAX);
+        /// Whether a mode that a person selected ends when another window gets the focus.
+        release_on_focus_change: bool = true, boolean(), "false";
+    }
+}
+
+row! {
+    /// A mode for a window title.
+    #[derive(Eq)]
+    pub struct WindowRule {
+        /// Window class; case is ignored.
+        app: String, filled(), "\"firefox\"";
+        /// Glob pattern for the window title.
+        title: String, filled(), "\"*Mixer*\"";
+        /// Mode to switch to.
+        mode: String, mode_name(), "\"Default\"";
+    }
+}
+
+section! {
+    /// The daemon's log.
+    pub(crate) struct Logging {
+        /// The least severe level that is logged.
+        level: LogLevel = LogLevel::Info, named(), "\"debug\"";
+    }
+}
+
+named_enum! {
+    /// The least severe level that is logged.
+    #[derive(Default)]
+    #[expect(missing_docs, reason = "the names are self-explanatory")]
+    pub enum LogLevel {
+        Error = "error",
+        Warn = "warn",
+        #[default]
+        Info = "info",
+        Debug = "debug",
+        Trace = "trace",
+    }
 }
 
 /// The name of a colour, or `#rrggbb`. An unknown name causes a warning but is kept, because the
@@ -74,21 +191,11 @@ pub(crate) fn color<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     Some(text)
 }
 
-pub(crate) fn led<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Led> {
-    let mut f = r.table(node)?;
-    let default = Led::default();
-    let led = Led {
-        scheme: f.or(r, "scheme", default.scheme, Reader::named),
-        brightness: f.or(r, "brightness", default.brightness, Reader::u7),
-        mode_colors: f.or_default(r, "mode_colors", |r, it| {
-            r.map_of(it, |r, entry| {
-                known_mode(r, entry)?;
-                color(r, &entry.node)
-            })
-        }),
-    };
-    f.finish(r);
-    Some(led)
+fn mode_colors<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<BTreeMap<String, String>> {
+    r.map_of(node, |r, entry| {
+        known_mode(r, entry)?;
+        color(r, &entry.node)
+    })
 }
 
 fn known_mode<'t>(r: &mut Reader<'t>, entry: &'t Entry) -> Option<()> {
@@ -97,34 +204,4 @@ fn known_mode<'t>(r: &mut Reader<'t>, entry: &'t Entry) -> Option<()> {
     let help = suggestion(&entry.key, modes, "modes are");
     r.rule_help(&entry.key_place, format!("there is no mode \"{}\"", entry.key), help);
     None
-}
-
-pub(crate) fn per_app_modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<PerAppModes> {
-    let mut f = r.table(node)?;
-    let modes = PerAppModes {
-        default: f.opt(r, "default", Reader::mode_name),
-        rules: f.or_default(r, "rules", |r, it| r.map_of(it, |r, entry| r.mode_name(&entry.node))),
-        window_rules: f.or_default(r, "window_rules", |r, it| r.list_of(it, 0, usize::MAX, window_rule)),
-        release_on_focus_change: f.or(r, "release_on_focus_change", true, Reader::boolean),
-    };
-    f.finish(r);
-    Some(modes)
-}
-
-fn window_rule<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<WindowRule> {
-    let before = r.errors();
-    let mut f = r.table(node)?;
-    let app = f.need(r, "app", Reader::filled);
-    let title = f.need(r, "title", Reader::filled);
-    let mode = f.need(r, "mode", Reader::mode_name);
-    f.finish(r);
-    let rule = WindowRule { app: app?, title: title?, mode: mode? };
-    (r.errors() == before).then_some(rule)
-}
-
-pub(crate) fn logging<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<LogLevel> {
-    let mut f = r.table(node)?;
-    let level = f.opt(r, "level", Reader::named);
-    f.finish(r);
-    level
 }

@@ -3,7 +3,9 @@
 //!
 //! Not here: opening folders, databases and connections, and checking whether a program exists.
 
+use super::form::{Form, alias, boolean, filled, named, opaque, set, text, whole};
 use super::reader::{CommandLine, Reader, Start};
+use super::section::{self, row, section, table, unique_rows};
 use super::tree::Node;
 use crate::command::{CommandEffect, Slot, Template, Word, by_app, by_argv, is_carrier};
 use crate::named_enum::named_enum;
@@ -18,8 +20,8 @@ pub struct Tools {
     pub roots: Vec<FileRoot>,
     /// `[[tools.shell.commands]]`.
     pub commands: Vec<Template>,
-    /// `[tools.database.<name>]`, in the order of the file.
-    pub databases: Vec<Database>,
+    /// `[tools.database.<name>]` by name, in the order of the file.
+    pub databases: Vec<(String, Database)>,
     /// `[tools.web]`.
     pub web: Web,
     /// The section as written. An approval is stale if this text has changed since.
@@ -32,28 +34,38 @@ impl PartialEq for Tools {
     }
 }
 
-/// A folder that file tools may use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileRoot {
-    /// Name that calls use.
-    pub name: String,
-    /// An absolute path, or a path in the user's home directory with `~/`.
-    pub path: String,
-    /// Whether files may be changed.
-    pub write: bool,
+section! {
+    /// Files that tools may use.
+    pub(crate) struct Filesystem {
+        /// Folders that file tools may use.
+        roots: Vec<FileRoot> = Vec::new(), unique_rows(64, "name", "root");
+    }
 }
 
-/// A database that tools may query.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Database {
-    /// Name that calls use.
-    pub name: String,
-    /// Address of the database.
-    pub place: DatabasePlace,
-    /// Name of the secret that contains the password.
-    pub password: Option<String>,
-    /// Maximum number of rows that one statement may change.
-    pub max_rows_affected: u64,
+row! {
+    /// A folder that file tools may use.
+    #[derive(Eq)]
+    pub struct FileRoot {
+        /// Name that calls use.
+        name: String, alias(), "\"studio\"";
+        /// An absolute path, or a path in the user's home directory with `~/`.
+        path: String, text(1..=4096).ruled(absolute), "\"~/Music/Studio\"";
+        /// Whether files may be changed.
+        write: bool = false, boolean(), "true";
+    }
+}
+
+row! {
+    /// A database that tools may query.
+    #[derive(Eq)]
+    pub struct Database {
+        /// Address of the database: `sqlite:` and a path, or a `postgres:` URL without a password.
+        place as "url": DatabasePlace, opaque(url), "\"sqlite:~/sets.db\"";
+        /// Name of the secret that contains the password, as `secret:NAME`.
+        password: Option<String> = None, filled().ruled(secret_name).maybe(), "\"secret:sets-db\"";
+        /// Maximum number of rows that one statement may change.
+        max_rows_affected: u64 = MOST_ROWS_AFFECTED, whole(1..=1_000_000_000), "100";
+    }
 }
 
 /// The address of a database.
@@ -69,21 +81,27 @@ pub enum DatabasePlace {
 /// Default of `max_rows_affected`.
 pub const MOST_ROWS_AFFECTED: u64 = 1000;
 
-/// `[tools.web]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Web {
-    /// Hosts that are fetched without an approval. An entry `host:port` also allows a private
-    /// address.
-    pub allow_hosts: Vec<String>,
-    /// Hosts that may be fetched without TLS.
-    pub http_hosts: Vec<String>,
-    /// Longest duration of a request.
-    pub timeout_ms: u64,
+section! {
+    /// Hosts that tools may fetch from.
+    #[derive(Eq)]
+    pub struct Web {
+        /// Hosts that are fetched without an approval. An entry `host:port` also allows a private
+        /// address.
+        allow_hosts: Vec<String> = Vec::new(), set(text(1..=253).ruled(host), 0..=256), "[\"api.example.org\"]";
+        /// Hosts that may be fetched without TLS.
+        http_hosts: Vec<String> = Vec::new(), set(text(1..=253).ruled(host), 0..=256), "[\"127.0.0.1:8080\"]";
+        /// Longest duration of a request, in milliseconds.
+        timeout_ms: u64 = 10_000, whole(1..=600_000), "5000";
+    }
 }
 
-impl Default for Web {
-    fn default() -> Self {
-        Web { allow_hosts: Vec::new(), http_hosts: Vec::new(), timeout_ms: 10_000 }
+section! {
+    /// Stored secrets.
+    pub(crate) struct Secrets {
+        /// Where the encryption key is stored. `credential`: in a systemd credential.
+        /// `passphrase`: derived from a passphrase that a person types. `file`: in a file in
+        /// Conductor's home.
+        key: KeyRung = KeyRung::Keychain, named(), "\"passphrase\"";
     }
 }
 
@@ -104,47 +122,21 @@ named_enum! {
     }
 }
 
-pub(crate) fn secrets<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<KeyRung> {
-    let mut f = r.table(node)?;
-    let key = f.or(r, "key", KeyRung::default(), Reader::named);
-    f.finish(r);
-    Some(key)
-}
-
 pub(crate) fn tools<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Tools> {
     let mut f = r.table(node)?;
-    let roots = f.or_default(r, "filesystem", filesystem);
+    let roots = f.over(r, "filesystem", Filesystem::default(), &table()).roots;
     let commands = f.or_default(r, "shell", |r, it| shell(r, it, &roots));
     let databases = f.or_default(r, "database", databases);
-    let web = f.or_default(r, "web", web);
+    let web = f.over(r, "web", Web::default(), &table());
     f.finish(r);
     Some(Tools { roots, commands, databases, web, written: node.to_json() })
 }
 
-fn filesystem<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<FileRoot>> {
-    let mut f = r.table(node)?;
-    let mut seen = BTreeSet::new();
-    let roots = f.or_default(r, "roots", |r, it| {
-        r.list_of(it, 0, 64, |r, item| {
-            let before = r.errors();
-            let mut f = r.table(item)?;
-            let name = f.need(r, "name", |r, it| r.unique_alias(it, &mut seen, "root"));
-            let path = f.need(r, "path", |r, it| {
-                let path = r.text(it, 1, 4096)?;
-                if path.starts_with('/') || path.starts_with("~/") {
-                    return Some(path);
-                }
-                let help = "begin it with `/` or `~/`".to_owned();
-                r.reject(it, format!("\"{path}\" is not an absolute path"), help)
-            });
-            let write = f.or(r, "write", false, Reader::boolean);
-            f.finish(r);
-            let root = FileRoot { name: name?, path: path?, write };
-            (r.errors() == before).then_some(root)
-        })
-    });
-    f.finish(r);
-    Some(roots)
+fn absolute<'t>(r: &mut Reader<'t>, node: &'t Node, path: String) -> Option<String> {
+    if path.starts_with('/') || path.starts_with("~/") {
+        return Some(path);
+    }
+    r.reject(node, format!("\"{path}\" is not an absolute path"), "begin it with `/` or `~/`")
 }
 
 /// Warns about a `Shell` or `Launch` action that matches no template, because the action is refused
@@ -252,13 +244,14 @@ fn root_name<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot]) -> Opti
     r.reject(node, format!("there is no root \"{name}\""), help)
 }
 
-fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Option<&str>) -> Option<Slot> {
+pub(crate) fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Option<&str>) -> Option<Slot> {
+    r.define("Slot")?;
     let mut f = r.table(node)?;
     let slot = match f.tag(r, "type", &["integer", "enum", "path", "text"])? {
         "integer" => {
             let min = f.need(r, "min", |r, it| r.whole(it, i64::MIN, i64::MAX));
             let max = f.need(r, "max", |r, it| r.whole(it, i64::MIN, i64::MAX));
-            Some(Slot::Integer { min: min?, max: max? })
+            min.zip(max).map(|(min, max)| Slot::Integer { min, max })
         }
         "enum" => f.need(r, "values", |r, it| r.set(it, 1, 256, |r, it| r.text(it, 1, 256))).map(Slot::Enum),
         "path" => f.need(r, "root", |r, it| root_name(r, it, roots)).map(|root| Slot::Path { root }),
@@ -287,17 +280,8 @@ fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Opt
     slot
 }
 
-fn databases<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Database>> {
-    r.entries_of(node, |r, entry| {
-        let before = r.errors();
-        let mut f = r.table(&entry.node)?;
-        let place = f.need(r, "url", url);
-        let password = f.opt(r, "password", secret_name);
-        let max_rows_affected = f.or(r, "max_rows_affected", MOST_ROWS_AFFECTED, |r, it| r.whole(it, 1, 1_000_000_000));
-        f.finish(r);
-        let database = Database { name: entry.key.clone(), place: place?, password, max_rows_affected };
-        (r.errors() == before).then_some(database)
-    })
+fn databases<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<(String, Database)>> {
+    r.entries_of(node, |r, entry| Some((entry.key.clone(), section::entry().read(r, &entry.node)?)))
 }
 
 fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
@@ -323,8 +307,7 @@ fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
 }
 
 /// Accepts only `secret:NAME`. A plain-text password is a fault.
-fn secret_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
-    let text = r.filled(node)?;
+fn secret_name<'t>(r: &mut Reader<'t>, node: &'t Node, text: String) -> Option<String> {
     if let Some(name) = text.strip_prefix("secret:").filter(|it| !it.is_empty()) {
         return Some(name.to_owned());
     }
@@ -332,20 +315,7 @@ fn secret_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     r.reject(node, "a password must not be in this file".to_owned(), help)
 }
 
-fn web<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Web> {
-    let mut f = r.table(node)?;
-    let d = Web::default();
-    let web = Web {
-        allow_hosts: f.or(r, "allow_hosts", d.allow_hosts, |r, it| r.set(it, 0, 256, host)),
-        http_hosts: f.or(r, "http_hosts", d.http_hosts, |r, it| r.set(it, 0, 256, host)),
-        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| r.whole(it, 1, 600_000)),
-    };
-    f.finish(r);
-    Some(web)
-}
-
-fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
-    let text = r.text(node, 1, 253)?;
+fn host<'t>(r: &mut Reader<'t>, node: &'t Node, text: String) -> Option<String> {
     let fits = text.bytes().all(|it| it.is_ascii_alphanumeric() || b".-_:[]".contains(&it));
     if fits && !text.contains("//") {
         return Some(text.to_ascii_lowercase());
@@ -405,9 +375,9 @@ timeout_ms = 5000
             (Some("studio"), CommandEffect::Read, 1000)
         );
         assert_eq!(command.env.get("GIT_PAGER").map(String::as_str), Some("cat"));
-        assert_eq!(tools.databases[1].password.as_deref(), None);
+        assert_eq!(tools.databases[1].1.password.as_deref(), None);
         assert_eq!(
-            (tools.databases[0].password.as_deref(), tools.databases[0].max_rows_affected),
+            (tools.databases[0].1.password.as_deref(), tools.databases[0].1.max_rows_affected),
             (Some("sets-db"), 5)
         );
         assert_eq!(tools.web.allow_hosts, ["api.example.org", "127.0.0.1:8080"]);

@@ -6,23 +6,27 @@ use super::action;
 use super::reader::{Fields, Reader};
 use super::tree::{Node, Place};
 use crate::mapping::{
-    Edge, Encoder, EncoderMode, Fire, Gate, Key, On, OscTest, Scalar, Trigger, TriggerKind, Turn, Window, Zone,
+    Encoder, EncoderMode, Fire, Gate, Key, On, OscTest, Scalar, Trigger, TriggerKind, Turn, Window, Zone,
 };
 use serde_json::{Value, json};
 
-const ON: &[(&str, On)] = &[("press", On::Press), ("release", On::Release), ("both", On::Both)];
-const TURN: &[(&str, Turn)] = &[("Clockwise", Turn::Clockwise), ("CounterClockwise", Turn::CounterClockwise)];
 const STICK_TURN: &[(&str, Turn)] = &[
     ("Clockwise", Turn::Clockwise),
     ("CounterClockwise", Turn::CounterClockwise),
     ("positive", Turn::Clockwise),
     ("negative", Turn::CounterClockwise),
 ];
-const EDGE: &[(&str, Edge)] =
-    &[("level", Edge::Level), ("rising", Edge::Rising), ("falling", Edge::Falling), ("change", Edge::Change)];
-const FIRE: &[(&str, Fire)] = &[("threshold", Fire::Threshold), ("release", Fire::Release)];
+pub(crate) const ENCODER_MODES: &[(&str, EncoderMode)] = &[
+    ("absolute", EncoderMode::Absolute),
+    ("twos_complement", EncoderMode::TwosComplement),
+    ("offset64", EncoderMode::Offset64),
+    ("sign_bit", EncoderMode::SignBit),
+    ("inc_dec", EncoderMode::IncDec),
+    ("nrpn_inc_dec", EncoderMode::NrpnIncDec { parameter: 0 }),
+];
 
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Trigger> {
+    r.define("Trigger")?;
     let mut f = r.table(node)?;
     let before = r.errors();
     let name = f.tag(r, "type", TriggerKind::NAMES)?;
@@ -39,7 +43,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Trigge
         "Note" => {
             let note = f.need(r, "note", Reader::u7);
             let velocity = note_velocity(r, f);
-            let on = f.or(r, "on", On::Press, |r, it| r.word(it, ON));
+            let on = f.or(r, "on", On::Press, Reader::named);
             let eager = f.or(r, "eager", false, Reader::boolean);
             TriggerKind::Note { note: note?, velocity, on, eager }
         }
@@ -62,7 +66,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Trigge
         "LongPress" => {
             let key = key(r, f);
             let duration_ms = f.opt(r, "duration_ms", Reader::ms);
-            let fire = f.or(r, "fire", Fire::Threshold, |r, it| r.word(it, FIRE));
+            let fire = f.or(r, "fire", Fire::Threshold, Reader::named);
             TriggerKind::LongPress { key: key?, duration_ms, fire }
         }
         "DoubleTap" => {
@@ -77,7 +81,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Trigge
         }
         "EncoderTurn" => {
             let encoder = encoder(r, f, false);
-            let direction = f.opt(r, "direction", |r, it| r.word(it, TURN));
+            let direction = f.opt(r, "direction", Reader::named);
             let step = f.or(r, "step", 1, |r, it| r.whole(it, 1, 64));
             let invert = f.or(r, "invert", false, Reader::boolean);
             let (cc, encoder) = encoder?;
@@ -105,7 +109,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Trigge
         },
         "GamepadButton" => {
             let button = f.need(r, "button", Reader::button);
-            let on = f.or(r, "on", On::Press, |r, it| r.word(it, ON));
+            let on = f.or(r, "on", On::Press, Reader::named);
             let eager = f.or(r, "eager", false, Reader::boolean);
             TriggerKind::GamepadButton { button: button?, on, eager }
         }
@@ -184,18 +188,19 @@ fn window<'t>(
 fn gate<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, window: Option<Window>) -> Gate {
     Gate {
         window,
-        edge: f.opt(r, "edge", |r, it| r.word(it, EDGE)),
+        edge: f.opt(r, "edge", Reader::named),
         hysteresis: f.opt(r, "hysteresis", |r, it| r.number(it, 0.0, 16383.0)),
         throttle_ms: f.opt(r, "throttle_ms", Reader::ms),
     }
 }
 
 fn key<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Key> {
+    f.exactly_one(&["note", "button"]);
     if f.has("note") && f.has("button") {
         let place = f.key_place("button");
         r.shape_help(&place, "`note` and `button` exclude each other".to_owned(), None);
     }
-    if !f.has("note") && !f.has("button") {
+    if !f.has("note") && !f.has("button") && !r.is_describing() {
         // Request both keys, so that a misspelling of either key is reported as a misspelling.
         f.node("button");
         f.need(r, "note", Reader::u7);
@@ -233,19 +238,11 @@ fn zones<'t>(r: &mut Reader<'t>, node: &'t Node, velocity: Window) -> Option<Vec
 /// Reads the encoder of a trigger or of a continuous source. Only a continuous source requires
 /// `mode`.
 pub(crate) fn encoder<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, mode_required: bool) -> Option<(u8, Encoder)> {
-    const MODES: &[(&str, EncoderMode)] = &[
-        ("absolute", EncoderMode::Absolute),
-        ("twos_complement", EncoderMode::TwosComplement),
-        ("offset64", EncoderMode::Offset64),
-        ("sign_bit", EncoderMode::SignBit),
-        ("inc_dec", EncoderMode::IncDec),
-        ("nrpn_inc_dec", EncoderMode::NrpnIncDec { parameter: 0 }),
-    ];
     let cc = f.need(r, "cc", Reader::u7);
     let mode = if mode_required {
-        f.need(r, "mode", |r, it| r.word(it, MODES))
+        f.need(r, "mode", |r, it| r.word(it, ENCODER_MODES))
     } else {
-        Some(f.or(r, "mode", EncoderMode::Absolute, |r, it| r.word(it, MODES)))
+        Some(f.opt(r, "mode", |r, it| r.word(it, ENCODER_MODES)).unwrap_or(EncoderMode::Absolute))
     };
     let parameter = f.opt(r, "parameter", Reader::u14);
     let acceleration = f.or(r, "acceleration", 0.0, Reader::unit);
@@ -333,14 +330,9 @@ pub(crate) fn canonical(trigger: &Trigger) -> Value {
         Key::Note(note) => json!(note),
         Key::Button(button) => json!(button.name()),
     };
-    let gate = |it: &Gate| {
-        let edge = it.edge.map(|edge| EDGE.iter().find(|(_, known)| *known == edge).map(|(word, _)| *word));
-        json!([it.window.as_ref().map(window), edge, it.hysteresis, it.throttle_ms])
-    };
-    let on = |it: On| ON.iter().find(|(_, known)| *known == it).map(|(word, _)| *word);
-    let turn = |it: Option<Turn>| it.map(|it| TURN.iter().find(|(_, known)| *known == it).map(|(word, _)| *word));
+    let gate = |it: &Gate| json!([it.window.as_ref().map(window), it.edge, it.hysteresis, it.throttle_ms]);
     let fields = match &trigger.kind {
-        TriggerKind::Note { note, velocity, on: edge, eager } => json!([note, window(velocity), on(*edge), eager]),
+        TriggerKind::Note { note, velocity, on, eager } => json!([note, window(velocity), on, eager]),
         TriggerKind::Cc { cc, gate: it } => json!([cc, gate(it)]),
         TriggerKind::VelocityRange { note, velocity, eager, zones } => {
             let tops: Vec<u8> = zones.iter().map(|zone| zone.max).collect();
@@ -356,20 +348,20 @@ pub(crate) fn canonical(trigger: &Trigger) -> Value {
             json!([notes, timeout_ms])
         }
         TriggerKind::EncoderTurn { cc, encoder, direction, step, invert } => {
-            json!([cc, encoder_mode(encoder.mode), encoder.acceleration, turn(*direction), step, invert])
+            json!([cc, encoder_mode(encoder.mode), encoder.acceleration, direction, step, invert])
         }
         TriggerKind::Aftertouch { gate: it } => json!([gate(it)]),
         TriggerKind::PolyAftertouch { note, gate: it } => json!([note, gate(it)]),
         TriggerKind::PitchBend { gate: it, center_deadzone } => json!([gate(it), center_deadzone]),
         TriggerKind::ProgramChange { program, bank_msb, bank_lsb } => json!([program, bank_msb, bank_lsb]),
-        TriggerKind::GamepadButton { button, on: edge, eager } => json!([button.name(), on(*edge), eager]),
+        TriggerKind::GamepadButton { button, on, eager } => json!([button.name(), on, eager]),
         TriggerKind::GamepadButtonChord { buttons, timeout_ms } => {
             let mut names: Vec<&str> = buttons.iter().map(|it| it.name()).collect();
             names.sort_unstable();
             json!([names, timeout_ms])
         }
         TriggerKind::GamepadAnalogStick { axis, direction, threshold, hysteresis, repeat_ms } => {
-            json!([axis.name(), turn(*direction), threshold, hysteresis, repeat_ms])
+            json!([axis.name(), direction, threshold, hysteresis, repeat_ms])
         }
         TriggerKind::GamepadTrigger { side, threshold, gate: it } => json!([side.name(), threshold, gate(it)]),
         TriggerKind::Osc { address, args } => {

@@ -314,7 +314,6 @@ fn old_records_go_and_the_last_hundred_applied_plans_stay() {
     let mut desk = ApprovalQueue::new();
     desk.next = 5000;
     desk.limits.pending_per_principal = 1000;
-    desk.limits.pending_all = 1000;
     for n in 0..105 {
         let id = desk.pending.create_plan(plan(), ids(n), &desk.settings, &desk.limits, at(n)).expect("a plan");
         desk.pending.apply(id, "p", Channel::Cli, &present(), at(n)).expect("applied");

@@ -4,74 +4,63 @@
 //! a parameter, so tests can use random schedules without a clock. Not here: concurrency slots,
 //! which are semaphores of the pipeline.
 
+use crate::config::form::whole;
+use crate::config::section::{section, table};
+use crate::principal::Principal;
 use std::collections::HashMap;
 
-use crate::principal::Principal;
-
-/// The refill rate and the size of a token bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// Maximum average number of calls per minute.
-    pub per_minute: u32,
-    /// Maximum number of calls at once after a pause.
-    pub burst: u32,
-}
-
-/// `[limits]`, and limits that cannot be configured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Maximum number of running calls of all connections. Calls that wait for a person are not
-    /// counted.
-    pub in_flight: usize,
-    /// Maximum size of a result in bytes.
-    pub result_bytes: usize,
-    /// Rate of read-only calls.
-    pub read: Rate,
-    /// Rate of all other calls.
-    pub effect: Rate,
-    /// Maximum number of open approval requests and plans of one principal.
-    pub pending_per_principal: usize,
-    /// Maximum number of open approval requests and plans of all principals.
-    pub pending_all: usize,
-    /// Maximum number of new approval requests of one principal per minute.
-    pub asks_per_minute: u32,
-    /// Maximum size of the arguments of a call in bytes.
-    pub argument_bytes: usize,
-    /// Number of consecutive `RATE_LIMITED` replies after which the listener stops reading from the
-    /// connection for one second.
-    pub refusals_before_pause: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            in_flight: 256,
-            result_bytes: 1 << 20,
-            read: Rate { per_minute: 6000, burst: 500 },
-            effect: Rate { per_minute: 600, burst: 100 },
-            pending_per_principal: 8,
-            pending_all: 32,
-            asks_per_minute: 6,
-            argument_bytes: 1 << 20,
-            refusals_before_pause: 100,
-        }
+section! {
+    /// The refill rate and the size of a token bucket.
+    #[derive(Copy, Eq)]
+    pub struct Rate {
+        /// Calls per minute in the long run.
+        per_minute: u32 = 600, whole(1..=1_000_000), "120";
+        /// Maximum number of calls at once after a pause.
+        burst: u32 = 100, whole(1..=1_000_000), "20";
     }
 }
 
-/// `[retry]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retry {
-    /// Number of attempts, including the first.
-    pub attempts: u32,
-    /// Pause after the first failure. Each further pause is twice as long.
-    pub base_ms: u64,
-    /// Maximum pause in milliseconds.
-    pub cap_ms: u64,
+section! {
+    /// Limits of calls.
+    #[derive(Eq)]
+    pub struct Limits {
+        /// Maximum number of running calls of all connections. Calls that wait for a person are not
+        /// counted.
+        in_flight: usize = 256, whole(1..=65_536), "64";
+        /// Largest result in bytes.
+        result_bytes: usize = 1 << 20, whole(1024..=64 << 20), "262144";
+        /// Rate of read-only calls of one principal.
+        read: Rate = Rate { per_minute: 6000, burst: 500 }, table();
+        /// Rate of other calls of one principal.
+        effect: Rate = Rate::default(), table();
+        /// Maximum number of open approval requests and plans of one principal. The maximum for all
+        /// principals together is 32.
+        pending_per_principal: usize = 8, whole(1..=32), "4";
+        /// Maximum number of new approval requests of one principal per minute.
+        asks_per_minute: u32 = 6, whole(1..=600), "12";
+    }
 }
 
-impl Default for Retry {
-    fn default() -> Self {
-        Self { attempts: 3, base_ms: 500, cap_ms: 10_000 }
+/// Maximum number of open approval requests and plans of all principals.
+pub const PENDING_ALL: usize = 32;
+
+/// Largest arguments of a call in bytes.
+pub const ARGUMENT_BYTES: usize = 1 << 20;
+
+/// Number of consecutive `RATE_LIMITED` replies after which the listener stops reading from the
+/// connection for one second.
+pub const REFUSALS_BEFORE_PAUSE: u32 = 100;
+
+section! {
+    /// Automatic repetition of reads if a host does not answer.
+    #[derive(Copy, Eq)]
+    pub struct Retry {
+        /// Number of attempts, including the first.
+        attempts: u32 = 3, whole(1..=10), "2";
+        /// Pause in milliseconds after the first failure. Each further pause is twice as long.
+        base_ms: u64 = 500, whole(1..=60_000), "200";
+        /// Longest pause in milliseconds.
+        cap_ms: u64 = 10_000, whole(1..=600_000), "5000";
     }
 }
 

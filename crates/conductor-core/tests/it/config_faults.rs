@@ -3,6 +3,7 @@
 //! by changes to a valid file. No file may cause a panic, and an error may disable only its own
 //! item.
 
+use crate::config_reference::is_current;
 use crate::generate::Dice;
 use conductor_core::config::{self, Config, Diagnostic, Loaded, Severity};
 use std::ops::Range;
@@ -73,6 +74,17 @@ fn every_file_of_the_corpus_tells_what_its_marks_say() {
         assert_eq!(loaded.config.is_none(), fatal, "{name}: only a fault of the whole file refuses it");
         assert_exactly_the_faulty_rows_rest(name, &loaded);
     }
+}
+
+/// The marks of the corpus contain only a part of each message; `messages.txt` contains the whole
+/// text that a person sees.
+#[test]
+fn every_message_of_the_corpus_is_recorded() {
+    let rendered = corpus().into_iter().map(|(name, text)| {
+        let found = config::load(&text).diagnostics;
+        found.iter().map(|it| format!("{}{}\n", it.render(&text, &name), it.path)).collect::<String>()
+    });
+    is_current("tests/config_faults/messages.txt", &rendered.collect::<Vec<_>>().join("\n"));
 }
 
 /// A row is disabled if and only if an error was reported inside it.

@@ -483,8 +483,7 @@ fn meaning(text: &str) -> Config {
 
 #[test]
 fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
-    let defs = serde_json::from_str::<Value>(include_str!("../../src/config/schema.json")).unwrap();
-    let defs = defs["$defs"].as_object().unwrap();
+    let defs = conductor_core::config::schema::defs();
     let schema = defs["Mapping"].clone();
     let around = Surroundings::default();
     let (mut planned, mut refused, mut edited_since, mut stale) = (0, 0, 0, 0);

@@ -9,8 +9,7 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn document() -> Map<String, Value> {
-    let whole: Value = serde_json::from_str(include_str!("../../src/config/schema.json")).unwrap();
-    whole["$defs"].as_object().unwrap().clone()
+    schema::defs().clone()
 }
 
 /// The result of reading a value, as text for comparison, or its errors.

@@ -3,9 +3,10 @@
 
 use conductor_core::config::{self, Config, TUTORIAL};
 
-/// Whether a line belongs to an example: it begins with `#` without a blank after it.
+/// Whether a line belongs to an example: it begins with `#` without a blank after it. `#:` begins a
+/// line for editors.
 fn is_example(line: &str) -> bool {
-    line.strip_prefix('#').is_some_and(|rest| !rest.is_empty() && !rest.starts_with(' '))
+    line.strip_prefix('#').is_some_and(|rest| !rest.is_empty() && !rest.starts_with([' ', ':']))
 }
 
 /// The line ranges of the examples.

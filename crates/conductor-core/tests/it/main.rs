@@ -6,6 +6,7 @@ mod config_faults;
 mod config_held;
 mod config_load;
 mod config_plan;
+mod config_reference;
 mod config_schema;
 mod config_tutorial;
 mod engine_properties;

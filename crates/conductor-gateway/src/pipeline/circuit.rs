@@ -264,7 +264,7 @@ pub fn peek(studio: &Studio, tool: &Tool, target: &Target) -> Result<(), super::
 /// Requests the permit for one call.
 pub fn admit(studio: &Studio, tool: &Tool, target: &Target) -> Result<PermitGuard, super::Stop> {
     let name = name(target);
-    let settings = studio.settings().circuit(&tool.name);
+    let settings = studio.settings().circuit.of(&tool.name);
     studio.circuits.admit(&tool.name, &name, settings).map_err(|refused| refusal(tool, &name, refused).into())
 }
 

@@ -7,6 +7,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use conductor_core::audit::record::{ApprovalRef, CallFacts, EventName, InputHash, OutcomeFacts, Via as AuditVia};
+use conductor_core::config::{AuditDetail, ReadOnlySync};
 use conductor_core::digest::Digest;
 use conductor_core::error::{AuditResult, Code, Effect, ToolError};
 use conductor_core::event::Micros;
@@ -137,7 +138,7 @@ impl CallRecord {
             id: studio.ids.v7(studio.clock.wall_ms()),
             tool: None,
             input_hash: studio.audit.hash_input(&call.arguments),
-            full_detail: studio.settings().full_detail,
+            full_detail: studio.settings().audit.detail == AuditDetail::Full,
             arguments: None,
             approval: None,
             seen_state: None,
@@ -240,7 +241,7 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRe
         duration_ms: elapsed / 1000,
         output_bytes: record.output_bytes,
     };
-    let durable = record.intent.is_some() || studio.settings().read_only_before_reply;
+    let durable = record.intent.is_some() || studio.settings().audit.read_only_sync == ReadOnlySync::BeforeReply;
     let always = record.tool.as_ref().is_some_and(|tool| tool.always);
     let written = studio.audit.outcome(record.facts(call), facts.clone(), durable);
     let written = if always { promptly(studio, written).await } else { written.await };

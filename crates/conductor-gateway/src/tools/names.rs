@@ -6,36 +6,15 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::catalog::{Source, Tool};
+use conductor_core::config::ToolNames;
 
-/// The form of names in lists; calls accept both. Several clients reject a list that has a dot in a
-/// name. Documentation and the command line use the dotted form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum NameForm {
-    #[default]
-    Safe,
-    Dotted,
-}
-
-impl NameForm {
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "safe" => Some(Self::Safe),
-            "dotted" => Some(Self::Dotted),
-            _ => None,
-        }
-    }
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Safe => "safe",
-            Self::Dotted => "dotted",
-        }
-    }
-
-    pub fn of(self, tool: &Tool) -> &str {
-        match self {
-            Self::Safe => tool.safe_name(),
-            Self::Dotted => &tool.name,
+impl Tool {
+    /// The name in lists; calls accept both forms. Several clients reject a list that has a dot in
+    /// a name. Documentation and the command line use the dotted form.
+    pub fn listed_name(&self, form: ToolNames) -> &str {
+        match form {
+            ToolNames::Safe => self.safe_name(),
+            ToolNames::Dotted => &self.name,
         }
     }
 }

@@ -421,6 +421,8 @@ pub enum ConfigCommand {
     Show,
     /// Print the path of the file
     Path,
+    /// Print the JSON Schema of the file, for editors
+    Schema,
     /// Show the parts of the file that are not in force, ask for confirmation, and accept them
     Accept,
 }

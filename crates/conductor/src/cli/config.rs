@@ -1,4 +1,4 @@
-//! `conductor config check|show|path|accept`. All commands except `accept` read the file
+//! `conductor config check|show|path|schema|accept`. All commands except `accept` read the file
 //! themselves, so that they work when the file is invalid or no daemon runs.
 
 use super::approvals::{ask_yes, at_a_terminal};
@@ -6,6 +6,7 @@ use super::args::ConfigCommand;
 use super::{Failure, Verdict, ask, ask_and_show, file_error, list, out::Out, text, texts};
 use crate::config_check::Checked;
 use crate::home::Home;
+use conductor_core::config::{reference, schema};
 use conductor_core::text::escape;
 use serde_json::{Value, json};
 use std::io;
@@ -21,6 +22,7 @@ pub fn run(command: &ConfigCommand, home: &Home, out: &mut Out) -> Result<Verdic
             let value = json!({ "content": content, "path": path, "hash": hash });
             out.show(&value, |out, value| out.line(text(value, "content").trim_end_matches('\n')))
         }
+        ConfigCommand::Schema => out.show(schema::file(), |out, _| out.text(&reference::schema_text())),
         ConfigCommand::Accept => accept(home, out),
         ConfigCommand::Check { file } => {
             let path = file.as_ref().unwrap_or(&path);

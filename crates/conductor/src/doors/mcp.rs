@@ -43,7 +43,6 @@ use crate::doors::client_processes::ClientProcesses;
 use crate::doors::session::{Session, View, Who};
 use conductor_gateway::pipeline::call::Principal;
 use conductor_gateway::studio::Studio;
-use conductor_gateway::tools::names::NameForm;
 use conductor_hosts::connection_limits::{Budget, HttpConnections};
 
 /// The instructions for a model; at most 1200 characters.
@@ -164,7 +163,7 @@ impl McpDoor {
             None | Some(Value::Null) => settings.mcp.tool_names,
             Some(form) => form
                 .as_str()
-                .and_then(NameForm::parse)
+                .and_then(|it| it.parse().ok())
                 .ok_or_else(|| ErrorData::invalid_params("tool_names must be \"safe\" or \"dotted\"", None))?,
         };
         let view = View::of(self.studio(), &names_of_tools, names)

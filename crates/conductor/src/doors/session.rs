@@ -9,9 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::client_processes::{ClientProcess, ClientProcesses};
 use super::control::person::starters;
+use conductor_core::config::ToolNames;
+use conductor_core::policy::limits::REFUSALS_BEFORE_PAUSE;
 use conductor_gateway::pipeline::call::{Call, ConnId, LogLevel, Principal};
 use conductor_gateway::studio::Studio;
-use conductor_gateway::tools::names::{NameForm, Toolset, UnknownToolset};
+use conductor_gateway::tools::names::{Toolset, UnknownToolset};
 use conductor_hosts::system::processes;
 
 /// The verified identity of a peer.
@@ -36,11 +38,11 @@ impl Who {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     pub toolset: Arc<Toolset>,
-    pub names: NameForm,
+    pub names: ToolNames,
 }
 
 impl View {
-    pub fn of(studio: &Studio, words: &[String], names: NameForm) -> Result<Self, UnknownToolset> {
+    pub fn of(studio: &Studio, words: &[String], names: ToolNames) -> Result<Self, UnknownToolset> {
         let catalog = studio.catalog();
         let toolset = Toolset::parse(words, |name| catalog.get(name).is_some())?;
         Ok(Self { toolset: Arc::new(toolset), names })
@@ -176,7 +178,7 @@ impl Session {
             return self.refused_in_a_row.store(0, Ordering::Relaxed);
         }
         let count = self.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
-        if count.is_multiple_of(self.studio.settings().limits.refusals_before_pause.max(1)) {
+        if count.is_multiple_of(REFUSALS_BEFORE_PAUSE) {
             self.floods.store(true, Ordering::Relaxed);
         }
     }

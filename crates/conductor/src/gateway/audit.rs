@@ -10,7 +10,6 @@ use arc_swap::ArcSwap;
 use conductor_core::audit::memory::{Place, Remembered};
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::audit::{Entry, Head, Report, Stamp, Verdict};
-use conductor_core::config::{self, AuditDetail, ReadOnlySync};
 use conductor_core::principal::Principal;
 use conductor_gateway::audit_log::files::Disk;
 use conductor_gateway::audit_log::layout::Layout;
@@ -208,20 +207,6 @@ impl DaemonLog {
         self.start()?;
         self.log.info(format_args!("audit: {by} accepted a log with the verdict {}", report.verdict));
         Ok((head, report))
-    }
-}
-
-/// Converts the `[audit]` section.
-pub fn settings(audit: &config::Audit) -> Settings {
-    Settings {
-        full_detail: audit.detail == AuditDetail::Full,
-        reads_wait: audit.read_only_sync == ReadOnlySync::BeforeReply,
-        rotate_bytes: u64::from(audit.rotate_mb) << 20,
-        checkpoint_records: audit.checkpoint_records.into(),
-        checkpoint_ms: audit.checkpoint_ms.into(),
-        retention_days: audit.retention_days,
-        copy_to: audit.copy_to.as_ref().map(PathBuf::from),
-        copy_required: audit.copy_required,
     }
 }
 

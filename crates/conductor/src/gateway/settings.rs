@@ -4,54 +4,18 @@
 //! (`gateway`).
 
 use crate::doors::http::Token;
-use conductor_core::config::{self, AuditDetail, Config, PdMode, ReadOnlySync, ToolNames};
+use conductor_core::config::{self, Config, PdMode};
 use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
-use conductor_gateway::studio::{McpSettings, PolicyInForce, Settings};
+use conductor_gateway::studio::PolicyInForce;
 use conductor_gateway::tools::catalog::Catalog;
-use conductor_gateway::tools::names::{NameForm, Toolset};
+use conductor_gateway::tools::names::Toolset;
 use conductor_hosts::pd;
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
-
-pub(crate) fn settings(config: &Config) -> Settings {
-    Settings {
-        limits: config.limits.clone(),
-        retry: config.retry,
-        circuit: Some(config.circuit.base),
-        circuit_tools: config.circuit.tools.clone(),
-        read_only_before_reply: config.audit.read_only_sync == ReadOnlySync::BeforeReply,
-        full_detail: config.audit.detail == AuditDetail::Full,
-        mcp: mcp(&config.mcp),
-    }
-}
-
-fn mcp(mcp: &config::Mcp) -> McpSettings {
-    let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-    McpSettings {
-        tools: mcp.tools.clone(),
-        tool_names: match mcp.tool_names {
-            ToolNames::Safe => NameForm::Safe,
-            ToolNames::Dotted => NameForm::Dotted,
-        },
-        max_message_bytes: size(mcp.max_message_bytes),
-        max_in_flight: size(mcp.max_in_flight),
-        max_connections: size(mcp.max_connections),
-        elicitation_wait_ms: mcp.elicitation_wait_ms.into(),
-        session_idle_s: mcp.session_idle_s.into(),
-        page_size: size(mcp.page_size),
-    }
-}
 
 /// The settings of the Pd that the daemon starts, if the configuration enables it.
 pub(crate) fn pd(section: &config::Pd) -> Option<pd::Settings> {
-    let spawned = pd::Settings {
-        command: PathBuf::from(&section.command),
-        sleepgrain_ms: section.sleepgrain_ms,
-        audio: section.audio,
-        ..pd::Settings::default()
-    };
     match section.mode {
-        PdMode::Spawn => Some(spawned),
+        PdMode::Spawn => Some(section.into()),
         PdMode::Off | PdMode::Attach => None,
     }
 }
@@ -113,20 +77,6 @@ pub(crate) fn unknown_names(config: &Config, catalog: &Catalog) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_defaults_of_the_file_are_the_defaults_of_the_parts() {
-        let config = Config::default();
-        assert_eq!(crate::gateway::audit::settings(&config.audit), conductor_gateway::audit_log::Settings::default());
-        let (ours, theirs) = (settings(&config), Settings::default());
-        assert_eq!(
-            (ours.limits.clone(), ours.retry, ours.mcp.clone()),
-            (theirs.limits.clone(), theirs.retry, theirs.mcp.clone())
-        );
-        for tool in ["shell.exec", "database.query", "web.fetch", "conductor_send_midi"] {
-            assert_eq!(ours.circuit(tool), theirs.circuit(tool), "{tool}");
-        }
-    }
 
     #[test]
     fn a_cautious_policy_has_no_faults() {

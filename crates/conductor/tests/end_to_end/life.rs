@@ -138,6 +138,12 @@ fn a_new_home_gets_a_configuration_and_an_old_one_is_left_alone() {
     studio.up(&[]);
     let written = std::fs::read_to_string(studio.config_file()).unwrap();
     assert_eq!(written, conductor_core::config::TUTORIAL);
+    // The first line names the schema, relative to the file.
+    let schema = written.lines().next().and_then(|it| it.strip_prefix("#:schema ./")).unwrap();
+    let schema = std::fs::read_to_string(studio.home().join(schema)).unwrap();
+    assert_eq!(schema, conductor_core::config::reference::schema_text());
+    let printed = studio.run(&["config", "schema"]);
+    assert_eq!(text(&printed.stdout), schema);
     let status = studio.status();
     assert_eq!((&status["current_mode"], &status["config"]["error"]), (&json!("Default"), &json!(null)));
 

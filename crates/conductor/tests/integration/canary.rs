@@ -3,6 +3,7 @@
 use super::builtin::ExternalTools;
 use base64::Engine as _;
 use conductor::doors::mcp::Shared;
+use conductor_core::config::{Audit, AuditDetail};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::Kind;
 use conductor_core::policy::Tier;
@@ -64,7 +65,8 @@ fn parrot() -> Definition {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_comes_out_of_no_call() {
-    let settings = || Settings { full_detail: true, ..Settings::default() };
+    let settings =
+        || Settings { audit: Audit { detail: AuditDetail::Full, ..Audit::default() }, ..Settings::default() };
     let files = "[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\", write = true }]\n";
     for known in [true, false] {
         let fixture = ExternalTools::with(files, settings());

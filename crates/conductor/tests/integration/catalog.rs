@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use conductor_core::config::ToolNames;
 use conductor_core::digest::Digest;
 use conductor_core::policy::Tier;
 use conductor_gateway::pipeline::Output;
 use conductor_gateway::tools::catalog::{Catalog, CatalogError, Definition, Source, Tool};
 use conductor_gateway::tools::lint::{Rule, lint, lint_catalog};
-use conductor_gateway::tools::names::{NameForm, Toolset};
+use conductor_gateway::tools::names::Toolset;
 use conductor_testkit::tools::{self, Runs};
 use serde_json::{Value, json};
 
@@ -29,9 +30,9 @@ fn both_spellings_find_one_tool_and_a_second_of_the_same_spelling_is_refused() {
     let refused = catalog.add(tool(definition("filesystem_read", Tier::ReadOnly)));
     let (name, other) = ("filesystem_read".to_owned(), "filesystem.read".to_owned());
     assert_eq!(refused, Err(CatalogError::SameName { name, other }));
-    let listed = |form: NameForm| catalog.list(&Toolset::All).map(|it| form.of(it).to_owned()).collect::<Vec<_>>();
-    assert_eq!(listed(NameForm::Safe), ["filesystem_read"]);
-    assert_eq!(listed(NameForm::Dotted), ["filesystem.read"]);
+    let listed = |form| catalog.list(&Toolset::All).map(|it| it.listed_name(form).to_owned()).collect::<Vec<_>>();
+    assert_eq!(listed(ToolNames::Safe), ["filesystem_read"]);
+    assert_eq!(listed(ToolNames::Dotted), ["filesystem.read"]);
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use conductor::doors::http::default_token;
 use conductor::doors::mcp::Shared;
+use conductor_core::config::Mcp;
 use conductor_core::error::AuditResult;
 use conductor_core::policy::Policy;
-use conductor_gateway::studio::{McpSettings, Settings};
+use conductor_gateway::studio::Settings;
 use conductor_hosts::system::CountingIds;
 use conductor_testkit::http_client::{TOKEN, post, post_modern, request, send, serve};
 use conductor_testkit::line_client::modern;
@@ -14,7 +15,7 @@ use conductor_testkit::studio::{TestStudio, Written};
 use conductor_testkit::tools;
 use serde_json::{Value, json};
 
-async fn open(mcp: McpSettings) -> (TestStudio, Arc<Shared>, std::net::SocketAddr) {
+async fn open(mcp: Mcp) -> (TestStudio, Arc<Shared>, std::net::SocketAddr) {
     let studio = TestStudio::with(Policy::default(), Settings { mcp, ..Settings::default() });
     let shared = Shared::new(&studio.studio);
     let address = serve(&shared).await;
@@ -27,7 +28,7 @@ fn rpc(id: i64, method: &str, params: Value) -> Value {
 
 #[tokio::test]
 async fn guards_in_their_order() {
-    let (studio, _shared, address) = open(McpSettings { max_message_bytes: 2000, ..McpSettings::default() }).await;
+    let (studio, _shared, address) = open(Mcp { max_message_bytes: 2000, ..Mcp::default() }).await;
     let port = address.port();
     let own = format!("127.0.0.1:{port}");
     let wrong_port = format!("127.0.0.1:{}", port.wrapping_add(1));
@@ -95,7 +96,7 @@ async fn guards_in_their_order() {
 
 #[tokio::test]
 async fn health_says_one_word() {
-    let (studio, _shared, address) = open(McpSettings::default()).await;
+    let (studio, _shared, address) = open(Mcp::default()).await;
     let get = request(address, "GET", "/health", &[], "");
     assert_eq!(send(address, &get).await.body, r#"{"status":"ok"}"#);
     studio.journal.set_down(Some("disk full"));
@@ -105,7 +106,7 @@ async fn health_says_one_word() {
 
 #[tokio::test]
 async fn a_modern_request_stands_alone() {
-    let (studio, _shared, address) = open(McpSettings::default()).await;
+    let (studio, _shared, address) = open(Mcp::default()).await;
     let call = rpc(1, "tools/call", modern(json!({ "name": "test_echo", "arguments": { "text": "hi" } })));
     let answer = post_modern(address, &call).await;
     assert_eq!(answer.status, 200);
@@ -130,7 +131,7 @@ async fn a_modern_request_stands_alone() {
 
 #[tokio::test]
 async fn headers_must_repeat_the_body() {
-    let (studio, _shared, address) = open(McpSettings::default()).await;
+    let (studio, _shared, address) = open(Mcp::default()).await;
     let call = rpc(1, "tools/call", modern(json!({ "name": "test_echo", "arguments": { "text": "hi" } })));
     let version = ("MCP-Protocol-Version", "2026-07-28");
     for headers in [
@@ -150,7 +151,7 @@ async fn headers_must_repeat_the_body() {
 
 #[tokio::test]
 async fn a_legacy_session_from_start_to_end() {
-    let (_studio, _shared, address) = open(McpSettings::default()).await;
+    let (_studio, _shared, address) = open(Mcp::default()).await;
     let hello = post(
         address,
         &[],
@@ -189,7 +190,7 @@ async fn session(address: std::net::SocketAddr) -> String {
 
 #[tokio::test]
 async fn a_call_is_answered_in_one_piece_unless_it_reports_or_waits() {
-    let (studio, _shared, address) = open(McpSettings::default()).await;
+    let (studio, _shared, address) = open(Mcp::default()).await;
     let session = session(address).await;
     let with = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
     let call = |id, more: Value| {
@@ -243,7 +244,7 @@ async fn a_call_is_answered_in_one_piece_unless_it_reports_or_waits() {
 
 #[tokio::test]
 async fn a_slow_call_runs_to_its_answer_or_its_cancellation() {
-    let (studio, _shared, address) = open(McpSettings::default()).await;
+    let (studio, _shared, address) = open(Mcp::default()).await;
     let session = session(address).await;
     let calls = |id: i64, name: &'static str| {
         let session = session.clone();
@@ -274,7 +275,7 @@ async fn a_slow_call_runs_to_its_answer_or_its_cancellation() {
 
 #[tokio::test]
 async fn a_session_in_use_is_not_idle() {
-    let (_studio, _shared, address) = open(McpSettings { session_idle_s: 3, ..McpSettings::default() }).await;
+    let (_studio, _shared, address) = open(Mcp { session_idle_s: 3, ..Mcp::default() }).await;
     let session = session(address).await;
     let with = [("Mcp-Session-Id", session.as_str())];
     let echo = json!({ "name": "test.echo", "arguments": { "text": "hi" } });
@@ -286,7 +287,7 @@ async fn a_session_in_use_is_not_idle() {
 
 #[tokio::test]
 async fn sessions_are_bounded_and_the_oldest_makes_room() {
-    let (_studio, _shared, address) = open(McpSettings::default()).await;
+    let (_studio, _shared, address) = open(Mcp::default()).await;
     let hello = rpc(
         1,
         "initialize",
@@ -314,7 +315,7 @@ async fn sessions_are_bounded_and_the_oldest_makes_room() {
 /// A session can be used only with the token that opened it, even if its id is known.
 #[tokio::test]
 async fn a_session_is_its_tokens_alone() {
-    let (_studio, _shared, address) = open(McpSettings::default()).await;
+    let (_studio, _shared, address) = open(Mcp::default()).await;
     let hello =
         json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
     let session =

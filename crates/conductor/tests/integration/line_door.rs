@@ -8,10 +8,11 @@ use conductor::doors::mcp::McpDoor;
 use conductor::doors::mcp::Shared;
 use conductor::doors::mcp::connection::{self, Setup};
 use conductor::doors::session::Who;
+use conductor_core::config::Mcp;
 use conductor_core::error::{AuditResult, Code};
 use conductor_core::policy::limits::{Limits, Rate};
 use conductor_core::policy::{Policy, Tier};
-use conductor_gateway::studio::{McpSettings, Settings};
+use conductor_gateway::studio::Settings;
 use conductor_gateway::tools::catalog::{Definition, Tool};
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::studio::{TestStudio, Written};
@@ -20,10 +21,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn open() -> (TestStudio, Arc<Shared>) {
-    open_with(McpSettings::default())
+    open_with(Mcp::default())
 }
 
-fn open_with(mcp: McpSettings) -> (TestStudio, Arc<Shared>) {
+fn open_with(mcp: Mcp) -> (TestStudio, Arc<Shared>) {
     let studio = TestStudio::with(Policy::default(), Settings { mcp, ..Settings::default() });
     let shared = Shared::new(&studio.studio);
     (studio, shared)
@@ -431,7 +432,7 @@ async fn an_id_is_used_once_at_a_time() {
 
 #[tokio::test]
 async fn a_line_too_long_is_told_running_calls_finish_and_the_rest_is_unharmed() {
-    let (studio, shared) = open_with(McpSettings { max_message_bytes: 1000, ..McpSettings::default() });
+    let (studio, shared) = open_with(Mcp { max_message_bytes: 1000, ..Mcp::default() });
     let mut other = LineClient::connect(&shared);
     let mut client = LineClient::connect(&shared);
     client.line(r#"{"jsonrpc":"2.0","id":1,"method":"test_slow"}"#).await;
@@ -587,7 +588,7 @@ async fn progress_and_log_only_where_asked_and_never_after_the_reply() {
 
 #[tokio::test]
 async fn too_many_calls_at_once_are_busy_and_a_cancel_is_still_heard() {
-    let (studio, shared) = open_with(McpSettings { max_in_flight: 2, ..McpSettings::default() });
+    let (studio, shared) = open_with(Mcp { max_in_flight: 2, ..Mcp::default() });
     let mut client = LineClient::connect(&shared);
     client.initialize().await;
     let slow = json!({ "name": "test_slow", "arguments": {} });
@@ -643,7 +644,7 @@ async fn hello_chooses_tools_and_spelling_once_and_first() {
 
 #[tokio::test]
 async fn pages_lose_nothing_while_the_list_changes() {
-    let (studio, shared) = open_with(McpSettings { page_size: 3, ..McpSettings::default() });
+    let (studio, shared) = open_with(Mcp { page_size: 3, ..Mcp::default() });
     let mut client = LineClient::connect(&shared);
     client.initialize().await;
     let mut seen = Vec::new();

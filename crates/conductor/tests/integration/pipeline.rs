@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conductor_core::breaker::State as BreakerState;
+use conductor_core::config::{Audit, ReadOnlySync};
 use conductor_core::digest::Digest;
 use conductor_core::error::{AuditResult, Code, Effect, ToolError};
-use conductor_core::policy::limits::{Limits, Rate};
+use conductor_core::policy::limits::{ARGUMENT_BYTES, Limits, Rate};
 use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
 use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::pipeline::{self, Call, Principal, Reply, Step, Via};
@@ -62,12 +63,12 @@ fn phases(studio: &TestStudio) -> Vec<&'static str> {
 /// The setting `[audit] read_only_sync`.
 #[tokio::test]
 async fn reads_wait_for_the_disk_only_where_they_are_told_to_and_effects_always() {
-    for (told, waited) in [(false, 1), (true, 2)] {
-        let settings = Settings { read_only_before_reply: told, ..Settings::default() };
+    for (told, waited) in [(ReadOnlySync::Soon, 1), (ReadOnlySync::BeforeReply, 2)] {
+        let settings = Settings { audit: Audit { read_only_sync: told, ..Audit::default() }, ..Settings::default() };
         let studio = TestStudio::with(Policy::default(), settings);
         assert!(studio.call(tools::ECHO, json!({ "text": "x" })).await.is_ok());
         assert!(studio.call(tools::SET, json!({ "text": "x" })).await.is_ok());
-        assert_eq!(studio.journal.waited_for_disk(), waited, "read_only_before_reply = {told}");
+        assert_eq!(studio.journal.waited_for_disk(), waited, "{told}");
     }
 }
 
@@ -161,10 +162,10 @@ async fn invalid_input_never_reaches_code() {
 
 #[tokio::test]
 async fn arguments_have_a_size() {
-    let settings = Settings { limits: Limits { argument_bytes: 64, ..Limits::default() }, ..Settings::default() };
-    let studio = TestStudio::with(Policy::default(), settings);
-    assert_eq!(error(&studio.call(tools::ECHO, json!({ "text": "x".repeat(60) })).await).code, Code::BadInput);
-    value(&studio.call(tools::ECHO, json!({ "text": "x".repeat(40) })).await);
+    let studio = TestStudio::with(Policy::default(), Settings::default());
+    let echo = |length| studio.call(tools::ECHO, json!({ "text": "x".repeat(length) }));
+    assert_eq!(error(&echo(ARGUMENT_BYTES).await).code, Code::BadInput);
+    value(&echo(ARGUMENT_BYTES / 2).await);
 }
 
 fn deny(tool: &str) -> Policy {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use conductor::doors::mcp::Shared;
 use conductor::doors::mcp::listener::{Tally, serve};
+use conductor_core::config::Mcp;
 use conductor_core::policy::Policy;
-use conductor_gateway::studio::{McpSettings, Settings};
+use conductor_gateway::studio::Settings;
 use conductor_hosts::system::listener::{BindError, Listener};
 use conductor_testkit::line_client::LineClient;
 use conductor_testkit::studio::TestStudio;
@@ -49,7 +50,7 @@ async fn a_stale_socket_is_replaced_a_live_one_and_a_file_are_not() {
 
 #[tokio::test]
 async fn one_too_many_is_told_and_closed() {
-    let mcp = McpSettings { max_connections: 2, ..McpSettings::default() };
+    let mcp = Mcp { max_connections: 2, ..Mcp::default() };
     let studio = TestStudio::with(Policy::default(), Settings { mcp, ..Settings::default() });
     let shared = Shared::new(&studio.studio);
     let tally = Arc::new(Tally::default());

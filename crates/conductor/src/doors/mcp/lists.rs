@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::McpDoor;
 use super::era::Era;
 use super::methods::Answer;
+use conductor_core::config::ToolNames;
 use conductor_gateway::tools::catalog::Tool;
-use conductor_gateway::tools::names::NameForm;
 use conductor_gateway::tools::schema::Schema;
 
 const LIST_TTL_MS: u64 = 60_000;
@@ -85,7 +85,7 @@ pub fn prompts(door: &McpDoor, request: Option<PaginatedRequestParams>, era: Era
     listed!(ListPromptsResult, door, era, page.into_iter().map(entry).collect(), next)
 }
 
-fn tool_entry(tool: &Tool, names: NameForm) -> ToolEntry {
+fn tool_entry(tool: &Tool, names: ToolNames) -> ToolEntry {
     let object = |schema: &Schema| match schema.value() {
         Value::Object(members) => Arc::new(members),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Arc::default(),
@@ -94,16 +94,20 @@ fn tool_entry(tool: &Tool, names: NameForm) -> ToolEntry {
     meta.insert("conductor/tier".to_owned(), json!(tool.tier));
     meta.insert("conductor/toolset".to_owned(), json!(tool.toolset));
     let hints = tool.annotations;
-    let entry = ToolEntry::new(names.of(tool).to_owned(), tool.description.to_string(), object(&tool.published_schema))
-        .with_title(tool.title.to_string())
-        .with_annotations(
-            ToolAnnotations::new()
-                .read_only(hints.read_only)
-                .destructive(hints.destructive)
-                .idempotent(hints.idempotent)
-                .open_world(hints.open_world),
-        )
-        .with_meta(meta);
+    let entry = ToolEntry::new(
+        tool.listed_name(names).to_owned(),
+        tool.description.to_string(),
+        object(&tool.published_schema),
+    )
+    .with_title(tool.title.to_string())
+    .with_annotations(
+        ToolAnnotations::new()
+            .read_only(hints.read_only)
+            .destructive(hints.destructive)
+            .idempotent(hints.idempotent)
+            .open_world(hints.open_world),
+    )
+    .with_meta(meta);
     // A widely used SDK throws if a tool with an output schema returns no value.
     if tool.definition().output_schema.is_null() {
         entry
