@@ -51,9 +51,9 @@ fn the_example_tool_is_the_one_in_the_text_and_works() {
         let call = Call::new(Principal::Person { uid: 1000 }, "conductor_count_mappings", arguments);
         daemon.block_on(pipeline::run(&studio, call)).into_outcome()
     };
-    let count = |arguments: Value| match call(arguments) {
-        Outcome::Done(Ok(output)) => output.value,
-        other => panic!("{other:?}"),
+    let count = |arguments: Value| {
+        let Outcome::Done(Ok(output)) = call(arguments) else { panic!("the call failed") };
+        output.value
     };
     assert_eq!(count(json!({ "mode": "Default" })), json!({ "count": 1 }));
     assert_eq!(count(json!({ "mode": "Default", "disabled": true })), json!({ "count": 2 }));
