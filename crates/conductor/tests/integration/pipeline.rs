@@ -164,8 +164,11 @@ async fn invalid_input_never_reaches_code() {
 async fn arguments_have_a_size() {
     let studio = TestStudio::with(Policy::default(), Settings::default());
     let echo = |length| studio.call(tools::ECHO, json!({ "text": "x".repeat(length) }));
-    assert_eq!(error(&echo(ARGUMENT_BYTES).await).code, Code::BadInput);
-    value(&echo(ARGUMENT_BYTES / 2).await);
+    let answer = echo(ARGUMENT_BYTES).await;
+    let refused = error(&answer);
+    assert_eq!(refused.code, Code::BadInput);
+    assert!(refused.message.contains("bytes of arguments"), "{}", refused.message);
+    value(&echo(90_000).await);
 }
 
 fn deny(tool: &str) -> Policy {
