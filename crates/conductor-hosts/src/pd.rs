@@ -364,7 +364,7 @@ impl PatchHost for PdHost {
             ("lock", Ability::Yes),
             ("dirty", Ability::Yes),
             ("console", Ability::Yes),
-            ("frontmost", Ability::Degraded("the patch used last; there is no window")),
+            ("frontmost", Ability::Degraded("returns the patch that was used last; there is no window")),
             ("redraw", Ability::Yes),
         ]
     }

@@ -219,7 +219,8 @@ impl Web {
             let status = response.status();
             let location = response.headers().get(LOCATION).filter(|_| status.is_redirection()).cloned();
             let next = location.as_ref().map(|it| target(&wanted.url, it)).transpose()?;
-            // With `only`, a forbidden redirect is an error; otherwise the response is returned.
+            // If `only` is set, a forbidden redirect is an error. Otherwise the redirect response
+            // is returned as it is.
             if let (Some(next), Some(_)) = (&next, &reach.only)
                 && !reach.follows(&wanted.url, next)
             {

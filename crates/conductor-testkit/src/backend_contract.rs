@@ -112,7 +112,7 @@ pub fn keeps_the_contract(backend: &mut dyn Backend, mut cable: Cable) {
     cable.send(&[0xB0, 1, 2]);
     assert_eq!(cable.hear(1), [Body::Cc { channel: 0, controller: 1, value: 2 }]);
 
-    // The error names a missing port, and a closed port is released.
+    // The error for a missing port contains its id.
     let missing = backend.open_output("no such port").err();
     assert_eq!(missing, Some(PortError::Gone { id: "no such port".into() }));
     let Cable { output, input, lane, patience } = cable;

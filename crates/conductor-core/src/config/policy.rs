@@ -1,6 +1,6 @@
-//! Forms and checks of `[policy]`.
+//! Parsers and checks for the values of `[policy]`.
 //!
-//! Not here: the keys and the decisions of a policy (`crate::policy`).
+//! Not here: the list of its keys, and how a policy decides (`crate::policy`).
 
 use super::form::{Form, opaque};
 use super::reader::{Fields, Reader, nearest};

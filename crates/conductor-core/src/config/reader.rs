@@ -989,7 +989,7 @@ impl<'t> Fields<'t> {
         entry.and_then(|entry| entry.key_place.clone()).or_else(|| self.place.clone())
     }
 
-    /// The value of a key that was requested before.
+    /// The value of a key, without marking the key as requested.
     pub fn peek(&self, key: &str) -> Option<&'t Node> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }

@@ -384,7 +384,7 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
             note = stream(gate);
         }
         (TriggerKind::EncoderTurn { cc, .. }, Body::Cc { controller, .. }) if cc == controller => {
-            note = "depends on its direction, steps and acceleration";
+            note = "depends on the direction, steps and acceleration of the encoder";
         }
         (TriggerKind::Aftertouch { gate }, Body::ChannelPressure { pressure, .. }) => {
             window("pressure", gate.window.unwrap_or(Window::SEVEN_BIT), u16::from(*pressure));

@@ -259,12 +259,12 @@ fn bend(values: &[f64]) -> Vec<Guess> {
     let half = |way: f64| (way / 2.0) as u16;
     if half(up) > 0 {
         let from = BEND_CENTRE + half(up);
-        let reason = format!("the wheel moved up to {}", centre + up);
+        let reason = format!("the wheel moved above its centre, to {}", centre + up);
         guesses.push(guess("PitchBend", vec![("value_min", json!(from))], if up >= down { 0.8 } else { 0.6 }, reason));
     }
     if half(down) > 0 {
         let to = BEND_CENTRE - half(down);
-        let reason = format!("the wheel moved down to {}", centre - down);
+        let reason = format!("the wheel moved below its centre, to {}", centre - down);
         guesses.push(guess("PitchBend", vec![("value_max", json!(to))], if down > up { 0.8 } else { 0.6 }, reason));
     }
     if guesses.is_empty() {

@@ -599,12 +599,16 @@ impl<'a> Question<'a> {
     fn limited(&self, limited: Limited) -> ToolError {
         match limited {
             Limited::Principal => {
-                ToolError::new(Code::Busy, "too many of your questions and plans are open").by(RefusedBy::Limit)
+                ToolError::new(Code::Busy, "too many of your approval requests and plans are open").by(RefusedBy::Limit)
             }
-            Limited::All => ToolError::new(Code::Busy, "too many questions and plans are open").by(RefusedBy::Limit),
-            Limited::Rate { retry_after_ms } => ToolError::new(Code::RateLimited, "too many new questions in a minute")
-                .retry_after_ms(retry_after_ms)
-                .by(RefusedBy::Limit),
+            Limited::All => {
+                ToolError::new(Code::Busy, "too many approval requests and plans are open").by(RefusedBy::Limit)
+            }
+            Limited::Rate { retry_after_ms } => {
+                ToolError::new(Code::RateLimited, "too many new approval requests in a minute")
+                    .retry_after_ms(retry_after_ms)
+                    .by(RefusedBy::Limit)
+            }
         }
     }
 }

@@ -165,7 +165,7 @@ impl Output {
         Self { value, content: Vec::new(), text: String::new(), structured: true, is_error: false }
     }
 
-    /// Finished blocks without a value, for a tool without an output schema.
+    /// An output with content blocks only, for a tool without an output schema.
     pub fn blocks(content: Vec<Content>) -> Self {
         Self { content, structured: false, ..Self::new(Value::Null) }
     }

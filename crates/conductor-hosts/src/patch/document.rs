@@ -31,7 +31,7 @@ impl PatchHost for DocumentHost {
             ("lock", Ability::Degraded("kept in memory; not stored in the file")),
             ("dirty", Ability::Yes),
             ("console", Ability::Degraded("only messages of Conductor; no program is running")),
-            ("frontmost", Ability::Degraded("the patch used last")),
+            ("frontmost", Ability::Degraded("returns the patch that was used last")),
             ("redraw", Ability::No("nothing is drawn")),
         ]
     }

@@ -167,7 +167,7 @@ impl PatchHost for AttachedPd {
             ("lock", SILENT),
             ("dirty", Ability::Degraded("state of the document; Pd's own flag is not reported")),
             ("console", SILENT),
-            ("frontmost", Ability::Degraded("the patch used last")),
+            ("frontmost", Ability::Degraded("returns the patch that was used last")),
             ("redraw", SILENT),
         ]
     }

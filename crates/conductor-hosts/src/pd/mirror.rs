@@ -222,7 +222,7 @@ impl Canvas {
 
 impl Shown {
     /// The state of Pd after it has loaded the document. `written` is the patch as Pd saves it.
-    /// `windows` are the words that Pd sent during the load.
+    /// `windows` are the commands that Pd sent to its GUI during the load.
     pub fn after_load(document: &Document, written: &Document, windows: &[Word]) -> Result<Shown, String> {
         let mut within: HashMap<&str, Vec<&str>> = HashMap::new();
         let mut root = None;

@@ -198,12 +198,12 @@ impl From<Xy> for Point {
 pub struct Cord {
     /// The object at the start of the cord: its varname, its id, or #index@revision.
     pub src_varname: ObjectRef,
-    /// Outlet at the start, counted from 0.
+    /// Outlet of the source object, counted from 0.
     #[schemars(range(max = 4095))]
     pub outlet: u32,
     /// The object at the end of the cord: its varname, its id, or #index@revision.
     pub dst_varname: ObjectRef,
-    /// Inlet at the end, counted from 0.
+    /// Inlet of the destination object, counted from 0.
     #[schemars(range(max = 4095))]
     pub inlet: u32,
 }

@@ -193,8 +193,8 @@ impl Drawing {
         }
     }
 
-    /// Draws the contents of an embedded patcher inside its frame, or the name of its file if it is
-    /// not embedded.
+    /// Draws a bpatcher: its contents if they are embedded and `inside` is set, otherwise the name
+    /// of its file.
     fn bpatcher(&mut self, object: &BoxView<'_>, frame: Rect, inside: bool) {
         let Some(view) = object.inside().filter(|_| inside) else {
             let name = object.file().unwrap_or_else(|| "bpatcher".to_owned());
