@@ -170,11 +170,7 @@ impl Authority {
 
     const LOOPBACK: [&'static str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-    pub fn host_names(&self) -> Vec<String> {
-        Self::LOOPBACK.iter().map(|it| (*it).to_owned()).chain(self.hosts.iter().cloned()).collect()
-    }
-
-    pub fn origins(&self) -> Vec<String> {
+    fn origins(&self) -> Vec<String> {
         let own = Self::LOOPBACK.iter().map(|host| format!("http://{host}:{}", self.port));
         own.chain(self.origins.iter().cloned()).collect()
     }

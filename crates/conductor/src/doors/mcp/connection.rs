@@ -291,11 +291,7 @@ impl Peer {
         self.awaited.take_if(|it| *it == serial);
         if self.in_flight.get(&id).is_some_and(|it| it.0 == serial) {
             self.in_flight.remove(&id);
-            let message = match answer {
-                Ok(result) => JsonRpcMessage::response(result, id.clone()),
-                Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
-            };
-            wire::write(&message, Some(&id), &mut self.out);
+            wire::write_answer(answer, id, &mut self.out);
         }
     }
 
@@ -309,11 +305,7 @@ impl Peer {
         match message {
             Outgoing::Notification(notification) => {
                 // A slow peer loses progress and log messages, but no answers and no changes.
-                let may_be_lost = matches!(
-                    &*notification,
-                    ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_)
-                );
-                if !may_be_lost || self.out.len() < UNREAD / 2 {
+                if !methods::may_be_lost(&notification) || self.out.len() < UNREAD / 2 {
                     self.notify(*notification);
                 }
             }

@@ -14,9 +14,7 @@ use axum::body::Bytes;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use parking_lot::Mutex;
-use rmcp::model::{
-    ClientNotification, ClientRequest, ErrorData, GetMeta, NumberOrString, RequestId, ServerNotification,
-};
+use rmcp::model::{ClientNotification, ClientRequest, ErrorData, GetMeta, NumberOrString, RequestId};
 use serde_json::Value;
 use tokio::sync::{Notify, OwnedMutexGuard, TryLockError, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -354,10 +352,7 @@ fn store(message: Outgoing, session: Option<&HttpSession>, stream: &EventStream)
     match message {
         Outgoing::Notification(notification) => {
             // A client that reads slowly loses reports, never answers or changes.
-            let may_be_lost = matches!(
-                &*notification,
-                ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_)
-            );
+            let may_be_lost = methods::may_be_lost(&notification);
             let limit = if may_be_lost { KEPT_BYTES / 2 } else { KEPT_BYTES };
             stream.push(wire::notification(*notification), limit) || may_be_lost
         }

@@ -33,6 +33,14 @@ pub enum Outgoing {
     Request { request: Box<ServerRequest>, reply: oneshot::Sender<Result<Value, ErrorData>> },
 }
 
+/// Whether a client that reads slowly may lose this notification: a report, but never a change.
+pub fn may_be_lost(notification: &ServerNotification) -> bool {
+    matches!(
+        notification,
+        ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_)
+    )
+}
+
 pub async fn answer(door: &McpDoor, request: ClientRequest, cx: Cx) -> Answer {
     let is_first = door.session.first_message();
     let era = era::admit(door, &request, &cx)?;

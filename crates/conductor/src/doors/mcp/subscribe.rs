@@ -10,12 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::model::{
-    ErrorData, GetMeta, NotificationMetaObject, RequestId, ResourceUpdatedNotification,
-    ResourceUpdatedNotificationParam, ServerNotification, ServerResult, SubscriptionFilter,
-    SubscriptionsAcknowledgedNotification, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenResult,
+    ErrorData, GetMeta, NotificationMetaObject, ResourceUpdatedNotification, ResourceUpdatedNotificationParam,
+    ServerNotification, ServerResult, SubscriptionFilter, SubscriptionsAcknowledgedNotification,
+    SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenResult,
 };
 use tokio::sync::broadcast::error::RecvError;
-use tokio_util::sync::CancellationToken;
 
 use super::McpDoor;
 use super::methods::{self, Answer, Cx, Outgoing};
@@ -174,33 +173,16 @@ fn notification(change: Change) -> ServerNotification {
 /// Answers `subscriptions/listen` of the modern era: acknowledges it, then sends changes until it
 /// is cancelled.
 pub async fn listen(door: &McpDoor, requested: SubscriptionFilter, cx: &Cx) -> Answer {
-    let send = |notification| async move { cx.out.send(Outgoing::Notification(Box::new(notification))).await.is_ok() };
-    if too_much(&requested).is_none() {
-        let accepted = requested.supported_by(&methods::info().capabilities);
-        let accepted = SubscriptionsAcknowledgedNotificationParams::new(accepted);
-        let accepted = SubscriptionsAcknowledgedNotification::new(accepted);
-        let accepted = ServerNotification::SubscriptionsAcknowledgedNotification(accepted);
-        send(of_subscription(accepted, &cx.id)).await;
+    let uris = requested.resource_subscriptions.as_deref().unwrap_or_default();
+    if uris.len() > MAX_SUBSCRIPTIONS || uris.iter().any(|it| it.len() > MAX_URI) {
+        return Err(too_many_uris());
     }
-    let accepted = requested.supported_by(&methods::info().capabilities);
-    changes(door, (cx.id.clone(), &requested, &accepted), &cx.cancel, send).await?;
-    let mut result = SubscriptionsListenResult::complete(cx.id.clone());
-    result.meta.set_server_info(McpDoor::identity());
-    Ok(ServerResult::SubscriptionsListenResult(result))
-}
-
-/// Sends the changes that match a subscription, until it is cancelled, the client disconnects, or
-/// the daemon stops.
-pub async fn changes<S: Future<Output = bool>>(
-    door: &McpDoor,
-    (id, requested, filter): (RequestId, &SubscriptionFilter, &SubscriptionFilter),
-    cancel: &CancellationToken,
-    send: impl Fn(ServerNotification) -> S,
-) -> Result<(), ErrorData> {
+    let filter = requested.supported_by(&methods::info().capabilities);
+    let accepted = SubscriptionsAcknowledgedNotificationParams::new(filter.clone());
+    let accepted = SubscriptionsAcknowledgedNotification::new(accepted);
+    let accepted = ServerNotification::SubscriptionsAcknowledgedNotification(accepted);
+    let mut is_open = send(accepted, cx).await;
     let _open = Open::count(&door.listens)?;
-    if let Some(error) = too_much(requested) {
-        return Err(error);
-    }
     let wants = |change: &Change| match change {
         Change::Tools => filter.tools_list_changed == Some(true),
         Change::Resources => filter.resources_list_changed == Some(true),
@@ -210,14 +192,14 @@ pub async fn changes<S: Future<Output = bool>>(
         }
     };
     let mut watch = Watch::new(door.studio());
-    loop {
+    while is_open {
         let news = tokio::select! {
-            () = cancel.cancelled() => return Ok(()),
-            () = door.shared.stop.cancelled() => return Ok(()),
+            () = cx.cancel.cancelled() => None,
+            () = door.shared.stop.cancelled() => None,
             news = watch.next(wants) => news,
         };
         let changes = match news {
-            None => return Ok(()),
+            None => break,
             Some(News::Changes(changes)) => changes,
             Some(News::Lagged) => {
                 let uris = filter.resource_subscriptions.iter().flatten().map(String::as_str);
@@ -225,24 +207,20 @@ pub async fn changes<S: Future<Output = bool>>(
             }
         };
         for change in changes {
-            if !send(of_subscription(notification(change), &id)).await {
-                return Ok(());
-            }
+            is_open = is_open && send(notification(change), cx).await;
         }
     }
+    let mut result = SubscriptionsListenResult::complete(cx.id.clone());
+    result.meta.set_server_info(McpDoor::identity());
+    Ok(ServerResult::SubscriptionsListenResult(result))
 }
 
-fn of_subscription(mut notification: ServerNotification, id: &RequestId) -> ServerNotification {
+/// Sends a notification of the subscription `cx`. Returns false if the client has disconnected.
+async fn send(mut notification: ServerNotification, cx: &Cx) -> bool {
     let mut meta = NotificationMetaObject::new();
-    meta.set_subscription_id(id.clone());
+    meta.set_subscription_id(cx.id.clone());
     *notification.get_meta_mut() = meta;
-    notification
-}
-
-/// The error of a subscription that exceeds the limits.
-pub fn too_much(filter: &SubscriptionFilter) -> Option<ErrorData> {
-    let uris = filter.resource_subscriptions.as_deref().unwrap_or_default();
-    (uris.len() > MAX_SUBSCRIPTIONS || uris.iter().any(|it| it.len() > MAX_URI)).then(too_many_uris)
+    cx.out.send(Outgoing::Notification(Box::new(notification))).await.is_ok()
 }
 
 /// Counts the open subscriptions of a connection.

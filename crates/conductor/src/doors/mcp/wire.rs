@@ -142,26 +142,31 @@ fn call(params: Option<Value>) -> Option<ClientRequest> {
 
 /// Encodes a notification, without a line end.
 pub fn notification(notification: ServerNotification) -> Bytes {
-    encode(&JsonRpcMessage::notification(notification), None)
+    without_line_end(|out| write(&JsonRpcMessage::notification(notification), None, out))
 }
 
 /// Encodes a request to the client, without a line end.
 pub fn request(request: ServerRequest, id: RequestId) -> Bytes {
-    encode(&JsonRpcMessage::request(request, id), None)
+    without_line_end(|out| write(&JsonRpcMessage::request(request, id), None, out))
 }
 
 /// Encodes the answer to a request, without a line end.
 pub fn answer(answer: Answer, id: RequestId) -> Bytes {
+    without_line_end(|out| write_answer(answer, id, out))
+}
+
+/// Appends the answer to a request as one line.
+pub fn write_answer(answer: Answer, id: RequestId, out: &mut BytesMut) {
     let message = match answer {
         Ok(result) => JsonRpcMessage::response(result, id.clone()),
         Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
     };
-    encode(&message, Some(&id))
+    write(&message, Some(&id), out);
 }
 
-fn encode(message: &ServerJsonRpcMessage, id: Option<&RequestId>) -> Bytes {
+fn without_line_end(write: impl FnOnce(&mut BytesMut)) -> Bytes {
     let mut out = BytesMut::new();
-    write(message, id, &mut out);
+    write(&mut out);
     out.truncate(out.len().saturating_sub(1));
     out.freeze()
 }
