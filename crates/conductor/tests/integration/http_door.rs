@@ -273,6 +273,44 @@ async fn a_slow_call_runs_to_its_answer_or_its_cancellation() {
     cancelled.abort();
 }
 
+/// A client whose connection broke reads the rest of its answer with the id of the last event.
+#[tokio::test]
+async fn a_stream_whose_connection_broke_is_read_to_its_end() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let (studio, _shared, address) = open(Mcp::default()).await;
+    let session = session(address).await;
+    let bearer = format!("Bearer {TOKEN}");
+    let headers = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("Mcp-Session-Id", session.as_str()),
+    ];
+    let params = json!({ "name": tools::SLOW, "arguments": {}, "_meta": { "progressToken": 1 } });
+    let call = rpc(2, "tools/call", params).to_string();
+    let mut broken = tokio::net::TcpStream::connect(address).await.unwrap();
+    broken.write_all(&request(address, "POST", "/mcp", &headers, &call)).await.unwrap();
+    let mut text = String::new();
+    while !text.contains("notifications/progress") {
+        let mut bytes = [0; 4096];
+        let read = broken.read(&mut bytes).await.unwrap();
+        assert!(read > 0, "{text}");
+        text.push_str(&String::from_utf8_lossy(&bytes[..read]));
+    }
+    let last = text.lines().find_map(|line| line.strip_prefix("id: ")).expect("an event id").to_owned();
+    drop(broken);
+    studio.runs.release.notify_one();
+    let resume = |last: String| {
+        let headers = [&headers[..], &[("Last-Event-ID", last.as_str())]].concat();
+        request(address, "GET", "/mcp", &headers, "")
+    };
+    let rest = send(address, &resume(last)).await;
+    assert_eq!(rest.messages().last().map(|it| it["id"].clone()), Some(json!(2)), "{}", rest.body);
+    assert_eq!(studio.runs.of(tools::SLOW), 1);
+    let unknown = send(address, &resume("99-0".to_owned())).await;
+    assert_eq!((unknown.status, unknown.messages()), (200, vec![]));
+}
+
 #[tokio::test]
 async fn a_session_in_use_is_not_idle() {
     let (_studio, _shared, address) = open(Mcp { session_idle_s: 3, ..Mcp::default() }).await;
