@@ -1,8 +1,8 @@
-//! Actions, as in the configuration file. Actions are trees; the compiled tables contain each tree
-//! once.
+//! The actions of the configuration file. An action is a tree; the compiled tables contain each
+//! tree once.
 //!
-//! Not here: performing actions. The `engine` performs most of them; calls use the gateway's
-//! pipeline.
+//! Not here: performing actions. The `engine` performs most of them; tool calls go through the
+//! gateway's pipeline.
 
 use crate::event::{OscArg, wire_names};
 use crate::named_enum::named_enum;
@@ -156,7 +156,6 @@ pub struct SendMidi {
     pub port: String,
     /// The channel, 0-15.
     pub channel: u8,
-    /// The message.
     pub message: MidiOut,
 }
 

@@ -25,16 +25,16 @@ section! {
     /// The circuit breaker of one tool.
     #[derive(Copy, Eq)]
     pub struct Settings {
-        /// How failures are counted. `window`: failures within `window_ms`, with successes between
-        /// them. `consecutive`: failures in a row, regardless of time.
+        /// How failures are counted. `window`: failures within `window_ms`, even if other calls
+        /// succeed between them. `consecutive`: failures in a row, regardless of time.
         mode: Mode = Mode::Window, named(), "\"consecutive\"";
         /// Number of failures that trip the circuit.
         failures: u32 = 5, whole(1..=1000), "3";
         /// Length of the window in milliseconds; only for the mode `window`.
         window_ms: u64 = 60_000, whole(1..=86_400_000), "30000";
-        /// Milliseconds from tripping to the first probe.
+        /// Time in milliseconds until a tripped circuit lets one call through as a test.
         open_ms: u64 = 30_000, whole(1..=86_400_000), "10000";
-        /// Number of consecutive successful probes that close the circuit.
+        /// Number of successful test calls in a row that close the circuit.
         close_after: u32 = 1, whole(1..=100), "2";
     }
 }

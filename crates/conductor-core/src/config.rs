@@ -39,7 +39,7 @@ pub use device::{
 pub use http::{Http, HttpToken, Scope};
 pub use limits::Circuit;
 pub use live::{Live, LiveHostChoice, LiveOsc, LiveScript};
-pub use mcp::{Mcp, ToolNames};
+pub use mcp::{Mcp, OutputSchemas, ToolNames, ToolView};
 pub use patch::{MaxBridge, Patch, Pd, PdAudio, PdMode};
 pub use plugins::{Plugin, PluginRetry, PluginTool, Plugins};
 pub(crate) use root::load_with_tree;
@@ -61,8 +61,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The file that a first run writes: one empty mode, and examples as comments.
 pub const TUTORIAL: &str = include_str!("config/tutorial.toml");
 
-/// The whole file after reading. An item with an error is kept without its rule, so that indexes
-/// and names still match the file.
+/// The content of the file. A row with an error is kept without its rule, so that indexes and names
+/// still match the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Mode after a start. Default: the first mode.
@@ -120,9 +120,9 @@ pub struct Config {
 pub struct Mode {
     /// Unique name.
     pub name: String,
-    /// Colour of its lights, as written.
+    /// Colour of the mode's lights, as written in the file.
     pub color: Option<String>,
-    /// Its mappings and bindings.
+    /// Mappings and bindings of the mode.
     pub rows: Rows,
 }
 
@@ -146,7 +146,7 @@ pub struct Mapping {
     pub description: Option<String>,
     /// Whether the row is active.
     pub enabled: bool,
-    /// Whether the event is also sent through the routes.
+    /// Whether routes also forward the event that fires the row.
     pub let_through: bool,
     /// Trigger and action as written in the file, so that `keys = ["cmd", "c"]` is returned as an
     /// array.
@@ -155,7 +155,7 @@ pub struct Mapping {
     pub rule: Option<Rule>,
 }
 
-/// A row as written in the file.
+/// Trigger and action of a row, as written in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
     /// The `trigger` as JSON.
@@ -164,7 +164,7 @@ pub struct Written {
     pub action: Value,
 }
 
-/// A row that is ready to run.
+/// The trigger and the action of a row without errors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// The gesture that fires the row.
@@ -229,7 +229,7 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// The kind of check that found the fault.
     pub class: Class,
-    /// One sentence without its full stop.
+    /// One sentence, without the full stop at its end.
     pub message: String,
     /// A suggested correction.
     pub help: Option<String>,
@@ -239,9 +239,9 @@ pub struct Diagnostic {
     pub path: String,
     /// Byte range in the text.
     pub span: std::ops::Range<usize>,
-    /// 1-based.
+    /// Line of the fault, 1-based.
     pub line: u32,
-    /// 1-based, in characters.
+    /// Column of the fault, 1-based, in characters.
     pub column: u32,
 }
 
@@ -269,12 +269,13 @@ pub enum Class {
     Rule,
 }
 
-/// Facts that the names in a file are checked against. Absent facts are not checked.
+/// Facts about the machine and the studio that the names in a file are checked against. If a fact
+/// is `None`, the names that need it are not checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Surroundings<'a> {
     /// The operating system, to warn about matchers that cannot match on it.
     pub platform: Option<Platform>,
-    /// Exact names of the ports that exist now. A name may also be a device of the file.
+    /// Exact names of the ports that exist now. A port name in the file may also be a device alias.
     pub ports: Option<&'a BTreeSet<String>>,
     /// Every tool of the catalog.
     pub tools: Option<&'a BTreeSet<String>>,

@@ -1,8 +1,8 @@
 //! The engine: a pure state machine that converts events to effects. It contains gestures,
 //! matching, actions with their timers, continuous bindings, routes, and the ledger that ends every
-//! held note and key. Call `feed` with events in order of time and `advance` at the next deadline,
-//! then carry out the effects. This file handles presses; `orders` contains everything else that
-//! changes the engine.
+//! held note and key. The caller passes events to `feed` in order of time, calls `advance` at the
+//! next deadline, and carries out the effects. This file handles presses. `orders` contains
+//! everything else that changes the engine.
 //!
 //! Not here: devices, threads, clocks, and carrying out effects (the daemon's `owner`).
 
@@ -39,9 +39,9 @@ use crate::timer::Timers;
 use actions::Runs;
 use continuous::{Selected, State};
 use ledger::{EntryId, Held, Ledger, Owner};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use thresholds::Memory;
+use thresholds::Memories;
 use trace::Record;
 
 /// The facts that conditions read. Workers of the daemon update them; the engine itself makes no
@@ -60,7 +60,7 @@ pub struct Facts {
     pub connected: BTreeSet<u16>,
 }
 
-/// Counts of the notes, keys and actions that a panic ended.
+/// The numbers of notes, keys and actions that a panic ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PanicReport {
     /// Notes that were ended.
@@ -82,16 +82,19 @@ pub struct Counters {
     pub actions_failed: u64,
     /// Events that a route forwarded.
     pub routed: u64,
-    /// Events that were not routed because they had been forwarded too often.
+    /// Events that were not routed because they had already been forwarded `max_route_depth` times.
     pub over_hops: u64,
     /// Changes of the mode.
     pub mode_changes: u64,
 }
 
-/// The reason in the trace when a loop of routes is stopped.
+/// The number of presses, timers, notes and so on for which [`Engine::make_room`] allocates space.
+const ROOM: usize = 256;
+
+/// The reason in the trace for an event that is no longer forwarded.
 const TOO_FAR: &str = "the event was already forwarded max_route_depth times";
 
-/// The error for a mode that the configuration does not contain.
+/// The error for a mode name that the configuration does not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownMode {
     /// The requested name.
@@ -115,10 +118,11 @@ impl From<Deadline> for Timer {
     }
 }
 
-/// The last values of a device, for gates, sticks and banks.
+/// The last values of a device's controls, for gates, sticks and banks.
 #[derive(Debug, Default)]
 struct DeviceState {
-    /// Set by a person or a tool since the daemon started. If absent, the configuration decides.
+    /// The mute state that a person or a tool has set since the daemon started. If absent, the
+    /// configuration decides.
     muted: Option<bool>,
     assembler: Assembler,
     last: Option<Box<LastValues>>,
@@ -152,8 +156,9 @@ impl Default for LastValues {
 #[derive(Clone, Copy)]
 struct Firing<'a> {
     row: RowId,
+    action: ActionId,
     context: &'a Context,
-    /// The key is already up, so no release event will follow.
+    /// Whether the key is already up, so that no release event will follow.
     released: bool,
 }
 
@@ -163,7 +168,7 @@ struct Context {
     gesture: &'static str,
     press: Option<PressInfo>,
     device: DeviceSlot,
-    /// The message to forward.
+    /// The MIDI message that a `Forward` action sends.
     body: Option<Body>,
     trail: Trail,
     values: Placeholders,
@@ -181,15 +186,15 @@ pub struct Engine {
     timers: Timers<Timer>,
     found: Vec<GestureEvent>,
     devices: Vec<DeviceState>,
-    /// For each stateful rule: its memory for each control.
-    memories: Vec<Vec<Memory>>,
+    memories: Memories,
     bindings: Vec<State>,
     selected: Vec<(DeviceSlot, u8, Selected)>,
     ledger: Ledger,
     runs: Runs,
-    /// Messages that were not caused by a person's input. A copy may come back on any port.
+    /// Messages that were sent without a person's input. A copy of such a message may come back on
+    /// any port.
     returns: Returns,
-    /// Messages sent to devices with `echo_guard`.
+    /// Messages that were sent to devices with `echo_guard`.
     guarded: BTreeMap<DeviceSlot, Echo>,
     facts: Facts,
     trace: Trace,
@@ -208,9 +213,9 @@ impl Engine {
             now,
             gestures: Gestures::default(),
             timers: Timers::default(),
-            found: Vec::with_capacity(16),
+            found: Vec::with_capacity(ROOM),
             devices: Vec::new(),
-            memories: Vec::new(),
+            memories: Memories::default(),
             bindings: Vec::new(),
             selected: Vec::new(),
             ledger: Ledger::default(),
@@ -225,17 +230,64 @@ impl Engine {
             tables,
         };
         engine.fresh_states();
+        engine.make_room();
         engine
     }
 
     fn fresh_states(&mut self) {
-        self.memories = vec![Vec::new(); self.tables.states];
+        self.memories.reset(self.tables.states);
         self.bindings = vec![State::default(); self.tables.bindings.len()];
     }
 
     /// The compiled configuration in force.
     pub fn tables(&self) -> &Arc<Tables> {
         &self.tables
+    }
+
+    /// Allocates everything that the next events may need, and frees what they no longer need. The
+    /// owner calls this, so that [`Engine::feed`] can run in a device callback.
+    pub fn make_room(&mut self) {
+        self.trace.drop_overwritten();
+        self.timers.reserve(ROOM);
+        self.memories.reserve(ROOM);
+        self.ledger.reserve(ROOM);
+        self.runs.make_room(ROOM / 4);
+        self.selected.reserve(ROOM);
+        self.shown.reserve(ROOM);
+        let devices = self.facts.connected.iter().map(|it| DeviceSlot(*it));
+        self.gestures.make_room(devices, self.tables.chord_rules, ROOM);
+        for (slot, facts) in self.tables.devices.iter().enumerate() {
+            if facts.echo_guard {
+                self.guarded.entry(DeviceSlot(slot as u16)).or_insert_with(Echo::of_device);
+            }
+        }
+    }
+
+    /// Whether the engine can process an event of this device without an allocation. `false` for a
+    /// device that is not connected, and for the first fine value of a parameter.
+    pub fn has_room(&self, device: DeviceSlot, body: &Body) -> bool {
+        let least = ROOM / 8;
+        let Some(state) = self.devices.get(usize::from(device.0)) else { return false };
+        !body.owns_memory()
+            && state.last.is_some()
+            && state.assembler.has_room(body)
+            && self.timers.room() >= least
+            && self.memories.room() >= least
+            && self.ledger.room() >= least
+            && self.runs.room() >= least / 4
+            && self.selected.capacity() - self.selected.len() >= least
+            && self.shown.room() >= least
+            && self.gestures.room() >= least
+    }
+
+    /// The records of the trace from this number on, with their names.
+    pub fn traced(&self, since: u64, slots: &Slots) -> impl Iterator<Item = TraceRecord> {
+        self.trace.read(since, &self.tables, slots)
+    }
+
+    /// The mode, mapping and time of each mapping that fired, newest first, back to this record.
+    pub fn fired(&self, since: u64) -> impl Iterator<Item = (Arc<str>, Arc<str>, Micros)> {
+        self.trace.fired(since, &self.tables)
     }
 
     /// The trace of recent events.
@@ -268,7 +320,7 @@ impl Engine {
         (self.mode, self.tables.mode_name(self.mode))
     }
 
-    /// The latest time for the next call of [`Engine::advance`].
+    /// The latest time at which [`Engine::advance`] must be called.
     pub fn next_deadline(&self) -> Option<Micros> {
         self.timers.next()
     }
@@ -278,17 +330,18 @@ impl Engine {
         self.ledger.is_empty() && self.gestures.pending() == 0 && self.runs.is_empty()
     }
 
-    /// The number of presses in the chord stage.
+    /// The number of presses that may still become part of a chord.
     pub fn pending_chord_members(&self) -> usize {
         self.gestures.chord_members()
     }
 
-    /// While learning, gestures are recognised and traced, but their actions do not run.
+    /// Switches learning on or off. While learning is on, gestures are recognised and traced, but
+    /// their actions do not run.
     pub fn set_learning(&mut self, learning: bool) {
         self.learning = learning;
     }
 
-    /// Runs every deadline up to `now`, in order.
+    /// Processes every deadline up to `now`, in order.
     pub fn advance(&mut self, now: Micros, out: &mut Vec<Effect>) {
         while let Some((at, timer)) = self.timers.pop(now) {
             self.now = self.now.max(at);
@@ -312,8 +365,8 @@ impl Engine {
         self.ledger.set_now(self.now);
     }
 
-    /// Processes one event. Deadlines up to its time stamp run first, so that the outcome does not
-    /// depend on the time of the call.
+    /// Processes one event. Deadlines up to the event's time stamp are processed first, so that the
+    /// outcome does not depend on when the caller calls.
     pub fn feed(&mut self, event: &Event, out: &mut Vec<Effect>) {
         self.advance(event.at, out);
         self.counters.events += 1;
@@ -433,7 +486,8 @@ impl Engine {
         said.unwrap_or(!self.tables.facts(device).enabled)
     }
 
-    /// Fires the action of a rule, or queues it behind the rule's own running action.
+    /// Fires the action of a rule. If the rule's previous action is still running, queues the new
+    /// one.
     fn fire(&mut self, row: RowId, action: ActionId, context: Context, out: &mut Vec<Effect>) {
         self.shown.fired(row, context.press, context.trail.taint);
         if self.learning {
@@ -455,21 +509,22 @@ impl Engine {
         match tables.nodes.get(action.0 as usize) {
             // Most actions are a single step; they do not need a `Run`.
             Some(Node::Leaf(leaf)) if !matches!(leaf, Leaf::Call(_)) => {
-                self.perform(leaf, Firing { row, context: &context, released: false }, out);
+                self.perform(leaf, Firing { row, action, context: &context, released: false }, out);
             }
-            Some(_) | None => self.start(row, action, context, VecDeque::new(), out),
+            Some(_) | None => self.start(row, action, context, out),
         }
     }
 
-    /// Performs one step of an action. Returns the ticket of a call that the action must wait for.
+    /// Performs one step of an action. If the action must wait for a call, returns the ticket of
+    /// the call.
     fn perform(&mut self, leaf: &Leaf, firing: Firing<'_>, out: &mut Vec<Effect>) -> Option<CallTicket> {
-        let Firing { row, context, released } = firing;
+        let Firing { row, action: performed, context, released } = firing;
         if needs_hand(leaf) && !self.may_touch_the_desktop(context) {
-            self.note(row, context, Outcome::Tainted, Some(leaf), context.trail.taint.reason());
+            self.note(row, context, Outcome::Tainted, Some(performed), context.trail.taint.reason());
             return None;
         }
         if sends_on(leaf) && self.is_too_far(context.trail) {
-            return self.failed(leaf, firing, TOO_FAR);
+            return self.failed(firing, TOO_FAR);
         }
         let taint = context.trail.taint;
         match leaf {
@@ -478,9 +533,8 @@ impl Engine {
                     context.press.filter(|it| keys.hold && it.held && !released && self.gestures.is_held(it.id));
                 let stroke = if press.is_some() { Stroke::Down } else { Stroke::Tap };
                 if let Some(press) = press {
-                    let mapping = self.mapping_ref(row);
                     let held = Held::Key(Arc::clone(keys));
-                    self.ledger.enter(Owner::Press(press.id), Some(context.device), Some(mapping), held, taint);
+                    self.ledger.enter(Owner::Press(press.id), Some(context.device), Some(row), held, taint);
                 }
                 out.push(Effect::Key { keys: Arc::clone(keys), stroke });
             }
@@ -491,7 +545,7 @@ impl Engine {
             Leaf::SendMidi { port, channel, message } => self.send_midi(firing, *port, *channel, message, out),
             Leaf::Forward { port, transform } => {
                 if !self.forward(firing, port.unwrap_or(context.device), transform, out) {
-                    return self.failed(leaf, firing, "there is no MIDI message to forward");
+                    return self.failed(firing, "there is no MIDI message to forward");
                 }
             }
             Leaf::Osc { host, port, message } => {
@@ -501,26 +555,20 @@ impl Engine {
             Leaf::Call(action) => {
                 let ticket = self.runs.next_ticket();
                 let (mapping, action) = (self.mapping_ref(row), Arc::clone(action));
-                out.push(Effect::Call(Box::new(MappingCall {
-                    ticket,
-                    mapping,
-                    action,
-                    values: context.values,
-                    taint,
-                })));
-                self.note(row, context, Outcome::Fired, Some(leaf), "");
-                // A call is counted when its result arrives.
+                out.push(Effect::Call(MappingCall { ticket, mapping, action, values: context.values, taint }));
+                self.note(row, context, Outcome::Fired, Some(performed), "");
+                // The result of the call is counted when it arrives.
                 return Some(ticket);
             }
         }
         self.counters.actions += 1;
-        self.note(row, context, Outcome::Fired, Some(leaf), "");
+        self.note(row, context, Outcome::Fired, Some(performed), "");
         None
     }
 
-    fn failed(&mut self, leaf: &Leaf, firing: Firing<'_>, reason: &'static str) -> Option<CallTicket> {
+    fn failed(&mut self, firing: Firing<'_>, reason: &'static str) -> Option<CallTicket> {
         self.counters.actions_failed += 1;
-        self.note(firing.row, firing.context, Outcome::Failed, Some(leaf), reason);
+        self.note(firing.row, firing.context, Outcome::Failed, Some(firing.action), reason);
         None
     }
 
@@ -539,22 +587,28 @@ impl Engine {
 
     fn mapping_ref(&self, row: RowId) -> MappingRef {
         let row = self.tables.row(row.0);
-        let mode = row.mode.map_or_else(|| "*".into(), |mode| Arc::clone(self.tables.mode_name(mode)));
-        MappingRef { mode, id: Arc::clone(&row.id) }
+        let mode = row.mode.map_or(&self.tables.any_mode, |mode| self.tables.mode_name(mode));
+        MappingRef { mode: Arc::clone(mode), id: Arc::clone(&row.id) }
     }
 
-    fn note(&mut self, row: RowId, context: &Context, outcome: Outcome, action: Option<&Leaf>, reason: &'static str) {
-        let rule = self.tables.row(row.0);
+    fn note(
+        &mut self,
+        row: RowId,
+        context: &Context,
+        outcome: Outcome,
+        action: Option<ActionId>,
+        reason: &'static str,
+    ) {
         self.trace.push(Record {
             seq: 0,
             at: self.now,
             device: context.device,
             event: context.body.clone(),
             gesture: context.gesture,
-            mode: Arc::clone(self.tables.mode_name(rule.mode.unwrap_or(self.mode))),
-            mapping: Some(Arc::clone(&rule.id)),
+            mode: self.tables.row(row.0).mode.unwrap_or(self.mode),
+            mapping: Some(row),
             outcome,
-            action: action.cloned(),
+            action,
             latency_us: None,
             reason,
         });
@@ -568,7 +622,7 @@ impl Engine {
             device,
             event: None,
             gesture: "",
-            mode: Arc::clone(self.tables.mode_name(mode)),
+            mode,
             mapping: None,
             outcome,
             action: None,
@@ -584,7 +638,7 @@ impl Engine {
     }
 
     fn note_press(&mut self, press: &PressInfo, outcome: Outcome, reason: &'static str) {
-        // A reload may have removed the mode of a pending press.
+        // The mode of a pending press may have been removed by a reload.
         let has_mode = usize::from(press.mode.0) < self.tables.mode_names.len();
         let mode = if has_mode { press.mode } else { self.mode };
         let record = self.record(mode, press.key.device, outcome, reason);
@@ -592,8 +646,8 @@ impl Engine {
     }
 }
 
-/// Whether the action sends a message that may come back and fire it again. A note-off only ends a
-/// note that was sent before.
+/// Whether the action sends a message that may come back and fire the action again. A note-off is
+/// excluded, because it only ends a note that was sent before.
 fn sends_on(leaf: &Leaf) -> bool {
     match leaf {
         Leaf::SendMidi { message, .. } => !matches!(message, MidiOut::NoteOff { .. }),

@@ -46,7 +46,7 @@ codes! {
     /// The id names an object of another type.
     WrongType "WRONG_TYPE" 400 -32602 Error false
         "List the objects again and use an id of the type that this tool accepts.";
-    /// The host cannot do this at all.
+    /// The host does not support the operation.
     Unsupported "UNSUPPORTED" 422 -32009 Error false
         "Stop: this host cannot do it. Choose another tool or tell the person.";
     /// The host refused this change.
@@ -57,7 +57,7 @@ codes! {
         "Ask the person to start the program or connect the device; it is detected automatically. Then repeat the call.";
     /// The host did not answer in time.
     Timeout "TIMEOUT" 504 -32008 Timeout true
-        "Read the state before repeating: the work may have been done.";
+        "Read the state before you repeat the call, because the call may have taken effect.";
     /// A rule, a limit or a person refused the call.
     Denied "DENIED" 403 -32006 Denied false
         "Do not repeat the call; ask the person.";

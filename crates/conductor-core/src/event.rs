@@ -22,12 +22,12 @@ impl Micros {
         Micros(ms.saturating_mul(1000))
     }
 
-    /// This many milliseconds later.
+    /// The time `ms` milliseconds later.
     pub const fn plus_ms(self, ms: u32) -> Self {
         Micros(self.0.saturating_add(ms as u64 * 1000))
     }
 
-    /// This many microseconds later.
+    /// The time `us` microseconds later.
     pub const fn plus_us(self, us: u64) -> Self {
         Micros(self.0.saturating_add(us))
     }
@@ -38,7 +38,7 @@ impl Micros {
     }
 }
 
-/// The number of a device in the running daemon; see `mapping::table::Slots`.
+/// The slot of a device or port in the running daemon; see `mapping::table::Slots`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceSlot(pub u16);
 
@@ -54,8 +54,8 @@ pub enum Taint {
     Network,
     /// Arrived at a port that any program can write to, on a device that is not `trusted`.
     Virtual,
-    /// Caused by a tool, or sent by us without a person's input. Without this taint a model could
-    /// press an approved pad.
+    /// Caused by a tool, or sent by the engine without a person's input. Without this taint, a
+    /// model could fire mappings that only a person may fire.
     Tool,
 }
 
@@ -78,25 +78,26 @@ impl Taint {
 pub struct Trail {
     /// Whether a person's input caused the message.
     pub taint: Taint,
-    /// How often the message was forwarded. The limit ends loops of routes, mappings and bindings.
+    /// The number of times that the message was forwarded. A limit on this number ends loops of
+    /// routes, mappings and bindings.
     pub hops: u8,
 }
 
 impl Trail {
-    /// The trail of a message that both events caused together.
+    /// The trail of a message that two events caused together.
     #[must_use]
     pub fn and(self, other: Trail) -> Self {
         Trail { taint: self.taint.max(other.taint), hops: self.hops.max(other.hops) }
     }
 
-    /// The trail of a message that this message caused: one more hop.
+    /// The trail of a message that was caused by a message with this trail. It has one more hop.
     #[must_use]
     pub const fn further(self) -> Self {
         Trail { taint: self.taint, hops: self.hops.saturating_add(1) }
     }
 }
 
-/// The trail of a message that has not been forwarded yet.
+/// The trail of a message that has not been forwarded yet: zero hops.
 impl From<Taint> for Trail {
     fn from(taint: Taint) -> Self {
         Trail { taint, hops: 0 }
@@ -112,7 +113,7 @@ pub struct Event {
     pub device: DeviceSlot,
     /// Whether a person's input caused the event.
     pub taint: Taint,
-    /// See [`Trail`].
+    /// The number of times that the message was forwarded; see [`Trail`].
     pub hops: u8,
     /// The content.
     pub body: Body,
@@ -155,9 +156,9 @@ pub enum Body {
     ButtonDown(Button),
     /// A gamepad button went up.
     ButtonUp(Button),
-    /// The value is -1..=1; right and up are positive.
+    /// A stick moved. The value is -1..=1; right and up are positive.
     Axis { axis: Axis, value: f32 },
-    /// The value is 0..=1.
+    /// A trigger of a gamepad moved. The value is 0..=1.
     Trigger { side: Side, value: f32 },
     /// An OSC message.
     Osc(Arc<OscMessage>),
@@ -208,6 +209,11 @@ wire_names!(Body {
 });
 
 impl Body {
+    /// Whether the body shares memory, so that dropping it may free memory.
+    pub const fn owns_memory(&self) -> bool {
+        matches!(self, Body::SysEx(_) | Body::Osc(_))
+    }
+
     /// The channel of a channel message.
     pub const fn channel(&self) -> Option<u8> {
         if let Body::NoteOn { channel, .. }
@@ -237,7 +243,7 @@ impl OscArg {
     }
 }
 
-/// Declares a small enum whose members have a wire number and a wire name, and nothing else.
+/// Declares an enum whose members have only a wire number and a wire name.
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $id:literal $wire:literal),+ $(,)? }) => {
         $(#[$doc])*

@@ -43,7 +43,6 @@ const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 pub struct Light {
     /// The device.
     pub port: DeviceSlot,
-    /// The message.
     pub message: Body,
     /// The taint of the event that changed the light.
     pub by: Taint,
@@ -100,8 +99,8 @@ enum State {
 struct Row {
     spec: RowSpec,
     state: State,
-    /// The taint of the event that last changed the state. It also applies to the message that
-    /// switches off the light of a released press.
+    /// The taint of the event that last changed the state. The message that switches a light off
+    /// after a release has the same taint.
     by: Taint,
     /// Whether the state changed and its control has not been updated yet.
     dirty: bool,
@@ -214,7 +213,8 @@ impl Port {
     }
 }
 
-/// Feedback of one configuration, in virtual time.
+/// The state of all lights and displays of one configuration. It reads no clock: callers pass the
+/// time.
 #[derive(Clone, Debug)]
 pub struct Feedback {
     rows: Vec<Row>,
@@ -344,6 +344,11 @@ impl Feedback {
     /// Whether feedback rows or the LED scheme use this port.
     pub fn uses(&self, port: DeviceSlot) -> bool {
         self.ports.contains_key(&port)
+    }
+
+    /// Whether any light, ring or fader is configured.
+    pub fn is_used(&self) -> bool {
+        !self.ports.is_empty()
     }
 
     /// Marks the controls of one port, or of all ports, so that their values are sent again.

@@ -1,8 +1,8 @@
 //! Recognises gestures of keys: presses, long presses, double taps and chords.
 //!
-//! This is a pure state machine. If the key of a press belongs to a chord of the current mode, the
-//! press enters the chord stage (`chord`) first. Then it enters the tap stage. Time is read only
-//! from events and deadlines, so the outcome does not depend on when the owner calls.
+//! This is a pure state machine. A press first enters the chord stage (`chord`), if its key belongs
+//! to a chord of the current mode. Then the press enters the tap stage. Time is read only from
+//! events and deadlines, so the outcome does not depend on when the owner calls.
 //!
 //! Not here: values that are not keys (`engine::thresholds`), and the actions of gestures
 //! (`engine`).
@@ -15,13 +15,14 @@ use crate::mapping::{Fire, TriggerKind};
 use crate::timer::{TimerKey, Timers};
 use chord::ChordWindow;
 
-/// Sixteen channels of notes, and one more for gamepad buttons.
+/// The number of channels: sixteen for notes, and one for gamepad buttons.
 const CHANNELS: usize = 17;
 const BUTTONS: u8 = 16;
 const KEYS_PER_DEVICE: usize = 16 * 128 + 19;
 const NONE: u32 = u32::MAX;
 
-/// Identifies a physical press, from key down until the key is up and no gesture of it is pending.
+/// Identifies a physical press, from the time at which the key goes down until the key is up and no
+/// gesture of the press is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PressId {
     index: u32,
@@ -83,13 +84,13 @@ pub enum GestureEvent {
     Deferred { press: PressInfo },
     /// No rule matches the gesture of this press.
     Unmatched { press: PressInfo },
-    /// The key was released: every note and key held for this press ends.
+    /// The key was released. Every note and key that this press holds ends.
     Up { press: PressInfo },
     /// A reload or the loss of its device cancelled the press.
     Cancelled { press: PressInfo },
 }
 
-/// The data of a press when a gesture event was created. The press may have ended since.
+/// The data of a press at the time of a gesture event. The press may have ended since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PressInfo {
     /// The press.
@@ -139,7 +140,7 @@ pub enum Deadline {
     Double { press: PressId },
 }
 
-/// A press, stored until its key is up and no gesture of it is pending.
+/// A press. It is stored until its key is up and no gesture of the press is pending.
 #[derive(Clone, Debug)]
 struct Press {
     serial: u32,
@@ -152,19 +153,20 @@ struct Press {
     mode: ModeIndex,
     up: bool,
     stage: Stage,
-    /// For a member of a chord: the press that owns the notes and keys held by the chord. The first
-    /// released member ends them.
+    /// For a member of a chord, the press that owns the notes and keys held by the chord. The first
+    /// release of a member ends them.
     chord_owner: Option<PressId>,
-    /// Set while this press is in the chord stage: an earlier tap of the same key that may become a
-    /// double tap.
+    /// While this press is in the chord stage, an earlier tap of the same key. Both taps may become
+    /// a double tap.
     earlier: Option<u32>,
     press_row: Option<RowId>,
     release_row: Option<RowId>,
-    longs: Vec<TimerKey>,
+    /// Whether a rule for a long press of this key exists.
+    has_long: bool,
     double: Option<(TimerKey, Micros)>,
     /// Whether the threshold of a long press was reached.
     held_long: bool,
-    /// Among the rules that fire on release: the rule with the longest threshold that was reached.
+    /// Among the rules that fire on release, the rule with the longest threshold that was reached.
     long_on_release: Option<RowId>,
 }
 
@@ -173,7 +175,7 @@ enum Stage {
     Chord,
     /// A long press or a double tap is still possible.
     Waiting,
-    /// The press has fired, or no rule matches it. Only its release is pending.
+    /// The press has fired, or no rule matches it. Only its release is still expected.
     Settled,
     /// The press became a long press, a double tap or a chord. Its release fires no rule.
     Taken,
@@ -201,6 +203,9 @@ pub struct Gestures {
     free: Vec<u32>,
     serial: u32,
     devices: Vec<Option<Keys>>,
+    /// The timers of long presses, with the index of their press. One list for all presses, so that
+    /// a press does not allocate.
+    longs: Vec<(u32, TimerKey)>,
 }
 
 /// Data that the state machine uses but does not own.
@@ -230,6 +235,24 @@ impl Gestures {
     /// Whether the key of this event is down or has a pending gesture.
     pub fn knows(&self, event: &Event) -> bool {
         KeyRef::of(event).is_some_and(|key| self.current(key).is_some())
+    }
+
+    /// Allocates the state of a device's keys, and space for this many further presses.
+    pub fn make_room(&mut self, devices: impl Iterator<Item = DeviceSlot>, chords: usize, more: usize) {
+        for device in devices {
+            for window in self.keys(device).windows.iter_mut() {
+                window.reserve(chords);
+            }
+        }
+        self.presses.reserve(more);
+        self.free.reserve(self.presses.capacity() - self.free.len());
+        self.longs.reserve(more);
+    }
+
+    /// The number of presses that need no allocation, if `make_room` was called for their device.
+    pub fn room(&self) -> usize {
+        let presses = self.presses.capacity() - self.presses.len();
+        presses.min(self.longs.capacity() - self.longs.len())
     }
 
     /// The number of presses in the chord stage.
@@ -264,7 +287,7 @@ impl Gestures {
         }
     }
 
-    /// Cancels pending gestures, for a reload. The presses of held keys are kept, so that their
+    /// Cancels pending gestures because of a reload. The presses of held keys are kept, so that a
     /// release still ends held notes and keys.
     pub fn cancel_pending<T>(&mut self, cx: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
@@ -284,7 +307,7 @@ impl Gestures {
             let info = press.info(index);
             self.take_back(index, cx);
             if self.press(info.id).is_some() {
-                // A person did not release the key, so the release is tainted.
+                // The release was not made by a person, so it is tainted.
                 cx.found.push(GestureEvent::Up { press: PressInfo { taint: Taint::Tool, ..info } });
                 self.forget(index);
             }
@@ -300,7 +323,8 @@ impl Gestures {
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         let info = press.info(index);
         let was_pending = matches!(press.stage, Stage::Chord | Stage::Waiting);
-        press.cancel_timers(cx.timers);
+        press.cancel_double(cx.timers);
+        cancel_longs(&mut self.longs, index, cx.timers);
         press.stage = Stage::Taken;
         press.earlier = None;
         press.long_on_release = None;
@@ -314,8 +338,8 @@ impl Gestures {
     }
 
     fn down<T: From<Deadline>>(&mut self, key: KeyRef, event: &Event, velocity: u8, cx: &mut GestureCx<'_, T>) {
-        // Some controllers never send a note-off. At a second note-on, treat the key as released in
-        // between.
+        // Some controllers never send a note-off. At a second note-on, treat the key as released
+        // between the two.
         if self.current(key).is_some_and(|index| self.presses[index as usize].as_ref().is_some_and(|it| !it.up)) {
             self.up(key, event.trail(), cx);
         }
@@ -328,7 +352,7 @@ impl Gestures {
         let in_chord =
             table.rules(Kind::Chord, usize::from(key.number)).iter().any(|it| it.channels & key.channels() != 0);
         if in_chord {
-            // Chords have precedence: a press is checked as a second tap only after the chord
+            // Chords have precedence. A press is checked as a second tap only after the chord
             // stage.
             if let Some(first) = earlier
                 && let Some(press) = self.presses[first as usize].as_mut()
@@ -376,7 +400,7 @@ impl Gestures {
             earlier: None,
             press_row: None,
             release_row: None,
-            longs: Vec::new(),
+            has_long: false,
             double: None,
             held_long: false,
             long_on_release: None,
@@ -398,6 +422,7 @@ impl Gestures {
     fn forget(&mut self, index: u32) {
         let Some(press) = self.presses[index as usize].take() else { return };
         self.free.push(index);
+        self.longs.retain(|it| it.0 != index);
         let keys = self.keys(press.key.device);
         let current = &mut keys.current[press.key.index()];
         if *current == index {
@@ -418,18 +443,17 @@ impl Gestures {
         press.press_row = table.first(Kind::Press, number, key.channels(), velocity).map(RowId);
         press.release_row = table.first(Kind::Release, number, key.channels(), velocity).map(RowId);
 
-        let longs = matching(table.rules(Kind::Long, number), key);
-        let mut times: Vec<(u32, Fire)> = Vec::new();
-        for entry in longs {
-            let row = cx.tables.row(entry.id);
-            let TriggerKind::LongPress { fire, .. } = row.trigger.kind else { continue };
-            // Rules are in order of precedence: if two rules have the same time, the first applies.
-            if times.contains(&(row.time_ms, fire)) {
+        let longs = || matching(table.rules(Kind::Long, number), key);
+        for (order, entry) in longs().enumerate() {
+            let Some((time_ms, fire)) = long_press(cx.tables, entry) else { continue };
+            // Rules are in order of precedence. If two rules have the same time, the first rule
+            // applies.
+            if longs().take(order).any(|it| long_press(cx.tables, it) == Some((time_ms, fire))) {
                 continue;
             }
-            times.push((row.time_ms, fire));
+            press.has_long = true;
             let deadline = Deadline::Long { press: id, row: RowId(entry.id) };
-            press.longs.push(cx.timers.set(press.at.plus_ms(row.time_ms), deadline.into()));
+            self.longs.push((index, cx.timers.set(press.at.plus_ms(time_ms), deadline.into())));
         }
         let double = matching(table.rules(Kind::Double, number), key).map(|it| cx.tables.row(it.id).time_ms).max();
         if let Some(time_ms) = double {
@@ -437,7 +461,7 @@ impl Gestures {
             press.double = Some((cx.timers.set(end, Deadline::Double { press: id }.into()), end));
         }
 
-        if press.longs.is_empty() && press.double.is_none() {
+        if !press.has_long && press.double.is_none() {
             press.stage = Stage::Settled;
             match (press.press_row, press.release_row) {
                 (Some(row), _) => cx.found.push(GestureEvent::Fired { press: press.info(index), row }),
@@ -468,9 +492,10 @@ impl Gestures {
         match row {
             Some(row) => {
                 let earlier = self.presses[first as usize].as_mut().map_or(Trail::default(), |it| {
-                    it.cancel_timers(cx.timers);
+                    it.cancel_double(cx.timers);
                     it.trail
                 });
+                cancel_longs(&mut self.longs, first, cx.timers);
                 self.forget(first);
                 // `forget(first)` does not free the key, because the key's current press is already
                 // the second press.
@@ -487,8 +512,8 @@ impl Gestures {
         }
     }
 
-    /// Called when the second press became part of another gesture. The first tap may still become
-    /// a double tap until its time expires.
+    /// Called when the second press has become part of another gesture. Until its time expires, the
+    /// first tap can still become a double tap with a later press.
     fn resume_double<T: From<Deadline>>(&mut self, first: u32, cx: &mut GestureCx<'_, T>) {
         let id = self.id(first);
         let Some(press) = self.presses[first as usize].as_mut() else { return };
@@ -525,7 +550,7 @@ impl Gestures {
         if press.up {
             self.resolve_as_press(id.index, cx);
             self.forget(id.index);
-        } else if press.longs.is_empty() {
+        } else if !press.has_long {
             self.resolve_as_press(id.index, cx);
         }
     }
@@ -554,7 +579,8 @@ impl Gestures {
 
     fn up<T: From<Deadline>>(&mut self, key: KeyRef, trail: Trail, cx: &mut GestureCx<'_, T>) {
         let Some(index) = self.current(key) else { return };
-        // The release can decide the gesture, so its trail is joined to that of the press.
+        // The release can decide the gesture, so the trail of the release is joined to the trail of
+        // the press.
         if let Some(press) = self.presses[index as usize].as_mut() {
             press.trail = press.trail.and(trail);
         }
@@ -586,9 +612,7 @@ impl Gestures {
                 self.forget(index);
             }
             Stage::Waiting => {
-                for timer in press.longs.drain(..) {
-                    cx.timers.cancel(timer);
-                }
+                cancel_longs(&mut self.longs, index, cx.timers);
                 if press.held_long {
                     let long = press.long_on_release.take();
                     if let Some(row) = long {
@@ -630,9 +654,24 @@ fn is_eager(tables: &Tables, row: RowId) -> bool {
     )
 }
 
+/// The time and the kind of a rule for a long press.
+fn long_press(tables: &Tables, entry: &Entry) -> Option<(u32, Fire)> {
+    let row = tables.row(entry.id);
+    if let TriggerKind::LongPress { fire, .. } = row.trigger.kind { Some((row.time_ms, fire)) } else { None }
+}
+
+fn cancel_longs<T>(longs: &mut Vec<(u32, TimerKey)>, press: u32, timers: &mut Timers<T>) {
+    longs.retain(|(index, timer)| {
+        if *index == press {
+            timers.cancel(*timer);
+        }
+        *index != press
+    });
+}
+
 impl Press {
-    fn cancel_timers<T>(&mut self, timers: &mut Timers<T>) {
-        for timer in self.longs.drain(..).chain(self.double.take().map(|it| it.0)) {
+    fn cancel_double<T>(&mut self, timers: &mut Timers<T>) {
+        if let Some((timer, _)) = self.double.take() {
             timers.cancel(timer);
         }
     }

@@ -37,7 +37,6 @@ pub struct Captured {
     pub at: Micros,
     /// The wall-clock time.
     pub wall: Timestamp,
-    /// The device.
     pub device: DeviceSlot,
     /// The content.
     pub body: Body,

@@ -3,8 +3,8 @@
 //! also contains learn sessions ([`learn`]), lights and motor faders ([`feedback`]), modes that
 //! follow the frontmost window ([`focus`]), the approval pad ([`approval_pad`]), and templates of
 //! known controllers ([`templates`]). For the pipeline it contains plans and approvals ([`plan`],
-//! [`pending`]), policy ([`policy`], [`breaker`]), audit records ([`audit`]) and errors
-//! ([`error`]).
+//! [`pending`]), policy ([`policy`], [`breaker`]), journals of scripts ([`script`]), audit records
+//! ([`audit`]) and errors ([`error`]).
 //!
 //! Not here: I/O, clocks, threads, randomness. Time and ids are parameters, so a simulation, a test
 //! and the daemon run the same code.
@@ -31,7 +31,9 @@ pub mod pending;
 pub mod plan;
 pub mod policy;
 pub mod principal;
+pub mod script;
 pub mod templates;
 pub mod text;
 pub mod timer;
 pub mod timestamp;
+pub mod tool_search;

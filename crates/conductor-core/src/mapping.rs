@@ -93,7 +93,8 @@ pub enum TriggerKind {
         hysteresis: f64,
         repeat_ms: Option<u32>,
     },
-    /// The position of the trigger is scaled to 0-127. The gate's window begins at `threshold`.
+    /// The position of the gamepad trigger is scaled to 0-127. The window of the gate begins at
+    /// `threshold`.
     GamepadTrigger {
         side: Side,
         threshold: u8,
@@ -151,7 +152,7 @@ pub struct Zone {
 }
 
 named_enum! {
-    /// The part of a press that fires the rule.
+    /// The part of a press that fires a rule.
     #[derive(Default)]
     pub enum On {
         /// The press.
@@ -355,8 +356,8 @@ pub struct Glue {
     pub output: Option<(f64, f64)>,
     /// Changes smaller than this share of the range (0..=1) are dropped.
     pub hysteresis: f64,
-    /// The minimum time between two values. The default is 5 for MIDI and OSC, 20 for Live and
-    /// patches.
+    /// The minimum time between two sent values. The default is 5 ms for MIDI and OSC, and 20 ms
+    /// for Live and patches.
     pub throttle_ms: Option<u32>,
     /// How the knob takes control of the target.
     pub takeover: Takeover,

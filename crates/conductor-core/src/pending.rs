@@ -22,6 +22,8 @@ pub use record::{ConfigPlan, Decided, Fact, Kind, PlanStatus, Record, Short, Sta
 pub const MAX_USES: u32 = 100;
 /// Longest time that an approval may be valid.
 pub const MAX_GRANT_MS: u64 = 86_400_000;
+/// Longest reason of a no, in characters.
+pub const MAX_REASON: usize = 500;
 /// Shortest default validity of an approval, so that there is time to repeat the call even after a
 /// late answer.
 const MIN_GRANT_MS: u64 = 60_000;
@@ -103,6 +105,8 @@ pub enum Asked {
     },
     /// A person denied the same call a moment ago, so no new request is made.
     Denied {
+        /// What the person wrote with the no.
+        reason: Option<String>,
         /// The denied record.
         id: Uuid,
         /// Remaining time of the cooldown.
@@ -188,13 +192,13 @@ pub enum Refused {
     Changed(Changed),
     #[error("this request must be answered through a {} channel", match .0 { Floor::Client => "client", Floor::Local => "local", Floor::Pad => "pad" })]
     Channel(Floor),
-    #[error("each call of this tool needs its own approval")]
+    #[error("each call to this tool needs its own approval")]
     NotGrantable,
-    #[error("uses must be from 1 to {MAX_USES}, and the time at most 24 h")]
+    #[error("`uses` must be from 1 to {MAX_USES}, and the time must be at most 24 hours")]
     TooWide,
     #[error("this decision is not possible for a record of kind \"{0}\"")]
     Kind(Kind),
-    #[error("this tool cannot have a standing grant")]
+    #[error("calls to this tool cannot be approved in advance")]
     NeverStanding,
     #[error(transparent)]
     Record(#[from] record::BadRecord),
@@ -375,7 +379,8 @@ impl Pending {
         self.steady.extend(fresh);
     }
 
-    /// Milliseconds since a person denied the call: the larger value of both clocks.
+    /// Milliseconds since a person denied the call. Uses the longer time of the wall clock and the
+    /// steady clock, because the wall clock may be set back.
     fn since_refused(&self, record: &Record, now: Timestamp) -> u64 {
         let at = record.decided.as_ref().map_or(record.created_at, |decided| decided.at);
         let steady = self.steady.get(&record.id).zip(self.steady_ms).map(|(at, now)| now.saturating_sub(*at));
@@ -483,9 +488,11 @@ impl Pending {
         let same = |state| {
             mine.iter().filter_map(|id| self.get(*id)).filter(exact).find(|r| r.kind == Kind::Call && r.state == state)
         };
-        if let Some(record) = same(State::Denied) {
+        // A person who took back a confirmation may ask again at once.
+        if let Some(record) = same(State::Denied).filter(|_| !ask.principal.is_person()) {
             let retry_after_ms = settings.cooldown_ms.saturating_sub(self.since_refused(record, now)).max(1);
-            return Asked::Denied { id: record.id, retry_after_ms };
+            let reason = record.decided.as_ref().and_then(|decided| decided.reason.clone());
+            return Asked::Denied { id: record.id, retry_after_ms, reason };
         }
         if let Some(record) = same(State::Pending) {
             return Asked::Joined { id: record.id };
@@ -494,8 +501,10 @@ impl Pending {
         if let Err(limited) = self.room_for(&ask.principal, limits) {
             return Asked::Limited(limited);
         }
-        if let Err(retry_after_ms) =
-            self.asks.take(limits, &ask.principal, Class::Ask, self.steady_ms.unwrap_or(now.as_millis()))
+        // A person confirms the own calls, so they do not count as questions to a person.
+        if !ask.principal.is_person()
+            && let Err(retry_after_ms) =
+                self.asks.take(limits, &ask.principal, Class::Ask, self.steady_ms.unwrap_or(now.as_millis()))
         {
             return Asked::Limited(Limited::Rate { retry_after_ms });
         }
@@ -571,7 +580,8 @@ impl Pending {
         Asked::Run { id, by, channel }
     }
 
-    fn room_for(&self, principal: &Principal, limits: &Limits) -> Result<(), Limited> {
+    /// Whether the principal may open one more request or plan.
+    pub fn room_for(&self, principal: &Principal, limits: &Limits) -> Result<(), Limited> {
         if self.waiting().count() >= PENDING_ALL {
             return Err(Limited::All);
         }
@@ -585,6 +595,11 @@ impl Pending {
     /// calls return at once.
     pub fn begin_wait(&mut self, id: Uuid) -> bool {
         self.get(id).is_some_and(|record| record.state == State::Pending) && self.waited_for.insert(id)
+    }
+
+    /// Whether a call waits for this record.
+    pub fn is_waited_for(&self, id: Uuid) -> bool {
+        self.waited_for.contains(&id)
     }
 
     /// Records that the waiting call has ended. The record is kept.
@@ -634,7 +649,7 @@ impl Pending {
                 record.base_state_hash = None;
             }
             record.expires_at = Some(until);
-            record.decided = Some(Decided { by: yes.by.clone(), channel: yes.channel, at: now });
+            record.decided = Some(Decided::new(&yes.by, yes.channel, now));
         });
         // The end of the approval differs from the end of the request.
         self.steady.remove(&id);
@@ -644,16 +659,40 @@ impl Pending {
 
     /// Denies a request or a plan, or ends an approval that has uses left. Every channel may deny.
     pub fn deny(&mut self, id: Uuid, by: &str, channel: Channel, now: Timestamp) -> Result<(), Refused> {
+        self.deny_because(id, by, channel, None, now)
+    }
+
+    /// Like [`Pending::deny`], with a reason for the caller, cut to [`MAX_REASON`] characters.
+    pub fn deny_because(
+        &mut self,
+        id: Uuid,
+        by: &str,
+        channel: Channel,
+        reason: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), Refused> {
         if self.in_state(id, State::Allowed, now).is_err() {
             self.in_state(id, State::Pending, now)?;
         }
+        let reason = reason.map(str::trim).filter(|it| !it.is_empty());
+        let reason = reason.map(|it| it.chars().take(MAX_REASON).collect());
         self.set(id, |record| {
             record.state = State::Denied;
             record.uses_left = record.uses_left.map(|_| 0);
-            record.decided = Some(Decided { by: by.to_owned(), channel, at: now });
+            record.decided = Some(Decided { reason, ..Decided::new(by, channel, now) });
         });
         self.steady.extend(self.steady_ms.map(|steady| (id, steady)));
         Ok(())
+    }
+
+    /// Ends an approval that has uses left, for example because the session that it was given for
+    /// has ended. Returns whether there was one.
+    pub fn end_approval(&mut self, id: Uuid) -> bool {
+        let is_open = self.get(id).is_some_and(|it| it.kind == Kind::Call && it.state == State::Allowed);
+        if is_open {
+            self.set(id, |record| record.state = State::Expired);
+        }
+        is_open
     }
 
     /// Stores a new plan.
@@ -712,7 +751,7 @@ impl Pending {
         self.set(id, |record| {
             record.state = State::Used;
             record.uses_left = Some(0);
-            record.decided = Some(Decided { by: by.to_owned(), channel, at: now });
+            record.decided = Some(Decided::new(by, channel, now));
         });
         Ok(())
     }
@@ -783,7 +822,7 @@ impl Pending {
             uses_left: None,
             created_at: now,
             expires_at: None,
-            decided: Some(Decided { by: by.to_owned(), channel, at: now }),
+            decided: Some(Decided::new(by, channel, now)),
             ..Record::new(ids.id, principal, tool, tier, present.pin, args_hash, present.policy_version, &summary)
         };
         Ok(self.insert(record))

@@ -18,10 +18,20 @@ use crate::config::{Diagnostic, Severity, Surroundings, timing_report};
 use edit::{Editor, View};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// The TOML lines of a row, such as a mapping, as a plan writes them.
+pub fn row_text(row: &Map<String, Value>) -> String {
+    write::lines(row).join("\n") + "\n"
+}
+
+/// The row that these TOML lines describe.
+pub fn parse_row(text: &str) -> Result<Map<String, Value>, String> {
+    toml::from_str(text).map_err(|error| error.to_string())
+}
 
 /// The text that a plan writes, and the preview for a person.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +98,9 @@ impl ChangeRow {
         match (self.change_type, trigger) {
             ("CreateMapping", Some(trigger)) => {
                 let mut letters = trigger.chars();
-                let first = letters.next().map(|it| it.to_ascii_lowercase()).into_iter();
+                // An abbreviation such as CC keeps its capital letters.
+                let is_word = letters.clone().nth(1).is_some_and(char::is_lowercase);
+                let first = letters.next().map(|it| if is_word { it.to_ascii_lowercase() } else { it }).into_iter();
                 format!("Create mapping for {}{within}", first.chain(letters).collect::<String>())
             }
             ("CreateMapping", None) => format!("Create mapping{id}{within}"),
@@ -138,15 +150,10 @@ pub enum PlanError {
 /// The kind of a missing object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A mode.
     Mode,
-    /// A mapping.
     Mapping,
-    /// A continuous binding.
     Continuous,
-    /// A device.
     Device,
-    /// A controller template.
     Template,
 }
 

@@ -141,16 +141,17 @@ section! {
         principal: Option<Pattern> = None, principal_pattern().maybe(), "\"http:ci\"";
         /// Tier of the tool.
         tier: Option<Tier> = None, named().maybe(), "\"HardwareIO\"";
-        /// JSON pointers into the arguments, each with the exact value there. A rule is compared
-        /// with the arguments as sent and with their normal forms (root and path of a file, name of
-        /// a command, host of an address), so that another spelling of a call matches the same
-        /// rule. An `allow` rule is compared only with the arguments as sent and the first normal
-        /// form, because the other forms may leave out details.
+        /// JSON pointers into the arguments, each with the exact value expected there. A rule also
+        /// matches the normal forms of the arguments (root and path of a file, name of a command,
+        /// host of an address), so another spelling of the same call cannot avoid the rule. An
+        /// `allow` rule matches only the arguments as sent and their most exact normal form,
+        /// because the other forms could match more calls than intended.
         args: Vec<(String, Value)> = Vec::new(), arguments(), "{ \"/port\" = \"synth\" }";
-        /// The decision. If absent, the tool's default applies, so that a rule can raise only the
-        /// channel. `plan` is only for the tier ConfigChange.
+        /// The decision. If absent, the tool's default applies, and the rule sets only the
+        /// `channel`. `plan` is only for the tier ConfigChange.
         decision: Option<Decision> = None, named().maybe(), "\"deny\"";
-        /// Raises the required channel of an approval; it never lowers it.
+        /// Where a person must answer an approval request. A rule can only require a stricter
+        /// channel than the default.
         channel: Option<Floor> = None, named().maybe(), "\"local\"";
     }
     check decides_something
@@ -162,7 +163,7 @@ pub enum AskFloor {
     /// No minimum: the rules decide.
     #[default]
     None,
-    /// Every call needs an approval, whatever the rules allow. Used for SysEx, which can rewrite a
+    /// Every call needs an approval, regardless of the rules. Used for SysEx, which can rewrite a
     /// device's firmware.
     Always,
     /// Only a rule for one exact `mapping:` principal can allow a call without approval. Used for
@@ -245,7 +246,7 @@ impl TierDefaults {
 }
 
 row! {
-    /// A pad that approves the shown request while it is held.
+    /// A pad that approves the shown request when a person holds it.
     #[derive(Eq, Serialize)]
     pub struct PadSettings {
         /// Alias of the controller.
@@ -280,8 +281,8 @@ section! {
 }
 
 section! {
-    /// The decisions about calls. A section with any fault is not used at all, because a part of a
-    /// policy could allow calls that another part refuses; the earlier policy then stays in force.
+    /// The decisions about calls. If this section has an error, none of it is used, because one
+    /// part could allow calls that another part refuses. The earlier policy then stays in force.
     #[derive(Serialize)]
     pub struct Policy {
         /// Decisions for calls that match no rule.
@@ -300,8 +301,8 @@ section! {
 #[expect(missing_docs, reason = "the messages describe the variants")]
 pub enum PolicyError {
     #[error(
-        "rule {rule} allows a client by its own name ({principal}), but any client can use that name. End the principal after the \
-         slash (`socket:1000/*`) or use a token"
+        "rule {rule} allows a client by its own name ({principal}), but any client can use that name. \
+         Write `*` after the slash (`socket:1000/*`), or allow an HTTP token instead"
     )]
     ClientIsOnlyAClaim { rule: usize, principal: String },
     #[error("rule {rule} has the decision `plan`, which is only for the tier ConfigChange")]

@@ -18,7 +18,7 @@ pub enum Principal {
         /// User id of the peer.
         uid: u32,
     },
-    /// `conductor call`, over the control socket.
+    /// A process at the control socket that does not count as a person, such as a script.
     Cli {
         /// User id of the peer.
         uid: u32,
@@ -64,6 +64,11 @@ impl Principal {
     /// Whether this is a person, who may answer approval requests.
     pub const fn is_person(&self) -> bool {
         matches!(self, Self::Person { .. })
+    }
+
+    /// Whether the call came through the control socket, which serves no MCP client.
+    pub const fn is_at_human_door(&self) -> bool {
+        matches!(self, Self::Person { .. } | Self::Cli { .. })
     }
 }
 

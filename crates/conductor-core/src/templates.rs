@@ -66,7 +66,6 @@ pub struct Control {
 /// changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A note.
     Note(u8),
     /// A controller number.
     Cc(u8),
@@ -222,7 +221,7 @@ fn light(row: LightRow) -> Result<Light, TemplateError> {
         return fault("`columns` must be at least 1, and channels must be 0-15");
     }
     if row.palette.values().flatten().any(|it| *it > 127) {
-        return fault("a colour is a velocity of 0-127");
+        return fault("a colour must be a velocity of 0-127");
     }
     let colors: Vec<(&str, &[u8])> = row.palette.iter().map(|(word, levels)| (word.as_str(), &levels[..])).collect();
     let palette = Palette::of(&colors);

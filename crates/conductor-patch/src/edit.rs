@@ -280,7 +280,7 @@ pub enum Outcome {
     HiddenSet(bool),
     /// A box was moved to this rectangle.
     Moved(Rect),
-    /// A cord was drawn.
+    /// A cord was added.
     Connected {
         /// Whether the cord existed before, so that nothing changed.
         already: bool,
@@ -349,9 +349,9 @@ pub enum WarningCode {
     PresentationLost,
     /// The program that runs the patch (the host) supports only a part of the functions.
     HostDegraded,
-    /// The host changed the patch although no request asked for it.
+    /// The host changed the patch without a request.
     RewrittenByHost,
-    /// A value was adjusted to what the format can store.
+    /// A value was adjusted, because the format cannot store it exactly.
     Coerced,
     /// Boxes overlap.
     Overlap,
@@ -490,7 +490,7 @@ pub enum EditError {
     ReservedAttribute {
         /// The attribute.
         name: String,
-        /// What to do instead, as a clause.
+        /// The alternative, as a clause.
         instead: &'static str,
     },
     /// A value has the wrong kind or length.
@@ -603,7 +603,7 @@ impl EditError {
             }
             EditError::ReservedAttribute { instead, .. } => (*instead).to_owned(),
             EditError::BadValue { why, .. } => format!("fix the argument: {why}"),
-            EditError::TooDeep { .. } => "use a patcher that is nested less deep".to_owned(),
+            EditError::TooDeep { .. } => "use a patcher that is nested less deeply".to_owned(),
             EditError::NoSuchPort { .. } => "port numbers start at 0".to_owned(),
             EditError::NotConnected { .. } => "list the cords of the patch".to_owned(),
             EditError::NameTaken { key, .. } => {

@@ -30,7 +30,7 @@ pub struct Note {
     pub duration: f64,
     /// Velocity, 0 to 127; may have a fraction. By default 100.
     #[serde(serialize_with = "wire::number", default = "full_velocity")]
-    // The recorded schema has no default.
+    // The recorded schema has no default value, so the schema here must not have one either.
     #[schemars(range(min = 0, max = 127), skip_serializing_if = "is_default_velocity")]
     pub velocity: f64,
     /// Whether the note is deactivated. By default false.

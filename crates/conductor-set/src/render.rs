@@ -60,8 +60,7 @@ pub struct Samples {
     pub channels: Vec<Vec<f32>>,
 }
 
-/// An error for which no tool is an alternative: a running Live cannot render through a tool
-/// either.
+/// An error without an alternative tool: no tool can render in a running Live either.
 fn cannot(subject: PathId, reason: impl Into<String>) -> LiveError {
     LiveError::Unsupported {
         subject: Some(subject.to_string()),

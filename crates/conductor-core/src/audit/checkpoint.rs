@@ -1,4 +1,4 @@
-//! Checkpoints: signed statements of the last record of the log, stored in another folder than the
+//! Checkpoints: signed statements of the last record of the log, stored outside the folder of the
 //! log.
 //!
 //! Not here: where the key is stored and when a checkpoint is due.
@@ -37,7 +37,6 @@ impl fmt::Display for KeyId {
 /// One line of `checkpoints.jsonl` with a valid signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Id of the log.
     pub log_id: Uuid,
     /// Last covered record.
     pub seq: Seq,

@@ -23,7 +23,6 @@ pub const MAX_LINE: usize = 256 * 1024;
 /// The end of a log, to which the next record will be linked. A running daemon reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// Id of the log.
     pub log_id: Uuid,
     /// Number of the last record.
     pub seq: Seq,

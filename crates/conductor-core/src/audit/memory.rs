@@ -1,6 +1,6 @@
 //! Copies of the last checkpoint that are stored outside the log's folder. They prove that the log
-//! once had at least this many records. With a copy, Conductor detects a log that was rolled back
-//! together with its checkpoint file.
+//! once contained all records up to this checkpoint. With a copy, Conductor detects a log that was
+//! rolled back together with its checkpoint file.
 //!
 //! A copy is stored only after the same line is on the disk in the checkpoint file, and no line is
 //! ever removed from that file. So the file contains the line of every copy, even after a crash, a

@@ -54,7 +54,6 @@ pub enum Entry {
         principal: Option<Principal>,
         /// Name of the connection.
         conn: Option<String>,
-        /// Name of the event.
         event: EventName,
         /// Facts of this event.
         detail: Value,
@@ -90,8 +89,19 @@ pub struct CallFacts {
     pub input: Option<Value>,
     /// How the call was made, if not as `tools/call`.
     pub via: Option<Via>,
+    /// The script that made the call.
+    pub script: Option<ScriptRef>,
     /// The approval of this call.
     pub approval: Option<ApprovalRef>,
+}
+
+/// The script that made a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScriptRef {
+    /// The same id for all calls of one script.
+    pub execution: Uuid,
+    /// The call ran on copies, so it changed nothing.
+    pub dry_run: bool,
 }
 
 /// The end of a call.
@@ -116,6 +126,8 @@ pub struct OutcomeFacts {
 pub enum Via {
     /// The call was made as `resources/read`.
     Resource,
+    /// The call was made with `conductor_call_tool`.
+    CallTool,
 }
 
 /// The approval of a call.
@@ -171,6 +183,8 @@ named_enum! {
         PlanApplied = "plan.applied",
         PlanRejected = "plan.rejected",
         PlanUndone = "plan.undone",
+        ConsoleOpened = "console.opened",
+        ConsoleEnded = "console.ended",
         PluginEnabled = "plugin.enabled",
         PluginDisabled = "plugin.disabled",
         PluginFailed = "plugin.failed",
@@ -183,6 +197,7 @@ named_enum! {
         DeviceLost = "device.lost",
         AuditRotated = "audit.rotated",
         AuditAccepted = "audit.accepted",
+        AuditExported = "audit.exported",
     }
 }
 
@@ -287,8 +302,16 @@ impl CallFacts {
                 fields.text("input", cut(&text, MAX_INPUT))
             }
         }
-        if let Some(Via::Resource) = self.via {
-            fields.plain("via", b"resource");
+        match self.via {
+            Some(Via::Resource) => fields.plain("via", b"resource"),
+            Some(Via::CallTool) => fields.plain("via", b"call_tool"),
+            None => {}
+        }
+        if let Some(ScriptRef { execution, dry_run }) = self.script {
+            uuid(fields, "execution_id", execution);
+            if dry_run {
+                fields.json("dry_run", &Value::Bool(true));
+            }
         }
         if let Some(ApprovalRef { id, by, channel }) = &self.approval {
             let by = cut(by, MAX_NAME);
@@ -317,8 +340,8 @@ fn cut(text: &str, max: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// Keyed hash of a call's arguments. Equal arguments have equal hashes. Without the salt, short
-/// arguments cannot be found by trying all possibilities.
+/// Keyed hash of a call's arguments. Equal arguments have equal hashes. An attacker without the
+/// salt cannot find short arguments by trying all values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct InputHash([u8; 32]);
 
@@ -395,6 +418,7 @@ pub(crate) mod tests {
             input_hash: InputHasher::new(&[0; 32]).hash(&json!({})),
             input: None,
             via: None,
+            script: None,
             approval: None,
         }
     }
@@ -410,6 +434,7 @@ pub(crate) mod tests {
         let call = CallFacts {
             input: Some(json!({"hash": "x"})),
             via: Some(Via::Resource),
+            script: Some(ScriptRef { execution: Uuid::from_u128(9), dry_run: true }),
             approval: Some(ApprovalRef {
                 id: Uuid::from_u128(1),
                 by: "person:1".into(),
@@ -429,13 +454,13 @@ pub(crate) mod tests {
             let value: Value = serde_json::from_str(line).expect("JSON");
             value.as_object().expect("an object").keys().cloned().collect()
         };
-        let all = "v seq id ts phase call principal conn tool tier pin input_hash input via approval result code effect attempts \
+        let all = "v seq id ts phase call principal conn tool tier pin input_hash input via execution_id dry_run approval result code effect attempts \
                    duration_ms output_bytes prev hash";
         assert_eq!(keys(&line_of(&Entry::Outcome(call.clone(), outcome))).join(" "), all);
         let intent = keys(&line_of(&Entry::Intent(call))).join(" ");
         assert_eq!(
             intent,
-            "v seq id ts phase call principal conn tool tier pin input_hash input via approval prev hash"
+            "v seq id ts phase call principal conn tool tier pin input_hash input via execution_id dry_run approval prev hash"
         );
         let event = Entry::Event {
             principal: Some(Principal::Person { uid: 1 }),

@@ -115,7 +115,6 @@ pub struct Report {
     pub begins_at: Option<(u32, Seq)>,
     /// The last record with a valid chain.
     pub last: Option<(Seq, Digest)>,
-    /// Id of the log.
     pub log_id: Option<Uuid>,
     /// The last record that a valid checkpoint covers.
     pub anchored_through: Option<Seq>,

@@ -29,7 +29,7 @@ const CONDITIONS: &[&str] = &[
     "Not",
 ];
 
-/// Depth and number of nodes of the action tree so far, to enforce the limits.
+/// Current depth and number of nodes of the action tree, to enforce the limits.
 struct Budget {
     depth: usize,
     nodes: usize,
@@ -233,12 +233,12 @@ fn send_midi<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<SendMidi> {
         ["note", "velocity", "velocity_map", "controller", "value", "program", "pitch", "pressure", "duration_ms"]
     {
         if !needed.contains(&key) && !optional.contains(&key) {
-            f.refuse(r, key, &format!("has no meaning in {name}"));
+            f.refuse(r, key, &format!("is not allowed in {name}"));
         }
     }
     if f.has("velocity") && f.has("velocity_map") {
         let place = f.key_place("velocity_map");
-        r.rule(&place, "`velocity` and `velocity_map` exclude each other".to_owned());
+        r.rule(&place, "`velocity` and `velocity_map` cannot be used together".to_owned());
     }
     let velocity = map.or(fixed.map(Velocity::Fixed)).unwrap_or(Velocity::Trigger);
     let message = match message? {
@@ -287,7 +287,7 @@ pub(crate) fn curve<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Curve>
     }
     if f.has("lut") && f.has("curve") {
         let place = f.key_place("lut");
-        r.rule(&place, "`curve` and `lut` exclude each other".to_owned());
+        r.rule(&place, "`curve` and `lut` cannot be used together".to_owned());
     }
     kind.map(|kind| Curve { kind, intensity })
 }
@@ -567,13 +567,13 @@ fn shell<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
                 Some(words.argv)
             }
             Ok(_) => {
-                r.rule(&it.place, "`command` names no program".to_owned());
+                r.rule(&it.place, "`command` is empty: it needs a program".to_owned());
                 None
             }
             Err(unclosed) => {
                 let quote = command.get(unclosed).unwrap_or_default().to_owned();
                 let message = match quote.as_str() {
-                    "\\" => "`command` ends in a backslash that quotes nothing".to_owned(),
+                    "\\" => "`command` ends in a backslash without a character after it".to_owned(),
                     _ => format!("the {quote} in `command` is never closed"),
                 };
                 r.rule(&it.place, message);
@@ -593,12 +593,13 @@ fn shell<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
 
 pub(crate) struct Words {
     pub argv: Vec<String>,
-    /// The first unquoted character with a special meaning in a shell. Here it has none.
+    /// The first unquoted character that a shell would interpret. No shell is used, so the
+    /// character is passed to the program unchanged.
     pub shell_symbol: Option<char>,
 }
 
 /// Splits a command into words by the quoting rules of POSIX (Shell Command Language, 2.2), without
-/// any expansion. The error is the place of an unclosed quote.
+/// any expansion. On an unclosed quote, the error is the place of the quote.
 pub(crate) fn split_words(command: &str) -> Result<Words, Range<usize>> {
     let mut words = Words { argv: Vec::new(), shell_symbol: None };
     let mut word: Option<String> = None;

@@ -1,6 +1,6 @@
 //! Devices, routes and feedback rows.
 //!
-//! Not here: which ports match a device; the daemon decides that when it scans the ports.
+//! Not here: which ports match a device. The daemon decides that when it scans the ports.
 
 use super::Platform;
 use super::action::transform;
@@ -24,8 +24,8 @@ pub(crate) const MATCHERS: &[&str] = &[
     "CoreMidiUniqueId",
 ];
 
-/// Largest size of a compiled regular expression. Matching is linear in the text, but compiling is
-/// not linear in the pattern.
+/// Largest size of a compiled regular expression, in bytes. The limit is needed because a short
+/// pattern can compile to a very large automaton.
 const REGEX_BYTES: usize = 1 << 20;
 
 row! {
@@ -36,13 +36,13 @@ row! {
         alias: String, alias(), "\"pads\"";
         /// Free text for people.
         description: Option<String> = None, text(0..=1024).maybe(), "\"16 pads with LEDs\"";
-        /// Name of a controller template, which gives matchers and protocol.
+        /// Name of a controller template. The template provides the matchers and the protocol.
         template: Option<String> = None, text(1..=64).ruled(template).maybe(), "\"Launchpad Mini MK3\"";
         /// The kind of connection. The default is that of the template, or else `Midi`.
         protocol: Protocol = Protocol::Midi, named(), "\"Gamepad\"";
         /// Which ports of the device are opened.
         direction: Direction = Direction::Bidirectional, named(), "\"Input\"";
-        /// A port that matches any of these belongs to the device.
+        /// A port that matches any of these matchers belongs to the device.
         matchers: Vec<Matcher> = Vec::new(), opaque(|r, it| r.list_of(it, 1, 16, matcher)),
             "[{ type = \"NameContains\", pattern = \"Mikro\" }]";
         /// MIDI channels of the device; empty means all.
@@ -51,19 +51,19 @@ row! {
         enabled: bool = true, boolean(), "false";
         /// Name of a port that the daemon creates for other programs.
         virtual_port: Option<String> = None, text(1..=64).maybe(), "\"Conductor DAW\"";
-        /// Whether this is a device inside the daemon with two ports: one is named like the alias,
-        /// the other `<alias> hand`.
+        /// Whether the daemon creates this device, with two ports: one is named like the alias, the
+        /// other `<alias> hand`.
         loopback: bool = false, boolean(), "true";
         /// Whether `listen` may be an address that other machines can reach.
         allow_network: bool = false, boolean();
         /// Address and port of an OSC listener.
         listen: Option<String> = None, filled().ruled(listen).maybe(), "\"127.0.0.1:9000\"";
-        /// Whether events of this OSC device may press keys, start programs and call tools. OSC
+        /// Whether events from this OSC device may press keys, start programs and call tools. OSC
         /// senders are not authenticated.
         allow_sensitive_actions: bool = false, boolean();
         /// Whether a tool needs a person's approval before it sends to the device.
         ask_output: bool = false, boolean(), "true";
-        /// Whether input that echoes our own output is dropped.
+        /// Whether Conductor drops input that is an echo of its own output.
         echo_guard: bool = false, boolean(), "true";
         /// Whether input is treated as played by a person, although any program could send to the
         /// device.
@@ -144,8 +144,8 @@ pub enum Matcher {
     CoreMidiUniqueId(i64),
 }
 
-/// A device with a fault keeps its alias, even an invalid alias, so that rows that name it stay
-/// valid. It is the default device, which matches and opens no port.
+/// A device with a fault keeps its alias, even if the alias is invalid, so that rows that name the
+/// device stay valid. All other keys have their defaults, so the device matches and opens no port.
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let before = r.errors();
     let device = table().read(r, node);
@@ -165,13 +165,15 @@ fn complete(mut device: Device, r: &mut Reader<'_>, f: &Fields<'_>) -> Device {
     }
     let items = f.peek("matchers").and_then(Node::items).unwrap_or_default();
     for (index, (item, matcher)) in items.iter().zip(&device.matchers).enumerate() {
-        // If an entry has a fault, the others have moved.
+        // Entries with a fault were left out. The indexes below are correct only if there were
+        // none.
         if items.len() == device.matchers.len() {
             let warn = |r: &mut Reader<'_>| warn_if_it_cannot_match(r, item, matcher, device.protocol);
             r.under("matchers", |r| r.at_index(index, warn));
         }
     }
-    // Matchers in the file replace those of the template. A port that we create needs no matchers.
+    // Matchers in the file replace those of the template. A port that the daemon creates needs no
+    // matchers.
     if let Some(known) = known.filter(|_| !f.has("matchers") && !device.loopback && device.virtual_port.is_none()) {
         device.matchers.clone_from(&known.matchers);
     }
@@ -185,7 +187,7 @@ fn complete(mut device: Device, r: &mut Reader<'_>, f: &Fields<'_>) -> Device {
         r.under("listen", |r| r.rule_help(&place, message, help.to_owned()));
     }
     // The protocol decides which keys are allowed. Skip this check if the protocol is misspelt,
-    // because it would report wrong faults.
+    // because the check would then report wrong faults.
     if !f.has("protocol") || said.is_some_and(|it| it.parse::<Protocol>().is_ok()) {
         check_protocol(r, f, device.protocol, device.loopback);
     }
@@ -201,10 +203,10 @@ fn check_protocol(r: &mut Reader<'_>, f: &Fields<'_>, protocol: Protocol, loopba
         Protocol::Osc => (false, true),
     };
     if !midi {
-        MIDI_KEYS.iter().for_each(|key| f.refuse(r, key, "is for MIDI devices"));
+        MIDI_KEYS.iter().for_each(|key| f.refuse(r, key, "is allowed only for MIDI devices"));
     }
     if !osc {
-        OSC_KEYS.iter().for_each(|key| f.refuse(r, key, "is for devices with protocol = \"Osc\""));
+        OSC_KEYS.iter().for_each(|key| f.refuse(r, key, "is allowed only with protocol = \"Osc\""));
     }
     let place = f.place.clone();
     let found = f.has("matchers") || f.has("virtual_port") || f.has("template") || loopback;
@@ -214,7 +216,7 @@ fn check_protocol(r: &mut Reader<'_>, f: &Fields<'_>, protocol: Protocol, loopba
     }
     if !osc && !found {
         let help = "add matchers = [{ type = \"NameContains\", pattern = \"…\" }]".to_owned();
-        r.rule_help(&place, "no key selects the port of this device".to_owned(), help);
+        r.rule_help(&place, "this device has no key that selects its port, such as `matchers`".to_owned(), help);
     }
 }
 
@@ -276,7 +278,7 @@ fn compiles<'t>(r: &mut Reader<'t>, node: &'t Node, pattern: &str) -> Option<()>
         Ok(_) => return Some(()),
         Err(fault) => fault,
     };
-    // Only the last line of the message contains the reason; the lines before it repeat the
+    // Only the last line of the message contains the reason. The lines before it repeat the
     // pattern.
     let text = fault.to_string();
     let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
@@ -375,7 +377,7 @@ named_enum! {
 
 fn leaves_its_device(route: Route, r: &mut Reader<'_>, f: &Fields<'_>) -> Route {
     if route.from == route.to {
-        r.warn(&f.key_place("to"), "this route sends the input of a device back to the device".to_owned(), None);
+        r.warn(&f.key_place("to"), "this route sends events from a device back to the same device".to_owned(), None);
     }
     route
 }

@@ -1,4 +1,4 @@
-//! Forms of values: a reader together with the text form of the default.
+//! Forms of values. A form reads a value, describes it as JSON Schema, and writes its default.
 //!
 //! Not here: the keys of a table (`section`), and checks that need more than one key.
 
@@ -17,7 +17,7 @@ pub(crate) trait Form {
     /// Reads a value. Reports every fault, and then returns `None`.
     fn read<'t>(&self, r: &mut Reader<'t>, node: &'t Node) -> Option<Self::Out>;
 
-    /// Reads a value; what is missing or has a fault is taken from `base`.
+    /// Reads a value. Parts that are missing or have a fault are taken from `base`.
     fn read_over<'t>(&self, r: &mut Reader<'t>, node: &'t Node, base: Self::Out) -> Self::Out {
         self.read(r, node).unwrap_or(base)
     }
@@ -37,7 +37,7 @@ pub(crate) trait Form {
         schema
     }
 
-    /// The value as JSON; absent if the file has no way to write it.
+    /// The value as JSON. `None` if the file format cannot express the value.
     fn written(&self, value: &Self::Out) -> Option<Value>;
 
     /// Adds a rule that a schema cannot express. The rule reports its faults, and may replace the
@@ -59,7 +59,7 @@ pub(crate) trait Form {
     }
 }
 
-/// A value without parts.
+/// A value that is not a list or a table.
 pub(crate) struct Leaf<T, R> {
     read: R,
     written: fn(&T) -> Option<Value>,
@@ -156,13 +156,13 @@ pub(crate) fn object() -> impl Form<Out = Map<String, Value>> {
     by(|r, it| r.object(it))
 }
 
-/// `sha256:` and 64 hex digits. `help` says where the digest comes from.
+/// A SHA-256 digest: `sha256:` and 64 hex digits. `help` says where the digest comes from.
 pub(crate) fn hash(help: &'static str) -> impl Form<Out = Digest> {
     by(move |r, it| r.digest(it, Some(help)))
 }
 
-/// A list. In a set, no value occurs twice. In a plain list, an entry with a fault is left out; a
-/// set with a fault is refused as a whole.
+/// A list, or a set, in which no value occurs twice. In a list, an entry with a fault is left out.
+/// A set with a fault is refused as a whole.
 pub(crate) struct List<F> {
     of: F,
     least: usize,

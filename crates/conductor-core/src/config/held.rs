@@ -1,10 +1,10 @@
 //! Decides which part of a changed file comes into force at once, and which part is held until a
 //! person accepts it.
 //!
-//! AI clients have their own file tools, so any change that no applied plan made may come from an
-//! AI client. These parts are held: every section except the harmless ones, the keys of a device
-//! that make it trusted, and each mapping row that runs a command, a program, a tool or a plugin. A
-//! section is not held if the change only removes permissions (see `narrows`).
+//! AI clients have their own file tools, so a change that was not made by an applied plan may come
+//! from an AI client. These parts are held: every section except the harmless ones, the keys of a
+//! device that make it trusted, and each mapping row that runs a command, a program, a tool or a
+//! plugin. A section is not held if the change only removes permissions (see `narrows`).
 //!
 //! Not here: storing the accepted configuration, and checking that a caller is a person.
 
@@ -37,7 +37,8 @@ const HARMLESS: [&str; 10] = [
 /// effects.
 const TRUST: [&str; 5] = ["allow_network", "allow_sensitive_actions", "echo_guard", "loopback", "trusted"];
 
-/// Keys that may change even on a trusted device, because they do not select the device.
+/// Keys that may change even on a trusted device, because they do not decide which ports belong to
+/// the device.
 const UNTRUSTED_KEYS: [&str; 4] = ["alias", "description", "enabled", "ask_output"];
 
 /// The configuration that a changed file is compared with.
@@ -45,11 +46,11 @@ const UNTRUSTED_KEYS: [&str; 4] = ["alias", "description", "enabled", "ask_outpu
 pub struct Accepted {
     /// The configuration in force, as a JSON tree.
     pub tree: Value,
-    /// Rows that type keys or text and that no person has accepted. They are in force, and `status`
+    /// Rows that type keys or text, without a person's acceptance. They are in force, and `status`
     /// lists them.
     pub typing: BTreeSet<String>,
-    /// Whether the accepted configuration could not be verified. Then nothing is granted, and every
-    /// effect needs a person's approval.
+    /// Whether the accepted configuration could not be verified. If so, nothing is granted, and
+    /// every effect needs a person's approval.
     pub closed: bool,
 }
 
@@ -127,7 +128,7 @@ pub struct Judged {
     pub difference: String,
 }
 
-/// Reads a file and holds nothing, because a person accepted it or the home is new.
+/// Reads a file without holding any part, because a person accepted the file or the home is new.
 pub fn load_accepted(text: &str, surroundings: &Surroundings<'_>) -> Judged {
     let (loaded, tree) = root::load_with_tree(text, surroundings);
     let tree = tree.map_or_else(|| json!({}), |it| it.to_json());
@@ -189,9 +190,9 @@ pub fn section_hashes(tree: &Value) -> Value {
     Value::Object(sections.map(|(key, value)| (key.clone(), hash(value).to_string().into())).collect())
 }
 
-/// Returns a message if the file was truncated while it was saved: the new text is only the
-/// beginning of the old text. `None` if the change may be an edit. A text that was truncated after
-/// a complete row cannot be distinguished from an edit.
+/// Returns a message if the file was truncated while it was saved, which means that the new text is
+/// only the beginning of the old text. Returns `None` if the change may be an edit. A text that was
+/// truncated after a complete row looks like an edit.
 pub fn is_cut(old: &str, new: &str) -> Option<String> {
     if new.trim().is_empty() && !old.trim().is_empty() {
         return Some("the file is empty".to_owned());
@@ -200,7 +201,7 @@ pub fn is_cut(old: &str, new: &str) -> Option<String> {
         return None;
     }
     let lost = old.lines().count().saturating_sub(new.lines().count());
-    let cut = format!("the file is cut: the last {lost} lines are missing");
+    let cut = format!("the file is incomplete: the last {lost} lines are missing");
     let (was, is) = (tree_of(old)?, tree_of(new)?);
     let section_lost = keys(&was).any(|key| is.get(&key).is_none());
     (!new.ends_with('\n') || section_lost || new.len() < old.len() / 2).then_some(cut)
@@ -268,8 +269,8 @@ fn device_named<'a>(tree: &'a Value, alias: &str) -> Option<&'a Value> {
     items(tree.get("devices")).iter().find(|it| it.get("alias").and_then(Value::as_str) == Some(alias))
 }
 
-/// The keys of a device that its trust depends on. A key with the value `false` is treated as
-/// absent.
+/// The keys of a device that decide whether it is trusted. A key with the value `false` is treated
+/// as absent.
 fn guarded_part(device: Option<&Value>) -> Map<String, Value> {
     let members = device.and_then(Value::as_object).into_iter().flatten();
     let kept = members.filter(|(key, value)| !UNTRUSTED_KEYS.contains(&key.as_str()) && **value != Value::Bool(false));
@@ -299,8 +300,8 @@ fn hold_devices(tree: &mut Node, accepted: &Value, held: &mut Held) {
         }
         true
     });
-    // Keep the device of the approval pad: without the device, `[policy]` would have a fault and
-    // not be loaded.
+    // Keep the device of the approval pad. Without the device, `[policy]` would have a fault and
+    // would not be loaded.
     if let Some(known) = pad.and_then(|pad| device_named(accepted, pad))
         && let Some(pad) = pad.filter(|pad| !devices.iter().any(|it| alias(it).as_deref() == Some(*pad)))
     {
@@ -338,7 +339,7 @@ impl HeldRow {
         };
         let row = list.and_then(Node::items).and_then(|it| it.get(self.index));
         let place = row.and_then(|it| it.get("action").and_then(|it| it.place.clone()).or(it.place.clone()));
-        let message = format!("this row runs {} and is not in force: it did not come from an applied plan", self.runs);
+        let message = format!("this row runs {} and is not in force, because no person has accepted it", self.runs);
         waits(text, place.unwrap_or(0..0), path, message)
     }
 }
@@ -354,7 +355,7 @@ fn leaves(rule: &Rule) -> Vec<&Action> {
     leaves
 }
 
-/// The kind of program or tool that a row runs, if any.
+/// The kind of program or tool that a row runs, or `None` if it runs nothing.
 fn runs(rule: &Rule) -> Option<&'static str> {
     leaves(rule).into_iter().find_map(|it| match it {
         Action::Shell { .. } => Some("a command"),
@@ -380,7 +381,7 @@ fn types(rule: &Rule) -> bool {
     leaves(rule).into_iter().any(|it| matches!(it, Action::Keystroke(_) | Action::Text { .. }))
 }
 
-/// All parts of a row that have an effect, as a text for comparison.
+/// All parts of a row that have an effect, as one text for comparison.
 fn key_of(mode: &str, row: &Mapping) -> String {
     let id = row.id_is_written.then_some(&row.id);
     let written = json!({
@@ -409,8 +410,8 @@ fn all_rows(config: &Config) -> impl Iterator<Item = (&str, &super::Rows)> {
     modes.chain(std::iter::once((GLOBAL, &config.global)))
 }
 
-/// Disables the held rows and returns them. Also returns the rows that type keys or text and that
-/// no person has accepted.
+/// Disables the held rows and returns them. Also returns the rows that type keys or text without a
+/// person's acceptance.
 fn hold_rows(config: &mut Config, base: &BTreeSet<String>, accepted: &Accepted) -> (Vec<HeldRow>, BTreeSet<String>) {
     let (mut held, mut typing) = (Vec::new(), BTreeSet::new());
     let modes = config.modes.iter_mut().map(|it| (it.name.clone(), &mut it.rows));
@@ -485,7 +486,7 @@ fn add_row(tree: &mut Value, mode: &str, row: Value) {
     }
 }
 
-/// Lists whose entries grant something, so that removing an entry only removes permissions. `*`
+/// Lists whose entries grant permissions, so that removing an entry only removes permissions. `*`
 /// matches any name. An absent list is empty, except `live.file_roots`.
 const GRANTS: [&str; 13] = [
     "policy.rules",
@@ -503,9 +504,9 @@ const GRANTS: [&str; 13] = [
     "live.file_roots",
 ];
 
-/// Numbers that are stricter when smaller. Not in this list: `cooldown_ms`, `hold_ms`, `open_ms`,
-/// `window_ms`, all of `[audit]`, and undo depths. Smaller values of those are less strict or lose
-/// data.
+/// Numbers for which a smaller value is stricter. Not in this list: `cooldown_ms`, `hold_ms`,
+/// `open_ms`, `window_ms`, all of `[audit]`, and undo depths. Smaller values of those keys are less
+/// strict or lose data.
 const NUMBERS: [&str; 25] = [
     "limits.in_flight",
     "limits.result_bytes",
@@ -564,7 +565,7 @@ fn narrows(path: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
         let number = |value: Option<&Value>| value.or_else(|| schema::default_of(key)).and_then(Value::as_u64);
         return number(old).zip(number(new)).is_some_and(|(old, new)| new <= old);
     }
-    // Removing a plugin only removes permissions.
+    // A removed plugin has no permissions.
     if fits("plugins.*", path) && new.is_none() {
         return true;
     }
@@ -581,7 +582,7 @@ fn narrows(path: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
 }
 
 /// Whether the new list is the old list without some entries, in the same order. A policy rule may
-/// be removed only if it does nothing except allow.
+/// be removed only if its only effect is to allow calls.
 fn only_removed(path: &str, old: &[Value], new: &[Value]) -> bool {
     let is_rules = path == "policy\u{1f}rules";
     let may_go = |it: &Value| !is_rules || (it["decision"] == "allow" && it.get("channel").is_none());
@@ -596,7 +597,7 @@ fn only_removed(path: &str, old: &[Value], new: &[Value]) -> bool {
     rest.peek().is_none()
 }
 
-/// The difference of two trees as lines of values, so that no TOML formatting can hide a change.
+/// The difference of two trees as lines of values. TOML formatting cannot hide a change in it.
 fn difference(old: &Value, new: &Value) -> String {
     diff::preview(&flat(old), &flat(new))
 }

@@ -1,8 +1,8 @@
 //! Reads JSON arguments of a tool with the same code as the configuration file. Faults have a JSON
 //! pointer instead of a line.
 //!
-//! Not here: checks of mode, device and port names. They need the whole file, so the planner checks
-//! them.
+//! Not here: checks of mode, device and port names. These checks need the whole file, so the
+//! planner does them.
 
 use super::reader::{Paths, Reader};
 use super::tree::Node;
@@ -11,8 +11,8 @@ use crate::action::Action;
 use crate::mapping::{Continuous, Trigger};
 use serde_json::Value;
 
-/// Reads a trigger. `at` is the JSON pointer of `value` within the tool's arguments; empty if
-/// `value` is all arguments.
+/// Reads a trigger. `at` is the JSON pointer of `value` within the tool's arguments. It is empty if
+/// `value` contains all arguments.
 pub fn trigger(value: &Value, at: &str) -> Result<Trigger, Vec<Diagnostic>> {
     read(value, at, super::trigger::read)
 }

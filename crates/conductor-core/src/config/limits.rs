@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 pub struct Circuit {
     /// Settings of tools that have no entry in `tools`.
     pub base: Settings,
-    /// Settings of single tools. A key that is missing in the file has the tool's built-in value,
-    /// or else the value of `base`.
+    /// Settings of single tools. For a key that is missing in the file, the tool's built-in value
+    /// is used, or else the value of `base`.
     pub tools: BTreeMap<String, Settings>,
 }
 

@@ -71,7 +71,7 @@ section! {
     /// The connection to Conductor's script in Live.
     #[derive(Eq)]
     pub struct LiveScript {
-        /// Longest wait for a reply of the script, in milliseconds.
+        /// Longest wait for a reply from the script, in milliseconds.
         timeout_ms: u32 = 2000, whole(100..=60_000), "3000";
     }
 }

@@ -13,6 +13,13 @@ section! {
         /// The tools to list: names of toolsets (`all`, `daemon`, `live`, `patch`, `filesystem`,
         /// `shell`, `database`, `web`, `plugins`, `plugin:<name>`) and of tools.
         tools: Vec<String> = vec!["all".to_owned()], set(text(1..=128).ruled(toolset), 1..=256), "[\"daemon\"]";
+        /// The tools that a client over stdio or HTTP lists, if `tools` contains `all`: about 24
+        /// for most tasks (`core`), one host (`live`, `patch`), a running show (`stage`), the tools
+        /// of the first documents (`seed`), or `all`. Other tools can still be found and called.
+        view: ToolView = ToolView::Core, named(), "\"live\"";
+        /// Whether lists contain the schemas of results. With `none`, the schemas of arguments are
+        /// shortened too, which costs a model fewer tokens. With `full`, all schemas are complete.
+        output_schemas: OutputSchemas = OutputSchemas::None, named(), "\"full\"";
         /// Form of tool names in lists: with `_` (`safe`), which every client accepts, or with `.`
         /// (`dotted`), as in the documentation. A call may use either form.
         tool_names: ToolNames = ToolNames::Safe, named(), "\"dotted\"";
@@ -42,6 +49,34 @@ named_enum! {
     }
 }
 
+named_enum! {
+    /// The tools that a client lists. A view saves context; it does not limit calls.
+    pub enum ToolView {
+        /// The tools of most tasks.
+        Core = "core",
+        /// All tools for Live Sets.
+        Live = "live",
+        /// All tools for Max and Pure Data patches.
+        Patch = "patch",
+        /// The tools of a running show, without edits.
+        Stage = "stage",
+        /// The tools that the first documents of the product name.
+        Seed = "seed",
+        /// All tools.
+        All = "all",
+    }
+}
+
+named_enum! {
+    /// Whether lists contain the schemas of results.
+    pub enum OutputSchemas {
+        /// No schemas of results.
+        None = "none",
+        /// The schema of every result.
+        Full = "full",
+    }
+}
+
 /// Values of `tools` that name a set of tools.
 const TOOLSETS: [&str; 9] = ["all", "daemon", "live", "patch", "filesystem", "shell", "database", "web", "plugins"];
 
@@ -52,7 +87,7 @@ fn toolset<'t>(r: &mut Reader<'t>, node: &'t Node, word: String) -> Option<Strin
     if let Some(near) = nearest(&word, TOOLSETS.into_iter()) {
         return r.reject(node, format!("there is no toolset \"{word}\""), format!("did you mean \"{near}\"?"));
     }
-    // Accept both forms of a name; the catalog contains the dotted form.
+    // Accept both forms of a name. The catalog contains the dotted form.
     if r.surroundings.tools.is_some_and(|tools| tools.iter().any(|it| it.replace('.', "_") == word)) {
         return Some(word);
     }

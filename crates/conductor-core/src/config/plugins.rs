@@ -1,7 +1,7 @@
 //! `[plugins.<name>]`: the enabled plugins, their files and their permissions.
 //!
-//! A fault in one row disables only that plugin. Not here: whether the file exists and its digest
-//! is unchanged; the daemon checks that.
+//! A fault in one row disables only that plugin. Not here: whether the file exists and has the
+//! pinned digest. The daemon checks both.
 
 use super::form::{Form, alias, boolean, by, hash, named, names, object, opaque, set, text, whole};
 use super::reader::{Reader, is_slug};
@@ -84,7 +84,7 @@ impl Plugin {
         Plugin { file: file.into(), ..Plugin::default() }
     }
 
-    /// Everything that an approval for a tool of this plugin depends on.
+    /// Everything that an approval for a tool of this plugin depends on, as JSON.
     pub fn to_json(&self) -> Value {
         json!(self)
     }
@@ -107,7 +107,7 @@ fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Plugins> {
         let before = r.errors();
         let mut plugin = table().read_over(r, &entry.node, Plugin::of_file(format!("{name}.js")));
         foreign_tools(r, &entry.node, name);
-        // A row with an error may grant more than intended, so the plugin must not run.
+        // A row with an error may grant more than intended, so the plugin is disabled.
         if r.errors() != before {
             plugin.enabled = false;
         }
@@ -115,7 +115,7 @@ fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Plugins> {
     })
 }
 
-/// Refuses settings of tools that cannot belong to the plugin.
+/// Refuses settings for tools of other plugins.
 fn foreign_tools<'t>(r: &mut Reader<'t>, node: &'t Node, plugin: &str) {
     let tools = node.get("tools").and_then(Node::entries).unwrap_or_default();
     for entry in tools.iter().filter(|it| !it.key.starts_with(&format!("{plugin}."))) {
@@ -125,7 +125,7 @@ fn foreign_tools<'t>(r: &mut Reader<'t>, node: &'t Node, plugin: &str) {
     }
 }
 
-/// The tiers that a plugin may have. Only built-in tools change the configuration.
+/// The tiers that a tool of a plugin may have. Only built-in tools change the configuration.
 fn tier() -> impl Form<Out = Tier> {
     const TIERS: &[(&str, Tier)] =
         &[("ReadOnly", Tier::ReadOnly), ("Stateful", Tier::Stateful), ("HardwareIO", Tier::HardwareIo)];

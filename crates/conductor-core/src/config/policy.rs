@@ -11,21 +11,21 @@ use crate::policy::{Pattern, Policy, PolicyError, Rule, Tier};
 use crate::principal::Principal;
 use serde_json::Value;
 
-/// The kinds of principals.
+/// The kinds of principals, which are the callers of tools.
 const KINDS: [&str; 7] = ["person", "cli", "socket", "http", "mapping", "plugin", "webhook"];
 
-/// Upper limit of rules: a person cannot review more.
+/// Largest number of rules. A person cannot review more.
 const MOST_RULES: usize = 256;
 
-/// The built-in policy, for a file without a `[policy]` section. `None` if a misspelt section looks
-/// like `policy`.
+/// The built-in policy, for a file without a `[policy]` section. `None` if the file has a section
+/// whose name looks like a misspelt `policy`.
 pub(crate) fn without_section(tree: &Node) -> Option<Policy> {
     let misspelt = |key: &str| nearest("policy", std::iter::once(key)).is_some();
     let entries = tree.entries().unwrap_or_default();
     (!entries.iter().any(|entry| misspelt(&entry.key))).then(Policy::default)
 }
 
-/// Reports a fault of the whole policy at the value that causes it.
+/// Reports a fault of the whole policy at the value that causes the fault.
 fn report(r: &mut Reader<'_>, f: &Fields<'_>, fault: &PolicyError) {
     let of_rule = |index: &usize, key: &str| {
         let rules = f.peek("rules").and_then(Node::items).unwrap_or_default();
@@ -57,11 +57,12 @@ pub(crate) fn rules() -> impl Form<Out = Vec<Rule>> {
     opaque(|r, node| r.list_of(node, 0, MOST_RULES, |r, item| Some(table().read(r, item).unwrap_or_default())))
 }
 
-/// Refuses a rule without a decision, unless a misspelt key may be the decision.
+/// Refuses a rule without a decision, unless it has an unknown key, which may be a misspelt
+/// `decision`.
 pub(crate) fn decides_something(rule: Rule, r: &mut Reader<'_>, f: &Fields<'_>) -> Rule {
     if !f.has("decision") && !f.has("channel") && f.unknown().next().is_none() {
         let help = "add decision = \"allow\", \"ask\" or \"deny\"".to_owned();
-        r.rule_help(&f.place, "this rule decides nothing".to_owned(), help);
+        r.rule_help(&f.place, "this rule has no decision".to_owned(), help);
     }
     rule
 }
@@ -74,17 +75,17 @@ pub(crate) fn report_faults(policy: Policy, r: &mut Reader<'_>, f: &Fields<'_>) 
     policy
 }
 
-/// A tool, or a prefix of tools.
+/// A tool name, or a prefix of tool names that ends in `*`.
 pub(crate) fn tool_pattern() -> impl Form<Out = Pattern> {
     opaque(|r, node| pattern(r, node, 128))
 }
 
-/// A principal, or a prefix of principals.
+/// A principal, or a prefix of principals that ends in `*`.
 pub(crate) fn principal_pattern() -> impl Form<Out = Pattern> {
     opaque(principal)
 }
 
-/// Pairs of a JSON pointer and the exact value that must be there.
+/// Pairs of a JSON pointer into the arguments and the exact value that must be there.
 pub(crate) fn arguments() -> impl Form<Out = Vec<(String, Value)>> {
     opaque(args)
 }
@@ -101,8 +102,8 @@ fn pattern<'t>(r: &mut Reader<'t>, node: &'t Node, longest: usize) -> Option<Pat
     Some(pattern)
 }
 
-/// Refuses a principal that cannot exist: its rule would never match, and a `deny` rule would have
-/// no effect.
+/// Refuses a principal that cannot exist. A rule with such a principal would never match, so a
+/// `deny` rule would have no effect.
 fn principal<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pattern> {
     let pattern = pattern(r, node, 256)?;
     let possible = match &pattern {
@@ -121,13 +122,13 @@ fn principal<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pattern> {
         Some(near) => format!("did you mean \"{near}:…\"?"),
         None => "write for example \"socket:1000/*\", \"http:ci\", \"cli:1000\" or \"mapping:Default/copy\"".to_owned(),
     };
-    r.reject(node, format!("no caller can be \"{text}\""), help)
+    r.reject(node, format!("no caller can have the name \"{text}\""), help)
 }
 
 fn args<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<(String, Value)>> {
     let map = r.object(node)?;
-    // A rule with such a value would never match, because calls with it are refused before the
-    // rules are checked.
+    // A rule with such a value would never match, because calls with that value are refused before
+    // the rules are checked.
     if let Err(fault) = digest::check(&Value::Object(map.clone())) {
         r.rule(&node.place, fault.to_string());
         return None;

@@ -1,11 +1,12 @@
 //! Reads a [`Node`] into values and collects every fault. A reader does not stop at the first
 //! fault.
 //!
-//! A reader also describes itself: in a description, the same functions record the JSON Schema of
-//! the values that they would accept (see `describe`). So the schema cannot differ from the reader.
+//! A reader also describes itself. While a description is recorded, the same functions record the
+//! JSON Schema of the values that they would accept (see `describe`). So the schema cannot differ
+//! from the reader.
 //!
-//! Not here: the keys of the file. The other files of this folder request keys. A key that they do
-//! not request is unknown, and the requested keys are the suggestions for a misspelt key.
+//! Not here: the keys of the file. The other files of this folder request keys. A key that no file
+//! requests is unknown, and the requested keys are suggested for a misspelt key.
 
 use super::form::Form;
 use super::tree::{Entry, Kind, Node, Place};
@@ -14,6 +15,7 @@ use crate::digest::Digest;
 use crate::event::{Axis, Button, OscArg, Side};
 use crate::mapping::Scalar;
 use crate::named_enum::{Named, named_enum};
+use crate::script::NESTING_TOOLS;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +42,7 @@ pub(crate) enum Paths {
     Pointer,
 }
 
-/// Names that a row may refer to. `None` means that they are not known, so they are not checked.
+/// Names that a row may refer to. If a list is `None`, its names are unknown and are not checked.
 #[derive(Default)]
 pub(crate) struct Names {
     pub modes: Option<Vec<String>>,
@@ -48,7 +50,7 @@ pub(crate) struct Names {
     pub rows: Option<RowIds>,
 }
 
-/// Ids of the rows whose state feedback can show.
+/// Ids of the rows whose state a feedback row can show.
 pub(crate) struct RowIds {
     pub mappings: Vec<String>,
     pub continuous: Vec<String>,
@@ -65,9 +67,9 @@ pub(crate) struct DeviceName {
 /// The target of a `Shell` or `Launch` action.
 #[derive(Clone, Debug)]
 pub(crate) enum Start {
-    /// The words of a `Shell`.
+    /// The words of a `Shell` command.
     Line(Vec<String>),
-    /// The app of a `Launch`.
+    /// The app of a `Launch` action.
     App(String),
 }
 
@@ -91,24 +93,25 @@ pub(crate) struct Reader<'t> {
     description: Option<Description>,
 }
 
-/// The state of a description.
+/// The state of a reader that records a description.
 struct Description {
     /// The schema of the value that was read last.
     schema: Value,
-    /// The name of the definition that is described. Inside of it, its name is a reference.
+    /// The definition to describe, until its reader begins. A later use of the name records a
+    /// reference.
     name: Option<&'static str>,
     /// Which variant of a tagged table is described, and the names of all its variants.
     variant: usize,
     variants: &'static [&'static str],
 }
 
-/// A node without a value, for descriptions.
+/// A node without a value, for readers that record a description.
 const NOTHING: Node = Node { place: None, kind: Kind::Null };
 static PROBE: Node = NOTHING;
 static PROBE_ENTRY: Entry = Entry { key: String::new(), key_place: None, node: NOTHING };
 
-/// The JSON Schema of the values that `read` accepts. `read` must request every key whatever the
-/// other keys contain.
+/// The JSON Schema of the values that `read` accepts. `read` must request every key, regardless of
+/// the values of other keys.
 pub(crate) fn describe<T>(read: impl Fn(&mut Reader<'static>, &'static Node) -> Option<T>) -> Value {
     describe_variant(None, 0, &read).0
 }
@@ -156,21 +159,23 @@ impl<'t> Reader<'t> {
         self.description.is_some()
     }
 
-    /// In a description, records a schema and returns `None`: there is no value to read.
+    /// While a description is recorded, stores a schema and returns `None`, because there is no
+    /// value to read.
     pub fn describe(&mut self, schema: impl FnOnce() -> Value) -> Option<()> {
         let Some(description) = &mut self.description else { return Some(()) };
         description.schema = schema();
         None
     }
 
-    /// Begins the definition `name`. In a description of another definition, records a reference
-    /// to this one and returns `None`.
+    /// Begins the definition `name`. While another definition is described, stores a reference to
+    /// `name` and returns `None`.
     pub fn define(&mut self, name: &'static str) -> Option<()> {
         let is_described = self.description.as_mut().is_some_and(|it| it.name.take_if(|it| *it == name).is_some());
         if is_described { Some(()) } else { self.describe(|| json!({ "$ref": format!("#/$defs/{name}") })) }
     }
 
-    /// In a description, records that a value may have either form, and returns `None`.
+    /// While a description is recorded, stores that a value may have either form, and returns
+    /// `None`.
     pub fn describe_either<A, B>(
         &mut self,
         one: impl FnOnce(&mut Self) -> Option<A>,
@@ -181,15 +186,14 @@ impl<'t> Reader<'t> {
         self.describe(|| json!({ "oneOf": [one, other] }))
     }
 
-    /// In a description, the schema of the values that `read` accepts.
+    /// While a description is recorded, the schema of the values that `read` accepts.
     fn described<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Value> {
         self.description.as_ref()?;
         read(self);
         self.description.as_mut().map(|it| it.schema.take())
     }
 
-    /// Number of errors so far. An item is valid if this number is the same before and after
-    /// reading it.
+    /// Number of errors so far. An item is valid if reading it does not change this number.
     pub fn errors(&self) -> usize {
         self.errors
     }
@@ -272,7 +276,7 @@ impl<'t> Reader<'t> {
         self.faults.push(Fault { severity, class, message, help: Some(help), path, place });
     }
 
-    /// An error that the JSON schema also finds.
+    /// Reports an error that the JSON schema also finds.
     pub fn shape(&mut self, node: &Node, message: String) {
         self.fault(Severity::Error, Class::Shape, &node.place, message, None);
     }
@@ -281,7 +285,7 @@ impl<'t> Reader<'t> {
         self.fault(Severity::Error, Class::Shape, place, message, help);
     }
 
-    /// An error that the JSON schema cannot find.
+    /// Reports an error that the JSON schema cannot find.
     pub fn rule(&mut self, place: &Place, message: String) {
         self.fault(Severity::Error, Class::Rule, place, message, None);
     }
@@ -448,7 +452,7 @@ impl<'t> Reader<'t> {
         within.and_then(|it| T::try_from(it).ok())
     }
 
-    /// A whole number that has no limits in the JSON schema but has limits here.
+    /// A whole number. The limits are checked here and are not in the JSON schema.
     pub fn bounded(&mut self, node: &'t Node, min: i64, max: i64) -> Option<i64> {
         self.describe(|| json!({ "type": "integer" }))?;
         let Some(number) = as_whole(node) else {
@@ -654,7 +658,7 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// Minutes after midnight.
+    /// A time of day, as minutes after midnight.
     pub fn time_of_day(&mut self, node: &'t Node) -> Option<u16> {
         self.describe(|| json!({ "type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$" }))?;
         let text = self.filled(node)?;
@@ -695,7 +699,7 @@ impl<'t> Reader<'t> {
         self.shape_help(&node.place, message, help);
     }
 
-    /// A value that has both a number and a name, such as a button.
+    /// A value that may be written as a number or as a name, such as a button.
     fn numbered<T>(
         &mut self,
         node: &'t Node,
@@ -748,8 +752,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// An OSC argument. Whole numbers are sent as int32 and others as float32, unless the argument
-    /// has a `type`.
+    /// An OSC argument. Without a `type`, a whole number is sent as int32 and any other number as
+    /// float32.
     pub fn osc_arg(&mut self, node: &'t Node) -> Option<OscArg> {
         let plain = self.described(|r| r.scalar(node));
         if plain.is_none() && node.entries().is_none() {
@@ -923,8 +927,8 @@ impl<'t> Reader<'t> {
             self.warn(&node.place, format!("there is no device or port \"{name}\" now"), Some(help));
             return Some(name);
         }
-        // Without a list of ports, an unknown name may be an unplugged port, so warn only about a
-        // likely misspelling.
+        // Without a list of ports, an unknown name may be a disconnected port. Warn only if the
+        // name looks like a misspelt alias.
         if let Some(near) = nearest(&name, aliases) {
             let message = format!("\"{name}\" is not a device alias and is used as the exact name of a port");
             let help = format!("did you mean \"{near}\"?");
@@ -935,6 +939,10 @@ impl<'t> Reader<'t> {
 
     pub fn tool_name(&mut self, node: &'t Node) -> Option<String> {
         let name = self.text(node, 1, 128)?;
+        if NESTING_TOOLS.contains(&name.replace('.', "_").as_str()) {
+            let help = "use the tool that it would call";
+            return self.reject(node, format!("a mapping cannot call \"{name}\", because it calls other tools"), help);
+        }
         let Some(tools) = self.surroundings.tools else { return Some(name) };
         if tools.contains(&name) {
             return Some(name);
@@ -968,7 +976,7 @@ pub(crate) struct Fields<'t> {
 struct DescribedKeys {
     properties: Map<String, Value>,
     required: Vec<&'static str>,
-    /// The keys of which exactly one is required.
+    /// Keys of which exactly one is required.
     exactly_one: &'static [&'static str],
     is_tagged: bool,
 }
@@ -989,12 +997,12 @@ impl<'t> Fields<'t> {
         entry.and_then(|entry| entry.key_place.clone()).or_else(|| self.place.clone())
     }
 
-    /// The value of a key, without marking the key as requested.
+    /// The value of a key. Does not count as a request of the key.
     pub fn peek(&self, key: &str) -> Option<&'t Node> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    /// The entries that were not requested.
+    /// The entries whose keys were not requested.
     pub fn unknown(&self) -> impl Iterator<Item = &'t Entry> {
         self.entries.iter().filter(|entry| !self.asked.contains(&entry.key.as_str()))
     }
@@ -1025,8 +1033,8 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// Reads an optional key. `None` if the key is missing or its value has a fault, which is then
-    /// reported.
+    /// Reads an optional key. Returns `None` if the key is missing, or if its value has a fault.
+    /// The fault is reported.
     pub fn opt<T>(
         &mut self,
         reader: &mut Reader<'t>,
@@ -1091,7 +1099,7 @@ impl<'t> Fields<'t> {
     }
 
     /// Reads the `type` (or `change_type`), which decides what other keys are allowed. After a
-    /// fault the other keys cannot be checked.
+    /// fault in it, the other keys cannot be checked.
     pub fn tag(
         &mut self,
         reader: &mut Reader<'t>,
@@ -1128,7 +1136,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// In a description, notes that exactly one of these keys is required.
+    /// While a description is recorded, stores that exactly one of these keys is required.
     pub fn exactly_one(&mut self, names: &'static [&'static str]) {
         if let Some(keys) = &mut self.keys {
             keys.exactly_one = names;
@@ -1172,7 +1180,7 @@ impl DescribedKeys {
     }
 }
 
-/// Adds the limits that exclude any value.
+/// Adds each limit that restricts the value: a minimum above 0, a maximum below `usize::MAX`.
 fn limited(mut schema: Value, (least, min): (&str, usize), (most, max): (&str, usize)) -> Value {
     if min > 0 {
         schema[least] = min.into();
@@ -1188,8 +1196,8 @@ fn short(number: f64) -> Value {
     if number.fract() == 0.0 { json!(number as i64) } else { json!(number) }
 }
 
-/// The whole number of a node. `Some(None)` is a whole number outside `i64`; `None` is not a whole
-/// number.
+/// The whole number in a node. `Some(None)` if the number does not fit into `i64`, `None` if the
+/// value is not a whole number.
 fn as_whole(node: &Node) -> Option<Option<i64>> {
     match node.kind {
         Kind::Int(it) => Some(Some(it)),

@@ -1,7 +1,7 @@
 //! The page `docs/configuration-reference.md`: every key of the file with type, range, default,
 //! example and meaning. The page is made from the JSON Schema of the file.
 //!
-//! Not here: explanations for people who start (`docs/configuration.md`).
+//! Not here: an introduction for new users (`docs/configuration.md`).
 
 use super::schema;
 use serde_json::{Map, Value};
@@ -12,15 +12,15 @@ pub fn schema_text() -> String {
     text + "\n"
 }
 
-/// The page.
+/// The text of the page.
 pub fn page() -> String {
     let file = schema::file();
     let mut out = String::from(
         "# Configuration reference\n\n\
          Every key of `config.toml`. Generated from the code; do not edit. [configuration.md](configuration.md) \
-         explains how the file is used, and `conductor config schema` prints the same as JSON Schema.\n\n\
-         A key with a wrong value is reported and has its default value; all other keys keep their values. A row \
-         (`[[…]]`) with a wrong key is disabled; all other rows work.\n\n\
+         explains how to use the file. `conductor config schema` prints the same information as a JSON Schema.\n\n\
+         If a key has an invalid value, Conductor reports the error and uses the default; all other keys keep their values. \
+         If a row (`[[…]]`) has an invalid key, the row is disabled; all other rows work.\n\n\
          ## Keys at the beginning of the file\n",
     );
     table(&mut out, "", file);
@@ -30,7 +30,7 @@ pub fn page() -> String {
     out
 }
 
-/// A table and the tables in it.
+/// Adds a table and the tables inside it.
 fn table(out: &mut String, path: &str, schema: &Value) {
     let keys = properties(schema);
     rows(out, keys.iter().filter(|(_, it)| inner_table(it).is_none()), schema);
@@ -58,7 +58,7 @@ fn inner_table(value: &Value) -> Option<(&'static str, &'static str, &Value)> {
     }
 }
 
-/// A definition that rows refer to.
+/// Adds a definition that rows refer to, such as a trigger.
 fn union(out: &mut String, name: &str, part: &Value) {
     out.push_str(&format!("\n## {name}\n"));
     paragraph(out, part["description"].as_str().unwrap_or_default());
@@ -113,7 +113,7 @@ fn rows<'a>(out: &mut String, keys: impl Iterator<Item = &'a (String, Value)>, s
     }
 }
 
-/// The type and the range of a value, in words.
+/// The type and the range of a value, as text.
 fn kind(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|it| it.rsplit('/').next()) {
         return format!("[{name}](#{})", name.to_lowercase());

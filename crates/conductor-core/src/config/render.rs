@@ -18,7 +18,7 @@ impl<'t> Lines<'t> {
         Lines { text, starts }
     }
 
-    /// Line and column, both 1-based. The column is in characters, without a byte order mark.
+    /// Line and column, both 1-based. The column counts characters and ignores a byte order mark.
     pub fn place(&self, offset: usize) -> (u32, u32) {
         let line = self.starts.partition_point(|start| *start <= offset).saturating_sub(1);
         let start = self.starts.get(line).copied().unwrap_or(0);

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 pub struct Loaded {
     /// Absent when the file as a whole is refused.
     pub config: Option<Config>,
-    /// In the order of the text.
+    /// Faults and warnings, in the order of the text.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -69,16 +69,16 @@ pub(crate) fn load_with_tree(text: &str, surroundings: &Surroundings<'_>) -> (Lo
     (Loaded { config: config.filter(|_| !fatal), diagnostics }, Some(tree))
 }
 
-/// Reads a tree that was built from more than one text. The faults of each text have already been
-/// reported.
+/// Reads a tree that was built from several texts. The caller has already reported the faults of
+/// each text.
 pub(crate) fn read_tree(tree: &Node, surroundings: &Surroundings<'_>) -> Option<Config> {
     let mut r = Reader::new(surroundings, Paths::Dotted, "");
     let config = read(&mut r, tree);
     config.filter(|_| r.faults.iter().all(|it| it.severity != Severity::Fatal))
 }
 
-/// Combines the faults of two parsers. `toml_edit` stops at its first fault. The recovering parser
-/// of `toml` finds further faults, but misses a few that `toml_edit` finds.
+/// Combines the faults that two parsers find. `toml_edit` stops at its first fault. The recovering
+/// parser of `toml` finds further faults, but misses a few that `toml_edit` finds.
 fn syntax_faults(body: &str, shift: usize, first: &toml_edit::TomlError) -> Vec<Fault> {
     let (_, others) = toml::de::DeTable::parse_recoverable(body);
     let others = others.iter().map(|it| (it.span(), it.message().to_owned()));
@@ -144,8 +144,8 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
         log_level: section::<settings::Logging>(r, &mut f, "logging").level,
         live: section(r, &mut f, "live"),
         patch: section(r, &mut f, "patch"),
-        // A policy with a fault is not used at all, because a part of a policy could allow calls
-        // that another part refuses. The daemon then keeps the old policy.
+        // A policy with a fault is not used, because one part of a policy could allow calls that a
+        // missing part refuses. The daemon then keeps the old policy.
         policy: f.opt(r, "policy", |r, it| Some(entry().read(r, it))).unwrap_or_else(|| policy::without_section(tree)),
         limits: section(r, &mut f, "limits"),
         circuit: section(r, &mut f, "circuit"),
@@ -176,14 +176,15 @@ fn schema<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) {
     f.opt(r, "schema", |r, node| {
         r.describe(|| json!({ "const": 1 }))?;
         if node.kind != super::tree::Kind::Int(1) {
-            let message = "`schema` must be 1: this version supports no other".to_owned();
+            let message = "`schema` must be 1: this version of Conductor supports no other value".to_owned();
             r.fault(Severity::Fatal, Class::Shape, &node.place, message, None);
         }
         Some(())
     });
 }
 
-/// Collects the names before the rows are read, so that rows may refer to names further down.
+/// Collects the names before the rows are read, so that a row may refer to a name further down in
+/// the file.
 fn names(tree: &Node) -> Names {
     let listed = |key: &str| tree.get(key).and_then(Node::items).unwrap_or_default();
     let text = |node: &Node, key: &str| node.get(key).and_then(Node::text).map(str::to_owned);
@@ -252,7 +253,8 @@ fn modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Mode>> {
             Some(name)
         });
         let color = f.opt(r, "color", settings::color);
-        // Read the rows even if the mode has no valid name, so that their faults are reported too.
+        // Read the rows even if the mode has no valid name, so that the faults of the rows are
+        // reported too.
         let shown = name.clone().unwrap_or_default();
         let rows = rows::read(r, &mut f, &shown, ["mappings", "continuous"]);
         f.finish(r);

@@ -1,8 +1,8 @@
 //! Reads the rows of a mode: mappings and continuous bindings, their ids, and the checks that need
 //! more than one row.
 //!
-//! Every entry of the file becomes one row, valid or not, so that indexes are the same in the file
-//! and here.
+//! Every entry of the file becomes one row, valid or not, so that a row has the same index here as
+//! in the file.
 
 use super::reader::{Fields, Reader};
 use super::tree::{Node, Place};
@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The mode name of global rows, which are outside all modes.
 pub const GLOBAL: &str = "*";
 
-/// A row that was read by itself. Checks and ids that depend on other rows are added later.
+/// A row that was read without the other rows. Ids and checks that depend on other rows are added
+/// later.
 pub(crate) struct Row<T> {
     pub id: Option<String>,
     pub description: Option<String>,
@@ -180,8 +181,8 @@ pub(crate) fn sorted(value: &Value) -> Value {
     }
 }
 
-/// The first row keeps the id. The second row is disabled and gets a generated id, so that ids stay
-/// unique.
+/// Refuses the second of two rows with the same id. The first row keeps the id. The second row is
+/// disabled and gets a generated id, so that ids stay unique.
 fn refuse_second_ids<'t, T>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [Row<T>]) {
     let mut first: BTreeMap<String, usize> = BTreeMap::new();
     for (index, (row, node)) in rows.iter_mut().zip(nodes).enumerate() {
@@ -198,8 +199,8 @@ fn refuse_second_ids<'t, T>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [R
     }
 }
 
-/// Refuses overlapping velocity ranges of one note, because a press could match either row. Rows
-/// for different devices or channels may overlap; precedence decides between them.
+/// Refuses overlapping velocity ranges of one note, because a press could match both rows. Rows for
+/// different devices or channels may overlap: precedence decides between them.
 fn refuse_overlapping_velocities<'t>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [Row<Rule>]) {
     type Pad = (Option<String>, Option<u8>, u8);
     let mut windows: BTreeMap<Pad, Vec<(usize, crate::mapping::Window)>> = BTreeMap::new();
@@ -224,7 +225,7 @@ fn refuse_overlapping_velocities<'t>(r: &mut Reader<'t>, nodes: &'t [Node], rows
 }
 
 fn warn_of_second_triggers<'t>(r: &mut Reader<'t>, nodes: &'t [Node], mappings: &[Mapping]) {
-    // Most rows are the only row of their control. Compute the normal form only for the others.
+    // Most controls have only one row. Compute the normal form only for controls with several rows.
     let live = || mappings.iter().filter(|row| row.enabled).filter_map(|row| row.rule.as_ref());
     let mut seen = BTreeSet::new();
     let crowded: BTreeSet<_> = live().map(|it| rough(&it.trigger)).filter(|it| !seen.insert(*it)).collect();
@@ -271,7 +272,7 @@ fn rough(trigger: &crate::mapping::Trigger) -> (&'static str, Option<u8>, u32) {
     (trigger.kind.name(), trigger.channel, control)
 }
 
-/// The generated id of a new row. `taken` are the ids that the mode already has.
+/// The generated id of a new row. `taken` contains the ids that the mode already has.
 pub(crate) fn made_mapping_id(mode: &str, written: &Value, taken: impl Iterator<Item = String>) -> String {
     let canonical = match super::input::trigger(written, "") {
         Ok(it) => trigger::canonical(&it).to_string(),
@@ -284,7 +285,7 @@ pub(crate) fn made_continuous_id(mode: &str, source: &Value, taken: impl Iterato
     Ids { taken: taken.collect() }.make(mode, &sorted(source).to_string())
 }
 
-/// Whether the gesture has a release, which can end a note or a held key.
+/// Whether the gesture ends with a release, which can end a note or a held key.
 fn has_release(kind: &TriggerKind) -> bool {
     match kind {
         TriggerKind::Note { on, .. } | TriggerKind::GamepadButton { on, .. } => match on {
@@ -329,11 +330,12 @@ fn warn_of_outputs_without_end<'t>(r: &mut Reader<'t>, node: &'t Node, rule: &Ru
             && let MidiOut::NoteOn { note, duration_ms: None, .. } = sent.message
             && !ends(&sent.port, sent.channel, note)
         {
-            let message = format!("note {note} is never switched off: {} has no release", rule.trigger.kind.name());
+            let message =
+                format!("note {note} is never switched off, because {} has no release", rule.trigger.kind.name());
             r.under("action", |r| r.warn(&place, message, Some("add duration_ms".to_owned())));
         }
         if matches!(leaf, Action::Keystroke(keys) if keys.hold) {
-            let message = format!("a held key is never released: {} has no release", rule.trigger.kind.name());
+            let message = format!("a held key is never released, because {} has no release", rule.trigger.kind.name());
             r.under("action", |r| r.warn(&place, message, Some("leave out hold = true".to_owned())));
         }
     }

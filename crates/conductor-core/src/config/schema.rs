@@ -1,8 +1,8 @@
 //! The JSON Schemas of the file and of the parts that tools publish. They are derived from the
 //! readers: [`super::reader::describe`] runs a reader without a value.
 //!
-//! Not here: checking values. The readers do that, and they find more faults than a schema can.
-//! `tool_schema.json` contains definitions of tools that no part of the file uses.
+//! Not here: checking values. The readers check values, and they find more faults than a schema
+//! can. `tool_schema.json` contains definitions for tools that no part of the file uses.
 
 use super::reader::{describe, describe_variants};
 use super::{action, continuous, device, root, rows, tools, trigger};
@@ -15,8 +15,8 @@ use std::sync::LazyLock;
 /// Keys of a schema that do not restrict values.
 const ANNOTATIONS: [&str; 3] = ["description", "default", "examples"];
 
-/// The definitions for tools: without annotations, and with short names of frequent forms, because
-/// AI clients read them in every conversation.
+/// The definitions for tools. They have no annotations and use short names for frequent forms,
+/// because AI clients read them in every conversation.
 static TOOL_DEFS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     let short = short_forms();
     let forms = short.iter().map(|(name, form)| ((*name).to_owned(), shorten_parts(form, &short)));
@@ -91,7 +91,7 @@ fn annotate(schema: &mut Value, path: &str, meanings: &Value) {
     }
 }
 
-/// The parts of a row.
+/// Definitions of the parts of a row, by name.
 fn parts() -> Vec<(&'static str, Value)> {
     vec![
         ("Trigger", tagged(describe_variants("Trigger", trigger::read))),
@@ -111,8 +111,8 @@ fn parts() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Combines the variants of a table. Variants that differ only in their name share one branch. Keys
-/// that all variants may have are listed once.
+/// Combines the variants of a tagged table. Variants that differ only in their name share one
+/// branch. Keys that all variants may have are listed once.
 fn tagged(mut variants: Vec<Value>) -> Value {
     if variants.len() == 1 {
         return variants.swap_remove(0);
@@ -188,7 +188,8 @@ fn plain(schema: &Value) -> Value {
         Value::Object(map) => {
             let kept = map.iter().filter(|(key, _)| !ANNOTATIONS.contains(&key.as_str()));
             let plained = kept.map(|(key, value)| match value.as_object().filter(|_| key == "properties") {
-                // Here the keys are those of the file.
+                // These are the names of keys in the file, which may equal an annotation, so keep
+                // all of them.
                 Some(keys) => (key.clone(), keys.iter().map(|(key, value)| (key.clone(), plain(value))).collect()),
                 None => (key.clone(), plain(value)),
             });
@@ -199,7 +200,7 @@ fn plain(schema: &Value) -> Value {
     }
 }
 
-/// Replaces every frequent form by a reference.
+/// Replaces every frequent form by a reference to its short name.
 fn shorten(schema: &Value, short: &[(&str, Value)]) -> Value {
     match short.iter().find(|(_, form)| form == schema) {
         Some((name, _)) => json!({ "$ref": format!("#/$defs/{name}") }),
@@ -232,8 +233,8 @@ pub fn with_defs(schema: Value) -> Value {
 }
 
 /// Like [`with_defs`], but triggers and actions list only their types and refer to the tool
-/// `published_by`, which publishes them in full. The tool still accepts complete triggers and
-/// actions.
+/// `published_by`, which publishes the full definitions. The calling tool still accepts complete
+/// triggers and actions.
 pub fn with_outlined_defs(schema: Value, published_by: &str) -> Value {
     let outlines = ["Trigger", "Action"].map(|name| (name, outline(name, published_by)));
     complete(schema, &outlines)
@@ -266,7 +267,7 @@ fn complete(mut schema: Value, outlines: &[(&str, Value)]) -> Value {
     if let Some(object) = schema.as_object_mut()
         && !used.is_empty()
     {
-        // Keep the order of the document, so that two builds publish the same bytes.
+        // Keep the order of the document, so that every build publishes the same bytes.
         let kept = defs().iter().filter(|(name, _)| used.contains(name.as_str()));
         let shown = kept.map(|(name, def)| (name.clone(), outlined(name, outlines).unwrap_or(def).clone()));
         object.insert("$defs".to_owned(), shown.collect());

@@ -79,8 +79,8 @@ impl Keys {
     }
 }
 
-/// Adds the text of a documentation comment. A key with a table as its value keeps the description
-/// of the table.
+/// Adds the text of a documentation comment to a schema. If the value of a key is a table, the
+/// description of the table is kept.
 fn describe(schema: &mut Value, about: &[&str]) {
     let text = about.iter().map(|it| it.trim()).collect::<Vec<_>>().join(" ");
     if !text.is_empty() && schema.get("description").is_none() {
@@ -147,7 +147,8 @@ pub(crate) struct Unique<T> {
     what: &'static str,
 }
 
-/// At most `most` rows, in which the alias in `key` is unique. Messages call a row `what`.
+/// A list of at most `most` rows, in which the alias in `key` is unique. Messages call a row
+/// `what`.
 pub(crate) fn unique_rows<T: Table + PartialEq>(most: usize, key: &'static str, what: &'static str) -> Unique<T> {
     Unique { rows: super::form::list(entry(), 0..=most), key, what }
 }
@@ -176,7 +177,7 @@ impl<T: Table + PartialEq> Form for Unique<T> {
     }
 }
 
-/// Declares a table in which every key has a default. See the module.
+/// Declares a table in which every key has a default. See the module documentation.
 macro_rules! section {
     (
         $(#[doc = $about:literal])* $(#[derive($($derive:ident),+)])?
@@ -204,7 +205,7 @@ macro_rules! section {
     };
 }
 
-/// Declares a table in which a key without a default is required. See the module.
+/// Declares a table in which a key without a default is required. See the module documentation.
 macro_rules! row {
     (
         $(#[doc = $about:literal])* $(#[derive($($derive:ident),+)])?

@@ -14,7 +14,7 @@ const COLORS: &[&str] =
     &["off", "white", "red", "orange", "amber", "yellow", "green", "cyan", "blue", "purple", "magenta", "pink"];
 
 section! {
-    /// Reloading of the file.
+    /// How the daemon reloads the file.
     pub struct Watch {
         /// Whether a saved file is loaded automatically.
         watch: bool = true, boolean(), "false";
@@ -24,7 +24,7 @@ section! {
 }
 
 section! {
-    /// Times of gestures, limits of devices, and which devices are opened.
+    /// Gesture times, device limits, and which devices are opened.
     pub struct Advanced {
         /// Keys pressed within this time in milliseconds are a chord.
         chord_timeout_ms: u32 = 50, ms(), "40";
@@ -42,9 +42,9 @@ section! {
         /// Which ports are opened. `All`: those of configured devices, and up to `max_midi_ports`
         /// others. `Configured`: only those of configured devices.
         listen_mode: ListenMode = ListenMode::All, named(), "\"Configured\"";
-        /// Maximum number of ports that are opened although no device of the file matches them.
+        /// Maximum number of opened ports that match no device in the file.
         max_midi_ports: u16 = 32, whole(1..=256), "8";
-        /// Maximum number of events of one device per second. Above this limit, releases still
+        /// Maximum number of events from one device per second. Above this limit, releases still
         /// pass, continuous values are merged, and other events are dropped.
         max_events_per_sec: u32 = 10_000, whole(1..=1_000_000), "5000";
         /// Which kinds of devices are opened.
@@ -81,11 +81,11 @@ named_enum! {
 }
 
 section! {
-    /// Protection of a show from changes by tools.
+    /// Prevents changes by tools during a show.
     #[derive(Eq)]
     pub struct Performance {
-        /// Whether the performance lock is on. It refuses to apply plans, and refuses tools that
-        /// switch modes, mute devices or send MIDI.
+        /// Whether the performance lock is on. While it is on, plans cannot be applied, and tools
+        /// cannot switch modes, mute devices or send MIDI.
         lock: bool = false, boolean(), "true";
         /// Ports that tools may send to while the lock is on.
         allow_output: Vec<String> = Vec::new(), set(output_port(), 0..=usize::MAX), "[\"synth\"]";

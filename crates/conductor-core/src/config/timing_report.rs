@@ -1,14 +1,14 @@
 //! Reports about a valid configuration: how long a press is delayed, and how many controls are
 //! mapped.
 //!
-//! Not here: faults. These reports are information, never errors.
+//! Not here: faults. These reports are information, not errors.
 
 use super::{Advanced, Config, Rows};
 use crate::event::Button;
 use crate::mapping::{Fire, Key, SourceKind, Trigger, TriggerKind};
 use std::collections::BTreeSet;
 
-/// The delay of a press because another gesture starts with the same press.
+/// The delay of a press on a key that also has a longer gesture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitNote {
     /// Mode of the mapping.
@@ -17,7 +17,7 @@ pub struct WaitNote {
     pub key: Key,
     /// Longest delay in milliseconds.
     pub wait_ms: u32,
-    /// Name of the trigger that causes the delay.
+    /// Name of the trigger that delays the press.
     pub because: &'static str,
 }
 
@@ -31,14 +31,14 @@ impl std::fmt::Display for WaitNote {
     }
 }
 
-/// One note per mode, key and reason. Global rows are included in every mode, because they are
-/// active in every mode.
+/// The delays of all presses: one entry per mode, key and reason. Global rows are included in every
+/// mode, because they are active in every mode.
 pub fn waits(config: &Config) -> Vec<WaitNote> {
     let mut notes: Vec<WaitNote> = Vec::new();
     for mode in &config.modes {
         let triggers: Vec<&Trigger> = live(&mode.rows).chain(live(&config.global)).collect();
         let presses = triggers.iter().filter_map(|it| Some((*it, pressed(&it.kind)?)));
-        // Compare each press only with the few triggers that can delay a press.
+        // Compare each press only with the few triggers that can delay it.
         let slow: Vec<&Trigger> = triggers.iter().copied().filter(|it| can_delay(&it.kind)).collect();
         for (press, key) in presses {
             for other in &slow {
@@ -49,8 +49,8 @@ pub fn waits(config: &Config) -> Vec<WaitNote> {
                 let because = other.kind.name();
                 let same = |it: &&mut WaitNote| it.mode == mode.name && it.key == key && it.because == because;
                 match notes.iter_mut().find(same) {
-                    // The shortest long press already drops the press. Other gestures delay the
-                    // press until none of them is possible.
+                    // The shortest long press decides whether the press is a long press, so use the
+                    // minimum. Any other gesture may delay the press, so use the maximum.
                     Some(note) if matches!(other.kind, TriggerKind::LongPress { .. }) => {
                         note.wait_ms = note.wait_ms.min(wait_ms);
                     }
@@ -67,7 +67,8 @@ fn live(rows: &Rows) -> impl Iterator<Item = &Trigger> {
     rows.mappings.iter().filter(|row| row.enabled).filter_map(|row| row.rule.as_ref()).map(|rule| &rule.trigger)
 }
 
-/// The key of a trigger that fires on a press. `None` for an eager trigger, which is never delayed.
+/// The key of a trigger that fires on a press and may be delayed. `None` for an `eager` trigger,
+/// which is never delayed, and for all other triggers.
 fn pressed(kind: &TriggerKind) -> Option<Key> {
     match kind {
         TriggerKind::Note { note, eager: false, .. } | TriggerKind::VelocityRange { note, eager: false, .. } => {

@@ -24,7 +24,7 @@ pub struct Tools {
     pub databases: Vec<(String, Database)>,
     /// `[tools.web]`.
     pub web: Web,
-    /// The section as written. An approval is stale if this text has changed since.
+    /// The section as written in the file. An approval becomes stale when this text changes.
     pub written: Value,
 }
 
@@ -139,8 +139,8 @@ fn absolute<'t>(r: &mut Reader<'t>, node: &'t Node, path: String) -> Option<Stri
     r.reject(node, format!("\"{path}\" is not an absolute path"), "begin it with `/` or `~/`")
 }
 
-/// Warns about a `Shell` or `Launch` action that matches no template, because the action is refused
-/// when a person presses its pad.
+/// Warns about a `Shell` or `Launch` action that matches no template. Such an action would be
+/// refused when a person presses its pad.
 pub(super) fn judge_command(r: &mut Reader<'_>, line: CommandLine, templates: &[Template]) {
     let (is_allowed, argv) = match line.start.clone() {
         Start::Line(argv) => (by_argv(templates, &argv).is_ok(), argv),
@@ -219,7 +219,7 @@ fn command<'t>(
     (r.errors() == before).then_some(template)
 }
 
-/// An argument is either fixed text or exactly one slot.
+/// Reads an argument, which is either fixed text or exactly one slot.
 fn word<'t>(r: &mut Reader<'t>, node: &'t Node, slots: &BTreeMap<String, Slot>) -> Option<Word> {
     let text = r.text(node, 0, 4096)?;
     let Some(name) = text.strip_prefix('{').and_then(|it| it.strip_suffix('}')) else {
@@ -259,7 +259,8 @@ pub(crate) fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], p
             let place = f.place.clone();
             let pattern = f.need(r, "pattern", |r, it| {
                 let text = r.text(it, 1, 1024)?;
-                // Anchor the pattern, because otherwise it would allow any text around its match.
+                // Anchor the pattern at both ends. Otherwise it would allow any text around its
+                // match.
                 let pattern = Regex::new(&format!("^(?:{text})$")).ok();
                 if pattern.is_none() {
                     r.rule(
@@ -270,8 +271,12 @@ pub(crate) fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], p
                 pattern
             });
             if let Some(program) = program.filter(|it| is_carrier(it)) {
-                let help = "use an enum, or a program that does not execute its arguments".to_owned();
-                r.rule_help(&place, format!("{program} executes its arguments, so it must not have a text slot"), help);
+                let help = "use a slot of type enum, or a program that does not execute its arguments".to_owned();
+                r.rule_help(
+                    &place,
+                    format!("{program} can execute its arguments as commands, so it must not have a text slot"),
+                    help,
+                );
             }
             pattern.map(|pattern| Slot::Text { pattern })
         }
@@ -306,7 +311,7 @@ fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
     Some(DatabasePlace::Postgres { url: text })
 }
 
-/// Accepts only `secret:NAME`. A plain-text password is a fault.
+/// Accepts only `secret:NAME`. A password in plain text is a fault.
 fn secret_name<'t>(r: &mut Reader<'t>, node: &'t Node, text: String) -> Option<String> {
     if let Some(name) = text.strip_prefix("secret:").filter(|it| !it.is_empty()) {
         return Some(name.to_owned());

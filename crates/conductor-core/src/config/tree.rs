@@ -103,8 +103,8 @@ impl Node {
         Node { place: None, kind }
     }
 
-    /// Adds `shift` to every place: the length of a byte order mark that was removed before
-    /// parsing.
+    /// Builds a tree. `shift` is added to every place: it is the length of a byte order mark that
+    /// was removed before parsing.
     pub fn from_toml<S: AsRef<str>>(document: &toml_edit::Document<S>, shift: usize) -> Node {
         let mut root = table(document.as_table(), shift);
         root.place = Some(shift..shift);

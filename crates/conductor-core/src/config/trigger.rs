@@ -150,7 +150,11 @@ fn note_velocity<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Window {
     if f.has("velocity_range") && (f.has("velocity_min") || f.has("velocity_max")) {
         let place = f.key_place("velocity_range");
         let help = "keep velocity_range, or velocity_min and velocity_max".to_owned();
-        r.rule_help(&place, "`velocity_range` excludes `velocity_min` and `velocity_max`".to_owned(), help);
+        r.rule_help(
+            &place,
+            "`velocity_range` cannot be used together with `velocity_min` or `velocity_max`".to_owned(),
+            help,
+        );
     }
     if let Some((min, max)) = range {
         return Window { min: min.into(), max: max.into() };
@@ -198,10 +202,10 @@ fn key<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Key> {
     f.exactly_one(&["note", "button"]);
     if f.has("note") && f.has("button") {
         let place = f.key_place("button");
-        r.shape_help(&place, "`note` and `button` exclude each other".to_owned(), None);
+        r.shape_help(&place, "`note` and `button` cannot be used together".to_owned(), None);
     }
     if !f.has("note") && !f.has("button") && !r.is_describing() {
-        // Request both keys, so that a misspelling of either key is reported as a misspelling.
+        // Request both keys, so that `finish` can suggest either of them for a misspelt key.
         f.node("button");
         f.need(r, "note", Reader::u7);
         return None;
@@ -222,8 +226,10 @@ fn zones<'t>(r: &mut Reader<'t>, node: &'t Node, velocity: Window) -> Option<Vec
                 let message = format!("zones must ascend: {max} is not above {floor}");
                 r.rule(&it.place, message);
             } else if top >= velocity.max {
-                let message =
-                    format!("the last zone must end below `max` ({}): the rest belongs to `action`", velocity.max);
+                let message = format!(
+                    "the last zone must end below `max` ({}), because higher velocities fire `action`",
+                    velocity.max
+                );
                 r.rule(&it.place, message);
             }
             floor = floor.max(top);
@@ -321,9 +327,9 @@ fn osc_test<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<OscTest> {
     Some(OscTest { index: index?, min, max, equals })
 }
 
-/// A normal form: equal triggers have equal values. Aliases are resolved, defaults are filled in,
-/// and actions of zones are left out. The id of a row without an id is generated from this value,
-/// so editing an action does not change the id.
+/// The normal form of a trigger: equal triggers have equal normal forms. Aliases are resolved,
+/// defaults are filled in, and actions of zones are left out. The id of a row without an id is
+/// generated from the normal form, so editing an action does not change the id.
 pub(crate) fn canonical(trigger: &Trigger) -> Value {
     let window = |it: &Window| json!([it.min, it.max]);
     let key = |it: &Key| match it {

@@ -1,23 +1,26 @@
 //! Actions with several steps. A `Run` walks the tree of an action with a stack of frames. A delay,
-//! a repetition or a pending call suspends the run; a timer or the call's result resumes it. The
+//! a repetition or a pending call suspends the run. A timer or the call's result resumes it. The
 //! thread never sleeps, so actions do not delay input.
 
 use super::effect::{CallTicket, Effect};
 use super::trace::Outcome;
 use super::{Context, Engine, Firing, Timer};
-use crate::event::Micros;
+use crate::event::{Body, Micros};
 use crate::gesture::PressId;
 use crate::mapping::table::{ActionId, CompiledCondition, Node, RowId};
 use crate::timer::{TimerKey, Timers};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The most presses that are queued while a mapping's action is running.
+/// The maximum number of presses that are queued while the action of a mapping is running.
 const QUEUE: usize = 4;
-/// The most steps of a run before it yields. Nested repetitions without delay could otherwise block
-/// the engine.
+/// The maximum number of steps of a run before it yields. Without this limit, nested repetitions
+/// without a delay could block the engine.
 const STEPS_PER_TURN: u32 = 1024;
 const TURN_MS: u32 = 1;
+/// The most frames of a run: the file limits the depth of an action to 8 levels, and each level has
+/// at most one frame besides the frame of the next level.
+const FRAMES: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 enum Frame {
@@ -31,17 +34,32 @@ struct Run {
     serial: u64,
     row: RowId,
     context: Context,
-    stack: Vec<Frame>,
+    lists: Lists,
     timer: Option<TimerKey>,
     ticket: Option<CallTicket>,
     released: bool,
+}
+
+/// The lists of a run, reused for the next run.
+#[derive(Debug)]
+pub(super) struct Lists {
+    stack: Vec<Frame>,
     queue: VecDeque<(ActionId, Context)>,
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        Lists { stack: Vec::with_capacity(FRAMES), queue: VecDeque::with_capacity(QUEUE) }
+    }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     /// At most one run per mapping.
     runs: Vec<Run>,
+    spare: Vec<Lists>,
+    /// Contexts of finished runs that own memory, until the owner drops them.
+    spent: Vec<Context>,
     serial: u64,
 }
 
@@ -50,7 +68,8 @@ impl Runs {
         self.runs.is_empty()
     }
 
-    /// Called when the key is up: `while_held` repetitions stop before their next iteration.
+    /// Called when the key of a press is up. Repetitions with `while_held` stop before their next
+    /// iteration.
     pub(super) fn released(&mut self, press: PressId) {
         for run in &mut self.runs {
             if run.context.press.is_some_and(|it| it.id == press) {
@@ -63,9 +82,9 @@ impl Runs {
     /// `Some(true)` if the queue is full.
     pub(super) fn queue_behind(&mut self, row: RowId, action: ActionId, context: &Context) -> Option<bool> {
         let run = self.runs.iter_mut().find(|it| it.row == row)?;
-        let full = run.queue.len() >= QUEUE;
+        let full = run.lists.queue.len() >= QUEUE;
         if !full {
-            run.queue.push_back((action, context.clone()));
+            run.lists.queue.push_back((action, context.clone()));
         }
         Some(full)
     }
@@ -73,6 +92,33 @@ impl Runs {
     pub(super) fn next_ticket(&mut self) -> CallTicket {
         self.serial += 1;
         CallTicket(self.serial)
+    }
+
+    /// Allocates space for this many further runs, and frees the memory of finished ones.
+    pub(super) fn make_room(&mut self, more: usize) {
+        self.spent.clear();
+        self.spent.reserve(more);
+        self.runs.reserve(more);
+        let missing = more.saturating_sub(self.spare.len());
+        self.spare.reserve(self.runs.capacity().max(more));
+        self.spare.extend(std::iter::repeat_with(Lists::default).take(missing));
+    }
+
+    /// The number of runs that can start and end without an allocation.
+    pub(super) fn room(&self) -> usize {
+        let runs = self.runs.capacity() - self.runs.len();
+        self.spare.len().min(runs).min(self.spent.capacity() - self.spent.len())
+    }
+
+    fn finish(&mut self, context: Context, lists: Lists) {
+        self.retire(context);
+        self.spare.push(lists);
+    }
+
+    fn retire(&mut self, context: Context) {
+        if context.body.as_ref().is_some_and(Body::owns_memory) {
+            self.spent.push(context);
+        }
     }
 
     pub(super) fn cancel_all(&mut self, timers: &mut Timers<Timer>) -> usize {
@@ -93,26 +139,16 @@ enum Step {
 }
 
 impl Engine {
-    pub(super) fn start(
-        &mut self,
-        row: RowId,
-        action: ActionId,
-        context: Context,
-        queue: VecDeque<(ActionId, Context)>,
-        out: &mut Vec<Effect>,
-    ) {
+    pub(super) fn start(&mut self, row: RowId, action: ActionId, context: Context, out: &mut Vec<Effect>) {
+        let lists = self.runs.spare.pop().unwrap_or_default();
+        self.start_with(lists, row, action, context, out);
+    }
+
+    fn start_with(&mut self, mut lists: Lists, row: RowId, action: ActionId, context: Context, out: &mut Vec<Effect>) {
         self.runs.serial += 1;
+        lists.stack.push(Frame::Do(action));
         let released = context.press.is_some_and(|it| !it.held || !self.gestures.is_held(it.id));
-        let run = Run {
-            serial: self.runs.serial,
-            row,
-            context,
-            stack: vec![Frame::Do(action)],
-            timer: None,
-            ticket: None,
-            released,
-            queue,
-        };
+        let run = Run { serial: self.runs.serial, row, context, lists, timer: None, ticket: None, released };
         self.walk(run, out);
     }
 
@@ -153,40 +189,42 @@ impl Engine {
                 run.ticket = Some(ticket);
                 self.runs.runs.push(run);
             }
-            Step::Done => {
-                if let Some((action, context)) = run.queue.pop_front() {
-                    self.start(run.row, action, context, run.queue, out);
+            Step::Done => match run.lists.queue.pop_front() {
+                Some((action, context)) => {
+                    self.runs.retire(run.context);
+                    self.start_with(run.lists, run.row, action, context, out);
                 }
-            }
+                None => self.runs.finish(run.context, run.lists),
+            },
         }
     }
 
     fn steps(&mut self, run: &mut Run, out: &mut Vec<Effect>) -> Step {
         let tables = Arc::clone(&self.tables);
         let mut steps = 0;
-        while let Some(frame) = run.stack.pop() {
+        while let Some(frame) = run.lists.stack.pop() {
             steps += 1;
             if steps > STEPS_PER_TURN {
-                run.stack.push(frame);
+                run.lists.stack.push(frame);
                 return Step::Wait(TURN_MS);
             }
             match frame {
                 Frame::Do(node) => match tables.nodes.get(node.0 as usize) {
                     None => {}
-                    Some(Node::Sequence(_)) => run.stack.push(Frame::Sequence { node, next: 0 }),
+                    Some(Node::Sequence(_)) => run.lists.stack.push(Frame::Sequence { node, next: 0 }),
                     Some(Node::Delay(0)) => {}
                     Some(Node::Delay(ms)) => return Step::Wait(*ms),
                     Some(Node::Repeat { action, count, .. }) => {
                         if *count > 1 {
-                            run.stack.push(Frame::Repeat { node, left: count - 1, paused: false });
+                            run.lists.stack.push(Frame::Repeat { node, left: count - 1, paused: false });
                         }
-                        run.stack.push(Frame::Do(*action));
+                        run.lists.stack.push(Frame::Do(*action));
                     }
                     Some(Node::Conditional { condition, then_action, else_action }) => {
                         if self.holds(condition) {
-                            run.stack.push(Frame::Do(*then_action));
+                            run.lists.stack.push(Frame::Do(*then_action));
                         } else if let Some(other) = else_action {
-                            run.stack.push(Frame::Do(*other));
+                            run.lists.stack.push(Frame::Do(*other));
                         } else {
                             let context = run.context.clone();
                             self.note(run.row, &context, Outcome::ConditionFalse, None, "");
@@ -194,7 +232,7 @@ impl Engine {
                     }
                     Some(Node::Leaf(leaf)) => {
                         let context = run.context.clone();
-                        let firing = Firing { row: run.row, context: &context, released: run.released };
+                        let firing = Firing { row: run.row, action: node, context: &context, released: run.released };
                         if let Some(ticket) = self.perform(leaf, firing, out) {
                             return Step::Call(ticket);
                         }
@@ -205,9 +243,9 @@ impl Engine {
                         && let Some(action) = actions.get(next)
                     {
                         if next + 1 < actions.len() {
-                            run.stack.push(Frame::Sequence { node, next: next + 1 });
+                            run.lists.stack.push(Frame::Sequence { node, next: next + 1 });
                         }
-                        run.stack.push(Frame::Do(*action));
+                        run.lists.stack.push(Frame::Do(*action));
                     }
                 }
                 Frame::Repeat { node, left, paused } => {
@@ -216,18 +254,18 @@ impl Engine {
                         continue;
                     };
                     if *delay_ms > 0 && !paused {
-                        // The condition is checked again after the pause: if the key was released
-                        // in between, the repetition ends.
-                        run.stack.push(Frame::Repeat { node, left, paused: true });
+                        // The condition is checked again after the pause. If the key was released
+                        // during the pause, the repetition ends.
+                        run.lists.stack.push(Frame::Repeat { node, left, paused: true });
                         return Step::Wait(*delay_ms);
                     }
                     if *while_held && run.released {
                         continue;
                     }
                     if left > 1 {
-                        run.stack.push(Frame::Repeat { node, left: left - 1, paused: false });
+                        run.lists.stack.push(Frame::Repeat { node, left: left - 1, paused: false });
                     }
-                    run.stack.push(Frame::Do(*action));
+                    run.lists.stack.push(Frame::Do(*action));
                 }
             }
         }

@@ -3,15 +3,17 @@
 //! fixed order, and the last value is always sent.
 
 use super::curves;
-use crate::event::{Body, Micros, OscArg, OscMessage, Trail};
+use crate::event::{Body, Micros, Trail};
 use crate::mapping::table::CompiledTarget;
 use crate::mapping::{Glue, Shape, Takeover, Target};
 use crate::timer::TimerKey;
 
-/// With pickup, the knob takes control when it is this close to the target's value.
+/// With pickup, the knob takes control of the target when the difference of their values is at most
+/// this large.
 const NEAR: f64 = 2.0 / 128.0;
 
-/// A value read from the target within this time after we changed it may be older than our change.
+/// A value that is read from the target within this time after we changed the target may be older
+/// than our change.
 const OWN_TURN_US: u64 = 1_000_000;
 
 /// A value that was read from a target.
@@ -35,7 +37,7 @@ impl Reading {
     }
 }
 
-/// The state of one binding of one configuration.
+/// The state of one continuous binding. A new configuration starts with a new state.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// Position of a relative source, 0..=1.
@@ -44,7 +46,7 @@ pub struct State {
     pub ticks: super::thresholds::Ticks,
     /// The source's value after the first stages of the glue.
     source: Option<f64>,
-    /// The assumed value of the target.
+    /// The value that the target is assumed to have.
     pub target: Option<f64>,
     /// The last value read from the target, until `settle` applies it.
     pub read: Option<f64>,
@@ -60,14 +62,14 @@ pub struct State {
 }
 
 impl State {
-    /// Starts takeover again: after a mode switch, a reload or a reconnect the knob may be at any
+    /// Starts takeover again. After a mode switch, a reload or a reconnect the knob may be at any
     /// position.
     pub fn rearm(&mut self) {
         self.engaged = false;
         self.source = None;
     }
 
-    /// Stores a value of the target that another program or a person has set.
+    /// Stores a value that another program or a person has set on the target.
     pub fn target_moved(&mut self, value: f64) {
         if self.target.is_none_or(|it| (it - value).abs() > 1.0 / 128.0) {
             self.engaged = false;
@@ -76,8 +78,8 @@ impl State {
         self.position = value;
     }
 
-    /// Applies the value read from the target, unless it may result from our own change. Called
-    /// before a new value of the source is processed.
+    /// Applies the value that was read from the target, unless it may be the result of our own
+    /// change. Called before a new value of the source is processed.
     pub fn settle(&mut self, now: Micros) {
         let own = self.pending.is_some() || self.sent_at.is_some_and(|it| now.since(it) < OWN_TURN_US);
         if !own && let Some(value) = self.read.take() {
@@ -85,8 +87,8 @@ impl State {
         }
     }
 
-    /// Passes a normalised value through the glue. Returns the value to send now, or stores it and
-    /// returns the time at which to send it.
+    /// Passes a normalised value through the glue. Returns the value to send now. If the throttle
+    /// delays the value, stores it and returns the time at which to send it.
     pub fn pass(&mut self, glue: &Glue, relative: bool, value: f64, throttle_ms: u32, now: Micros) -> Passed {
         let staged = stages(glue, value);
         let takeover = if relative { Takeover::Off } else { glue.takeover };
@@ -117,7 +119,7 @@ impl State {
 
     fn take_over(&mut self, takeover: Takeover, source: f64) -> Option<f64> {
         let before = self.source.replace(source);
-        // The target's value is unknown, so the knob sets it.
+        // The value of the target is unknown, so the value of the knob is used.
         let Some(target) = self.target else { return Some(source) };
         match takeover {
             Takeover::Off => Some(source),
@@ -161,8 +163,8 @@ pub enum Passed {
     Later(Micros),
 }
 
-/// Scales a raw value of the source to 0..=1 and clamps it. The input range is `in`, or else the
-/// full range of the source.
+/// Scales a raw value of the source to 0..=1 and clamps it. The input range is the `in` of the
+/// glue, or else the full range of the source.
 pub fn normalise(glue: &Glue, raw: f64, full: (f64, f64), centre: Option<f64>) -> f64 {
     let (low, high) = glue.input.unwrap_or(full);
     if glue.input.is_none()
@@ -207,7 +209,8 @@ fn stages(glue: &Glue, value: f64) -> f64 {
     x.clamp(0.0, 1.0)
 }
 
-/// The minimum time between two sent values: from the glue, else the default of the slowest target.
+/// The minimum time between two sent values: the value in the glue, or else the default of the
+/// slowest target.
 pub fn throttle_of(glue: &Glue, targets: &[CompiledTarget]) -> u32 {
     glue.throttle_ms.unwrap_or_else(|| {
         let slow =
@@ -223,10 +226,11 @@ pub type Selected = Option<(bool, u16)>;
 /// A value rendered for one target.
 #[allow(missing_docs, reason = "the field names are sufficient")]
 pub enum Sent {
-    /// MIDI messages, in order.
-    Midi(Vec<Body>),
-    /// One OSC message.
-    Osc(OscMessage),
+    /// MIDI messages, in order. The longest sequence selects a parameter, sets both halves of its
+    /// value, and deselects it.
+    Midi([Option<Body>; 6]),
+    /// The value of an OSC message.
+    Osc(f32),
     /// A value for a Live parameter or a patch attribute.
     Parameter { value: f64, ranged: bool },
 }
@@ -239,42 +243,35 @@ pub fn render(glue: &Glue, target: &Target, value: f64, selected: &mut Selected)
     };
     let whole = |high: u16| scale(f64::from(high)).round().clamp(0.0, f64::from(high)) as u16;
     let cc = |channel: u8, controller: u8, value: u16| Body::Cc { channel, controller, value: (value & 0x7F) as u8 };
+    let one = |message: Body| Sent::Midi([Some(message), None, None, None, None, None]);
     match target {
-        Target::Cc { channel, controller, .. } => Sent::Midi(vec![cc(*channel, *controller, whole(127))]),
+        Target::Cc { channel, controller, .. } => one(cc(*channel, *controller, whole(127))),
         Target::Cc14 { channel, controller, .. } => {
             let value = whole(16383);
-            Sent::Midi(vec![cc(*channel, *controller, value >> 7), cc(*channel, controller + 32, value)])
+            let (coarse, fine) = (cc(*channel, *controller, value >> 7), cc(*channel, controller + 32, value));
+            Sent::Midi([Some(coarse), Some(fine), None, None, None, None])
         }
         Target::Nrpn { channel, parameter, null_after, .. } | Target::Rpn { channel, parameter, null_after, .. } => {
             let registered = matches!(target, Target::Rpn { .. });
             let (coarse, fine) = if registered { (101, 100) } else { (99, 98) };
             let value = whole(16383);
-            let mut messages = Vec::with_capacity(6);
-            if *selected != Some((registered, *parameter)) {
-                messages.push(cc(*channel, coarse, parameter >> 7));
-                messages.push(cc(*channel, fine, *parameter));
-                *selected = Some((registered, *parameter));
-            }
-            messages.push(cc(*channel, 6, value >> 7));
-            messages.push(cc(*channel, 38, value));
-            if *null_after {
-                messages.push(cc(*channel, 101, 127));
-                messages.push(cc(*channel, 100, 127));
-                *selected = None;
-            }
-            Sent::Midi(messages)
+            let selects = *selected != Some((registered, *parameter));
+            *selected = (!null_after).then_some((registered, *parameter));
+            let when = |is_sent: bool, controller: u8, value: u16| is_sent.then(|| cc(*channel, controller, value));
+            Sent::Midi([
+                when(selects, coarse, parameter >> 7),
+                when(selects, fine, *parameter),
+                when(true, 6, value >> 7),
+                when(true, 38, value),
+                when(*null_after, 101, 127),
+                when(*null_after, 100, 127),
+            ])
         }
-        Target::PitchBend { channel, .. } => {
-            Sent::Midi(vec![Body::PitchBend { channel: *channel, value: whole(16383) }])
-        }
+        Target::PitchBend { channel, .. } => one(Body::PitchBend { channel: *channel, value: whole(16383) }),
         Target::Aftertouch { channel, .. } => {
-            Sent::Midi(vec![Body::ChannelPressure { channel: *channel, pressure: whole(127) as u8 }])
+            one(Body::ChannelPressure { channel: *channel, pressure: whole(127) as u8 })
         }
-        Target::OscFloat { address, prefix_args, .. } => {
-            let mut args = prefix_args.clone();
-            args.push(OscArg::Float(scale(1.0) as f32));
-            Sent::Osc(OscMessage { address: address.clone(), args })
-        }
+        Target::OscFloat { .. } => Sent::Osc(scale(1.0) as f32),
         Target::LiveParameter { .. } | Target::PatchAttribute { .. } => {
             Sent::Parameter { value: scale(1.0), ranged: glue.output.is_some() }
         }

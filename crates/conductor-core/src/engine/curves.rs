@@ -74,7 +74,7 @@ pub fn transform(transform: &Transform, body: &Body) -> Option<Body> {
         Body::NoteOn { channel: own, note: key, velocity } => {
             Body::NoteOn { channel: channel(*own), note: note(*key)?, velocity: value(*velocity, 1.0) }
         }
-        // Curves are for loudness; a release velocity keeps its value.
+        // Curves change loudness, so the release velocity of a note-off keeps its value.
         Body::NoteOff { channel: own, note: key, velocity } => {
             Body::NoteOff { channel: channel(*own), note: note(*key)?, velocity: *velocity }
         }

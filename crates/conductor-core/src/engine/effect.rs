@@ -2,7 +2,7 @@
 //! copied.
 
 use crate::action::{Action, Keystroke, MouseButton, Volume};
-use crate::event::{Body, DeviceSlot, OscMessage, Taint};
+use crate::event::{Body, DeviceSlot, OscArg, OscMessage, Taint};
 use crate::mapping::Target;
 use std::sync::Arc;
 
@@ -10,11 +10,14 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields are named by their types")]
 pub enum Effect {
-    /// A MIDI message for the output of a device. It contains taint and hops because the port may
-    /// lead back to us.
+    /// A MIDI message for the output of a device. The message has taint and hops, because the port
+    /// may lead back to an input of the engine.
     Midi { port: DeviceSlot, message: Body, taint: Taint, hops: u8 },
     /// An OSC message.
     Osc { host: Arc<str>, port: u16, message: Arc<OscMessage>, taint: Taint },
+    /// A value for the OSC message of a continuous binding. [`Effect::rendered`] creates the
+    /// message, because that allocates and the engine may run in a device callback.
+    OscValue { target: Arc<Target>, value: f32, taint: Taint },
     /// Keys to press or release.
     Key { keys: Arc<Keystroke>, stroke: Stroke },
     /// Text to type.
@@ -27,14 +30,29 @@ pub enum Effect {
     Parameter {
         target: Arc<Target>,
         value: f64,
-        /// True if the binding sets `out`; the value is then in the target's units. Otherwise it is
-        /// 0 to 1.
+        /// Whether the binding sets `out`. If so, the value is in the target's units. Otherwise the
+        /// value is 0 to 1.
         ranged: bool,
         taint: Taint,
     },
-    /// Shell, Launch, CallTool or Plugin: a call for the pipeline, answered with
+    /// A call for the pipeline: Shell, Launch, CallTool or Plugin. The pipeline answers with
     /// `Engine::call_done`.
-    Call(Box<MappingCall>),
+    Call(MappingCall),
+}
+
+impl Effect {
+    /// The effect with an OSC message instead of the value for one.
+    #[must_use]
+    pub fn rendered(self) -> Self {
+        if let Effect::OscValue { target, value, taint } = &self
+            && let Target::OscFloat { host, port, address, prefix_args } = &**target
+        {
+            let args = prefix_args.iter().cloned().chain([OscArg::Float(*value)]).collect();
+            let message = Arc::new(OscMessage { address: address.clone(), args });
+            return Effect::Osc { host: host.as_str().into(), port: *port, message, taint: *taint };
+        }
+        self
+    }
 }
 
 /// How keys are pressed.
@@ -63,7 +81,7 @@ pub struct MappingCall {
     pub action: Arc<Action>,
     /// Values for placeholders in the arguments.
     pub values: Placeholders,
-    /// The taint of the event that fired it.
+    /// The taint of the event that fired the call.
     pub taint: Taint,
 }
 

@@ -1,8 +1,8 @@
-//! Explains an event: every rule for its control, in order of precedence, and per rule the
-//! conditions that do not match.
+//! Explains an event: lists every rule for its control, in order of precedence, with the conditions
+//! of the rule that do not match.
 //!
-//! Only the configuration is used. If a result depends on earlier values (edges, throttles, a
-//! running action), a note mentions this.
+//! The explanation uses only the configuration. If a result also depends on earlier values (edges,
+//! throttles, a running action), a note says so.
 
 use super::values::arg_holds;
 use crate::action::Action;
@@ -14,15 +14,16 @@ use crate::event::{Body, Taint, wire_names};
 use crate::mapping::table::{Slots, Tables};
 use crate::mapping::{Gate, Key, On, Trigger, TriggerKind, Window};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// The state in which an event is explained.
 #[derive(Clone, Debug, Default)]
 pub struct Asked<'a> {
     /// The current mode.
     pub mode: &'a str,
-    /// If absent: a device that no rule names.
+    /// The device of the event. If absent, the event is from a device that no rule names.
     pub device: Option<&'a str>,
     /// Whether the device is muted.
     pub muted: bool,
@@ -33,12 +34,12 @@ pub struct Asked<'a> {
 }
 
 /// The result for the event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// A rule fires.
     Fires,
-    /// The press waits: another gesture on the same key is still possible.
+    /// The press is delayed, because another gesture on the same key is still possible.
     Waits,
     /// The result depends on earlier values of the control.
     Depends,
@@ -48,7 +49,7 @@ pub enum Verdict {
     Muted,
     /// The device is not connected.
     Absent,
-    /// The action needs a person's input, but the event is tainted.
+    /// Only input from a person may fire this action, but the event is tainted.
     Tainted,
     /// The action starts a command or a program that the file does not allow.
     Refused,
@@ -59,19 +60,19 @@ wire_names!(Verdict {
     Tainted "tainted", Refused "refused",
 });
 
-/// One condition of a rule that does not match.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// One condition of a rule that the event does not meet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mismatch {
     /// The field of the trigger.
-    pub field: &'static str,
+    pub field: Cow<'static, str>,
     /// The value that the rule requires.
     pub wanted: String,
     /// The value of the event.
     pub got: String,
 }
 
-/// One rule for the control.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// One rule for the control of the event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// The position in the order of precedence; 1 is checked first.
     pub rank: u32,
@@ -80,19 +81,19 @@ pub struct Candidate {
     /// The id of the mapping.
     pub mapping_id: String,
     /// The type of the trigger.
-    pub gesture: &'static str,
+    pub gesture: Cow<'static, str>,
     /// The type of the action.
-    pub action: &'static str,
+    pub action: Cow<'static, str>,
     /// Whether this rule fires.
     pub wins: bool,
     /// The conditions that do not match; empty if the rule matches.
     pub failed: Vec<Mismatch>,
-    /// Further conditions that depend on earlier values.
+    /// Conditions that depend on earlier values, as text.
     pub note: String,
 }
 
 /// Every rule for the control of an event, and the result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The result.
     pub verdict: Verdict,
@@ -107,7 +108,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Text for a terminal.
+    /// The explanation as text for a terminal.
     pub fn text(&self) -> String {
         let mut text = format!("{}: {}\n", self.verdict.name(), self.reason);
         for it in &self.candidates {
@@ -135,7 +136,8 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
         for (index, mapping) in rows.mappings.iter().enumerate() {
             let Some(mut candidate) = candidate(mapping, mode_name, event, asked) else { continue };
             if mode_name != "*" && mode_name != asked.mode {
-                let wanted = Mismatch { field: "mode", wanted: mode_name.to_owned(), got: asked.mode.to_owned() };
+                let wanted =
+                    Mismatch { field: "mode".into(), wanted: mode_name.to_owned(), got: asked.mode.to_owned() };
                 candidate.failed.insert(0, wanted);
             }
             let row = tables
@@ -146,7 +148,7 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
         }
     }
     // Sort matching rules before the others, and each group by precedence. Rows without a rank are
-    // not in the tables.
+    // not in the compiled tables.
     let elsewhere = |it: &Candidate| it.failed.first().is_some_and(|it| it.field == "mode");
     candidates.sort_by_key(|(rank, it)| (!it.failed.is_empty(), rank.is_none(), elsewhere(it), *rank));
     let mut candidates: Vec<Candidate> = candidates.into_iter().map(|it| it.1).collect();
@@ -182,7 +184,7 @@ fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<C
                 it.note = "if the press becomes this gesture".into();
             }
         }
-        let press = candidates.iter_mut().find(|it| it.failed.is_empty() && !LONGER.contains(&it.gesture));
+        let press = candidates.iter_mut().find(|it| it.failed.is_empty() && !LONGER.contains(&&*it.gesture));
         match (press, waits_ms) {
             (Some(it), None) => {
                 it.wins = true;
@@ -206,7 +208,8 @@ fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<C
     };
     let tainted = asked.taint != Taint::Clean
         && candidates.iter().any(|it| {
-            it.wins && ["Keystroke", "Text", "MouseClick", "Launch", "Shell", "CallTool", "Plugin"].contains(&it.action)
+            it.wins
+                && ["Keystroke", "Text", "MouseClick", "Launch", "Shell", "CallTool", "Plugin"].contains(&&*it.action)
         });
     if tainted {
         let reason = format!("the rule matches, but its action needs a person's input: {}", asked.taint.reason());
@@ -230,7 +233,7 @@ fn rule_of<'c>(config: &'c Config, candidate: &Candidate) -> Option<&'c Rule> {
     rows.mappings.iter().find(|it| it.id == candidate.mapping_id).and_then(|it| it.rule.as_ref())
 }
 
-/// The first command or app of an action that no template allows.
+/// The first command or app in the action that no template allows.
 fn not_allowed(action: &Action, templates: &[Template]) -> Option<String> {
     let mut leaves = Vec::new();
     collect_leaves(action, &mut leaves);
@@ -245,7 +248,7 @@ fn not_allowed(action: &Action, templates: &[Template]) -> Option<String> {
     })
 }
 
-/// The longest time until a press on this key is decided.
+/// The longest time until the gesture of a press on this key is decided.
 fn wait(config: &Config, candidates: &[Candidate]) -> Option<u32> {
     let advanced = &config.advanced;
     #[expect(
@@ -267,19 +270,19 @@ fn wait(config: &Config, candidates: &[Candidate]) -> Option<u32> {
 /// Compares a rule with the event. Returns `None` if the rule is for another control.
 fn candidate(mapping: &Mapping, mode: &str, event: &Body, asked: &Asked<'_>) -> Option<Candidate> {
     let Some(rule) = &mapping.rule else {
-        // A row with an error cannot be compared. It is listed if its type and number are those of
-        // this control.
+        // A row with an error cannot be compared. List it if its trigger has the type and the
+        // number of this control.
         let kind = mapping.written.trigger.get("type").and_then(Value::as_str)?;
         let gesture = TriggerKind::NAMES.iter().find(|it| **it == kind)?;
         return same_control_as_written(&mapping.written.trigger, event).then(|| Candidate {
             rank: 0,
             mode: mode.to_owned(),
             mapping_id: mapping.id.clone(),
-            gesture,
-            action: "",
+            gesture: (*gesture).into(),
+            action: "".into(),
             wins: false,
             failed: vec![Mismatch {
-                field: "row",
+                field: "row".into(),
                 wanted: "a row without errors".into(),
                 got: "disabled by an error; run `conductor config check`".into(),
             }],
@@ -292,18 +295,22 @@ fn candidate(mapping: &Mapping, mode: &str, event: &Body, asked: &Asked<'_>) -> 
     {
         failed.insert(
             0,
-            Mismatch { field: "device", wanted: wanted.clone(), got: asked.device.unwrap_or("another").to_owned() },
+            Mismatch {
+                field: "device".into(),
+                wanted: wanted.clone(),
+                got: asked.device.unwrap_or("another").to_owned(),
+            },
         );
     }
     if !mapping.enabled {
-        failed.insert(0, Mismatch { field: "enabled", wanted: "true".into(), got: "false".into() });
+        failed.insert(0, Mismatch { field: "enabled".into(), wanted: "true".into(), got: "false".into() });
     }
     Some(Candidate {
         rank: 0,
         mode: mode.to_owned(),
         mapping_id: mapping.id.clone(),
-        gesture: rule.trigger.kind.name(),
-        action: rule.action.name(),
+        gesture: rule.trigger.kind.name().into(),
+        action: rule.action.name().into(),
         wins: false,
         failed,
         note: note.to_owned(),
@@ -326,7 +333,7 @@ fn same_control_as_written(trigger: &Value, event: &Body) -> bool {
 fn wrong_part(wanted: On, got: On) -> Option<Mismatch> {
     let name = |on: On| if on == On::Press { "press" } else { "release" }.to_owned();
     let differs = wanted != On::Both && wanted != got;
-    differs.then(|| Mismatch { field: "on", wanted: name(wanted), got: name(got) })
+    differs.then(|| Mismatch { field: "on".into(), wanted: name(wanted), got: name(got) })
 }
 
 /// The mismatches and a note. `None` if the trigger is for another control.
@@ -335,11 +342,15 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
     if let (Some(wanted), Some(got)) = (trigger.channel, event.channel())
         && wanted != got
     {
-        failed.push(Mismatch { field: "channel", wanted: wanted.to_string(), got: got.to_string() });
+        failed.push(Mismatch { field: "channel".into(), wanted: wanted.to_string(), got: got.to_string() });
     }
     let mut window = |field: &'static str, window: Window, got: u16| {
         if !window.contains(got) {
-            failed.push(Mismatch { field, wanted: format!("{}-{}", window.min, window.max), got: got.to_string() });
+            failed.push(Mismatch {
+                field: field.into(),
+                wanted: format!("{}-{}", window.min, window.max),
+                got: got.to_string(),
+            });
         }
     };
     const STREAM: &str = "depends on its edge, hysteresis and throttle";
@@ -403,7 +414,7 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
         }
         (TriggerKind::ProgramChange { program, bank_msb, bank_lsb }, Body::Program { program: got, .. }) => {
             if let Some(want) = program.filter(|it| it != got) {
-                failed.push(Mismatch { field: "program", wanted: want.to_string(), got: got.to_string() });
+                failed.push(Mismatch { field: "program".into(), wanted: want.to_string(), got: got.to_string() });
             }
             if bank_msb.is_some() || bank_lsb.is_some() {
                 note = "depends on the bank selected before";
@@ -422,7 +433,11 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
             for test in args {
                 let got = message.args.get(usize::from(test.index));
                 if !arg_holds(test, got) {
-                    failed.push(Mismatch { field: "args", wanted: format!("{test:?}"), got: format!("{got:?}") });
+                    failed.push(Mismatch {
+                        field: "args".into(),
+                        wanted: format!("{test:?}"),
+                        got: format!("{got:?}"),
+                    });
                 }
             }
         }

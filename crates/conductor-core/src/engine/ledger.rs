@@ -1,25 +1,26 @@
-//! The ledger of held notes, keys and pedals. Each stays in the ledger until its end (note-off, key
-//! up, pedal up) has been sent, so that no note hangs and no key stays down.
+//! The ledger of held notes, keys and pedals. Each of them stays in the ledger until the message
+//! that ends it (note-off, key up, pedal up) has been sent. So no note hangs, and no key stays
+//! down.
 
-use super::effect::{Effect, MappingRef, Stroke};
+use super::effect::{Effect, Stroke};
 use crate::action::Keystroke;
 use crate::event::{Body, DeviceSlot, Micros, Taint};
 use crate::gesture::PressId;
-use std::collections::BTreeMap;
+use crate::mapping::table::RowId;
 use std::sync::Arc;
 
-/// The cause that ends an entry.
+/// The event that ends an entry of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     Press(PressId),
-    /// The trigger has no release, so the entry ends when its mapping is removed or its device is
+    /// The trigger has no release. The entry ends when its mapping is removed or its device is
     /// lost.
     Mapping,
     /// A timer.
     Timer,
-    /// A pedal forwarded from a device.
+    /// A pedal that was forwarded from a device. The entry ends when the device is lost.
     Device,
-    /// The connection of a tool.
+    /// The connection of a tool. The entry ends when the connection closes.
     Tool(u64),
 }
 
@@ -38,12 +39,13 @@ struct Entry {
     id: EntryId,
     owner: Owner,
     source: Option<DeviceSlot>,
-    mapping: Option<MappingRef>,
+    mapping: Option<RowId>,
     held: Held,
     /// The taint of the event that started the note or key. The message that ends it has at least
     /// this taint.
     taint: Taint,
-    /// The port was closed when the note started: nothing sounds there, so no end has to be sent.
+    /// Whether the port was closed when the note started. If so, the note does not sound, and no
+    /// note-off is needed.
     unheard: bool,
 }
 
@@ -52,23 +54,24 @@ struct Entry {
 enum Cause {
     /// The entry's timer, or a release with this taint.
     Event(Taint),
-    /// A panic, a mute, a reload, a lost device or a lost client, so not a person's input.
+    /// A panic, a mute, a reload, a lost device or a lost client. None of them is a person's input.
     Outside,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: Vec<Entry>,
-    /// Note-offs delayed because the same note is still held by another press: the note sounds
-    /// until the last release.
+    /// Delayed note-offs. The same note is still held by another press, and it sounds until the
+    /// last release.
     waiting: Vec<(Held, Taint)>,
-    /// Note-offs and pedal releases for closed ports. They are sent first when the port opens.
+    /// Note-offs and pedal releases for closed ports. They are sent when the port opens, before any
+    /// other message.
     owed: Vec<Held>,
     away: Vec<DeviceSlot>,
-    /// The time of the last note-off or pedal release for each note and pedal. A port may be
-    /// disconnected for a while before this is noticed. Messages sent in that time are lost, so
-    /// they are sent again.
-    ended: BTreeMap<Sounding, Micros>,
+    /// The time of the last note-off or pedal release for each note and pedal. The loss of a port
+    /// is noticed with a delay. Messages that were sent during the delay are lost, so they are sent
+    /// again.
+    ended: Vec<(Sounding, Micros)>,
     now: Micros,
     serial: u64,
 }
@@ -85,16 +88,18 @@ impl Ledger {
         &mut self,
         owner: Owner,
         source: Option<DeviceSlot>,
-        mapping: Option<MappingRef>,
+        mapping: Option<RowId>,
         held: Held,
         taint: Taint,
     ) -> EntryId {
         self.serial += 1;
         let id = EntryId(self.serial);
         let unheard = port_of(&held).is_some_and(|port| self.away.contains(&port));
-        // The note starts again, so its previous end must not be repeated.
-        if let Some(sounding) = sounding(&held) {
-            self.ended.remove(&sounding);
+        // The note starts again, so the note-off of its previous press must not be sent again.
+        if let Some(sounding) = sounding(&held)
+            && let Ok(place) = self.ended.binary_search_by_key(&sounding, |it| it.0)
+        {
+            self.ended.remove(place);
         }
         self.entries.push(Entry { id, owner, source, mapping, held, taint, unheard });
         id
@@ -116,13 +121,46 @@ impl Ledger {
         self.end_where(|it| it.owner == Owner::Tool(connection), Cause::Outside, out);
     }
 
-    /// Ends the entries of mappings that `keep` rejects.
-    pub fn end_mappings(&mut self, keep: impl Fn(&MappingRef) -> bool, out: &mut Vec<Effect>) {
-        self.end_where(|it| it.mapping.as_ref().is_some_and(|mapping| !keep(mapping)), Cause::Outside, out);
+    /// Ends the entries of mappings for which `moved` returns `None`, and gives the others their
+    /// new index.
+    pub fn move_mappings(&mut self, moved: impl Fn(RowId) -> Option<RowId>, out: &mut Vec<Effect>) {
+        self.end_where(|it| it.mapping.is_some_and(|mapping| moved(mapping).is_none()), Cause::Outside, out);
+        for entry in &mut self.entries {
+            entry.mapping = entry.mapping.and_then(&moved);
+        }
     }
 
-    /// Removes a note whose end the caller sends. Returns the number of note-offs to send, at least
-    /// one.
+    /// Replaces the keystrokes of the old tables by equal ones of the new tables. The end of a held
+    /// key in a device callback must not free the last copy of a keystroke.
+    pub fn move_keys(&mut self, keystrokes: &[&Arc<Keystroke>]) {
+        let entries = self.entries.iter_mut().map(|it| &mut it.held);
+        for held in entries.chain(self.waiting.iter_mut().map(|it| &mut it.0)) {
+            if let Held::Key(keys) = held
+                && let Some(same) = keystrokes.iter().find(|it| **it == keys)
+            {
+                *keys = Arc::clone(same);
+            }
+        }
+    }
+
+    /// Allocates space for this many further entries.
+    pub fn reserve(&mut self, more: usize) {
+        self.entries.reserve(more);
+        self.waiting.reserve(more);
+        self.owed.reserve(more);
+        self.ended.reserve(more);
+    }
+
+    /// The number of notes and keys that can start and end without an allocation.
+    pub fn room(&self) -> usize {
+        let entries = self.entries.capacity() - self.entries.len();
+        let waiting = self.waiting.capacity() - self.waiting.len();
+        let owed = self.owed.capacity() - self.owed.len();
+        entries.min(waiting).min(owed).min(self.ended.capacity() - self.ended.len())
+    }
+
+    /// Removes a note for which the caller sends the note-offs. Returns the number of note-offs to
+    /// send, at least one.
     pub fn take_note(&mut self, port: DeviceSlot, channel: u8, note: u8) -> usize {
         let held = Held::Note { port, channel, note };
         let before = self.entries.len() + self.waiting.len();
@@ -164,21 +202,27 @@ impl Ledger {
                 }
             }
             Some(_) | None => {
-                if let Some(sounding) = sounding(&held) {
-                    self.ended.insert(sounding, self.now);
-                }
+                self.store_end(&held);
             }
         }
     }
 
-    /// Marks the port as closed. It may have been disconnected for up to `unnoticed_us` already.
+    fn store_end(&mut self, held: &Held) {
+        let Some(sounding) = sounding(held) else { return };
+        match self.ended.binary_search_by_key(&sounding, |it| it.0) {
+            Ok(place) => self.ended[place].1 = self.now,
+            Err(place) => self.ended.insert(place, (sounding, self.now)),
+        }
+    }
+
+    /// Marks the port as closed. The port may have been lost up to `unnoticed_us` earlier.
     pub fn port_lost(&mut self, port: DeviceSlot, unnoticed_us: u64) {
         if self.away.contains(&port) {
             return;
         }
         self.away.push(port);
         let now = self.now;
-        self.ended.retain(|sounding, at| {
+        self.ended.retain(|(sounding, at)| {
             if sounding.port == port && now.since(*at) <= unnoticed_us {
                 self.owed.push(sounding.held());
             }
@@ -187,11 +231,10 @@ impl Ledger {
     }
 
     /// Sends the note-offs and pedal releases that are due on this port. They are tainted, because
-    /// no person's input causes them at this time.
+    /// no person's input causes them now.
     pub fn port_back(&mut self, port: DeviceSlot, out: &mut Vec<Effect>) {
         self.away.retain(|it| *it != port);
-        let (due, owed) = std::mem::take(&mut self.owed).into_iter().partition(|it| port_of(it) == Some(port));
-        self.owed = owed;
+        let due: Vec<Held> = self.owed.extract_if(.., |it| port_of(it) == Some(port)).collect();
         for held in due {
             self.send_end(held, Taint::Tool, out);
         }
@@ -220,12 +263,12 @@ impl Ledger {
                 self.waiting.push((held, taint));
                 continue;
             }
-            let waited: Vec<Taint> = self.waiting.iter().filter(|it| it.0 == held).map(|it| it.1).collect();
-            self.waiting.retain(|it| it.0 != held);
-            // One note-off for each note-on: a synth that stacks voices needs all of them.
-            for taint in waited.into_iter().chain([taint]) {
-                self.send_end(held.clone(), taint, out);
+            // Send one note-off for each note-on. A synth that stacks voices needs all of them.
+            while let Some(at) = self.waiting.iter().position(|it| it.0 == held) {
+                let (held, taint) = self.waiting.remove(at);
+                self.send_end(held, taint, out);
             }
+            self.send_end(held, taint, out);
         }
     }
 
@@ -234,9 +277,7 @@ impl Ledger {
             self.owed.push(held);
             return;
         }
-        if let Some(sounding) = sounding(&held) {
-            self.ended.insert(sounding, self.now);
-        }
+        self.store_end(&held);
         out.push(match held {
             Held::Note { port, channel, note } => {
                 Effect::Midi { port, message: Body::NoteOff { channel, note, velocity: 0 }, taint, hops: 0 }

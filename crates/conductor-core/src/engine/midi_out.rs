@@ -1,5 +1,5 @@
-//! MIDI output. Every message of a mapping, route or binding is sent with [`Engine::send`]. Notes
-//! and pedals are entered in the ledger, so that they end.
+//! MIDI output. Mappings, routes and bindings send every message with [`Engine::send`]. Notes and
+//! pedals are entered in the ledger, so that they always end.
 
 use super::effect::Effect;
 use super::ledger::{Held, Owner};
@@ -79,17 +79,16 @@ impl Engine {
         duration_ms: Option<u32>,
         out: &mut Vec<Effect>,
     ) {
-        let Firing { row, context, released } = firing;
+        let Firing { row, context, released, .. } = firing;
         let Body::NoteOn { channel, note, .. } = message else { return };
         self.send(port, message, context.trail, out);
-        let mapping = self.mapping_ref(row);
         let held = Held::Note { port, channel, note };
         let owner = match (duration_ms, context.press) {
             (Some(_), _) => Owner::Timer,
             (None, Some(press)) => Owner::Press(press.id),
             (None, None) => Owner::Mapping,
         };
-        let entry = self.ledger.enter(owner, Some(context.device), Some(mapping), held, context.trail.taint);
+        let entry = self.ledger.enter(owner, Some(context.device), Some(row), held, context.trail.taint);
         match (duration_ms, context.press) {
             (Some(ms), _) => {
                 let due = self.now.plus_ms(ms);
@@ -116,9 +115,8 @@ impl Engine {
         if value < 64 {
             self.ledger.take_sustain(port, channel);
         } else if !self.ledger.holds_sustain(port, channel) {
-            let mapping = row.map(|it| self.mapping_ref(it));
             let held = Held::Sustain { port, channel };
-            self.ledger.enter(Owner::Device, Some(context.device), mapping, held, context.trail.taint);
+            self.ledger.enter(Owner::Device, Some(context.device), row, held, context.trail.taint);
         }
     }
 

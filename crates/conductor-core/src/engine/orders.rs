@@ -1,16 +1,15 @@
-//! Everything that changes the engine apart from events and deadlines: the mode, a new
-//! configuration, connected and disconnected devices and ports, panic, and messages sent by tools.
+//! Everything except events and deadlines that changes the engine: the mode, a new configuration,
+//! connected and disconnected devices and ports, panic, and messages sent by tools.
 
 use super::continuous::State;
-use super::effect::{Effect, MappingRef};
+use super::effect::Effect;
 use super::ledger::{Held, Owner};
 use super::trace::Outcome;
 use super::{Engine, PanicReport, Reading, Timer, UnknownMode};
 use crate::config::Config;
 use crate::event::{Body, DeviceSlot, Event, Micros, Taint};
 use crate::mapping::Target;
-use crate::mapping::table::{CompiledTarget, ModeIndex, Row, Slots, Tables};
-use crate::timer::Timers;
+use crate::mapping::table::{CompiledTarget, ModeIndex, Row, RowId, Slots, Tables};
 use std::sync::Arc;
 
 impl Engine {
@@ -41,39 +40,46 @@ impl Engine {
         self.bindings.iter_mut().for_each(State::rearm);
     }
 
-    /// Replaces the configuration. Pending gestures are cancelled; notes and keys stay held only
-    /// where their mapping is unchanged.
+    /// Replaces the configuration. Pending gestures are cancelled. A note or key stays held only if
+    /// its mapping is unchanged.
     pub fn reload(&mut self, config: &Config, slots: &mut Slots, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.with_gestures(|gestures, cx| gestures.cancel_pending(cx));
         self.act_on_found(out);
         let old = Arc::clone(&self.tables);
         let new = Arc::new(Tables::compile(config, slots));
-        let unchanged = |mapping: &MappingRef| match (find_row(&old, mapping), find_row(&new, mapping)) {
-            (Some(before), Some(after)) => before.written == after.written,
-            (Some(_), None) | (None, Some(_)) | (None, None) => false,
+        let moved = |row: RowId| {
+            let before = old.row(row.0);
+            let mode = before.mode.map(|it| old.mode_name(it));
+            let is_same = |it: &Row| it.id == before.id && it.mode.map(|it| new.mode_name(it)) == mode;
+            let after = new.rows.iter().position(is_same)?;
+            (new.rows[after].written == before.written).then_some(RowId(after as u32))
         };
-        self.ledger.end_mappings(unchanged, out);
+        self.ledger.move_mappings(moved, out);
+        self.ledger.move_keys(&new.keystrokes().collect::<Vec<_>>());
         self.runs.cancel_all(&mut self.timers);
         self.timers.retain(|timer| match timer {
-            // Notes with a duration still end on time. If the note has already ended, its timer
+            // A note with a duration still ends on time. If the note has already ended, its timer
             // does nothing.
             Timer::NoteEnd(_) => true,
             Timer::Gesture(_) | Timer::Run { .. } | Timer::Flush(_) | Timer::StickRepeat { .. } => false,
         });
         self.flush_all(out);
         let name = Arc::clone(old.mode_name(self.mode));
+        self.trace.keep_names(&old);
         self.trace.resize(new.advanced.trace_buffer_size as usize);
         self.tables = new;
+        self.guarded.retain(|device, _| self.tables.facts(*device).echo_guard);
         self.shown.clear();
         self.fresh_states();
         let mode = self.tables.mode_named(&name).unwrap_or(self.tables.default_mode);
         self.counters.mode_changes += u64::from(self.tables.mode_name(mode) != &name);
         self.mode = mode;
+        self.make_room();
     }
 
-    /// Called when a device is disconnected. Ends all notes and keys that it holds and cancels its
-    /// gestures and actions.
+    /// Called when a device is disconnected. Ends all notes and keys that the device holds, and
+    /// cancels its gestures and actions.
     pub fn device_lost(&mut self, device: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.let_go(device, out);
@@ -88,6 +94,8 @@ impl Engine {
     pub fn device_back(&mut self, device: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.facts.connected.insert(device.0);
+        self.device(device).last.get_or_insert_default();
+        self.make_room();
         self.bindings.iter_mut().for_each(State::rearm);
     }
 
@@ -104,16 +112,15 @@ impl Engine {
         self.with_gestures(|gestures, cx| gestures.drop_device(device, cx));
         self.act_on_found(out);
         self.ledger.end_source(device, out);
-        for memory in self.memories.iter_mut() {
-            memory.retain(|it| it.device != device);
-        }
+        self.memories.forget(device);
         self.timers.retain(|timer| !matches!(timer, Timer::StickRepeat { device: it, .. } if *it == device));
     }
 
     /// Called when an output port is disconnected.
     pub fn output_lost(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
-        // The next scan notices a lost port, so the port may have been lost for up to this time.
+        // A lost port is noticed at the next scan, so the port may have been lost for up to this
+        // time.
         let unnoticed_us = (u64::from(self.tables.advanced.scan_interval_ms) * 2 + 1000) * 1000;
         self.ledger.port_lost(port, unnoticed_us);
     }
@@ -133,7 +140,7 @@ impl Engine {
         self.with_gestures(|gestures, cx| gestures.cancel_pending(cx));
         self.act_on_found(out);
         let actions_cancelled = self.runs.cancel_all(&mut self.timers);
-        self.timers = Timers::default();
+        self.timers.retain(|_| false);
         for state in &mut self.bindings {
             state.pending = None;
             state.flush = None;
@@ -142,8 +149,8 @@ impl Engine {
         PanicReport { notes_released: released.notes, keys_released: released.keys, actions_cancelled }
     }
 
-    /// Records a message that a tool sent. The tool's notes end when its connection closes, and a
-    /// copy of the message that comes back is recognised.
+    /// Records a message that a tool sent. The tool's notes end when its connection closes. A copy
+    /// of the message that comes back on a port is recognised.
     pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.sent_without_hand(message, now);
         self.hold(connection, port, message, Taint::Tool, now);
@@ -171,16 +178,17 @@ impl Engine {
         self.ledger.end_tool(connection, out);
     }
 
-    /// Records a message that was not caused by a person's input. If it comes back on any port, it
-    /// is tainted.
+    /// Records a message that was sent without a person's input. If a copy comes back on any port,
+    /// the copy is tainted.
     pub fn sent_without_hand(&mut self, message: &Body, now: Micros) {
         self.set_now(now);
         self.returns.note_sent(self.now, message);
     }
 
-    /// Records a light message that was sent, so that an echo by a device with `echo_guard` is
-    /// dropped. If a tool caused the light, copies that come back over a cable are tainted as well.
-    /// If a person caused the light, they are not: the person may press the same pad again.
+    /// Records a light message that was sent. A device with `echo_guard` may echo the message, and
+    /// the echo is dropped. If a tool caused the light, copies that come back over a cable are
+    /// tainted. If a person caused the light, copies are not tainted, because the person may press
+    /// the same pad again.
     pub fn shown(&mut self, port: DeviceSlot, message: &Body, by: Taint, now: Micros) {
         self.set_now(now);
         self.guard(port, message);
@@ -206,9 +214,4 @@ impl Engine {
             }
         }
     }
-}
-
-fn find_row<'a>(tables: &'a Tables, mapping: &MappingRef) -> Option<&'a Row> {
-    let mode = tables.mode_named(&mapping.mode);
-    tables.rows.iter().find(|it| it.id == mapping.id && it.mode == mode)
 }

@@ -5,8 +5,8 @@ use crate::event::Taint;
 use crate::gesture::{PressId, PressInfo};
 use crate::mapping::table::RowId;
 
-/// The most fired mappings that are stored between two calls of `take_fired`. A person cannot
-/// distinguish more of them on a controller.
+/// The maximum number of fired mappings that are stored between two calls of `take_fired`. A person
+/// cannot distinguish more of them on a controller.
 const FIRED_MAX: usize = 64;
 
 #[derive(Debug, Default)]
@@ -32,7 +32,17 @@ impl Shown {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Shown::default();
+        self.held.clear();
+        self.fired.clear();
+    }
+
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.held.reserve(more);
+        self.fired.reserve(FIRED_MAX.saturating_sub(self.fired.len()));
+    }
+
+    pub(super) fn room(&self) -> usize {
+        self.held.capacity() - self.held.len()
     }
 }
 

@@ -26,7 +26,8 @@ pub struct Simulation {
     pub effects: Vec<(Micros, Effect)>,
     /// The names of devices and ports.
     pub slots: Slots,
-    /// The result was truncated: the script caused more records or effects than [`MAX_RECORDS`].
+    /// Whether the result was truncated, because the script caused more records or effects than
+    /// [`MAX_RECORDS`].
     pub truncated: bool,
 }
 
@@ -53,7 +54,7 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
     let mut now = Micros(0);
     let mut stage = Stage { engine: Engine::new(config, &mut slots, now), effects: Vec::new(), answered: 0 };
     *stage.engine.facts_mut() = facts;
-    // A simulation keeps every record; the length of the script is limited.
+    // A simulation keeps every record. This is safe because the length of the script is limited.
     *stage.engine.trace_mut() = Trace::new(usize::MAX);
     if let Some(mode) = mode {
         stage.engine.switch_mode(mode, Taint::Clean, now, &mut Vec::new()).map_err(SimError::Mode)?;
@@ -89,21 +90,21 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
         let Some(due) = stage.engine.next_deadline().filter(|it| *it <= horizon && !stage.is_full()) else { break };
         stage.run_until(due);
     }
-    let records = stage.engine.trace().records().map(|it| TraceRecord::of(it, &slots)).collect();
+    let records = stage.engine.traced(0, &slots).collect();
     let truncated = stage.is_full();
     Ok(Simulation { records, effects: stage.effects, slots, truncated })
 }
 
-/// The most deadlines that run after the end of a script.
+/// The maximum number of deadlines that are processed after the end of a script.
 const MAX_DEADLINES: usize = 10_000;
-/// The most records and effects of one simulation. Nested repetitions could otherwise cause a
-/// billion.
+/// The maximum number of records and effects of one simulation. Without this limit, nested
+/// repetitions could cause a billion of them.
 const MAX_RECORDS: u64 = 50_000;
 
 struct Stage {
     engine: Engine,
     effects: Vec<(Micros, Effect)>,
-    /// Effects before this index have been checked for calls.
+    /// The index of the first effect that has not been checked for calls.
     answered: usize,
 }
 
@@ -111,14 +112,15 @@ impl Stage {
     fn act<R>(&mut self, now: Micros, act: impl FnOnce(&mut Engine, &mut Vec<Effect>) -> R) -> R {
         let mut out = Vec::new();
         let result = act(&mut self.engine, &mut out);
-        self.effects.extend(out.drain(..).map(|it| (now, it)));
-        // Calls are only recorded, so each is answered at once and its sequence continues.
+        self.effects.extend(out.drain(..).map(|it| (now, it.rendered())));
+        // Calls are only recorded in a simulation. Answer each call at once, so that its sequence
+        // continues.
         while let Some((_, effect)) = self.effects.get(self.answered) {
             self.answered += 1;
             if let Effect::Call(call) = effect {
                 let ticket = call.ticket;
                 self.engine.call_done(ticket, true, now, &mut out);
-                self.effects.extend(out.drain(..).map(|it| (now, it)));
+                self.effects.extend(out.drain(..).map(|it| (now, it.rendered())));
             }
         }
         result

@@ -3,7 +3,7 @@
 use crate::event::{DeviceSlot, Micros, Trail};
 use crate::mapping::{Edge, Encoder, EncoderMode, Gate, Turn, Window};
 
-/// The default hysteresis of a gamepad trigger, in 0-127.
+/// The default hysteresis of a gamepad trigger, in units of 0-127.
 pub const PULL_HYSTERESIS: f64 = 8.0;
 
 /// The memory of one rule for one control. Each kind of trigger uses only some of the fields.
@@ -39,7 +39,74 @@ impl Memory {
     }
 }
 
-/// Decides whether `value` fires. `seen` is the control's previous value, if one is known.
+/// The memories of all rules: one list per rule, all in one arena, so that the first event of a
+/// control does not allocate.
+#[derive(Clone, Debug, Default)]
+pub struct Memories {
+    /// Each with the index of the next memory of the same rule.
+    arena: Vec<(Memory, u32)>,
+    /// The first memory of each rule.
+    first: Vec<u32>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Memories {
+    /// Discards all memories. `rules` is the number of rules with a memory.
+    pub fn reset(&mut self, rules: usize) {
+        self.arena.clear();
+        self.first.clear();
+        self.first.resize(rules, NONE);
+    }
+
+    /// The memory of a rule for one control, created on first use.
+    pub fn of(&mut self, rule: u32, device: DeviceSlot, channel: u8) -> Option<&mut Memory> {
+        let first = self.first.get_mut(rule as usize)?;
+        let mut at = *first;
+        while let Some((memory, next)) = self.arena.get(at as usize) {
+            if memory.device == device && memory.channel == channel {
+                break;
+            }
+            at = *next;
+        }
+        if at == NONE {
+            at = self.arena.len() as u32;
+            self.arena.push((Memory::new(device, channel), std::mem::replace(first, at)));
+        }
+        self.arena.get_mut(at as usize).map(|it| &mut it.0)
+    }
+
+    /// Discards the memories of a device.
+    pub fn forget(&mut self, device: DeviceSlot) {
+        let old = std::mem::take(&mut self.arena);
+        let heads = std::mem::take(&mut self.first);
+        self.arena.reserve(old.capacity());
+        self.first.resize(heads.len(), NONE);
+        for (rule, head) in heads.into_iter().enumerate() {
+            let mut at = head;
+            while let Some((memory, next)) = old.get(at as usize) {
+                if memory.device != device {
+                    let index = self.arena.len() as u32;
+                    self.arena.push((memory.clone(), std::mem::replace(&mut self.first[rule], index)));
+                }
+                at = *next;
+            }
+        }
+    }
+
+    /// Allocates space for this many further memories.
+    pub fn reserve(&mut self, more: usize) {
+        self.arena.reserve(more);
+    }
+
+    /// The number of memories that can be created without an allocation.
+    pub fn room(&self) -> usize {
+        self.arena.capacity() - self.arena.len()
+    }
+}
+
+/// Decides whether `value` fires the rule. `seen` is the previous value of the control, if it is
+/// known.
 pub fn step(
     gate: &Gate,
     window: Window,
@@ -72,7 +139,8 @@ pub fn step(
             }
             entered
         }
-        // Here `armed` means that the value was not inside the window since the last firing.
+        // For this edge, `armed` means that the value was not inside the window since the last
+        // firing.
         Edge::Falling => {
             let left = beyond && !memory.armed;
             if inside {
@@ -169,8 +237,8 @@ pub fn turned(detents: i32) -> Turn {
     if detents >= 0 { Turn::Clockwise } else { Turn::CounterClockwise }
 }
 
-/// Radial dead zone of a stick: the result is zero inside, and the remaining range is scaled to
-/// 0..=1.
+/// Applies the radial dead zone of a stick. The result is zero inside the dead zone, and the
+/// remaining range is scaled to 0..=1.
 pub fn radial(deadzone: f64, x: f64, y: f64) -> (f64, f64) {
     let size = (x * x + y * y).sqrt();
     if size <= deadzone || size == 0.0 || deadzone >= 1.0 {
@@ -180,7 +248,7 @@ pub fn radial(deadzone: f64, x: f64, y: f64) -> (f64, f64) {
     ((x * scale).clamp(-1.0, 1.0), (y * scale).clamp(-1.0, 1.0))
 }
 
-/// The dead zone of a gamepad trigger.
+/// Applies the dead zone of a gamepad trigger.
 pub fn pull(deadzone: f64, value: f64) -> f64 {
     if value <= deadzone || deadzone >= 1.0 { 0.0 } else { ((value - deadzone) / (1.0 - deadzone)).clamp(0.0, 1.0) }
 }
@@ -206,6 +274,24 @@ mod tests {
         let nrpn = EncoderMode::NrpnIncDec { parameter: 7 };
         assert_eq!(detents(nrpn, &mut Ticks::default(), 96, 0), 1);
         assert_eq!(detents(nrpn, &mut Ticks::default(), 97, 0), -1);
+    }
+
+    #[test]
+    fn each_control_of_a_rule_has_a_memory_until_its_device_is_forgotten() {
+        let mut memories = Memories::default();
+        memories.reset(2);
+        let (a, b) = (DeviceSlot(0), DeviceSlot(1));
+        for (rule, device, channel, detents) in [(0, a, 0, 1), (0, a, 1, 2), (0, b, 0, 3), (1, b, 0, 4)] {
+            memories.of(rule, device, channel).unwrap().detents = detents;
+        }
+        let seen = |it: &mut Memories| {
+            [(0, a, 0), (0, a, 1), (0, b, 0), (1, b, 0)]
+                .map(|(rule, device, channel)| it.of(rule, device, channel).unwrap().detents)
+        };
+        assert_eq!(seen(&mut memories), [1, 2, 3, 4]);
+        memories.forget(a);
+        assert_eq!(seen(&mut memories), [0, 0, 3, 4]);
+        assert!(memories.of(2, a, 0).is_none());
     }
 
     #[test]

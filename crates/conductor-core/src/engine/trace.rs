@@ -3,7 +3,7 @@
 
 use crate::action::{Action, KeyName, Keystroke, MidiOut, Modifier, Volume};
 use crate::event::{Body, DeviceSlot, Micros, script, wire_names};
-use crate::mapping::table::{Leaf, Slots};
+use crate::mapping::table::{ActionId, Leaf, ModeIndex, Node, RowId, Slots, Tables};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -25,15 +25,15 @@ pub enum Outcome {
     Cancelled,
     /// The condition of the action is false.
     ConditionFalse,
-    /// The device is muted.
+    /// The device of the event is muted.
     Muted,
-    /// The action needs a person's input, but the event is tainted.
+    /// Only input from a person may fire this action, but the event is tainted.
     Tainted,
     /// The action did not run because a learn session is active.
     Learning,
-    /// Dropped by a rate limit.
+    /// A rate limit dropped the event.
     RateLimited,
-    /// Too many presses wait for a running action.
+    /// The press was dropped, because too many presses already wait for the running action.
     QueueFull,
     /// The action failed.
     Failed,
@@ -45,7 +45,8 @@ wire_names!(Outcome {
     Failed "failed",
 });
 
-/// One record as the engine writes it.
+/// One record as the engine writes it. It owns no memory: the engine may run in a device callback,
+/// and a new record overwrites the oldest one there. Names are indices into the tables in force.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The number of the record, assigned by [`Trace::push`].
@@ -54,28 +55,69 @@ pub struct Record {
     pub at: Micros,
     /// The device.
     pub device: DeviceSlot,
-    /// The event.
+    /// The event. A SysEx or OSC message is in [`Kept`] instead.
     pub event: Option<Body>,
     /// The gesture or the kind of event.
     pub gesture: &'static str,
     /// The mode.
-    pub mode: Arc<str>,
-    /// The id of the mapping.
-    pub mapping: Option<Arc<str>>,
+    pub mode: ModeIndex,
+    /// The mapping.
+    pub mapping: Option<RowId>,
     /// The outcome.
     pub outcome: Outcome,
     /// The action.
-    pub action: Option<Leaf>,
+    pub action: Option<ActionId>,
     /// Microseconds from the event until its effects were sent.
     pub latency_us: Option<u64>,
     /// The reason for the outcome; may be empty.
     pub reason: &'static str,
 }
 
+/// The parts of a record that own memory. Only the owner creates and drops them.
+#[derive(Clone, Debug)]
+struct Kept {
+    seq: u64,
+    /// A SysEx or OSC message.
+    event: Option<Body>,
+    /// The names, if the tables of the record have been replaced.
+    names: Option<Names>,
+}
+
+#[derive(Clone, Debug)]
+struct Names {
+    mode: Arc<str>,
+    mapping: Option<Arc<str>>,
+    action: Option<Leaf>,
+}
+
+impl Names {
+    fn of(record: &Record, tables: &Tables) -> Self {
+        let leaf = |action: ActionId| match tables.nodes.get(action.0 as usize) {
+            Some(Node::Leaf(leaf)) => Some(leaf.clone()),
+            Some(Node::Sequence(_) | Node::Delay(_) | Node::Repeat { .. } | Node::Conditional { .. }) | None => None,
+        };
+        Names {
+            mode: Arc::clone(tables.mode_name(record.mode)),
+            mapping: record.mapping.map(|it| Arc::clone(&tables.row(it.0).id)),
+            action: record.action.and_then(leaf),
+        }
+    }
+}
+
+/// The number of records for which a trace allocates space at once, so that a device callback does
+/// not. A simulation has no limit and grows as it needs.
+fn allocated(capacity: usize) -> usize {
+    const LARGEST_IN_FILE: usize = 100_000;
+    if capacity <= LARGEST_IN_FILE { capacity } else { 0 }
+}
+
 /// The last records, oldest first.
 #[derive(Clone, Debug)]
 pub struct Trace {
     records: VecDeque<Record>,
+    /// Ordered by number. May contain more than the stored records until
+    /// [`Trace::drop_overwritten`].
+    kept: VecDeque<Kept>,
     capacity: usize,
     next_seq: u64,
 }
@@ -83,25 +125,51 @@ pub struct Trace {
 impl Trace {
     /// An empty trace.
     pub fn new(capacity: usize) -> Self {
-        Trace { records: VecDeque::with_capacity(capacity.min(1024)), capacity: capacity.max(1), next_seq: 0 }
+        let capacity = capacity.max(1);
+        let records = VecDeque::with_capacity(allocated(capacity));
+        Trace { records, kept: VecDeque::new(), capacity, next_seq: 0 }
     }
 
     /// Changes the capacity and drops the oldest records beyond it.
     pub fn resize(&mut self, capacity: usize) {
         self.capacity = capacity.max(1);
-        while self.records.len() > self.capacity {
-            self.records.pop_front();
-        }
+        self.records.drain(..self.records.len().saturating_sub(self.capacity));
+        self.records.shrink_to(self.capacity);
+        self.records.reserve_exact(allocated(self.capacity).saturating_sub(self.records.len()));
+        self.drop_overwritten();
     }
 
     /// Assigns the next number to a record and appends it.
     pub fn push(&mut self, mut record: Record) {
         record.seq = self.next_seq;
         self.next_seq += 1;
+        if record.event.as_ref().is_some_and(Body::owns_memory) {
+            self.kept.push_back(Kept { seq: record.seq, event: record.event.take(), names: None });
+        }
         if self.records.len() >= self.capacity {
             self.records.pop_front();
         }
         self.records.push_back(record);
+    }
+
+    /// Stores the names of all records, because their tables are about to be replaced.
+    pub(super) fn keep_names(&mut self, tables: &Tables) {
+        self.drop_overwritten();
+        let mut before = std::mem::take(&mut self.kept).into_iter().peekable();
+        for record in &self.records {
+            let kept = before.next_if(|it| it.seq == record.seq);
+            let kept = kept.unwrap_or(Kept { seq: record.seq, event: None, names: None });
+            let names = kept.names.unwrap_or_else(|| Names::of(record, tables));
+            self.kept.push_back(Kept { names: Some(names), ..kept });
+        }
+    }
+
+    /// Frees the memory of records that have been overwritten.
+    pub fn drop_overwritten(&mut self) {
+        let first = self.first_seq();
+        while self.kept.front().is_some_and(|it| it.seq < first) {
+            self.kept.pop_front();
+        }
     }
 
     /// The stored records, oldest first.
@@ -124,6 +192,32 @@ impl Trace {
         for record in self.records.iter_mut().rev().take_while(|it| it.seq >= seq) {
             record.latency_us.get_or_insert(now.since(record.at));
         }
+    }
+
+    fn kept(&self, seq: u64) -> Option<&Kept> {
+        self.kept.get(self.kept.binary_search_by_key(&seq, |it| it.seq).ok()?)
+    }
+
+    /// The mode, mapping and time of each mapping that fired, newest first, back to this record.
+    pub(super) fn fired(&self, since: u64, tables: &Tables) -> impl Iterator<Item = (Arc<str>, Arc<str>, Micros)> {
+        let new = self.records.iter().rev().take_while(move |it| it.seq >= since);
+        new.filter(|it| it.outcome == Outcome::Fired).filter_map(|record| {
+            let kept = self.kept(record.seq).and_then(|it| it.names.clone());
+            let names = kept.unwrap_or_else(|| Names::of(record, tables));
+            Some((names.mode, names.mapping?, record.at))
+        })
+    }
+
+    /// The records from this number on, with their names. `tables` are those in force.
+    pub(super) fn read(&self, since: u64, tables: &Tables, slots: &Slots) -> impl Iterator<Item = TraceRecord> {
+        self.records.iter().filter(move |it| it.seq >= since).map(move |record| {
+            let kept = self.kept(record.seq);
+            let event = record.event.as_ref().or_else(|| kept?.event.as_ref());
+            match kept.and_then(|it| it.names.as_ref()) {
+                Some(names) => TraceRecord::of(record, event, names, slots),
+                None => TraceRecord::of(record, event, &Names::of(record, tables), slots),
+            }
+        })
     }
 }
 
@@ -155,18 +249,17 @@ pub struct TraceRecord {
 }
 
 impl TraceRecord {
-    /// Resolves the names of a record.
-    pub fn of(record: &Record, slots: &Slots) -> Self {
+    fn of(record: &Record, event: Option<&Body>, names: &Names, slots: &Slots) -> Self {
         TraceRecord {
             seq: record.seq,
             at_us: record.at.0,
             device: slots.name(record.device).to_owned(),
-            event: record.event.as_ref().map(script::token).unwrap_or_default(),
+            event: event.map(script::token).unwrap_or_default(),
             gesture: record.gesture.to_owned(),
-            mode: record.mode.to_string(),
-            mapping_id: record.mapping.as_ref().map(|it| it.to_string()),
+            mode: names.mode.to_string(),
+            mapping_id: names.mapping.as_ref().map(|it| it.to_string()),
             outcome: record.outcome,
-            action: record.action.as_ref().map(|it| label(it, slots)),
+            action: names.action.as_ref().map(|it| label(it, slots)),
             latency_us: record.latency_us,
             reason: record.reason.to_owned(),
         }

@@ -1,5 +1,6 @@
 //! Events of controls that are not keys: controllers, pressure, bend, programs, sticks, triggers,
-//! OSC. A `Gate` decides whether they fire a rule. They also set the values of continuous bindings.
+//! OSC. A `Gate` decides whether an event fires a rule. The events also set the values of
+//! continuous bindings.
 
 use super::continuous::{self, Passed, Sent};
 use super::effect::{Effect, Placeholders};
@@ -12,7 +13,7 @@ use crate::mapping::table::{BindingId, Kind, RowId};
 use crate::mapping::{EncoderMode, Gate, OscTest, Scalar, SourceKind, TriggerKind, Turn};
 use std::sync::Arc;
 
-/// Whether a rule or binding used the event, and whether routes may forward it as well.
+/// Whether a rule or binding used the event, and whether routes may also forward it.
 #[derive(Clone, Copy, Default)]
 struct Claim {
     taken: bool,
@@ -169,15 +170,7 @@ impl Engine {
     }
 
     fn memory(&mut self, state: Option<u32>, device: DeviceSlot, channel: u8) -> Option<&mut Memory> {
-        let memories = self.memories.get_mut(state? as usize)?;
-        let at = match memories.iter().position(|it| it.device == device && it.channel == channel) {
-            Some(at) => at,
-            None => {
-                memories.push(Memory::new(device, channel));
-                memories.len() - 1
-            }
-        };
-        memories.get_mut(at)
+        self.memories.of(state?, device, channel)
     }
 
     fn fire_value(&mut self, event: &Event, row: RowId, value: f64, unit: f64, out: &mut Vec<Effect>) {
@@ -243,7 +236,7 @@ impl Engine {
             if memory.detents.signum() == -detents.signum() {
                 memory.detents = 0;
             }
-            // Several detents can cause one firing together, so their trails are joined.
+            // Several detents can cause one firing, so their trails are joined.
             memory.trail = if memory.detents == 0 { event.trail() } else { memory.trail.and(event.trail()) };
             memory.detents += detents;
             let step = i32::from((*step).max(1));
@@ -427,7 +420,7 @@ impl Engine {
         let glue = &binding.spec.glue;
         let now = self.now;
         let state = &mut self.bindings[id.0 as usize];
-        // A pending value is replaced by this one, so the trails of both are joined.
+        // A pending value is replaced by the new value, so the trails of both values are joined.
         state.trail = if state.pending.is_some() { state.trail.and(trail) } else { trail };
         state.settle(now);
         let (value, relative) = if let SourceKind::Encoder { encoder, step, .. } = &binding.spec.source.kind {
@@ -483,7 +476,7 @@ impl Engine {
             match continuous::render(&binding.spec.glue, &target.spec, value, &mut selected) {
                 Sent::Midi(messages) => {
                     let Some(port) = target.port else { continue };
-                    for message in messages {
+                    for message in messages.into_iter().flatten() {
                         self.send(port, message, trail, out);
                     }
                     self.selected.retain(|it| (it.0, it.1) != (port, channel));
@@ -491,11 +484,9 @@ impl Engine {
                         self.selected.push((port, channel, selected));
                     }
                 }
-                Sent::Osc(message) => {
-                    if let crate::mapping::Target::OscFloat { host, port, .. } = &*target.spec {
-                        let (host, message) = (host.as_str().into(), Arc::new(message));
-                        out.push(Effect::Osc { host, port: *port, message, taint: trail.taint });
-                    }
+                Sent::Osc(value) => {
+                    let target = Arc::clone(&target.spec);
+                    out.push(Effect::OscValue { target, value, taint: trail.taint });
                 }
                 Sent::Parameter { value, ranged } => {
                     let target = Arc::clone(&target.spec);
@@ -552,7 +543,7 @@ pub(super) fn arg_holds(test: &OscTest, arg: Option<&OscArg>) -> bool {
         (Scalar::Text(want), OscArg::Text(got)) => want == got,
         (Scalar::Bool(want), OscArg::Bool(got)) => want == got,
         (Scalar::Number(want), OscArg::Int(_) | OscArg::Float(_)) => {
-            // The wire format is float32, so compare with the float32 form of the configured
+            // OSC numbers are sent as float32, so compare with the float32 form of the configured
             // number.
             value.is_some_and(|got| got == *want || got as f32 == *want as f32)
         }

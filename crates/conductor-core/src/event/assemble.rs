@@ -4,6 +4,8 @@
 //! Each device has one [`Assembler`]. Every raw controller message also remains a separate event.
 //! Not here: mapping values, and counting increments as detents (`engine`).
 
+use super::Body;
+
 const DATA_MSB: u8 = 6;
 const DATA_LSB: u8 = 38;
 const INCREMENT: u8 = 96;
@@ -13,7 +15,7 @@ const NRPN_MSB: u8 = 99;
 const RPN_LSB: u8 = 100;
 const RPN_MSB: u8 = 101;
 const RESET_ALL_CONTROLLERS: u8 = 121;
-/// The number 127/127 of an RPN or NRPN: no parameter is selected.
+/// The null number of an RPN or NRPN (127/127): no parameter is selected.
 const NULL: u16 = 0x3FFF;
 
 /// The kind of a parameter.
@@ -37,7 +39,8 @@ pub struct Parameter {
 /// A change of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The new value, 0-16383. The fine half is 0 until the parameter has sent a fine half.
+    /// The new value, 0-16383. The fine half is 0 until the device has sent a fine half for this
+    /// parameter.
     Value(u16),
     /// One step up.
     Increment,
@@ -45,8 +48,8 @@ pub enum Change {
     Decrement,
 }
 
-/// The values that one controller message completed. Both fields may be present: controller 6 is a
-/// 14-bit controller and also the data entry of a parameter.
+/// The values that one controller message completes. Both fields may be present, because controller
+/// 6 is a 14-bit controller and also the data entry of a parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assembled {
     /// Controller 0-31 and its value 0-16383.
@@ -80,11 +83,11 @@ struct Channel {
     kind: Option<ParameterKind>,
     number_msb: Option<u8>,
     number_lsb: Option<u8>,
-    /// The last coarse data entry since the parameter was selected. An earlier data entry belongs
-    /// to another parameter.
+    /// The last coarse data entry since the parameter was selected. Earlier data entries belong to
+    /// another parameter.
     data_coarse: Option<u8>,
-    /// The parameters that have sent a fine half. Stored for each parameter, because a device may
-    /// send both coarse and fine parameters on one channel.
+    /// The parameters for which the device has sent a fine half. They are stored for each
+    /// parameter, because a device may send both coarse and fine parameters on one channel.
     fine_parameters: Option<Box<[FineBits; 2]>>,
 }
 
@@ -95,6 +98,13 @@ impl Assembler {
     /// Creates an assembler without any values.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether the message can be processed without an allocation.
+    pub fn has_room(&self, body: &Body) -> bool {
+        let Body::Cc { channel, controller: DATA_LSB, .. } = body else { return true };
+        let channel = self.channels.get(usize::from(*channel));
+        channel.is_some_and(|it| it.selected().is_none() || it.fine_parameters.is_some())
     }
 
     /// Discards all values, for a device that was disconnected.
@@ -138,7 +148,8 @@ impl Channel {
             }
             32..=63 => {
                 self.fine_heard |= bit;
-                // A fine half alone is ignored: controller 33 may be a plain fader.
+                // A fine half without a coarse half is ignored, because controller 33 may be a
+                // plain fader.
                 (self.coarse_heard & bit != 0).then_some((number, u16::from(*coarse) << 7 | u16::from(value)))
             }
             _ => None,

@@ -1,4 +1,5 @@
-//! Stores recently sent messages, so that their echo is not treated as a person's input.
+//! Stores recently sent messages, so that an echo of such a message is not treated as a person's
+//! input.
 //!
 //! A device may echo the messages that it receives. For a device with `echo_guard`, one copy of
 //! each sent message is dropped if it arrives within 20 ms. For the approval pad, a press that
@@ -12,12 +13,12 @@ use super::midi::{Short, short};
 use super::{Body, Micros};
 use std::collections::VecDeque;
 
-/// The longest time until the echo of a light message.
+/// The longest time between a light message and its echo.
 pub const LIGHT_ECHO: Micros = Micros::from_ms(100);
-/// The longest time until the echo of a message to a device with `echo_guard`.
+/// The longest time between a message to a device with `echo_guard` and its echo.
 pub const GUARD: Micros = Micros::from_ms(20);
 
-/// The most messages that are stored.
+/// The maximum number of stored messages.
 const MEMORY: usize = 4096;
 
 /// Messages recently sent to one device.
@@ -34,7 +35,7 @@ pub struct Echo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Short(Short),
-    /// Length and a checksum; comparing 8 KiB per message would be too slow.
+    /// Length and checksum. Comparing 8 KiB per message would be too slow.
     SysEx {
         len: usize,
         sum: u64,
@@ -43,7 +44,8 @@ enum Key {
 
 fn key(body: &Body) -> Option<Key> {
     if let Body::SysEx(data) = body {
-        // FNV-1a. A collision only has the effect that a clean message is treated as an echo.
+        // The checksum is FNV-1a. If two messages have the same checksum, a clean message may be
+        // treated as an echo. An echo is never treated as clean.
         let sum = data
             .iter()
             .fold(0xCBF2_9CE4_8422_2325, |sum: u64, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
@@ -63,9 +65,10 @@ impl Echo {
         Echo { window: LIGHT_ECHO, sent: VecDeque::new(), blind_until: None }
     }
 
-    /// Creates an instance for the messages to one device with `echo_guard`.
+    /// Creates an instance for the messages to one device with `echo_guard`. All memory is
+    /// allocated now, because messages may be sent in a device callback.
     pub fn of_device() -> Self {
-        Echo { window: GUARD, sent: VecDeque::new(), blind_until: None }
+        Echo { window: GUARD, sent: VecDeque::with_capacity(MEMORY), blind_until: None }
     }
 
     /// Stores a sent message.
@@ -79,8 +82,8 @@ impl Echo {
         self.sent.push_back((at, key));
     }
 
-    /// Whether this message may be an echo. The stored message is kept: its echo may arrive on
-    /// several inputs.
+    /// Whether this message may be an echo. The stored message is kept, because its echo may arrive
+    /// on several inputs.
     pub fn is_echo(&mut self, at: Micros, body: &Body) -> bool {
         self.forget(at);
         if self.sent.is_empty() && self.blind_until.is_none() {
@@ -148,7 +151,7 @@ mod tests {
         guard.note_sent(Micros(0), &on(36));
         assert!(guard.swallow(Micros(10_000), &on(36)));
         assert!(guard.swallow(Micros(10_000), &on(36)));
-        assert!(!guard.swallow(Micros(10_000), &on(36)), "the third one is a hand");
+        assert!(!guard.swallow(Micros(10_000), &on(36)), "the third message is not an echo");
         guard.note_sent(Micros(20_000), &on(36));
         assert!(!guard.swallow(Micros(40_001), &on(36)), "too late to be an echo");
     }
@@ -160,7 +163,7 @@ mod tests {
         for i in 0..MEMORY {
             echo.note_sent(Micros(1), &Body::PitchBend { channel: 0, value: (i % 16384) as u16 });
         }
-        assert!(echo.is_echo(Micros(2), &on(36)), "pushed out of memory, and still not a hand");
+        assert!(echo.is_echo(Micros(2), &on(36)), "no longer stored, and still treated as an echo");
         assert!(!echo.is_echo(Micros(100_002), &on(36)));
         assert!(echo.sent.len() <= MEMORY);
     }

@@ -7,7 +7,7 @@
 use super::{Body, RealTime};
 use std::fmt;
 
-/// SysEx with more bytes than this between F0 and F7 is dropped and counted.
+/// The largest number of bytes between F0 and F7. Longer SysEx is dropped and counted.
 pub const SYSEX_MAX: usize = 64 * 1024;
 
 /// A decoded message. SysEx is borrowed from the decoder's buffer, because a callback must not
@@ -29,18 +29,20 @@ pub struct Swallowed {
     pub reset: u64,
     /// The undefined status bytes F4, F5, F9 and FD.
     pub undefined: u64,
-    /// Data without a status, an F7 without an F0, or a message cut short by the next status.
+    /// Data bytes without a status byte, an F7 without an F0, or a message cut short by the next
+    /// status byte.
     pub stray: u64,
     /// SysEx longer than the buffer.
     pub sysex_too_long: u64,
-    /// SysEx without F7 at its end: another status byte followed.
+    /// SysEx that does not end with F7, because another status byte followed.
     pub sysex_broken: u64,
 }
 
-/// The decoder of one input port. Each port needs its own, because running status and SysEx
-/// continue across packets.
+/// The decoder of one input port. Each port needs a separate decoder, because running status and
+/// SysEx continue across packets.
 pub struct Decoder {
-    /// The running status; 0 if there is none. System messages clear it, real-time bytes do not.
+    /// The running status, or 0 if there is none. System messages clear the running status;
+    /// real-time bytes do not.
     status: u8,
     /// The first data byte of a message that has two.
     first: Option<u8>,
@@ -55,7 +57,7 @@ enum SysEx {
     Inside {
         len: usize,
     },
-    /// The SysEx is too long; its bytes are skipped up to its end.
+    /// The SysEx is too long. Its bytes are skipped up to its end.
     Skipping,
 }
 
@@ -75,7 +77,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Creates a decoder. `buffer` stores one SysEx; its length is the limit.
+    /// Creates a decoder. `buffer` stores one SysEx message; its length is the limit for SysEx.
     pub fn new(buffer: Box<[u8]>) -> Self {
         Decoder { status: 0, first: None, sysex: SysEx::Outside, buffer, swallowed: Swallowed::default() }
     }
@@ -93,7 +95,7 @@ impl Decoder {
         self.sysex = SysEx::Outside;
     }
 
-    /// Decodes bytes, which may be split at any place. The next call continues an incomplete
+    /// Decodes bytes, which may be split at any position. The next call continues an incomplete
     /// message.
     pub fn decode(&mut self, bytes: &[u8], mut heard: impl FnMut(Heard<'_>)) {
         for &byte in bytes {

@@ -1,14 +1,14 @@
-//! OSC 1.0 address patterns. They are compiled once; the time of a match is linear in the length of
-//! the address.
+//! OSC 1.0 address patterns. A pattern is compiled once. The time of a match is linear in the
+//! length of the address.
 //!
-//! `?` is one character, `*` any number, `[a-z]` and `[!a-z]` one of a set, `{a,b}` one of several
-//! words; none of them crosses a `/`. Not here: OSC packets (`conductor-hosts`), and argument tests
-//! (`engine`).
+//! `?` is one character, `*` any number of characters, `[a-z]` and `[!a-z]` one of a set, `{a,b}`
+//! one of several words. None of them matches a `/`. Not here: OSC packets (`conductor-hosts`), and
+//! tests of arguments (`engine`).
 
 use std::fmt;
 
-/// The most characters of a pattern. The limit gives the set of active positions a fixed size on
-/// the stack.
+/// The maximum number of characters of a pattern. With this limit, the set of active positions has
+/// a fixed size on the stack.
 pub const PATTERN_MAX: usize = 256;
 
 const WORDS: usize = PATTERN_MAX / 64 + 1;
@@ -23,7 +23,8 @@ pub struct Pattern {
     /// The number of plain characters before the first wildcard. They are compared first, because
     /// most addresses differ here.
     prefix_len: usize,
-    /// Empty for a pattern without wildcards, which is compared as text.
+    /// The positions of the pattern. Empty for a pattern without wildcards, which is compared as
+    /// text.
     places: Vec<Place>,
     first: Set,
 }
@@ -398,7 +399,7 @@ mod tests {
         assert!(Pattern::compile(&long[..PATTERN_MAX]).unwrap().is_exact());
     }
 
-    /// A backtracking matcher would not finish in reasonable time.
+    /// The patterns of this test would keep a backtracking matcher busy for an unreasonable time.
     #[test]
     fn hostile_patterns_end() {
         let stars = Pattern::compile(&format!("/{}b", "*a".repeat(127))).unwrap();

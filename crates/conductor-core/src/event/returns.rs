@@ -4,16 +4,17 @@
 //! A message that comes back over a cable may be delayed. Its velocity, value or channel may
 //! change, and a note-off may become a note-on with velocity 0. The kind of the message and its
 //! number (note, controller, program; the address for OSC) do not change. A table of fixed size
-//! stores the last time for each kind and number. A flood of messages only overwrites times; it
-//! never removes an entry. Two OSC addresses may share a cell; then more messages are tainted than
-//! necessary.
+//! stores the last time for each kind and number. A flood of messages only overwrites times and
+//! never removes an entry. Two OSC addresses may share a cell, so some messages are tainted
+//! unnecessarily.
 //!
 //! Not detected: copies from devices that transpose or convert messages. Not here: `echo_guard`,
 //! which drops exact copies (`event::echo`).
 
 use super::{Body, Micros};
 
-/// A cable may delay a message by a second; the rest allows for queues in between.
+/// The time in which a copy may come back. A cable may delay a message by one second. The other 500
+/// ms are for queues on the way.
 pub const WINDOW: Micros = Micros::from_ms(1500);
 
 const NUMBERS: usize = 128;

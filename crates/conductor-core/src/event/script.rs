@@ -33,11 +33,11 @@ pub enum Step {
     Device(String),
     /// Switch to this mode.
     Mode(String),
-    /// Time passes before the next event.
+    /// The time that passes before the next event.
     Advance(Micros),
 }
 
-/// A fault in one token and its place. Line and column are 1-based; columns count characters.
+/// A fault in one token, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The line, from 1.
@@ -122,7 +122,7 @@ fn clip(token: &str) -> String {
     }
 }
 
-/// The byte offset in the token, and the reason.
+/// The byte offset in the token, and the reason why the token is not valid.
 type Wrong = (usize, String);
 
 /// A part of a token with its offset.
@@ -203,7 +203,7 @@ impl<'a> Part<'a> {
 fn step(token: &str) -> Result<Step, Wrong> {
     let (head, tail) = Part { at: 0, text: token }.cut(':');
     let Some(tail) = tail else {
-        return Err(head.wrong(format!("no ':'; a token is KIND:VALUE with KIND one of {}", KINDS.join(" "))));
+        return Err(head.wrong(format!("there is no ':'; write KIND:VALUE, where KIND is one of {}", KINDS.join(" "))));
     };
     let body = match head.text {
         "on" | "off" => note(head.text == "on", tail)?,
@@ -272,7 +272,7 @@ fn channel(part: Part<'_>) -> Result<(Part<'_>, u8), Wrong> {
 
 fn pair<'a>(part: Part<'a>, example: &str) -> Result<(Part<'a>, Part<'a>), Wrong> {
     let (left, right) = part.cut('=');
-    Ok((left, right.ok_or_else(|| part.wrong(format!("no '='; write it as {example}")))?))
+    Ok((left, right.ok_or_else(|| part.wrong(format!("there is no '='; write it as {example}")))?))
 }
 
 fn note(press: bool, part: Part<'_>) -> Result<Body, Wrong> {
@@ -501,7 +501,7 @@ mod tests {
             shown("on:36 on:128\n t:1 cc:7 on:1@x/0"),
             vec![
                 "line 1, column 10: 'on:128': note must be a whole number from 0 to 127",
-                "line 2, column 9: 'cc:7': no '='; write it as cc:7=64",
+                "line 2, column 9: 'cc:7': there is no '='; write it as cc:7=64",
                 "line 2, column 16: 'on:1@x/0': velocity must be a whole number from 0 to 127",
             ]
         );

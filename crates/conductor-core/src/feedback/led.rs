@@ -35,7 +35,6 @@ pub struct Pad {
     pub channel: u8,
     /// The channel of its light; some controllers encode the brightness in this channel.
     pub light_channel: u8,
-    /// Its note.
     pub note: u8,
 }
 
@@ -46,9 +45,7 @@ pub struct Hit {
     pub port: DeviceSlot,
     /// The channel of the press.
     pub channel: u8,
-    /// The note.
     pub note: u8,
-    /// The velocity.
     pub velocity: u8,
     /// The time of the press.
     pub at: Micros,
@@ -61,7 +58,6 @@ pub struct Hit {
 pub struct Surface {
     /// The device.
     pub port: DeviceSlot,
-    /// Its pads.
     pub pads: Vec<Pad>,
     /// Pads per row.
     pub columns: usize,

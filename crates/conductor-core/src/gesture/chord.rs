@@ -2,17 +2,38 @@
 //! they are a chord or cannot become one. Presses of keys that belong to no chord of the mode skip
 //! this stage.
 
-use super::{Deadline, GestureCx, GestureEvent, Gestures, Press, Stage, matching};
+use super::{Deadline, GestureCx, GestureEvent, Gestures, Stage, matching};
 use crate::event::{DeviceSlot, Micros, Trail};
 use crate::mapping::table::{Kind, ModeIndex, RowId, Tables};
 use crate::timer::{TimerKey, Timers};
 
-/// The most members of a chord. The limit keeps a window small during a flood of notes.
+/// The maximum number of members of a chord. The limit keeps a window small during a flood of
+/// notes.
 const MAX_MEMBERS: usize = 16;
+
+/// The presses of a window. A fixed size, so that a chord does not allocate.
+#[derive(Clone, Copy, Default)]
+struct Members {
+    list: [u32; MAX_MEMBERS],
+    len: usize,
+}
+
+impl Members {
+    fn push(&mut self, index: u32) {
+        if let Some(place) = self.list.get_mut(self.len) {
+            *place = index;
+            self.len += 1;
+        }
+    }
+
+    fn all(&self) -> &[u32] {
+        &self.list[..self.len]
+    }
+}
 
 #[derive(Default)]
 pub(super) struct ChordWindow {
-    members: Vec<u32>,
+    members: Members,
     candidates: Vec<RowId>,
     opened: Micros,
     mode: ModeIndex,
@@ -20,9 +41,14 @@ pub(super) struct ChordWindow {
 }
 
 impl ChordWindow {
+    /// Allocates space for this many rules.
+    pub(super) fn reserve(&mut self, rules: usize) {
+        self.candidates.reserve(rules.saturating_sub(self.candidates.len()));
+    }
+
     /// Empties the window and cancels its timer.
     pub(super) fn clear<T>(&mut self, timers: &mut Timers<T>) {
-        self.members.clear();
+        self.members = Members::default();
         self.candidates.clear();
         if let Some(timer) = self.timer.take() {
             timers.cancel(timer);
@@ -36,7 +62,7 @@ impl Gestures {
         press.stage = Stage::Chord;
         let (key, at, mode) = (press.key, press.at, press.mode);
         let channel_index = usize::from(key.channel_index);
-        if self.keys(key.device).windows[channel_index].members.is_empty() {
+        if self.keys(key.device).windows[channel_index].members.len == 0 {
             return self.open_window(index, cx);
         }
         if self.keys(key.device).windows[channel_index].mode != mode {
@@ -45,20 +71,15 @@ impl Gestures {
         }
         let window = &mut self.keys(key.device).windows[channel_index];
         let opened = window.opened;
-        let remaining: Vec<RowId> = window
-            .candidates
-            .iter()
-            .copied()
-            .filter(|row| {
-                let row = cx.tables.row(row.0);
-                at < opened.plus_ms(row.time_ms) && row.chord.contains(&key.number)
-            })
-            .collect();
-        if remaining.is_empty() || window.members.len() + 1 >= MAX_MEMBERS {
+        let remains = |row: &RowId| {
+            let row = cx.tables.row(row.0);
+            at < opened.plus_ms(row.time_ms) && row.chord.contains(&key.number)
+        };
+        if !window.candidates.iter().any(remains) || window.members.len + 1 >= MAX_MEMBERS {
             return self.close_window(key.device, key.channel_index, Some(index), cx);
         }
         window.members.push(index);
-        window.candidates = remaining;
+        window.candidates.retain(remains);
         self.settle_window(key.device, key.channel_index, cx);
     }
 
@@ -66,11 +87,11 @@ impl Gestures {
         let Some(press) = self.presses[index as usize].as_ref() else { return };
         let (key, at, mode, info) = (press.key, press.at, press.mode, press.info(index));
         let table = cx.tables.device(mode, key.device);
-        let candidates =
-            matching(table.rules(Kind::Chord, usize::from(key.number)), key).map(|it| RowId(it.id)).collect();
+        let candidates = matching(table.rules(Kind::Chord, usize::from(key.number)), key).map(|it| RowId(it.id));
         let window = &mut self.keys(key.device).windows[usize::from(key.channel_index)];
         window.members.push(index);
-        window.candidates = candidates;
+        window.candidates.clear();
+        window.candidates.extend(candidates);
         window.opened = at;
         window.mode = mode;
         cx.found.push(GestureEvent::Deferred { press: info });
@@ -83,7 +104,7 @@ impl Gestures {
         if let Some(timer) = window.timer.take() {
             cx.timers.cancel(timer);
         }
-        let pressed = window.members.len();
+        let pressed = window.members.len;
         let larger = window.candidates.iter().any(|row| cx.tables.row(row.0).chord.len() > pressed);
         if !larger {
             return self.close_window(device, channel_index, None, cx);
@@ -126,8 +147,9 @@ impl Gestures {
         window.candidates.clear();
         let mut members = std::mem::take(&mut window.members);
         let mode = window.mode;
-        members.extend(last);
-        let chord = self.largest_chord(device, mode, &members, cx.tables);
+        last.into_iter().for_each(|it| members.push(it));
+        let members = members.all();
+        let chord = self.largest_chord(device, mode, members, cx.tables);
         let owner = chord.and_then(|row| {
             let keys = &cx.tables.row(row.0).chord;
             members.iter().rev().copied().find(|it| self.number(*it).is_some_and(|number| keys.contains(&number)))
@@ -142,7 +164,7 @@ impl Gestures {
             let Some(press) = self.presses[at as usize].as_mut() else { return };
             press.trail = trail;
             let info = press.info(at);
-            for index in &members {
+            for index in members {
                 let Some(press) = self.presses[*index as usize].as_mut() else { continue };
                 if keys.contains(&press.key.number) {
                     press.stage = Stage::Taken;
@@ -154,7 +176,7 @@ impl Gestures {
             }
             cx.found.push(GestureEvent::Fired { press: info, row });
         }
-        for index in members {
+        for index in members.iter().copied() {
             if self.presses[index as usize].as_ref().is_none_or(|it| it.stage != Stage::Chord) {
                 continue;
             }
@@ -178,14 +200,13 @@ impl Gestures {
     /// size, precedence decides.
     fn largest_chord(&self, device: DeviceSlot, mode: ModeIndex, members: &[u32], tables: &Tables) -> Option<RowId> {
         let table = tables.device(mode, device);
-        let presses: Vec<&Press> = members.iter().filter_map(|it| self.presses[*it as usize].as_ref()).collect();
+        let presses = || members.iter().filter_map(|it| self.presses[*it as usize].as_ref());
         let mut best: Option<RowId> = None;
-        for press in &presses {
+        for press in presses() {
             for entry in matching(table.rules(Kind::Chord, usize::from(press.key.number)), press.key) {
                 let row = tables.row(entry.id);
-                let times =
-                    || row.chord.iter().map(|key| presses.iter().find(|it| it.key.number == *key).map(|it| it.at));
-                // `None` sorts first, so the minimum is `None` if a key is missing.
+                let times = || row.chord.iter().map(|key| presses().find(|it| it.key.number == *key).map(|it| it.at));
+                // `None` is less than any time, so the minimum is `None` if a key is missing.
                 let (Some(first), Some(last)) = (times().min().flatten(), times().max().flatten()) else { continue };
                 if last >= first.plus_ms(row.time_ms) {
                     continue;

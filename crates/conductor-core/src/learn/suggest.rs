@@ -22,7 +22,7 @@ pub struct Suggestion {
     pub confidence: f64,
     /// The reason for the suggestion.
     pub reason: String,
-    /// What the person can do to confirm the suggestion.
+    /// An action of the person that would confirm the suggestion.
     pub needs: Option<&'static str>,
 }
 

@@ -1,12 +1,12 @@
-//! Compiles a configuration into the dense tables of [`table`](super::table). Runs when a
+//! Compiles a configuration into the dense tables of [`table`](super::table). This is done when a
 //! configuration takes effect, never for an event.
 //!
 //! [`trigger_shape`] describes each kind of trigger, [`source_cell`] each kind of source.
 
 use super::table::{
     ALL_CHANNELS, ActionId, Binding, CELLS, CROWDED, Cell, ChannelSpans, CompiledCondition, CompiledRoute,
-    CompiledTarget, DeviceFacts, DeviceTable, Entry, Kind, Leaf, ModeIndex, NO_RULE, Node, Rank, Row, Slots, Span,
-    Tables,
+    CompiledTarget, DeviceFacts, DeviceTable, Entry, KEYS, Kind, Leaf, ModeIndex, NO_RULE, Node, Rank, Row, Slots,
+    Span, Tables,
 };
 use super::{Encoder, EncoderMode, Gate, Key, On, SourceKind, Target, TriggerKind, Window};
 use crate::action::{Action, Condition};
@@ -37,6 +37,7 @@ struct Compiler<'a> {
     nodes: Vec<Node>,
     states: u32,
     asks_for_programs: bool,
+    asks_for_time: bool,
 }
 
 impl<'a> Compiler<'a> {
@@ -50,6 +51,7 @@ impl<'a> Compiler<'a> {
             nodes: Vec::new(),
             states: 0,
             asks_for_programs: false,
+            asks_for_time: false,
         }
     }
 
@@ -142,8 +144,8 @@ impl<'a> Compiler<'a> {
             Action::Text { text } => Node::Leaf(Leaf::Text(text.as_str().into())),
             Action::MouseClick { button, at } => Node::Leaf(Leaf::Click { button: *button, at: *at }),
             Action::VolumeControl(volume) => Node::Leaf(Leaf::Volume(*volume)),
-            // Rows with an unknown mode are disabled with an error, so this cannot happen. Doing
-            // nothing is a safe fallback.
+            // A row with an unknown mode is disabled with an error, so this case cannot occur. The
+            // fallback does nothing.
             Action::ModeChange { mode } => match self.mode_named(mode) {
                 Some(mode) => Node::Leaf(Leaf::ModeChange(mode)),
                 None => Node::Sequence(Vec::new()),
@@ -174,8 +176,14 @@ impl<'a> Compiler<'a> {
         match condition {
             Condition::Always => CompiledCondition::Always,
             Condition::Never => CompiledCondition::Never,
-            Condition::TimeRange { start, end } => CompiledCondition::TimeRange { start: *start, end: *end },
-            Condition::DayOfWeek { days } => CompiledCondition::DayOfWeek { days: *days },
+            Condition::TimeRange { start, end } => {
+                self.asks_for_time = true;
+                CompiledCondition::TimeRange { start: *start, end: *end }
+            }
+            Condition::DayOfWeek { days } => {
+                self.asks_for_time = true;
+                CompiledCondition::DayOfWeek { days: *days }
+            }
             Condition::AppRunning { app_name } => {
                 self.asks_for_programs = true;
                 CompiledCondition::AppRunning(app_name.as_str().into())
@@ -190,7 +198,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn finish(self) -> Tables {
-        let Compiler { config, slots, rows, cells, bindings, nodes, states, asks_for_programs } = self;
+        let Compiler { config, slots, rows, cells, bindings, nodes, states, asks_for_programs, asks_for_time } = self;
         let mut facts = vec![DeviceFacts::default(); slots.len()];
         for device in &config.devices {
             let slot = slots.slot(&device.alias);
@@ -272,7 +280,15 @@ impl<'a> Compiler<'a> {
             .iter()
             .position(|it| it.name == config.default_mode)
             .map_or(ModeIndex(0), |at| ModeIndex(at as u16));
+        let mut chords = [0; KEYS];
+        for key in rows.iter().flat_map(|it| &it.chord) {
+            if let Some(count) = chords.get_mut(usize::from(*key)) {
+                *count += 1;
+            }
+        }
         Tables {
+            any_mode: "*".into(),
+            chord_rules: chords.into_iter().max().unwrap_or(0),
             mode_names: config.modes.iter().map(|it| it.name.as_str().into()).collect(),
             default_mode,
             rows,
@@ -280,6 +296,7 @@ impl<'a> Compiler<'a> {
             nodes,
             states: states as usize,
             asks_for_programs,
+            asks_for_time,
             routes,
             advanced: config.advanced.clone(),
             devices: facts,
@@ -331,7 +348,7 @@ impl DeviceTable {
         }
         let start = self.spans.len();
         let mut high = 0u8;
-        // Velocity 0 is a release, which is never looked up here.
+        // Velocity 0 is a release, and releases are not looked up in this table.
         for run in owners[1..].chunk_by(|a, b| a == b) {
             high += run.len() as u8;
             self.spans.push(Span { high, owner: run[0] });
@@ -370,11 +387,12 @@ const ANY: Window = Window { min: 0, max: u16::MAX };
 
 /// The properties of a trigger that the tables need.
 struct TriggerShape {
-    /// The table cells of the trigger: one cell, two for a trigger on press and release, one per
-    /// member of a chord.
+    /// The table cells of the trigger: usually one cell; two cells for a trigger on press and
+    /// release; one cell per member of a chord.
     cells: Vec<usize>,
     window: Window,
-    /// The number of constrained dimensions except the channel, for [`Rank::slack`].
+    /// The number of dimensions, except the channel, that the trigger restricts; see
+    /// [`Rank::slack`].
     constraints: u8,
     /// The duration of a long press, or the timeout of a double tap or chord.
     time_ms: u32,
@@ -414,7 +432,7 @@ impl TriggerShape {
         TriggerShape { cells, chord: keys, time_ms, ..TriggerShape::cell(Kind::Chord, 0u8) }
     }
 
-    /// Sets the window. It is a constraint if it is narrower than the full range.
+    /// Sets the window. The window counts as a restriction if it is narrower than the full range.
     fn windowed(self, window: Window, full: Window) -> Self {
         TriggerShape { window, constraints: u8::from(window.min > full.min || window.max < full.max), ..self }
     }

@@ -2,9 +2,9 @@
 //! its cost does not depend on the number of mappings. It does not clone actions or compare
 //! strings.
 //!
-//! There is one [`DeviceTable`] for every mode and every device that a rule names, and one for all
-//! other devices. Each cell of a table lists the rules that can match one control, in order of
-//! precedence: the rules of the mode and the global rules. Not here: compiling (`compile`).
+//! There is one [`DeviceTable`] for every mode and every device that a rule names, and one table
+//! for all other devices. Each cell of a table lists the rules that can match one control, in order
+//! of precedence: the rules of the mode and the global rules. Not here: compiling (`compile`).
 
 use crate::action::{Action, Keystroke, MidiOut, MouseButton, Transform, Volume};
 use crate::config::{Advanced, ContinuousRow, Filter, Mapping};
@@ -14,16 +14,17 @@ use crate::mapping::{Continuous, Target, Trigger, Window};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Numbers for the names of devices and ports. A number never changes while the daemon runs.
+/// Assigns a slot (a number) to each name of a device or port. The slot of a name never changes
+/// while the daemon runs.
 #[derive(Clone, Debug, Default)]
 pub struct Slots {
     names: Vec<Arc<str>>,
 }
 
 impl Slots {
-    /// The number of a device alias or port name, assigned on first use.
+    /// The slot of a device alias or port name. It is assigned on first use.
     ///
-    /// There are 65,536 numbers. If all are used, every further name gets the last number.
+    /// There are 65,535 slots. If all are used, every further name gets the last slot.
     pub fn slot(&mut self, name: &str) -> DeviceSlot {
         if let Some(slot) = self.find(name) {
             return slot;
@@ -34,7 +35,7 @@ impl Slots {
         DeviceSlot((self.names.len() - 1) as u16)
     }
 
-    /// The number of a name. `None` if no number was assigned.
+    /// The slot of a name. `None` if no slot was assigned.
     pub fn find(&self, name: &str) -> Option<DeviceSlot> {
         self.names.iter().position(|it| &**it == name).map(|at| DeviceSlot(at as u16))
     }
@@ -44,12 +45,12 @@ impl Slots {
         self.names.get(usize::from(slot.0)).map_or("?", |it| it)
     }
 
-    /// The count of names with a number.
+    /// The number of names that have a slot.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether no name has a number.
+    /// Whether no name has a slot.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -123,7 +124,8 @@ pub struct Rank {
     pub global: bool,
     /// Rules for a device come before rules for any device.
     pub any_device: bool,
-    /// 255 minus the number of constrained dimensions, so that more constrained rules sort first.
+    /// 255 minus the number of restricted dimensions, so that rules with more restrictions sort
+    /// first.
     pub slack: u8,
     /// The width of the window. Narrow windows come before wide windows.
     pub width: u16,
@@ -191,7 +193,7 @@ pub enum Leaf {
         channel: u8,
         message: MidiOut,
     },
-    /// Without `port` the message is sent to the device of the event.
+    /// Without `port`, the message is sent to the device that the event came from.
     Forward {
         port: Option<DeviceSlot>,
         transform: Arc<Transform>,
@@ -258,7 +260,7 @@ impl Default for DeviceFacts {
     }
 }
 
-/// The mask of all channels.
+/// The channel mask that matches every channel.
 pub const ALL_CHANNELS: u16 = u16::MAX;
 
 /// The number of keys: notes 0-127, then the gamepad buttons.
@@ -303,8 +305,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The channel mask of a lookup. Controls of gamepads and OSC have no channel and match every
-    /// rule.
+    /// The channel mask for a lookup. Controls of gamepads and OSC have no channel, so their mask
+    /// matches every rule.
     pub fn channels(self, channel: u8) -> u16 {
         use Kind::{Osc, Pull, SourceOsc, SourcePull, SourceStick, Stick};
         if matches!(self, Stick | Pull | Osc | SourceStick | SourcePull | SourceOsc) {
@@ -324,7 +326,7 @@ pub(super) const CROWDED: usize = 8;
 pub(super) struct Cell {
     pub(super) start: u32,
     pub(super) len: u16,
-    /// If true, `start` is an index into `crowded`, not into `entries`.
+    /// Whether `start` is an index into `crowded` instead of `entries`.
     pub(super) split: bool,
 }
 
@@ -354,7 +356,7 @@ pub struct DeviceTable {
     pub(super) entries: Vec<Entry>,
     /// The press cells with more than `CROWDED` rules, split by channel.
     pub(super) crowded: Vec<[ChannelSpans; 16]>,
-    /// The spans of channels that have more than two.
+    /// The spans of the channels that have more than two spans.
     pub(super) spans: Vec<Span>,
 }
 
@@ -364,7 +366,7 @@ pub(super) const NO_RULE: u32 = u32::MAX;
 /// The velocities 1-127 of one key on one channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ChannelSpans {
-    /// The rule up to and including this velocity, and the rule above it.
+    /// The highest velocity of the first rule, the first rule, and the rule above that velocity.
     Two(u8, u32, u32),
     /// Start and length of a slice of `spans`.
     Many(u32, u8),
@@ -423,6 +425,10 @@ fn range(start: u32, len: u16) -> Range<usize> {
 pub struct Tables {
     /// The names of the modes, in file order.
     pub mode_names: Vec<Arc<str>>,
+    /// The mode of a global mapping in a [`MappingRef`](crate::engine::MappingRef): `*`.
+    pub any_mode: Arc<str>,
+    /// The most chord rules of one key.
+    pub chord_rules: usize,
     /// The mode when the daemon starts.
     pub default_mode: ModeIndex,
     /// The mappings.
@@ -437,6 +443,8 @@ pub struct Tables {
     pub routes: Vec<CompiledRoute>,
     /// Whether a condition depends on running programs.
     pub asks_for_programs: bool,
+    /// Whether a condition depends on the local time.
+    pub asks_for_time: bool,
     /// Timing and limits.
     pub advanced: Advanced,
     /// Settings by device slot.
@@ -453,6 +461,11 @@ impl Tables {
     pub fn device(&self, mode: ModeIndex, device: DeviceSlot) -> &DeviceTable {
         let row = self.table_row.get(usize::from(device.0)).copied().unwrap_or(0);
         &self.tables[usize::from(mode.0) * self.tables_per_mode + usize::from(row)]
+    }
+
+    /// The keystrokes of all actions.
+    pub fn keystrokes(&self) -> impl Iterator<Item = &Arc<Keystroke>> {
+        self.nodes.iter().filter_map(|it| if let Node::Leaf(Leaf::Keystroke(keys)) = it { Some(keys) } else { None })
     }
 
     /// The mapping with this index.

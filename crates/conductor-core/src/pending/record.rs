@@ -92,6 +92,16 @@ pub struct Decided {
     pub channel: Channel,
     /// Time of the answer.
     pub at: Timestamp,
+    /// What the person wrote with a no; the caller sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Decided {
+    /// An answer without a reason.
+    pub fn new(by: impl Into<String>, channel: Channel, at: Timestamp) -> Self {
+        Self { by: by.into(), channel, at, reason: None }
+    }
 }
 
 /// A short id of eight characters that a person can read aloud: base 32 without I, L, O and U.
@@ -228,8 +238,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record with the members that every kind has. The other members get the values of an open
-    /// request for one call.
+    /// An open request for one call. Other kinds of records change the remaining members after
+    /// this.
     #[expect(clippy::too_many_arguments, reason = "these members have no default")]
     pub(super) fn new(
         id: Uuid,
@@ -345,6 +355,7 @@ impl Record {
                 State::Stale => PlanStatus::Stale,
                 State::Undone => PlanStatus::Undone,
             },
+            reason: self.decided.as_ref().and_then(|it| it.reason.clone()),
         }
     }
 }
@@ -377,6 +388,9 @@ pub struct ConfigPlan {
     pub warnings: Vec<String>,
     /// The status.
     pub status: PlanStatus,
+    /// Why a person rejected the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// The status of a plan.

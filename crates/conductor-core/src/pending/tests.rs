@@ -159,10 +159,45 @@ fn a_no_stands_for_the_cooldown() {
     let ask = question("a", "x");
     let id = desk.created(&ask, 0);
     desk.pending.deny(id, "person:1000", Channel::Terminal, at(10)).expect("denied");
-    assert_eq!(desk.ask(&ask, 11), Asked::Denied { id, retry_after_ms: 59_999 });
-    assert_eq!(desk.ask(&ask, 60_009), Asked::Denied { id, retry_after_ms: 1 });
+    assert_eq!(desk.ask(&ask, 11), Asked::Denied { id, retry_after_ms: 59_999, reason: None });
+    assert_eq!(desk.ask(&ask, 60_009), Asked::Denied { id, retry_after_ms: 1, reason: None });
     assert!(matches!(desk.ask(&ask, 60_010), Asked::Created { .. }));
     assert!(matches!(desk.ask(&question("a", "y"), 12), Asked::Created { .. }));
+}
+
+#[test]
+fn the_reason_of_a_no_is_kept_and_cut() {
+    let mut desk = ApprovalQueue::new();
+    for (written, kept) in
+        [("not now", Some("not now".to_owned())), ("  ", None), (&"x".repeat(600), Some("x".repeat(500)))]
+    {
+        let ask = question("a", written);
+        let id = desk.created(&ask, 0);
+        desk.pending.deny_because(id, "person:1000", Channel::Console, Some(written), at(10)).expect("denied");
+        assert_eq!(desk.ask(&ask, 11), Asked::Denied { id, retry_after_ms: 59_999, reason: kept });
+    }
+}
+
+#[test]
+fn an_approval_of_a_session_ends_with_it() {
+    let mut desk = ApprovalQueue::new();
+    let id = desk.created(&question("a", "x"), 0);
+    assert!(!desk.pending.end_approval(id), "an open question is not an approval");
+    let yes = Yes { uses: 5, any_args: true, ..Yes::once("person:1000", Channel::Console) };
+    desk.pending.allow(id, &yes, at(1)).expect("allowed");
+    assert!(matches!(desk.ask(&question("a", "y"), 2), Asked::Run { .. }));
+    assert!(desk.pending.end_approval(id));
+    assert!(matches!(desk.ask(&question("a", "z"), 3), Asked::Created { .. }));
+}
+
+#[test]
+fn a_person_who_takes_back_a_confirmation_may_ask_again() {
+    let mut desk = ApprovalQueue::new();
+    let ask = Ask { principal: Principal::Person { uid: 1000 }, ..question("a", "x") };
+    for round in 0..10 {
+        let id = desk.created(&ask, round);
+        desk.pending.deny(id, "person:1000", Channel::Console, at(round)).expect("denied");
+    }
 }
 
 #[test]
@@ -469,8 +504,8 @@ proptest! {
                 Op::ChangeState => world.2 += 1,
                 Op::CleanUp => { desk.pending.clean_up(at(now)); }
                 Op::RollBack => {
-                    // If the use could not be written, it was not consumed, so the call did not
-                    // run.
+                    // If the use of an approval could not be written to disk, it was not consumed,
+                    // so the call did not run.
                     let before: Vec<Record> = desk.pending.iter().cloned().collect();
                     let ask = question("0", "0");
                     let _ = desk.ask(&ask, now);

@@ -62,7 +62,6 @@ pub enum Change {
 /// The row to change. An index is resolved to an id when the plan is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowRef {
-    /// The id.
     Id(String),
     /// The position within its mode, from 0.
     Index(usize),

@@ -381,7 +381,9 @@ impl<'a> Editor<'a> {
         }
         let Some(index) = view.mode_index(mode).filter(|_| view.config.modes.len() > 1) else {
             return Err(PlanError::Refused {
-                message: format!("\"{mode}\" is the only mode, and the file must have a mode"),
+                message: format!(
+                    "\"{mode}\" is the only mode and cannot be deleted, because the file must have at least one mode"
+                ),
             });
         };
         let count = view.rows(mode).map_or(0, |it| it.mappings.len() + it.continuous.len());

@@ -24,7 +24,7 @@ section! {
     /// Limits of calls.
     #[derive(Eq)]
     pub struct Limits {
-        /// Maximum number of running calls of all connections. Calls that wait for a person are not
+        /// Maximum number of running calls on all connections. Calls that wait for a person are not
         /// counted.
         in_flight: usize = 256, whole(1..=65_536), "64";
         /// Largest result in bytes.
@@ -52,7 +52,7 @@ pub const ARGUMENT_BYTES: usize = 1 << 20;
 pub const REFUSALS_BEFORE_PAUSE: u32 = 100;
 
 section! {
-    /// Automatic repetition of reads if a host does not answer.
+    /// Automatic retries of reads if a host does not answer.
     #[derive(Copy, Eq)]
     pub struct Retry {
         /// Number of attempts, including the first.

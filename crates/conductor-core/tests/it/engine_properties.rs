@@ -286,7 +286,7 @@ proptest! {
                 stage.play(&Op::Pass(*wait - first));
             }
             let slots = &stage.slots;
-            stage.engine.trace().records().map(|it| conductor_core::engine::TraceRecord::of(it, slots).line()).collect::<Vec<_>>()
+            stage.engine.traced(0, slots).map(|it| it.line()).collect::<Vec<_>>()
         };
         prop_assert_eq!(trace(false), trace(true));
     }

@@ -81,6 +81,7 @@ pub fn sent(text: &str, script: &str) -> String {
             conductor_core::event::script::token(message)
         )),
         Effect::Osc { .. }
+        | Effect::OscValue { .. }
         | Effect::Key { .. }
         | Effect::Text(_)
         | Effect::Click { .. }

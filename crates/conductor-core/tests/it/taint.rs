@@ -95,7 +95,7 @@ impl Stage {
     /// The taints of all sent messages, without consecutive duplicates.
     fn sent(&mut self) -> Vec<Taint> {
         let taint = |it: Effect| match it {
-            Effect::Midi { taint, .. } | Effect::Osc { taint, .. } => Some(taint),
+            Effect::Midi { taint, .. } | Effect::Osc { taint, .. } | Effect::OscValue { taint, .. } => Some(taint),
             Effect::Key { .. }
             | Effect::Text(_)
             | Effect::Click { .. }

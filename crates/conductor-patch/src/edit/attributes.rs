@@ -12,7 +12,7 @@ use crate::objects::{self, BOX_ATTRIBUTES};
 use crate::pd;
 use crate::style::Json;
 
-/// Keys that cannot be set as attributes, and what to do instead.
+/// Keys that cannot be set as attributes, and the alternative for each.
 const RESERVED: &[(&str, &str)] = &[
     ("id", "the id is assigned when the box is added and cannot be changed"),
     ("maxclass", "use replace_object_text"),

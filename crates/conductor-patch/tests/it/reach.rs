@@ -320,7 +320,7 @@ fn the_same_print_means_that_nothing_that_can_reach_changed() {
             } else {
                 different += 1;
             }
-            // A box that reaches is always in the list, whatever the rest of the patch contains.
+            // A box that reaches is always in the list, regardless of the rest of the patch.
             let mut count = 0;
             after.walk(&mut |view| {
                 count += view.boxes().filter(|it| matches!(it.class(), "netsend" | "textfile" | "nosuch")).count();

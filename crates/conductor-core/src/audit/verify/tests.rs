@@ -223,7 +223,7 @@ fn a_rewrite_without_the_key_is_forked_and_with_it_looks_whole() {
     kept.checkpoints = honest.checkpoints;
     assert_eq!(kept.verdict(), Verdict::Forked);
     assert_eq!(rewritten.clone().checkpoint_by(2).verdict(), Verdict::Forked);
-    // One machine alone cannot find this change; only a second copy can.
+    // The files of one machine alone do not reveal this change; a second copy does.
     assert_eq!(rewritten.checkpoint().verdict(), Verdict::Intact);
 }
 

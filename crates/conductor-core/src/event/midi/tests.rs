@@ -150,7 +150,7 @@ fn any_midi() -> impl Strategy<Value = Body> {
     ]
 }
 
-/// The result of the independent decoder for one message, as our event body.
+/// The message that the independent decoder finds, as our event body.
 #[expect(clippy::wildcard_enum_match_arm, reason = "an enum of another crate; the other messages have no event body")]
 fn oracle(bytes: &[u8]) -> Option<Body> {
     use wmidi::MidiMessage as M;
