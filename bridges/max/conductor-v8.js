@@ -22,7 +22,7 @@ function request(number) {
     // A late request is never run: its caller got a timeout and relies on the request having no effect.
     if (Date.now() > asked.expires) throw new Refused("TIMEOUT", "the request arrived after its deadline and was not run");
     var run = conductorOps[asked.op];
-    if (!run) throw new Refused("UNSUPPORTED", "no operation " + asked.op);
+    if (!run) throw new Refused("UNSUPPORTED", "unknown operation " + asked.op);
     reply = { ok: true, result: run(asked.args || {}) };
   } catch (fault) {
     reply = { ok: false, error: { code: fault.code || "INTERNAL", message: String(fault.message || fault) } };
@@ -33,7 +33,7 @@ function request(number) {
 
 function known(id) {
   var found = conductor.patchers[id];
-  if (!found) throw new Refused("NOT_FOUND", "no patcher " + id);
+  if (!found) throw new Refused("NOT_FOUND", "there is no patcher " + id);
   return found;
 }
 
@@ -78,7 +78,7 @@ function keyOf(held, box) {
 
 function boxOf(held, key) {
   var box = held.boxes[key];
-  if (!box || box.valid === false) throw new Refused("NOT_FOUND", "no object " + key);
+  if (!box || box.valid === false) throw new Refused("NOT_FOUND", "there is no object " + key);
   return box;
 }
 
@@ -118,7 +118,7 @@ var conductorEdits = {
     var box = patcher.newdefault.apply(patcher, [edit.rect[0], edit.rect[1]].concat(args));
     if (!box || box.maxclass === "jbogus") {
       if (box) patcher.remove(box);
-      throw new Refused("SDK_REJECTED", "Max cannot make " + (edit.text || edit.maxclass));
+      throw new Refused("SDK_REJECTED", "Max cannot create " + (edit.text || edit.maxclass));
     }
     if (edit.maxclass !== "newobj" && edit.text) box.boxtext = edit.text;
     box.rect = [edit.rect[0], edit.rect[1], edit.rect[0] + edit.rect[2], edit.rect[1] + edit.rect[3]];
@@ -151,7 +151,7 @@ var conductorEdits = {
     box.boxtext = edit.text;
     if (box.maxclass === "jbogus") {
       box.boxtext = old;
-      throw new Refused("SDK_REJECTED", "Max cannot make " + edit.text);
+      throw new Refused("SDK_REJECTED", "Max cannot create " + edit.text);
     }
     return function () {
       box.boxtext = old;
@@ -270,7 +270,7 @@ var conductorOps = {
     try {
       edits.forEach(function (edit) {
         var make = conductorEdits[edit.op];
-        if (!make) throw new Refused("UNSUPPORTED", "no edit " + edit.op);
+        if (!make) throw new Refused("UNSUPPORTED", "unknown edit " + edit.op);
         back.push(make(held, within(held, edit.within), edit, created));
       });
     } catch (fault) {

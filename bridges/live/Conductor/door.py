@@ -74,7 +74,7 @@ class Client(object):
             except (BlockingIOError, InterruptedError):
                 break
             if not data:
-                raise ConnectionError("closed")
+                raise ConnectionError("the client closed the connection")
             self._in += data
             if b"\n" not in self._in and len(self._in) > LINE_IN:
                 break
@@ -105,11 +105,11 @@ class Client(object):
             except (BlockingIOError, InterruptedError):
                 # Limit the buffer: otherwise a client that does not read would fill Live's memory.
                 if len(self._out) > 2 * LINE_OUT:
-                    raise ConnectionError("the client does not read")
+                    raise ConnectionError("the client does not read its replies")
                 return
             self._out = self._out[sent:]
         if self.closing:
-            raise ConnectionError("done")
+            raise ConnectionError("the last answer was sent")
 
     def close(self):
         try:
@@ -163,7 +163,7 @@ class Door(object):
                     break
             client.flush()
             if not client.greeted and self._clock() - client.since > HELLO_SECONDS:
-                raise ConnectionError("no hello")
+                raise ConnectionError("the client sent no hello")
         except OSError as fault:
             self._drop(str(fault))
 
@@ -204,13 +204,13 @@ class Door(object):
         except ValueError:
             request = None
         if not isinstance(request, dict):
-            raise ConnectionError("not a JSON object")
+            raise ConnectionError("the client sent a line that is not a JSON object")
         if not client.greeted:
             theirs, proven = request.get("nonce"), request.get("proof")
             if request.get("op") != "hello" or not isinstance(theirs, str) or not isinstance(proven, str):
-                raise ConnectionError("no hello")
+                raise ConnectionError("the client sent no hello")
             if not same(proven, proof(self._secret, "daemon", client.nonce, theirs)):
-                raise ConnectionError("wrong proof")
+                raise ConnectionError("the client sent a wrong proof")
             client.greeted = True
             reply = self._greeting()
             reply["result"]["proof"] = proof(self._secret, "script", theirs, client.nonce)

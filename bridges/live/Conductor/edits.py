@@ -127,7 +127,7 @@ def create_midi_clip(song, edit, _live):
     if kind_of(track) != "midi":
         raise Refused("WRONG_TYPE", "a MIDI clip needs a MIDI track, and this is a %s track" % kind_of(track), path)
     if slot.has_clip:
-        raise Refused("SDK_REJECTED", "%s already holds a clip" % path, path)
+        raise Refused("SDK_REJECTED", "%s already contains a clip" % path, path)
     slot.create_clip(float(edit["lengthBeats"]))
     outcome = {"clipId": path + "/clip", "slotId": path, "lengthBeats": float(slot.clip.length)}
     return Done(outcome, [path + "/clip"], marks={path + "/clip": ["absent", mark_of([])]})

@@ -100,7 +100,7 @@ class Conductor(ControlSurface):
                 raise Refused("WRONG_TYPE", str(fault))
         writes = {"apply": self._apply, "undo": self._step, "redo": self._step, "fire": self._fire, "transport": self._transport}
         if op not in writes:
-            raise Refused("BAD_INPUT", "no such op: %r" % (op,), "op")
+            raise Refused("BAD_INPUT", "unknown operation: %r" % (op,), "op")
         expected = request.get("expectEpoch")
         if expected is not None and expected != self._watch.epoch:
             raise Refused("STALE_REFERENCE", "the Set is at epoch %d, not %s" % (self._watch.epoch, expected), "expectEpoch")
@@ -124,7 +124,7 @@ class Conductor(ControlSurface):
             for edit in request["edits"]:
                 make = EDITS.get(edit.get("edit"))
                 if make is None:
-                    raise Refused("BAD_INPUT", "no such edit: %r" % (edit.get("edit"),), "edits")
+                    raise Refused("BAD_INPUT", "unknown edit: %r" % (edit.get("edit"),), "edits")
                 done.append(make(self.song, edit, Live))
         finally:
             self.song.end_undo_step()
@@ -169,6 +169,6 @@ class Conductor(ControlSurface):
             "record_off": lambda: setattr(song, "record_mode", False),
         }
         if action not in actions:
-            raise Refused("BAD_INPUT", "no such action: %r" % (action,), "action")
+            raise Refused("BAD_INPUT", "unknown action: %r" % (action,), "action")
         actions[action]()
         return {"ok": True, "result": reads.playing(song)}

@@ -113,7 +113,7 @@ pub enum DatabaseError {
     Statement(String),
     #[error("refused: {0}")]
     Refused(String),
-    #[error("the statement would change {found} rows, at most {most} are allowed; nothing was changed")]
+    #[error("the statement would change {found} rows, but at most {most} are allowed; nothing was changed")]
     TooMany { found: u64, most: u64 },
     #[error("{0}")]
     TooLarge(&'static str),

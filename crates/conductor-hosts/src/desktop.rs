@@ -3,12 +3,21 @@
 //! Not here: the decision when a key is pressed (`conductor_core::engine`), and the queue of jobs
 //! (`worker`).
 
+mod backends;
+pub mod notification;
+pub mod session;
 #[cfg(feature = "desktop")]
-pub mod keys;
+pub mod uinput;
+#[cfg(feature = "desktop")]
+pub mod virtual_keyboard;
 pub mod volume;
+#[cfg(feature = "desktop")]
+pub mod x11;
 
+pub use backends::Backends;
 use conductor_core::action::{Keystroke, MouseButton, Volume};
 use conductor_core::engine::Stroke;
+pub use session::Session;
 use std::sync::Arc;
 
 /// One job for the desktop. Jobs run in order.
@@ -21,6 +30,10 @@ pub enum Job {
 
 /// Keys, text and mouse of one machine. Used by one worker thread.
 pub trait Desktop: Send {
+    /// Connects, unless a connection is open. A job is passed to another backend only if this
+    /// fails, so that no job runs twice.
+    fn open(&mut self) -> Result<(), Unavailable>;
+
     fn carry_out(&mut self, job: &Job) -> Result<(), Unavailable>;
 }
 
@@ -32,14 +45,3 @@ pub trait Mixer: Send {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);
-
-/// For a machine without a supported desktop. Every job fails with the reason.
-pub struct Headless {
-    pub reason: String,
-}
-
-impl Desktop for Headless {
-    fn carry_out(&mut self, _: &Job) -> Result<(), Unavailable> {
-        Err(Unavailable(self.reason.clone()))
-    }
-}

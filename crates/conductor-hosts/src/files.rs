@@ -198,7 +198,7 @@ impl Files {
         }
         let path = std::fs::canonicalize(&path).map_err(|fault| format!("{}: {fault}", path.display()))?;
         if touches_home(&self.home, &path) {
-            return Err(format!("{} is in the Conductor home or contains it", path.display()));
+            return Err(format!("{} is in Conductor's home folder or contains it", path.display()));
         }
         let folder = rooted::open_root(&path).map_err(|fault| format!("{}: {fault}", path.display()))?;
         Ok(Root { name: row.name.clone(), path, write: row.write, folder })

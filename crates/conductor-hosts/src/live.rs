@@ -135,7 +135,7 @@ pub enum LiveHostError {
     NotALiveSetName { path: PathBuf },
     /// The file has more bytes than the limit.
     TooLarge { path: PathBuf, limit: usize },
-    /// The new file exists already.
+    /// The new file already exists.
     FileExists { path: PathBuf },
     /// The path is not in an allowed folder.
     OutsideRoots { path: PathBuf, roots: Vec<PathBuf> },
@@ -335,6 +335,33 @@ impl Live {
             settings,
             registry: Mutex::default(),
             uses: AtomicU64::new(1),
+            listener: OnceLock::new(),
+            turning: Mutex::default(),
+            me: Weak::clone(me),
+            opening: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Copies of the open files, for a dry run. The Set of a running Live is left out. A change of
+    /// a copy does not concern the original.
+    pub fn copies(&self) -> Arc<Live> {
+        let registry = {
+            let registry = self.lock();
+            let mut sets = BTreeMap::new();
+            for (id, set) in &registry.sets {
+                let Some(file) = Arc::clone(&set.host).document() else { continue };
+                let used = AtomicU64::new(set.used.load(Ordering::Relaxed));
+                let copy = LiveSet { id: id.clone(), host: Arc::new(file.copy()), lane: Lane::default(), used };
+                sets.insert(id.clone(), Arc::new(copy));
+            }
+            Registry { sets, sessions: registry.sessions.clone() }
+        };
+        let settings = Settings { host: LiveHostChoice::Document, ..self.settings.clone() };
+        Arc::new_cyclic(|me| Live {
+            roots: self.roots.clone(),
+            settings,
+            registry: Mutex::new(registry),
+            uses: AtomicU64::new(self.uses.load(Ordering::Relaxed)),
             listener: OnceLock::new(),
             turning: Mutex::default(),
             me: Weak::clone(me),

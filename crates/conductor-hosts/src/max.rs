@@ -94,7 +94,7 @@ impl MaxHost {
         }
         let greet = move |socket| {
             let line = greet(socket, &keys, &clock)?;
-            let text = format!("the bridge of Max {} connected", line.version);
+            let text = format!("the bridge in Max {} connected", line.version);
             Ok((line, text))
         };
         let bridge = Bridge::listen(listener, address, ("Max", true), voice, greet)?;
@@ -136,7 +136,7 @@ impl Line {
         let request = json!({ "type": "request", "id": id, "op": op, "deadline_ms": DEADLINE_MS, "args": args });
         let text = request.to_string();
         if text.len() > MOST_BYTES {
-            return Err(ToolError::new(Code::BadInput, "the change is too large for the bridge of Max")
+            return Err(ToolError::new(Code::BadInput, "the change is too large for the Max bridge")
                 .hint("Split it into smaller changes."));
         }
         self.out.send(Message::text(text)).map_err(|fault| gone(&fault.to_string()))?;
@@ -146,7 +146,7 @@ impl Line {
         let answer = heard.map_err(|why| match why {
             RecvTimeoutError::Disconnected => gone("the bridge closed the connection"),
             RecvTimeoutError::Timeout => {
-                ToolError::new(Code::Timeout, "Max does not reply; the request will not be executed later")
+                ToolError::new(Code::Timeout, "Max does not reply; the request was cancelled and will not run later")
                     .hint("Repeat the call when Max is no longer busy.")
                     .effect(Effect::Unknown)
             }
@@ -174,7 +174,7 @@ impl PatchHost for MaxHost {
             ("dirty", Ability::Degraded("state of the document; Max's own flag is not reported")),
             ("console", Ability::No("scripts in Max cannot read the console")),
             ("frontmost", Ability::Degraded("untested in real Max; the front window is read from Max")),
-            ("redraw", Ability::No("Max draws by itself")),
+            ("redraw", Ability::No("Max redraws its windows itself")),
         ]
     }
 
@@ -215,7 +215,7 @@ impl PatchHost for MaxHost {
             let mut plan = Plan { keys: root.keys.clone(), names, edits: Vec::new(), straight: 0 };
             plan.canvas(Some(&before.root()), &after.root(), &[])?;
             if plan.edits.is_empty() && before.to_bytes() != after.to_bytes() {
-                return Err(beyond("the bridge of Max cannot make this change"));
+                return Err(beyond("the Max bridge cannot make this change"));
             }
             let args = json!({ "patcher": root.patcher, "at": root.revision, "edits": plan.edits });
             let Plan { keys, straight, .. } = plan;
@@ -276,7 +276,7 @@ impl PatchHost for MaxHost {
     }
 
     fn redraw(&self, _: &str, _: &BoxView<'_>) -> Result<bool, ToolError> {
-        Err(ToolError::new(Code::Unsupported, "Max draws by itself").hint("Leave this operation out."))
+        Err(ToolError::new(Code::Unsupported, "Max redraws its windows itself").hint("Leave this operation out."))
     }
 }
 
@@ -569,7 +569,7 @@ fn beyond(why: &str) -> ToolError {
 
 fn absent() -> ToolError {
     ToolError::new(Code::HostOffline, "no Max is connected")
-        .hint("Run `conductor bridge install max`, open the patch it writes in Max and keep it open.")
+        .hint("Run `conductor bridge install max`, open the new patch in Max and keep it open.")
 }
 
 fn gone(why: &str) -> ToolError {

@@ -3,6 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `ring` | events from a device callback to the engine |
+//! | `period` | one period of an audio server: events are decided in the callback if possible |
+//! | `try_lock` | the lock of the engine, which no callback waits for |
 //! | `queue` | a bounded queue of whole messages to a device, with space reserved for releases |
 //! | `port_generation` | whether a port was replaced between two scans |
 //! | `threaded_output` | an output with its own thread |
@@ -24,17 +26,21 @@ pub mod identity;
 #[cfg(feature = "jack")]
 pub mod jack;
 pub mod loopback;
+pub mod period;
 #[cfg(any(feature = "alsa", feature = "jack"))]
 mod port_generation;
 pub mod queue;
 pub mod ring;
 #[cfg(any(feature = "alsa", target_os = "macos"))]
 mod threaded_output;
+pub mod try_lock;
 
-use conductor_core::event::{Micros, Trail};
+use conductor_core::event::{DeviceSlot, Micros, Trail};
+use period::Decide;
 use ring::EventSender;
-pub(crate) use ring::Intake;
+pub use ring::Intake;
 use std::sync::Arc;
+use try_lock::TryLock;
 
 /// Largest SysEx that a backend sends: the number of bytes between F0 and F7.
 pub const SYSEX_OUT_MAX: usize = 8192;
@@ -45,6 +51,9 @@ pub type Stamp = Arc<dyn Fn() -> Micros + Send + Sync>;
 /// Reports a change, so that the ports are listed again. Runs in notification threads, one of which
 /// has the restrictions of a signal handler: it must neither lock nor allocate.
 pub type Announce = Arc<dyn Fn(Announcement) + Send + Sync>;
+
+/// The engine, for callbacks that decide events themselves.
+pub type Desk = Arc<TryLock<dyn Decide>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announcement {
@@ -155,6 +164,10 @@ pub trait Output: Send {
 
     /// False once the backend has reported the port as dead.
     fn is_open(&self) -> bool;
+
+    /// Sets the port under which the owner sends to this output. A backend with a period needs it,
+    /// so that a message can leave in the period in which it was caused.
+    fn assign(&mut self, _port: DeviceSlot) {}
 }
 
 /// Why a backend cannot be used.
@@ -289,13 +302,14 @@ pub fn backends(
     loopback: &loopback::Loopback,
     stamp: &Stamp,
     announce: &Announce,
+    desk: &Desk,
 ) -> Vec<Box<dyn Backend>> {
     // These values are unused in a build without real backends.
-    let _ = (client_name, stamp, announce);
+    let _ = (client_name, stamp, announce, desk);
     vec![
         Box::new(loopback.clone()),
         #[cfg(feature = "jack")]
-        Box::new(jack::Jack::new(client_name, Arc::clone(stamp), Arc::clone(announce))),
+        Box::new(jack::Jack::new(client_name, Arc::clone(stamp), Arc::clone(announce), Arc::clone(desk))),
         #[cfg(feature = "alsa")]
         Box::new(alsa::Alsa::new(client_name, Arc::clone(stamp), Arc::clone(announce))),
         #[cfg(target_os = "macos")]
@@ -349,8 +363,10 @@ mod tests {
         let stamp: Stamp = Arc::new(|| Micros(0));
         let announce: Announce = Arc::new(|_| {});
         let loopback = loopback::Loopback::new(Arc::clone(&stamp), Arc::clone(&announce));
-        let built: Vec<&str> =
-            backends("conductor", &loopback, &stamp, &announce).iter().map(|backend| backend.name()).collect();
+        let built: Vec<&str> = backends("conductor", &loopback, &stamp, &announce, &period::no_desk())
+            .iter()
+            .map(|backend| backend.name())
+            .collect();
         let mut all: Vec<&str> = built.iter().chain(LEFT_OUT).copied().collect();
         all.sort_unstable();
         assert_eq!(all, ["alsa", "jack", "loopback"]);
@@ -364,7 +380,7 @@ mod tests {
         let stamp: Stamp = Arc::new(|| Micros(0));
         let announce: Announce = Arc::new(|_| {});
         let loopback = loopback::Loopback::new(Arc::clone(&stamp), Arc::clone(&announce));
-        for mut backend in backends("conductor", &loopback, &stamp, &announce) {
+        for mut backend in backends("conductor", &loopback, &stamp, &announce, &period::no_desk()) {
             let name = backend.name();
             match backend.connect() {
                 Ok(()) => assert!(backend.ports().is_ok(), "{name}"),

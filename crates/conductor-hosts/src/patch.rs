@@ -154,7 +154,7 @@ pub trait PatchHost: Send + Sync {
     }
     /// A sentence about the sandbox of this program, shown to the person who approves a patch.
     fn confinement(&self) -> String {
-        "nothing limits the patch: in this program it can do everything that the person can do".to_owned()
+        "there is no sandbox: the patch can do everything that the person can do".to_owned()
     }
     /// Called when the daemon stops. After this call the program cannot connect.
     fn stop(&self) {}
@@ -207,6 +207,7 @@ pub struct Open {
     state: Mutex<State>,
 }
 
+#[derive(Clone)]
 struct State {
     patch: Patch,
     /// The document at the time of opening.
@@ -278,7 +279,8 @@ impl Patches {
         );
         let voice = Voice::new(Arc::clone(&clock));
         for root in folders.refused() {
-            let text = format!("the root {} is in the Conductor home or contains it; it is left out", root.display());
+            let text =
+                format!("the root {} is in Conductor's home folder or contains it, so it is ignored", root.display());
             voice.say(Source::Conductor, Level::Warning, None, None, text);
         }
         Arc::new(Patches {
@@ -291,6 +293,40 @@ impl Patches {
             opening: Mutex::default(),
             uses: AtomicU64::new(0),
             voice,
+            driven: Mutex::default(),
+            approved: Mutex::default(),
+            files: RwLock::default(),
+        })
+    }
+
+    /// Copies of the open documents, for a dry run. A patch that runs in a program is left out. A
+    /// change of a copy does not concern the original.
+    pub fn copies(&self) -> Arc<Self> {
+        let mut registry = BTreeMap::new();
+        for open in self.list().into_iter().filter(|it| it.host.kind() == HostKind::Document) {
+            let state = lock(&open.state).clone();
+            let copy = Open {
+                id: open.id.clone(),
+                group: open.group.clone(),
+                host: Arc::clone(&self.document),
+                since: open.since,
+                used: AtomicU64::new(open.used.load(Ordering::Relaxed)),
+                place: Mutex::new(open.place()),
+                running: Mutex::default(),
+                state: Mutex::new(state),
+            };
+            registry.insert(open.id.clone(), Arc::new(copy));
+        }
+        Arc::new(Patches {
+            settings: self.settings.clone(),
+            folders: self.folders.clone(),
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+            document: Arc::clone(&self.document),
+            registry: Mutex::new(registry),
+            opening: Mutex::default(),
+            uses: AtomicU64::new(self.uses.load(Ordering::Relaxed)),
+            voice: Voice::new(Arc::clone(&self.clock)),
             driven: Mutex::default(),
             approved: Mutex::default(),
             files: RwLock::default(),
@@ -322,7 +358,7 @@ impl Patches {
         &self.folders
     }
 
-    /// Opens a file. If the file is open already, returns that patch.
+    /// Opens a file. If the file is already open, returns that patch.
     pub fn open(&self, path: &str, host: HostKind, naming: Naming, consent: &Consent) -> Result<Arc<Open>, ToolError> {
         let host = self.host(host)?;
         let place = self.folders.place(path)?;
@@ -400,7 +436,7 @@ impl Patches {
                 }
                 if self.holder(&place).is_some() || self.folders.exists(&place) {
                     return Err(
-                        bad(format!("{path} exists already")).hint("Open it with open_patch, or choose another path.")
+                        bad(format!("{path} already exists")).hint("Open it with open_patch, or choose another path.")
                     );
                 }
                 Some(place)
@@ -420,7 +456,7 @@ impl Patches {
         runs.then(|| self.files.read())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that is known of a patch before it is open")]
+    #[expect(clippy::too_many_arguments, reason = "each argument is a separate fact about the new patch")]
     fn register(
         &self,
         mut document: Document,
@@ -543,7 +579,7 @@ impl Patches {
             .min_by_key(|it| it.used.load(Ordering::Relaxed))
             .ok_or_else(|| {
             ToolError::new(Code::Busy, format!("{} patches are open and all have unsaved edits", open.len()))
-                .hint("Save a patch with save_patch or close it with close_patch; `[patch] max_open` is the limit of open patches.")
+                .hint("Save a patch with save_patch or close it with close_patch; `[patch] max_open` limits the number of open patches.")
         })?;
         self.close(&idle.id, false).map(|_| ())
     }
@@ -1236,7 +1272,6 @@ pub fn lookup(fault: LookupError, reference: &str) -> ToolError {
         .subject(Subject::Other(short(reference)))
 }
 
-/// The error for a refused edit.
 pub fn edit_refused(fault: &EditError) -> ToolError {
     ToolError::new(code(fault.fault()), cut(&fault.to_string(), 400)).hint(sentence(&fault.hint()))
 }

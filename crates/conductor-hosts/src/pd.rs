@@ -41,7 +41,7 @@ use tcl::Word;
 const CALL_US: u64 = 5_000_000;
 const READ_US: u64 = 30_000_000;
 /// A patch is read back when this time has passed since its last edit, to detect changes that the
-/// patch made itself.
+/// patch has made to itself.
 const QUIET_US: u64 = 500_000;
 /// The largest patch for a running Pd. A larger patch could exceed the time limit of a call: the
 /// load time grows with the square of the number of boxes (0.7 s for 20 000, 5 s for 50 000).
@@ -211,7 +211,7 @@ impl Shared {
         self.voice.say(Source::Conductor, level, None, None, text);
     }
 
-    /// Starts Pd if it does not run, and loads all patches into it.
+    /// Starts Pd if it is not running, and loads all patches into it.
     fn ensure(&self, state: &mut State, notes: &Sender<Note>) -> Result<(), ToolError> {
         if state.link.as_ref().is_some_and(Link::is_alive) {
             return Ok(());

@@ -1,5 +1,6 @@
-//! Plugins: JavaScript files that a person installed. Each runs in a child process of this binary,
-//! in a sandbox without access to files and network.
+//! Plugins and scripts. A plugin is a JavaScript file that a person installed; a script is code
+//! that a caller sent. Each runs in a child process of this binary, in a sandbox without access to
+//! files and network.
 //!
 //! [`child`] is the main function of that process, and [`process`] is the daemon's side of it.
 //! [`runner`] keeps one process per plugin and runs its calls one after the other. [`manifest`]
@@ -18,6 +19,15 @@ pub mod sandbox;
 
 use conductor_core::config::Plugin;
 use serde::{Deserialize, Serialize};
+
+/// What the process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The file of a plugin.
+    Plugin,
+    /// The code of one run of a script, which ends with the run.
+    Script,
+}
 
 /// Limits of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ pub enum RootedError {
     NotAFolder,
     #[error("not a regular file")]
     WrongKind(Kind),
-    #[error("exists already")]
+    #[error("already exists")]
     Exists,
     #[error("not empty")]
     NotEmpty,
@@ -201,7 +201,7 @@ pub fn open_folder(root: &Dir, inside: &Path) -> io::Result<Dir> {
 /// Creates the missing folders of a path.
 pub fn make_folders(root: &Dir, inside: &Path) -> io::Result<()> {
     match root.create_dir_with(dot(inside), DirBuilder::new().recursive(true).mode(0o755)) {
-        // The name exists already: as a folder, as a file, or as a link out of the root. Only a
+        // The name already exists: as a folder, as a file, or as a link out of the root. Only a
         // folder can be opened.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_folder(root, inside).map(drop),
         done => done,

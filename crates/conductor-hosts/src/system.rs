@@ -7,8 +7,8 @@
 //! | `folder`, `lock_file` | folders that only their owner can open, and a lock that one process can have |
 //! | `processes` | the process table: parents, terminals, the client behind a TCP connection |
 //! | `children` | starts programs, and ends them with all their descendants |
-//! | `signals` | signals that end the daemon |
-//! | `open_files` | the limit of open files |
+//! | `signals`, `service` | signals that end the daemon, and messages to the service manager |
+//! | `open_files`, `memory` | the limit of open files, and the memory in use |
 //!
 //! Only Unix is implemented. The interfaces use no Unix types, except the stream itself
 //! ([`listener::Stream`]), which a named pipe could replace.
@@ -22,8 +22,10 @@ pub mod folder;
 mod ids;
 pub mod listener;
 pub mod lock_file;
+pub mod memory;
 pub mod open_files;
 pub mod processes;
+pub mod service;
 pub mod signals;
 
 pub use clock::{Clock, LocalTime, ManualClock, RealClock};

@@ -126,7 +126,7 @@ pub enum WebError {
     TooManyRedirects,
     #[error("the redirect to {to} is refused: {why}")]
     BadRedirect { to: String, why: &'static str },
-    #[error("{host} has no address: {why}")]
+    #[error("{host} cannot be resolved: {why}")]
     NoAddress { host: String, why: String },
     #[error("{host} did not answer: {why}")]
     NoAnswer { host: String, why: String },
@@ -290,7 +290,7 @@ impl Web {
             }
         };
         if addresses.is_empty() {
-            return Err(WebError::NoAddress { host, why: "none was found".to_owned() });
+            return Err(WebError::NoAddress { host, why: "no address was found".to_owned() });
         }
         // A private address needs an entry with the exact host and port, because other services may
         // listen on the same host.

@@ -182,8 +182,8 @@ mod tests {
         })
         .unwrap();
         worker.push(("first", 0.0)).unwrap();
-        // The first job runs already or still waits. In both cases at most one value of each knob
-        // waits.
+        // Either the first job is already running or it still waits. In both cases at most one
+        // value of each knob waits.
         for value in 0..10 {
             worker.push(("knob", f64::from(value))).unwrap();
         }

@@ -363,7 +363,8 @@ mod tests {
         assert_eq!(query(&database, "SELECT 1").unwrap(), [[json!(1)]], "the next statement works");
     }
 
-    /// Statements that used all processor time or memory with a single read, and similar ones.
+    /// Single reads that would use all processor time or all memory without the limits, and similar
+    /// statements.
     #[test]
     fn a_read_is_bounded_by_the_work_it_does() {
         let (folder, database) = songs();

@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 const PAGE: usize = 1000;
 /// Largest file that is searched, in bytes.
 const MOST_SEARCHED: u64 = 8 << 20;
-/// Number of bytes at the start of a file that are checked. A file with a NUL in them is not text.
+/// Number of bytes at the start of a file that are checked. A file with a NUL in these bytes is not
+/// text.
 const LOOKED_AT: usize = 8192;
 /// Longest line in a result.
 const LINE: usize = 400;

@@ -114,7 +114,7 @@ fn a_link_swapped_in_while_we_look_leads_nowhere() {
                 }
             }
         });
-        // Repeat until the naive version has read from outside, or for a long time.
+        // Repeat until the naive version has read from outside, at most 400 000 times.
         for round in 0..400_000 {
             let inside = "spot/secret";
             if let Ok(text) = stage.read(inside) {

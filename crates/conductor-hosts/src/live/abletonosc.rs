@@ -119,7 +119,7 @@ fn session_clip(path: PathId) -> Result<(u32, u32), LiveHostError> {
         return Ok((track, slot));
     }
     if matches!(path, PathId::OnTrack(_, TrackPart::Clip(_))) {
-        return Err(cannot(path, "AbletonOSC reaches session clips only"));
+        return Err(cannot(path, "AbletonOSC can access only session clips"));
     }
     Err(super::shared::wrong(path, "a clip (track:N/clipslot:M/clip)", Listing::Clips))
 }
@@ -186,7 +186,6 @@ impl AbletonOscHost {
         Ok(host)
     }
 
-    /// The version of Live.
     pub async fn version(&self) -> Result<(u32, u32), LiveHostError> {
         let batch = self.wire.read(&[get("/live/application/get/version", &[])]).await?;
         let parts = values(&batch, 0, PathId::Main, Listing::Tracks)?;

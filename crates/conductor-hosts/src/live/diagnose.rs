@@ -111,7 +111,7 @@ impl Live {
                     .cure("close the dialog in Live")
             }
             Err(LiveHostError::Said { message, .. }) => finding(CHECK, Grade::Note, message)
-                .cure("stop the other Conductor, or use the home of the other Conductor"),
+                .cure("stop the other Conductor, or use its home folder with `--home DIR`"),
             Err(refusal) => finding(CHECK, Grade::Bad, format!("{refusal:?}")),
         }
     }
@@ -144,7 +144,7 @@ impl Live {
             Err(LiveHostError::NoAnswer { .. }) => {
                 let detail = format!("script: {} accepts datagrams but sends no reply", settings.peer);
                 let cure = format!(
-                    "Live may show a dialog, or AbletonOSC sends its replies to another port than {}",
+                    "Live may show a dialog, or AbletonOSC sends its replies to a port other than {}",
                     settings.reply_port
                 );
                 return vec![finding(CHECK, Grade::Bad, detail).cure(cure)];

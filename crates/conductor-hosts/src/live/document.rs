@@ -101,7 +101,7 @@ impl DocumentHost {
     pub fn open(place: Place, limit: usize, undo_depth: usize) -> Result<DocumentHost, LiveHostError> {
         let (als, stamp) = place.read(limit)?;
         let set = OpenSet::open(&als, limit)?.with_undo_depth(undo_depth);
-        let missing = [(Op::Launch, "a closed file cannot play"), (Op::Transport, "a closed file cannot play")];
+        let missing = [(Op::Launch, "a document cannot play"), (Op::Transport, "a document cannot play")];
         Ok(DocumentHost {
             shown: ArcSwap::from_pointee(Shown {
                 document: set.document().clone(),
@@ -115,6 +115,25 @@ impl DocumentHost {
             limit,
             caps: Caps { missing: missing.into() },
         })
+    }
+
+    /// A copy of the document with its history. Edits of the copy do not concern this host.
+    pub fn copy(&self) -> DocumentHost {
+        let set = self.set().clone();
+        let (shown, disk) = (self.shown.load(), self.disk());
+        DocumentHost {
+            shown: ArcSwap::from_pointee(Shown {
+                document: set.document().clone(),
+                saved: shown.saved.clone(),
+                dirty: shown.dirty,
+                structure: shown.structure,
+            }),
+            set: Mutex::new(set),
+            disk: Mutex::new(OnDisk { place: Arc::clone(&disk.place), stamp: disk.stamp, digest: disk.digest }),
+            turning: Mutex::default(),
+            limit: self.limit,
+            caps: self.caps.clone(),
+        }
     }
 
     fn set(&self) -> MutexGuard<'_, OpenSet> {
@@ -279,7 +298,7 @@ fn now<T: Send + 'static>(value: Result<T, LiveError>) -> Answer<'static, T> {
 }
 
 fn cannot_play<T: Send + 'static>(op: Op) -> Answer<'static, T> {
-    Box::pin(std::future::ready(Err(LiveHostError::Missing { host: NAME, op, reason: "a closed file cannot play" })))
+    Box::pin(std::future::ready(Err(LiveHostError::Missing { host: NAME, op, reason: "a document cannot play" })))
 }
 
 impl LiveHost for DocumentHost {

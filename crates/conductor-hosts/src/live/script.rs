@@ -306,8 +306,8 @@ impl ScriptHost {
         Ok(state)
     }
 
-    /// Reads the properties that are not known yet: the reply to a write contains only the state
-    /// after the write.
+    /// Reads the properties that are not known yet. This must happen before the write, because the
+    /// reply to a write contains only the new state.
     async fn read_first(&self, edits: &[LiveEdit]) -> Result<(), LiveHostError> {
         for edit in edits {
             let (facet, id) = match edit {

@@ -31,7 +31,7 @@ impl SessionKey {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Session {
     author: u64,
     current: Option<String>,
@@ -41,7 +41,7 @@ struct Session {
     read: BTreeMap<(String, PathId), usize>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sessions {
     all: HashMap<SessionKey, Session>,
     authors: u64,

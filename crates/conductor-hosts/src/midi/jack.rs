@@ -8,20 +8,22 @@
 //! libjack is loaded when a server is first found. Without libjack or a server, `connect` returns
 //! the reason. After the server has ended, all handles are dead and `connect` creates a new client.
 
+use super::period::{Buffer, Inlet, Message, Outlet, Periods};
 use super::port_generation::PortGenerations;
 use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
 use super::ring::EventSender;
 use super::{
-    Announce, Announcement, Backend, Cause, Input, Intake, Output, PortError, PortInfo, SendError, Stamp, Unavailable,
-    Way,
+    Announce, Announcement, Backend, Cause, Desk, Input, Intake, Output, PortError, PortInfo, SendError, Stamp,
+    Unavailable, Way,
 };
-use conductor_core::event::{Taint, Trail};
+use conductor_core::event::{DeviceSlot, Trail};
 use jack::{
-    AsyncClient, Client, ClientOptions, ClientStatus, Control, LoggerType, MidiIn, MidiOut, NotificationHandler, Port,
-    PortFlags, PortId, PortSpec, ProcessHandler, ProcessScope, RawMidi,
+    AsyncClient, Client, ClientOptions, ClientStatus, Control, LoggerType, MidiIn, MidiOut, MidiWriter,
+    NotificationHandler, Port, PortFlags, PortId, PortSpec, ProcessHandler, ProcessScope, RawMidi,
 };
+use std::array::from_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const NAME: &str = "jack";
@@ -31,11 +33,14 @@ const MIDI: &str = "8 bit raw midi";
 const PORTS_MAX: usize = 128;
 /// Maximum number of port registrations that are queued between two scans.
 const REGISTERED_MAX: usize = 4096;
+/// The `slot` of an output that the owner has not assigned yet.
+const NO_SLOT: u32 = u32::MAX;
 
 pub struct Jack {
     client_name: String,
     stamp: Stamp,
     announce: Announce,
+    desk: Desk,
     live: Option<Live>,
 }
 
@@ -54,9 +59,9 @@ struct Live {
 
 impl Jack {
     /// Does not connect yet. The server changes the client's name if another client has it.
-    pub fn new(client_name: &str, stamp: Stamp, announce: Announce) -> Self {
+    pub fn new(client_name: &str, stamp: Stamp, announce: Announce, desk: Desk) -> Self {
         let client_name = client_name.replace(['\0', ':'], ".");
-        Jack { client_name, stamp, announce, live: None }
+        Jack { client_name, stamp, announce, desk, live: None }
     }
 
     fn live(&mut self) -> Result<&mut Live, Unavailable> {
@@ -64,7 +69,7 @@ impl Jack {
             self.live = None;
         }
         if self.live.is_none() {
-            self.live = Some(Live::start(&self.client_name, &self.stamp, &self.announce)?);
+            self.live = Some(Live::start(&self.client_name, &self.stamp, &self.announce, &self.desk)?);
         }
         let ended = || Unavailable::new(NAME, Cause::NoServer, "the server ended");
         let live = self.live.as_mut().ok_or_else(ended)?;
@@ -74,7 +79,7 @@ impl Jack {
 }
 
 impl Live {
-    fn start(name: &str, stamp: &Stamp, announce: &Announce) -> Result<Live, Unavailable> {
+    fn start(name: &str, stamp: &Stamp, announce: &Announce, desk: &Desk) -> Result<Live, Unavailable> {
         if !server_may_run() {
             return Err(Unavailable::new(NAME, Cause::NoServer, "no socket of JACK or PipeWire was found"));
         }
@@ -93,6 +98,8 @@ impl Live {
             arrivals: arrivals_out,
             departures: departures_in,
             stamp: Arc::clone(stamp),
+            desk: Arc::clone(desk),
+            periods: Periods::default(),
         };
         let client = client.activate_async(notices, process).map_err(unavailable)?;
         let generations = PortGenerations::default();
@@ -162,11 +169,13 @@ impl Live {
         let ours = port.name().map_err(|error| PortError::refused(id, error))?;
         let open = OpenPort { alive: Arc::clone(&self.alive), closing: Arc::default() };
         let largest = Arc::new(AtomicUsize::new(usize::MAX));
+        let slot = Arc::new(AtomicU32::new(NO_SLOT));
         let (sender, queue) = queue(QUEUE_BYTES);
         let closing = Arc::clone(&open.closing);
-        let output = OutPort { port, queue, closing, largest: Arc::clone(&largest), is_idle: false };
+        let output =
+            OutPort { port, queue, closing, largest: Arc::clone(&largest), slot: Arc::clone(&slot), is_idle: false };
         self.admit(Arrival::Output(Box::new(output)), id)?;
-        Ok((OpenOutput { queue: sender, port: open, largest }, ours))
+        Ok((OpenOutput { queue: sender, port: open, largest, slot }, ours))
     }
 }
 
@@ -294,6 +303,7 @@ struct OpenOutput {
     port: OpenPort,
     /// The largest message that fits into the server's buffer, as last measured by the callback.
     largest: Arc<AtomicUsize>,
+    slot: Arc<AtomicU32>,
 }
 
 impl Output for OpenOutput {
@@ -312,6 +322,10 @@ impl Output for OpenOutput {
 
     fn is_open(&self) -> bool {
         self.port.is_open()
+    }
+
+    fn assign(&mut self, port: DeviceSlot) {
+        self.slot.store(port.0.into(), Ordering::Release);
     }
 }
 
@@ -332,6 +346,8 @@ struct OutPort {
     queue: QueueReceiver,
     closing: Arc<AtomicBool>,
     largest: Arc<AtomicUsize>,
+    /// The port under which the owner sends here, or `NO_SLOT`.
+    slot: Arc<AtomicU32>,
     /// No message was written in this period.
     is_idle: bool,
 }
@@ -345,26 +361,30 @@ struct Process {
     arrivals: rtrb::Consumer<Arrival>,
     departures: rtrb::Producer<Arrival>,
     stamp: Stamp,
+    desk: Desk,
+    periods: Periods,
 }
 
 impl ProcessHandler for Process {
-    fn process(&mut self, _: &Client, scope: &ProcessScope) -> Control {
+    fn process(&mut self, client: &Client, scope: &ProcessScope) -> Control {
         self.admit();
-        let now = (self.stamp)();
-        for input in &mut self.inputs {
-            for event in input.port.iter(scope) {
-                input.intake.hear(now, Taint::Clean, event.bytes);
-            }
-        }
-        for output in &mut self.outputs {
-            output.write(scope);
-        }
+        self.run(client.sample_rate(), scope);
         self.dismiss();
         Control::Continue
     }
 }
 
 impl Process {
+    fn run(&mut self, rate: u32, scope: &ProcessScope) {
+        let mut inputs = self.inputs.iter_mut();
+        let mut inlets: [_; PORTS_MAX] = from_fn(|_| inputs.next().map(|it| it.open(scope)));
+        let mut outputs = self.outputs.iter_mut();
+        let mut outlets: [_; PORTS_MAX] = from_fn(|_| outputs.next().map(|it| it.open(scope)));
+        self.periods.run(&self.desk, &*self.stamp, rate, &mut inlets, &mut outlets);
+        let idle = outlets.map(|it| it.is_some_and(|it| it.is_idle()));
+        self.outputs.iter_mut().zip(idle).for_each(|(output, is_idle)| output.is_idle = is_idle);
+    }
+
     fn admit(&mut self) {
         while self.inputs.len() < PORTS_MAX && self.outputs.len() < PORTS_MAX {
             match self.arrivals.pop() {
@@ -396,22 +416,31 @@ impl Process {
     }
 }
 
+impl InPort {
+    fn open<'a>(&'a mut self, scope: &'a ProcessScope) -> Inlet<'a, impl Iterator<Item = Message<'a>>> {
+        let messages = self.port.iter(scope).map(|it| Message { frame: it.time, bytes: it.bytes });
+        Inlet::new(messages, &mut self.intake)
+    }
+}
+
 impl OutPort {
-    fn write(&mut self, scope: &ProcessScope) {
-        let mut writer = self.port.writer(scope);
-        let room = writer.max_event_size();
-        self.largest.store(room, Ordering::Relaxed);
-        self.is_idle = true;
-        while let Some(message) = self.queue.front() {
-            self.is_idle = false;
-            // A message that does not fit into this period stays in the queue for the next one.
-            // `send` has refused messages that can never fit.
-            let waits = message.len() <= room && writer.write(&RawMidi { time: 0, bytes: message }).is_err();
-            if waits {
-                return;
-            }
-            self.queue.done();
-        }
+    /// Opens the buffer, which empties it.
+    fn open<'a>(&'a mut self, scope: &'a ProcessScope) -> Outlet<'a, MidiWriter<'a>> {
+        let writer = self.port.writer(scope);
+        self.largest.store(writer.max_event_size(), Ordering::Relaxed);
+        let is_closing = self.closing.load(Ordering::Acquire);
+        let slot = u16::try_from(self.slot.load(Ordering::Acquire)).ok().filter(|_| !is_closing);
+        Outlet::new(writer, &mut self.queue, slot.map(DeviceSlot))
+    }
+}
+
+impl Buffer for MidiWriter<'_> {
+    fn room(&self) -> usize {
+        self.max_event_size()
+    }
+
+    fn write(&mut self, message: Message<'_>) -> bool {
+        MidiWriter::write(self, &RawMidi { time: message.frame, bytes: message.bytes }).is_ok()
     }
 }
 

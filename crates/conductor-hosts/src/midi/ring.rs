@@ -305,6 +305,7 @@ enum Admission {
 
 /// The callback's side of the ring.
 pub struct EventSender {
+    device: DeviceSlot,
     events: rtrb::Producer<Entry>,
     bytes: rtrb::Producer<u8>,
     reserve: usize,
@@ -319,13 +320,13 @@ pub struct EventSender {
 }
 
 /// The part of an input that runs in the callback: it decodes bytes and pushes events.
-pub(crate) struct Intake {
+pub struct Intake {
     decoder: Decoder,
     events: EventSender,
 }
 
 impl Intake {
-    pub(crate) fn new(events: EventSender) -> Self {
+    pub fn new(events: EventSender) -> Self {
         Intake { decoder: Decoder::default(), events }
     }
 
@@ -337,6 +338,37 @@ impl Intake {
             Heard::SysEx(data) => events.push_sysex(at, trail, data),
         });
         events.note_swallowed(self.decoder.swallowed());
+    }
+
+    /// Like [`hear`](Self::hear), but offers each event to `decide` first. Returns the number of
+    /// events that `decide` did not take. They are in the ring; [`wake`](Self::wake) follows once
+    /// per period.
+    pub(crate) fn hear_now(
+        &mut self,
+        at: Micros,
+        trail: impl Into<Trail>,
+        bytes: &[u8],
+        decide: &mut dyn FnMut(&Event) -> bool,
+    ) -> u64 {
+        let (events, trail) = (&mut self.events, trail.into());
+        let mut deferred = 0;
+        self.decoder.decode(bytes, |heard| {
+            let is_first = deferred == 0;
+            deferred += u64::from(!match heard {
+                Heard::Message(body) => events.offer(at, trail, body, &mut |event| is_first && decide(event)),
+                Heard::SysEx(data) => {
+                    events.put_sysex(at, trail, data);
+                    false
+                }
+            });
+        });
+        events.note_swallowed(self.decoder.swallowed());
+        deferred
+    }
+
+    /// Wakes the owner.
+    pub(crate) fn wake(&self) {
+        self.events.bell.ring();
     }
 }
 
@@ -392,6 +424,7 @@ fn event_ring_with_room(
         counters: Counts::default(),
     });
     let sender = EventSender {
+        device,
         events: events_in,
         bytes: bytes_in,
         reserve: events / 4,
@@ -424,14 +457,27 @@ impl EventSender {
             self.push_sysex(at, trail, data);
             return;
         }
+        self.offer(at, trail, body, &mut |_| false);
+        self.bell.ring();
+    }
+
+    /// Offers an event that the ring would take to `decide`, and stores it if `decide` returns
+    /// false. Returns whether `decide` took the event. The limits of the ring apply in any case.
+    fn offer(&mut self, at: Micros, trail: Trail, body: Body, decide: &mut dyn FnMut(&Event) -> bool) -> bool {
         let room = self.room(at);
         match self.admit(room, at, trail, &body) {
-            Admission::Ring => self.take(at, trail, Content::Body(body)),
+            Admission::Ring => {
+                let event = Event { at, device: self.device, taint: trail.taint, hops: trail.hops, body };
+                if decide(&event) {
+                    return true;
+                }
+                self.take(at, trail, Content::Body(event.body));
+            }
             Admission::HeldRelease => add(&self.shared.counters.held_releases),
             Admission::Merged => self.count(&self.shared.counters.merged, room),
             Admission::Dropped => self.count(&self.shared.counters.dropped, room),
         }
-        self.bell.ring();
+        false
     }
 
     /// Applies the table in the module documentation, and stores the event in its slot if the table
@@ -474,13 +520,19 @@ impl EventSender {
 
     /// Pushes all bytes between F0 and F7, or drops the message and counts it.
     pub fn push_sysex(&mut self, at: Micros, trail: impl Into<Trail>, data: &[u8]) {
+        if self.put_sysex(at, trail, data) {
+            self.bell.ring();
+        }
+    }
+
+    fn put_sysex(&mut self, at: Micros, trail: impl Into<Trail>, data: &[u8]) -> bool {
         let fits = self.room(at) == Room::Open && self.bytes.push_entire_slice(data).is_ok();
         if fits {
             self.take(at, trail.into(), Content::SysEx { len: data.len() });
-            self.bell.ring();
         } else {
             add(&self.shared.counters.sysex_dropped);
         }
+        fits
     }
 
     /// Publishes the counts of the decoder.
@@ -643,6 +695,11 @@ impl EventReceiver {
             }
             Err(rtrb::PopError::Empty) => self.deliver_staged(),
         }
+    }
+
+    /// Whether no event waits.
+    pub fn is_empty(&self) -> bool {
+        self.staged.is_empty() && !self.shared.any_full.load(Ordering::Acquire) && self.events.is_empty()
     }
 
     pub fn counts(&self) -> Counts {

@@ -21,6 +21,7 @@ const NAMES: &str = ".conductor.json";
 /// control Pd and Max.
 const BRIDGES: [&str; 2] = ["conductor.pd", "conductor.maxpat"];
 
+#[derive(Clone)]
 pub struct Folders {
     home: PathBuf,
     /// The first folder is `<home>/patches`, which is created at the first save.
@@ -102,7 +103,7 @@ impl From<FileError> for ToolError {
                 "Nothing was written. Call diff_patch against \"disk\" to see what changed, then save to another path, or close \
                  this patch with discard and open the file again.",
             ),
-            RootedError::Exists => ToolError::new(Code::BadInput, format!("{path} exists already"))
+            RootedError::Exists => ToolError::new(Code::BadInput, format!("{path} already exists"))
                 .hint("Set overwrite to replace it, or save to another path."),
             RootedError::NotEmpty | RootedError::Io(_) => ToolError::new(Code::SdkRejected, format!("{path}: {error}"))
                 .hint("The old file is unchanged. Ask the person to check the permissions and the free space of the folder."),
@@ -291,7 +292,7 @@ fn below(root: &Path, rest: &Path, shown: &str) -> Result<Place, ToolError> {
     let format = name
         .to_str()
         .and_then(Format::of_name)
-        .ok_or_else(|| denied(format!("{shown}: the extension is none of .maxpat, .maxhelp, .amxd, .pd")))?;
+        .ok_or_else(|| denied(format!("{shown}: the extension must be .maxpat, .maxhelp, .amxd or .pd")))?;
     let folders = inside.parent().unwrap_or(Path::new("")).to_owned();
     Ok(Place { root: canonical(root), folders, name, format })
 }

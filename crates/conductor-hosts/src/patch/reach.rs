@@ -99,7 +99,7 @@ struct Assessment {
 
 impl Patches {
     /// Checks whether a document may run in a program. Returns its reach.
-    #[expect(clippy::too_many_arguments, reason = "the patch before and after, where it is, and on whose word")]
+    #[expect(clippy::too_many_arguments, reason = "both states of the patch, its place, and the consent")]
     pub(super) fn may_run(
         &self,
         id: &str,
@@ -149,9 +149,9 @@ impl Patches {
             }
             Consent::Call(_) => Err(ToolError::new(
                 Code::PlanStale,
-                "the reach of the running patch differs from the one that a person approved",
+                "the effects of the running patch differ from those that a person approved",
             )
-            .hint("Nothing was done. Repeat the call; the person is then asked about the current reach.")),
+            .hint("Nothing was done. Repeat the call; the person is then asked about the current effects.")),
             Consent::Rehearsal(rehearsal) => {
                 *lock(&rehearsal.0) = Some(question());
                 Err(rehearsed())
@@ -349,7 +349,7 @@ fn line(document: &Document, canvas: &CanvasId, label: &str, text: &str, can: &s
     } else {
         let head: String = letters.iter().take(SHOWN_BOX * 2 / 3).collect();
         let tail: String = letters.iter().skip(letters.len() - SHOWN_BOX / 3).collect();
-        format!("{head} … ({} characters in all, {}) … {tail}", letters.len(), Digest::of(text.as_bytes()))
+        format!("{head} … ({} characters in total, {}) … {tail}", letters.len(), Digest::of(text.as_bytes()))
     };
     format!("{} [{shown}]{can}", short(&path.join("/")))
 }

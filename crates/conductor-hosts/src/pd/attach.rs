@@ -259,7 +259,7 @@ impl PatchHost for AttachedPd {
     }
 
     fn redraw(&self, _: &str, _: &BoxView<'_>) -> Result<bool, ToolError> {
-        Err(unsupported("an attached Pd redraws by itself"))
+        Err(unsupported("an attached Pd redraws its windows itself"))
     }
 
     fn read_back(&self, root: &str, document: &Document) -> Result<Option<Vec<u8>>, ToolError> {

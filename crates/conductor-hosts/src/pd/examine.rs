@@ -60,7 +60,7 @@ pub async fn examine(command: &Path, folders: &[PathBuf]) -> Found {
     let said = match tokio::time::timeout(PATIENCE, asking.output()).await {
         Ok(Ok(output)) => [output.stderr, output.stdout].concat(),
         Ok(Err(fault)) => return Found::Dumb { program, why: fault.to_string() },
-        Err(_) => return Found::Dumb { program, why: "it did not print its version and end in time".to_owned() },
+        Err(_) => return Found::Dumb { program, why: "it did not print its version and exit in time".to_owned() },
     };
     let said = String::from_utf8_lossy(&said).into_owned();
     let version = said.lines().find_map(|it| it.strip_prefix("Pd-")).and_then(|it| it.split_whitespace().next());

@@ -118,7 +118,7 @@ impl Link {
             }
         };
         let started = Self::speak(child, socket, voice, clock, ended);
-        let mut link = started.map_err(|fault| format!("threads: {fault}"))?;
+        let mut link = started.map_err(|fault| format!("its threads cannot be started: {fault}"))?;
         let mut arguments = vec![folder.to_str().unwrap_or("/"), "0"];
         arguments.extend(FONTS);
         link.say("pd", "init", &arguments);

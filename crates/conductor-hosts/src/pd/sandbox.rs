@@ -87,7 +87,9 @@ impl Kept {
         });
         parts.push(match (self.network, self.calls) {
             (Network::Namespace, _) => "it has no network",
-            (Network::Port, _) => "it has no network except TCP connections to the port number of our own listener",
+            (Network::Port, _) => {
+                "it has no network, except TCP connections to the port number on which Conductor listens"
+            }
             (Network::Open, true) => {
                 "this system cannot limit TCP: Pd can connect to any address, but cannot send datagrams"
             }

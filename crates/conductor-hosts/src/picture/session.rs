@@ -142,7 +142,7 @@ pub(super) fn finish(sketch: Sketch, width: u32, height: u32) -> Picture {
     Picture { width, height, background: BACKGROUND, font: Font::DejaVu, shapes: sketch.shapes }
 }
 
-/// A number without a minus sign before zero.
+/// Formats a number. Negative zero is printed as `0`.
 pub(super) fn number(value: f64) -> String {
     (value + 0.0).to_string()
 }

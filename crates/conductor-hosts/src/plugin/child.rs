@@ -1,18 +1,18 @@
-//! The process of one plugin: `conductor plugin-host`. It enters its sandbox, then serves requests
-//! until its pipe is closed.
+//! The process of one plugin or one script: `conductor plugin-host`. It enters its sandbox, then
+//! serves requests until its pipe is closed.
 
-use super::{Limits, engine, sandbox};
+use super::{Kind, Limits, engine, sandbox};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Returns only if the sandbox cannot be entered. Otherwise the process exits when the daemon
 /// closes the pipes.
-pub fn run(limits: &Limits) -> ExitCode {
+pub fn run(limits: &Limits, kind: Kind) -> ExitCode {
     // Panics print nothing, because stderr is not read.
     std::panic::set_hook(Box::new(|_| {}));
     if let Err(error) = sandbox::enter(limits) {
         let _ = writeln!(io::stderr(), "conductor: the sandbox cannot be entered, so the plugin does not run: {error}");
         return ExitCode::FAILURE;
     }
-    engine::serve(limits)
+    engine::serve(limits, kind)
 }

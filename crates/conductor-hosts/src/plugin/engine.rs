@@ -1,14 +1,15 @@
-//! Runs the JavaScript engine in a plugin's process: one runtime, one context, one file, and one
-//! event loop.
+//! Runs the JavaScript engine in the process of a plugin or a script: one runtime, one context, one
+//! file, and one event loop.
 //!
 //! The process always ends by `exit`, so that the order of destruction does not matter. Requests of
 //! the plugin are sent as frames to the daemon, which answers them. Not here: the permissions of
 //! the plugin.
 
 use super::frame::blocking;
-use super::{Limits, Thrown, sandbox};
+use super::{Kind, Limits, Thrown, sandbox};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rquickjs::context::EvalOptions;
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::{
@@ -22,6 +23,7 @@ use std::io;
 use std::rc::Rc;
 
 const PRELUDE: &str = include_str!("prelude.js");
+const SCRIPT_PRELUDE: &str = include_str!("script.js");
 
 /// The processor time of the running call.
 struct Meter {
@@ -106,18 +108,18 @@ impl io::Read for Unbuffered {
     }
 }
 
-/// Serves one plugin until the daemon closes the pipe.
-pub fn serve(limits: &Limits) -> ! {
+/// Serves one plugin or one script until the daemon closes the pipe.
+pub fn serve(limits: &Limits, kind: Kind) -> ! {
     let file = String::from_utf8_lossy(&Pipes::receive()).into_owned();
     let source = Pipes::receive();
     let meter = Meter::new(limits);
-    if let Err(fault) = run(limits, &file, source, &meter) {
+    if let Err(fault) = run(limits, kind, &file, source, &meter) {
         Pipes::send(json!({ "failed": fault }).to_string().as_bytes());
     }
     std::process::exit(0)
 }
 
-fn run(limits: &Limits, file: &str, source: Vec<u8>, meter: &Rc<Meter>) -> Result<(), Thrown> {
+fn run(limits: &Limits, kind: Kind, file: &str, source: Vec<u8>, meter: &Rc<Meter>) -> Result<(), Thrown> {
     let no_engine = |fault: Error| Thrown {
         message: format!("the JavaScript engine cannot be started: {fault}"),
         ..Thrown::default()
@@ -127,19 +129,27 @@ fn run(limits: &Limits, file: &str, source: Vec<u8>, meter: &Rc<Meter>) -> Resul
     runtime.set_max_stack_size(limits.stack_kb as usize * 1024);
     let interrupt = Rc::clone(meter);
     runtime.set_interrupt_handler(Some(Box::new(move || interrupt.is_over())));
-    runtime.set_loader(Granted, Granted);
+    match kind {
+        Kind::Plugin => runtime.set_loader(Granted, Granted),
+        // Without a loader, every import fails.
+        Kind::Script => {}
+    }
     let context = Context::full(&runtime).map_err(no_engine)?;
     context.with(|ctx| {
-        let driver = run_prelude(&ctx, file, meter).catch(&ctx).map_err(|fault| thrown(fault, file))?;
+        let driver = run_prelude(&ctx, kind, file, meter).catch(&ctx).map_err(|fault| thrown(fault, file))?;
         meter.arm();
-        let declared = load(&ctx, &driver, file, source)
-            .map_err(|fault| if meter.spent.get() { over_time(limits, fault.place) } else { fault })?;
+        let loaded = match kind {
+            Kind::Plugin => load(&ctx, &driver, file, source),
+            Kind::Script => load_script(&ctx, &driver, file, source),
+        };
+        let declared =
+            loaded.map_err(|fault| if meter.spent.get() { over_time(limits, fault.place) } else { fault })?;
         Pipes::send(declared.as_bytes());
         converse(&ctx, &driver, file, limits, meter)
     })
 }
 
-fn run_prelude<'js>(ctx: &Ctx<'js>, file: &str, meter: &Rc<Meter>) -> rquickjs::Result<Object<'js>> {
+fn run_prelude<'js>(ctx: &Ctx<'js>, kind: Kind, file: &str, meter: &Rc<Meter>) -> rquickjs::Result<Object<'js>> {
     let host = Object::new(ctx.clone())?;
     let give = |name: &str, function: Function<'js>| host.set(name, function);
     let armed = Rc::clone(meter);
@@ -163,7 +173,10 @@ fn run_prelude<'js>(ctx: &Ctx<'js>, file: &str, meter: &Rc<Meter>) -> rquickjs::
             parts(&ctx, &url).map(Some)
         })?,
     )?;
-    let make: Function<'js> = ctx.eval(PRELUDE)?;
+    let make: Function<'js> = ctx.eval(match kind {
+        Kind::Plugin => PRELUDE,
+        Kind::Script => SCRIPT_PRELUDE,
+    })?;
     make.call((host, file))
 }
 
@@ -246,6 +259,21 @@ fn load<'js>(ctx: &Ctx<'js>, driver: &Object<'js>, file: &str, source: Vec<u8>) 
         }
         other @ (CaughtError::Error(_) | CaughtError::Exception(_) | CaughtError::Value(_)) => thrown(other, file),
     })
+}
+
+/// Compiles the code as the body of an async function. Code that closes the function early runs in
+/// the same sandbox, so it gains nothing.
+fn load_script<'js>(ctx: &Ctx<'js>, driver: &Object<'js>, file: &str, source: Vec<u8>) -> Result<String, Thrown> {
+    // The first line of the code stays the first line, so that places in errors are right.
+    let body = [b"(async (studio) => {".as_slice(), &source, b"\n})"].concat();
+    let mut options = EvalOptions::default();
+    options.filename = Some(file.to_owned());
+    let loaded = || -> rquickjs::Result<String> {
+        let run: Value<'js> = ctx.eval_with_options(body, options)?;
+        let adopt: Function<'js> = driver.get("adopt")?;
+        adopt.call((run,))
+    };
+    loaded().catch(ctx).map_err(|fault| thrown(fault, file))
 }
 
 /// The event loop: receives calls and answers, and sends results and requests.

@@ -71,7 +71,7 @@ impl Manifest {
         }
         let pin = pin(declared, code);
         if pin.is_none() {
-            checker.error("the declarations have no canonical form: a number is too large".into());
+            checker.error("a number in the declarations is too large".into());
         }
         match pin {
             Some(pin) if checker.errors.is_empty() => {

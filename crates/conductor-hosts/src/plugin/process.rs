@@ -5,7 +5,7 @@
 //! here: the answers to the plugin's requests ([`Answers`]), queues and restarts (`runner`).
 
 use super::frame::MAX_BYTES;
-use super::{Limits, Thrown, frame};
+use super::{Kind, Limits, Thrown, frame};
 use crate::system::children::ProcessGroup;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -52,6 +52,10 @@ pub trait Answers: Send + Sync {
     fn log(&self, level: LogLevel, text: &str);
     /// Called when the process was restarted.
     fn restarted(&self) {}
+    /// Limit of bytes of console output of one call. Further output is dropped.
+    fn log_bytes(&self) -> usize {
+        LOG_BYTES
+    }
 }
 
 /// Refuses all requests. Used when a file is only inspected.
@@ -117,12 +121,25 @@ const UNREAD_BYTES: usize = 8 << 20;
 impl Process {
     /// Starts the child, which evaluates the file. Returns the declarations of the file.
     pub async fn start(launch: &Launch) -> Result<(Self, Value), PluginError> {
+        Self::start_as(Kind::Plugin, launch).await
+    }
+
+    /// Starts a child for one run of a script. The child compiles the code and waits.
+    pub async fn start_script(launch: &Launch) -> Result<Self, PluginError> {
+        Self::start_as(Kind::Script, launch).await.map(|(process, _)| process)
+    }
+
+    async fn start_as(kind: Kind, launch: &Launch) -> Result<(Self, Value), PluginError> {
         let failed = |error: io::Error| PluginError::NotStarted(error.to_string());
         let Limits { cpu_ms, heap_mb, stack_kb } = launch.limits;
         let mut command = Command::new(&launch.program);
         command.arg("plugin-host");
         for (flag, most) in [("--cpu-ms", cpu_ms), ("--heap-mb", heap_mb), ("--stack-kb", stack_kb)] {
             command.args([flag, &most.to_string()]);
+        }
+        match kind {
+            Kind::Plugin => {}
+            Kind::Script => drop(command.arg("--script")),
         }
         command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let (mut child, group) = ProcessGroup::spawn(&mut command).map_err(failed)?;
@@ -164,7 +181,7 @@ impl Process {
         let mut answered = FuturesUnordered::new();
         // Waiting requests are stored as bytes, because parsed values need more memory.
         let (mut waiting, mut waiting_bytes) = (VecDeque::<Vec<u8>>::new(), 0);
-        let mut log_left = LOG_BYTES;
+        let mut log_left = answers.log_bytes();
         loop {
             let has_room = leaving.len() - written < UNREAD_BYTES;
             while has_room

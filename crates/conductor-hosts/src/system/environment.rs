@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the only file that reads environment variables")]
 
+use crate::desktop::session::{Compositor, Session};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,10 @@ pub struct Environment {
     /// `CONDUCTOR_HOME`, or else `~/.conductor`; absent if neither is available.
     pub home: Option<PathBuf>,
     pub user_home: Option<PathBuf>,
-    pub display: Option<String>,
+    /// The desktop session that this process belongs to.
+    pub desktop: Session,
+    /// `XDG_CONFIG_HOME`.
+    pub config_home: Option<PathBuf>,
     pub xdg_data_dirs: Vec<PathBuf>,
     /// Folders that are searched for a command without a slash.
     pub search_path: Vec<PathBuf>,
@@ -52,13 +56,33 @@ impl Environment {
         xdg_data_dirs.extend(paths("XDG_DATA_DIRS").unwrap_or_else(shared));
         Environment {
             home: path("CONDUCTOR_HOME").or_else(|| beneath(".conductor")),
-            display: variable("DISPLAY").and_then(|it| it.into_string().ok()),
+            desktop: desktop_session(),
+            config_home: path("XDG_CONFIG_HOME"),
             xdg_data_dirs,
             search_path: paths("PATH").unwrap_or_default(),
             no_color: std::env::var_os("NO_COLOR").is_some(),
             credentials: path("CREDENTIALS_DIRECTORY"),
             user_home,
         }
+    }
+}
+
+fn desktop_session() -> Session {
+    let runtime = path("XDG_RUNTIME_DIR");
+    // An absolute name is a path; `join` then ignores the folder.
+    let wayland = path("WAYLAND_DISPLAY").zip(runtime.clone()).map(|(name, folder)| folder.join(name));
+    let hyprland =
+        path("HYPRLAND_INSTANCE_SIGNATURE").zip(runtime).map(|(name, folder)| folder.join("hypr").join(name));
+    let compositor = path("SWAYSOCK")
+        .map(Compositor::Sway)
+        .or_else(|| hyprland.map(Compositor::Hyprland))
+        .or_else(|| path("NIRI_SOCKET").map(Compositor::Niri));
+    Session {
+        x11: variable("DISPLAY").and_then(|it| it.into_string().ok()),
+        // A socket of a compositor that has ended may still be named on an X11 session.
+        compositor: compositor.filter(|_| wayland.is_some()),
+        wayland,
+        uinput: cfg!(target_os = "linux").then(|| PathBuf::from("/dev/uinput")),
     }
 }
 
@@ -84,6 +108,9 @@ pub fn session_variables() -> Vec<(&'static str, OsString)> {
         "XDG_RUNTIME_DIR",
         "XDG_SESSION_TYPE",
         "XDG_CURRENT_DESKTOP",
+        "SWAYSOCK",
+        "HYPRLAND_INSTANCE_SIGNATURE",
+        "NIRI_SOCKET",
         "DBUS_SESSION_BUS_ADDRESS",
         "PATH",
         "USER",

@@ -1,6 +1,6 @@
 //! Creates ids and random bytes: truly random ones, and seeded or counted ones for tests.
 
-#![expect(clippy::disallowed_methods, reason = "the only file that draws random numbers for the daemon")]
+#![expect(clippy::disallowed_methods, reason = "the only file that generates random numbers for the daemon")]
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use uuid::Uuid;
 
 pub trait Ids: Send + Sync + std::fmt::Debug {
-    /// Fills `bytes` with random bytes that are good enough for keys.
+    /// Fills `bytes` with cryptographically secure random bytes.
     fn fill(&self, bytes: &mut [u8]);
 
     fn v4(&self) -> Uuid {
@@ -71,7 +71,7 @@ impl Ids for RandomIds {
     }
 }
 
-/// Creates the same random numbers in every run of a test (splitmix64).
+/// Generates the same random numbers in every run of a test (splitmix64).
 #[derive(Debug)]
 pub struct SeededIds(AtomicU64);
 

@@ -64,7 +64,7 @@ async fn fetch(web: &Web, url: &str, reach: &Reach) -> Result<Fetched, WebError>
     web.fetch(Wanted::get(Url::parse(url).unwrap()), reach).await
 }
 
-/// A naive client, as negative control: it connects to whatever address a name has, and follows
+/// A naive client, as negative control: it connects to every address of a name, and follows
 /// redirects.
 async fn naive(url: &str) -> bool {
     let client =

@@ -168,7 +168,7 @@ impl AbletonOscHost {
         self.settle(&mut batch, &counted, one_more).await?;
         let after = first(&batch, 1, PathId::Main, Listing::Tracks, number).map_err(unsure)?;
         if !same(after, before as f64 + 1.0) {
-            let reason = format!("Live has {after} tracks after one was added to {before}");
+            let reason = format!("Live had {before} tracks and reports {after} after one was added");
             return Err(refused(PathId::Main, batch.error.unwrap_or(reason)));
         }
         let id = PathId::Track(count(before));

@@ -24,7 +24,7 @@ const PARAM_UNKNOWN: [&str; 2] = ["defaultValue", "automated"];
 pub(super) fn param_address(path: PathId) -> Result<(&'static str, &'static str, Vec<OscType>), LiveHostError> {
     let PathId::OnTrack(track, TrackPart::Chain(part)) = path else {
         return Err(match path.chain_part() {
-            Some(_) => cannot(path, "AbletonOSC reaches the parameters of ordinary tracks only"),
+            Some(_) => cannot(path, "AbletonOSC can access only the parameters of ordinary tracks"),
             None => wrong(
                 path,
                 "a parameter (track:N/device:M/param:P, track:N/mixer/volume, …/panning or …/send:M)",
@@ -346,7 +346,7 @@ impl AbletonOscHost {
     /// Devices and mixer of an ordinary track.
     async fn chain(&self, path: PathId) -> Result<(Vec<Device>, Vec<Param>), LiveHostError> {
         if matches!(path, PathId::Return(_) | PathId::Main) {
-            return Err(cannot(path, "AbletonOSC reaches the devices of ordinary tracks only"));
+            return Err(cannot(path, "AbletonOSC can access only the devices of ordinary tracks"));
         }
         let (n, _) = self.track(path)?;
         let track = track_of(path)?;

@@ -158,7 +158,7 @@ impl Line {
             return Err(LiveHostError::Said {
                 host: NAME,
                 code: Code::BadInput,
-                message: format!("the request has {} bytes; the script accepts {REQUEST_MAX}", bytes.len()),
+                message: format!("the request has {} bytes; the script accepts at most {REQUEST_MAX}", bytes.len()),
                 subject: None,
             });
         }
@@ -209,7 +209,7 @@ fn said(fault: Fault) -> LiveHostError {
 
 fn left_over() -> LiveHostError {
     offline(
-        "the program on the port in state/live-script.json does not have the token of the script: the file belongs to a Live that has ended",
+        "the program on the port in state/live-script.json does not know the script's token; the file is probably from a Live that has ended",
     )
 }
 

@@ -4,30 +4,27 @@
 //! therefore start before the desktop. If a stroke fails, the keys that it has pressed are
 //! released.
 //!
-//! Not here: the record of held keys (the ledger of `conductor_core::engine`), Wayland, and the
-//! volume.
+//! Not here: the record of held keys (the ledger of `conductor_core::engine`).
 
 use super::{Desktop, Job, Unavailable};
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
 use conductor_core::engine::Stroke;
 use enigo::{Button, Coordinate, Direction, Enigo, InputError, Key, Keyboard, Mouse, Settings};
 
-#[derive(Default)]
-pub struct Keys {
-    /// If absent, the display is read from the environment.
-    display: Option<String>,
+pub struct XTest {
+    display: String,
     connection: Option<Enigo>,
 }
 
-impl Keys {
-    pub fn on(display: Option<String>) -> Self {
-        Keys { display, connection: None }
+impl XTest {
+    pub fn on(display: String) -> Self {
+        XTest { display, connection: None }
     }
 
     fn connection(&mut self) -> Result<&mut Enigo, Unavailable> {
         if self.connection.is_none() {
             let settings = Settings {
-                x11_display: self.display.clone(),
+                x11_display: Some(self.display.clone()),
                 // This is only a fallback: the engine's ledger releases held keys, even when the
                 // daemon ends.
                 release_keys_when_dropped: true,
@@ -40,7 +37,11 @@ impl Keys {
     }
 }
 
-impl Desktop for Keys {
+impl Desktop for XTest {
+    fn open(&mut self) -> Result<(), Unavailable> {
+        self.connection().map(|_| ())
+    }
+
     fn carry_out(&mut self, job: &Job) -> Result<(), Unavailable> {
         let desk = self.connection()?;
         let done = match job {
