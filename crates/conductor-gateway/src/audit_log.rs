@@ -1,10 +1,10 @@
 //! The audit log of a running daemon: one owner of the files, many callers.
 //!
 //! The caller encodes and chains its own record and writes it to the kernel, under one short lock.
-//! No other thread does this, because two thread switches would cost more than the `write`. One
-//! thread, the syncer, does all work that waits for the disk: it syncs once for all waiting
-//! callers, rotates, signs checkpoints, copies, and recovers the log after a failure. A call with
-//! an effect continues when the sync of its record has returned. A read continues immediately and
+//! A separate thread would need two thread switches, which cost more than the `write`. One thread,
+//! the syncer, does all work that waits for the disk: it syncs once for all waiting callers,
+//! rotates, signs checkpoints, copies, and recovers the log after a failure. A call with an effect
+//! continues when the sync of its record has returned. A read continues immediately, and its record
 //! is synced within 100 ms.
 //!
 //! Do not use the log in a device callback or on the engine thread, because a call to the log may
@@ -44,15 +44,15 @@ pub use open::{OpenError, Opened, accept};
 use segments::{Segments, Waiter};
 use syncer::Syncer;
 
-/// When this many records have no checkpoint, callers wait for the next checkpoint. The limit is
-/// lower than `MAX_LAG`, at which the verifier reports removed checkpoints, to leave space for the
-/// log's own records.
+/// When this many records are not covered by a checkpoint, callers wait for the next checkpoint.
+/// The limit is lower than `MAX_LAG`, at which the verifier reports removed checkpoints, to leave
+/// space for the log's own records.
 const MAX_UNANCHORED: u64 = 480;
 
 /// Maximum number of records that wait for a sync at once. Further callers wait before they write.
 const MAX_WAITERS: usize = 1024;
 
-/// Upper bounds of the histogram of sync times.
+/// Upper bounds of the histogram of sync durations, in milliseconds.
 const SYNC_BOUNDS_MS: [u64; 10] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000];
 
 /// Settings of `[audit]`.
@@ -90,7 +90,7 @@ impl Default for Settings {
     }
 }
 
-/// The time at which a record counts as written.
+/// The time at which a record counts as written to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// The record is written when its sync has returned. Used for effects and a person's decisions.
@@ -120,7 +120,7 @@ pub struct Health {
     pub head: Option<Head>,
     pub anchored_through: Option<Seq>,
     pub unanchored: u64,
-    /// Why the second copy is behind; `None` if it is complete.
+    /// Why the second copy of the log is behind. `None` if it is complete.
     pub copy_fault: Option<String>,
     pub records: u64,
     pub syncs: Histogram,
@@ -145,7 +145,8 @@ struct Shared {
     syncs: Mutex<Histogram>,
     checkpoints: AtomicU64,
     copy_fault: Mutex<Option<String>>,
-    /// Whether calls wait, because a place that stores the last checkpoint has not been read yet.
+    /// Whether calls must wait, because one of the places that store the last checkpoint has not
+    /// been read yet.
     held: watch::Sender<bool>,
     on_checkpoint: CheckpointCallback,
 }
@@ -216,8 +217,8 @@ impl AuditLog {
         let _ = self.shared.on_checkpoint.0.set(Box::new(callback));
     }
 
-    /// Makes calls wait until [`AuditLog::settle`], because a place that stores the last checkpoint
-    /// has not been read yet.
+    /// Makes calls wait until [`AuditLog::settle`], because one of the places that store the last
+    /// checkpoint has not been read yet.
     pub fn hold(&self) {
         self.shared.held.send_replace(true);
     }
@@ -226,8 +227,8 @@ impl AuditLog {
         self.shared.held.send_replace(false);
     }
 
-    /// Removes and returns the outcomes that are kept in memory. The log that replaces this log
-    /// writes them.
+    /// Removes and returns the outcomes that are kept in memory, so that the log that replaces this
+    /// log can write them.
     pub fn take_unwritten(&self) -> Vec<(Stamp, Entry)> {
         std::mem::take(&mut self.shared.segments().unwritten).into()
     }
@@ -256,8 +257,8 @@ impl AuditLog {
         self.shared.room.notify_waiters();
     }
 
-    /// Keeps the outcome of a call that did not wait for the log. Returns whether it will be
-    /// written.
+    /// Keeps the outcome of a call that did not wait for the log. Returns whether the outcome will
+    /// be written.
     pub fn keep_outcome(&self, call: CallFacts, outcome: OutcomeFacts) -> bool {
         let mut segments = self.shared.segments();
         let stamp = segments.stamp();
@@ -286,7 +287,8 @@ impl AuditLog {
         self.append(Entry::Outcome(call, outcome), durability).await
     }
 
-    /// Records the outcome of a read without waiting. Returns the facts if that is not possible.
+    /// Records the outcome of a read without waiting. If that is not possible, returns the facts to
+    /// the caller.
     pub fn outcome_now(
         &self,
         call: CallFacts,
@@ -363,7 +365,7 @@ impl Shared {
 
     async fn settled(&self) {
         if *self.held.borrow() {
-            // The sender exists as long as `self`, so this does not fail.
+            // The sender exists as long as `self`, so `wait_for` does not fail.
             let _ = self.held.subscribe().wait_for(|held| !held).await;
         }
     }
@@ -377,7 +379,7 @@ impl Shared {
         if !waits {
             return self.write(stamp, entry, None).await;
         }
-        // The semaphore is never closed, so this is always a permit.
+        // The semaphore is never closed, so `acquire` does not fail.
         let _permit = self.permits.acquire().await;
         let (wake, woken) = oneshot::channel();
         self.write(stamp, entry, Some(wake)).await?;
@@ -398,7 +400,7 @@ impl Shared {
                     return self.write_now(&mut segments, stamp, entry, wake.take());
                 }
             }
-            // No notification is missed: `room` was created before the lock was acquired, and
+            // No notification is missed: `room` was created before the lock was acquired, so it
             // receives every later `notify_waiters`.
             self.signal(|signal| signal.work = true);
             room.await;
@@ -423,8 +425,8 @@ impl Shared {
                     let outcome = outcome.then_some((stamp, entry));
                     segments.waiters.push_back(Waiter { seq, wake, outcome });
                 }
-                // A wake-up is a system call. The syncer needs one only for a waiter, for the first
-                // read in 100 ms, for a checkpoint and for a rotation.
+                // Waking the syncer is a system call. Wake it only for a waiter, for the first read
+                // in 100 ms, for a checkpoint and for a rotation.
                 if waits || was_clean || segments.unanchored() == limit || segments.wants_rotation() {
                     self.signal(|signal| signal.work = true);
                 }
@@ -497,7 +499,7 @@ fn run(syncer: &mut Syncer) {
     }
 }
 
-/// The end of a log, in the form of reports and events.
+/// The end of a log as JSON, for reports and events.
 pub fn head_value(head: &Head) -> Value {
     json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash })
 }

@@ -16,11 +16,11 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub struct ConfigInForce {
     pub config: Arc<Config>,
-    /// The text of the file, including held parts, which are not in force. Absent for the built-in
-    /// empty mode.
+    /// The text of the file, including the held parts that are not in force. Absent for the
+    /// built-in configuration.
     pub text: Option<Arc<str>>,
-    /// Hash of the file's raw bytes. Without a file, the hash of zero bytes: the first plan starts
-    /// from an empty file.
+    /// Hash of the file's raw bytes. Without a file, the hash of zero bytes, because the first plan
+    /// starts from an empty file.
     pub hash: Digest,
     /// Faults that disabled single items, and warnings.
     pub diagnostics: Vec<Diagnostic>,
@@ -36,7 +36,7 @@ pub struct ConfigInForce {
 pub struct Waiting {
     pub held: Held,
     pub since: Option<Timestamp>,
-    /// Difference from the configuration in force to the file.
+    /// Difference between the configuration in force and the file.
     pub difference: Arc<str>,
     /// Why the configuration that was accepted earlier is not in force.
     pub closed: Option<Arc<str>>,
@@ -51,7 +51,7 @@ impl Waiting {
 }
 
 impl ConfigInForce {
-    /// The configuration that is used when no file can be read: one empty mode.
+    /// The configuration for a daemon that cannot read a file: one empty mode.
     pub fn built_in(extra: &[Device], loaded_at: Timestamp) -> Self {
         let mut config = Config::default();
         add_devices(&mut config, extra);

@@ -1,12 +1,13 @@
-//! The handle to the owner of the studio: one request, one reply. Cheap to clone, and usable from
-//! any thread or task.
+//! The handle to the owner of the studio. Each request gets one reply. The handle is cheap to clone
+//! and can be used from any thread or task.
 //!
 //! Reading the configuration in force and the mode needs no request; see [`OwnerHandle::serving`]
 //! and [`OwnerHandle::modes`]. Not here: how the owner handles a request (`owner` in the daemon).
 
 use crate::config_in_force::ConfigInForce;
 use crate::report::{
-    Bindings, DeviceSwitched, Devices, Mappings, Modes, Panicked, Reloaded, Scanned, Status, Switched,
+    Bindings, DeviceSwitched, Devices, Injected, Mappings, MetersNow, Modes, Panicked, Reloaded, Scanned, Status,
+    Switched,
 };
 use arc_swap::ArcSwap;
 use conductor_core::digest::Digest;
@@ -31,13 +32,12 @@ pub enum Request {
     /// Answered when all earlier requests have been handled.
     Settled(Reply<()>),
     SwitchMode {
-        mode: String,
+        /// If absent, the window rules select the mode again.
+        mode: Option<String>,
         /// The taint of the caller.
         by: Taint,
         reply: Reply<Result<Switched, ToolError>>,
     },
-    /// Lets the window rules choose the mode again.
-    AutoMode(Reply<Result<Switched, ToolError>>),
     Devices(Reply<Devices>),
     Bindings(Reply<Bindings>),
     SetDeviceEnabled {
@@ -64,7 +64,7 @@ pub enum Request {
         records: async_mpsc::Sender<TraceRecord>,
         reply: Reply<()>,
     },
-    /// The present state of a device, for `explain`.
+    /// The current state of a device, for `explain`.
     Standing {
         device: Option<String>,
         reply: Reply<Result<Standing, ToolError>>,
@@ -77,12 +77,24 @@ pub enum Request {
         reply: Reply<Result<learn::Started, ToolError>>,
     },
     LearnStop(Reply<learn::Report>),
-    /// Answered at this time of the daemon's clock.
+    /// Answered at this time, on the daemon's clock.
     At(Micros, Reply<()>),
     Panic(Reply<Panicked>),
     SetPerformanceLock {
         on: bool,
         reply: Reply<()>,
+    },
+    /// Feeds events to the engine as if the device had sent them over the network.
+    Inject {
+        /// The first connected device if absent.
+        device: Option<String>,
+        events: Vec<Body>,
+        reply: Reply<Result<Injected, ToolError>>,
+    },
+    /// Counters and held controls; firings only if they are newer than `since`.
+    Meters {
+        since: Micros,
+        reply: Reply<MetersNow>,
     },
 }
 
@@ -121,9 +133,9 @@ pub struct Wanted {
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Traced {
-    /// Oldest first.
+    /// The records, oldest first.
     pub records: Vec<TraceRecord>,
-    /// `since_seq` of the next call.
+    /// Value for `since_seq` of the next call.
     pub next_seq: u64,
     /// Number of records after `since_seq` that were overwritten before this read.
     pub lost: u64,
@@ -153,7 +165,7 @@ pub enum ConfigRequest {
         after: String,
         reply: ConfigReply,
     },
-    /// The key of the secrets was added, changed or removed.
+    /// The encryption key of the secrets was added, changed or removed.
     KeyChanged,
 }
 
@@ -203,18 +215,10 @@ impl OwnerHandle {
         self.modes.load_full()
     }
 
-    pub async fn switch_mode(&self, mode: String) -> Result<Switched, ToolError> {
-        self.switch_mode_by(mode, Taint::Clean).await
-    }
-
-    /// `by` is the taint of the caller. Lights that change with the mode get the same taint.
-    pub async fn switch_mode_by(&self, mode: String, by: Taint) -> Result<Switched, ToolError> {
+    /// Without a mode, the window rules select the mode again. `by` is the taint of the caller.
+    /// Lights that change with the mode get the same taint.
+    pub async fn switch_mode(&self, mode: Option<String>, by: Taint) -> Result<Switched, ToolError> {
         self.ask(|reply| Request::SwitchMode { mode, by, reply }).await?
-    }
-
-    /// Ends the effect of a manual mode change: the window rules choose the mode again.
-    pub async fn auto_mode(&self) -> Result<Switched, ToolError> {
-        self.ask(Request::AutoMode).await?
     }
 
     pub async fn devices(&self) -> Result<Devices, ToolError> {
@@ -299,7 +303,8 @@ impl OwnerHandle {
         self.ask(|reply| Request::LearnStart { timeout_ms, let_through, client, reply }).await?
     }
 
-    /// Stops MIDI learn. Returns the played events and triggers that would fire on them.
+    /// Stops MIDI learn. Returns the events that were played, and triggers that these events would
+    /// fire.
     pub async fn learn_stop(&self) -> Result<learn::Report, ToolError> {
         self.ask(Request::LearnStop).await
     }
@@ -310,6 +315,15 @@ impl OwnerHandle {
 
     pub async fn set_performance_lock(&self, on: bool) -> Result<(), ToolError> {
         self.ask(|reply| Request::SetPerformanceLock { on, reply }).await
+    }
+
+    /// Feeds events to the engine as if the device had sent them over the network.
+    pub async fn inject(&self, device: Option<String>, events: Vec<Body>) -> Result<Injected, ToolError> {
+        self.ask(|reply| Request::Inject { device, events, reply }).await?
+    }
+
+    pub async fn meters(&self, since: Micros) -> Result<MetersNow, ToolError> {
+        self.ask(|reply| Request::Meters { since, reply }).await
     }
 
     /// Reads the file now, even if no change was detected. The new configuration is in force when
@@ -329,8 +343,8 @@ impl OwnerHandle {
         self.request_file(|reply| ConfigRequest::Applied { before, after, reply }).await
     }
 
-    /// Signs the accepted configuration again, because the key of the secrets was added, changed or
-    /// removed.
+    /// Signs the accepted configuration again, because the encryption key of the secrets was added,
+    /// changed or removed.
     pub fn key_changed(&self) {
         self.inbox.config_request(ConfigRequest::KeyChanged);
     }

@@ -24,7 +24,8 @@ use uuid::Uuid;
 use crate::audit_log::files::{Files, WHOLE, replace};
 use conductor_hosts::system::Clock;
 
-/// Files that belong to a record: bytes for applying and undoing it, full facts, and its seal.
+/// Files that belong to a record: the bytes for applying and undoing it, the full facts, and its
+/// seal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attachment {
     Before,
@@ -100,10 +101,13 @@ impl PendingStore {
                     let why = "contains an approval without a valid seal; the approval is ignored".to_owned();
                     skipped.push(Skipped { name, why });
                 }
-                // A record whose file name is not its id would get a second file, and one of the
-                // two would become stale.
+                // A record whose file name is not its id would get a second file when it changes,
+                // and one of the two files would become stale.
                 Ok(record) if record.id.to_string() == stem => records.push(record),
-                Ok(record) => skipped.push(Skipped { name, why: format!("contains the record {}", record.id) }),
+                Ok(record) => skipped.push(Skipped {
+                    name,
+                    why: format!("contains the record {}, which does not match the file name", record.id),
+                }),
                 Err(why) => skipped.push(Skipped { name, why: why.to_string() }),
             }
         }
@@ -113,8 +117,8 @@ impl PendingStore {
         Ok((store, skipped))
     }
 
-    /// Sets the clock. Questions and plans then also expire by its monotonic time, not only by wall
-    /// time.
+    /// Sets the clock. After that, questions and plans also expire by the clock's monotonic time,
+    /// not only by wall time.
     pub fn run_on(&self, clock: &Arc<dyn Clock>) {
         let _ = self.clock.set(Arc::clone(clock));
     }
@@ -174,8 +178,8 @@ impl PendingStore {
             Err(error) => {
                 pending.roll_back();
                 // Some files may have been replaced already. If restoring a file fails too, the
-                // newer record stays. The newer record allows fewer uses or less time than the
-                // record in memory.
+                // file keeps the newer record. The newer record allows fewer uses or less time than
+                // the record in memory.
                 let ids = changes.written.iter().map(|record| record.id).chain(changes.removed.iter().copied());
                 for id in ids {
                     match pending.get(id) {
@@ -192,7 +196,8 @@ impl PendingStore {
     }
 
     /// Removes attachments that are no longer needed, so that many ended records cannot fill the
-    /// disk. Open records (can be applied or shown) and applied plans (can be undone) keep theirs.
+    /// disk. Open records, which can be applied or shown, and applied plans, which can be undone,
+    /// keep their attachments.
     fn drop_attachments(&self, changes: &Changes) {
         let useless = |it: &&Record| it.state.has_ended() && (it.kind == Kind::Call || it.state != State::Used);
         let ended = changes.written.iter().filter(useless).map(|it| it.id);
@@ -238,6 +243,11 @@ impl PendingStore {
         replace(&*self.files, &self.dir, &attachment.name(id), bytes)
     }
 
+    /// Whether the record has this attachment.
+    pub fn has(&self, id: Uuid, attachment: Attachment) -> bool {
+        self.files.open(&self.dir.join(attachment.name(id))).is_ok()
+    }
+
     pub fn bytes(&self, id: Uuid, attachment: Attachment) -> io::Result<Vec<u8>> {
         self.files.read_at(&self.dir.join(attachment.name(id)), 0, WHOLE)
     }
@@ -246,7 +256,8 @@ impl PendingStore {
     /// files of crashes.
     pub fn clean_up(&self, now: Timestamp) -> io::Result<Vec<Uuid>> {
         let gone = self.change(|pending| pending.clean_up(now))?;
-        // Files are written under this lock, so a temporary or unknown file is from an earlier run.
+        // Files are written under this lock. So a temporary or unknown file was left by an earlier
+        // run.
         let pending = self.lock();
         let known = |name: &str| {
             let stem = [".before", ".after", ".full", ".seal"].iter().find_map(|ending| name.strip_suffix(ending));

@@ -13,6 +13,7 @@ pub mod gate;
 mod handler;
 pub mod limits;
 pub mod record;
+pub mod relay;
 mod shown;
 
 use std::panic::AssertUnwindSafe;
@@ -33,6 +34,7 @@ pub use record::{CallRecord, Recorded};
 
 use crate::studio::Studio;
 use crate::tools::catalog::{Target, Tool};
+use crate::tools::signature;
 
 /// The steps of a call, in order. A door does the first two before it creates a [`Call`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +88,7 @@ impl From<ToolError> for Stop {
     }
 }
 
-/// Runs one call until its outcome is recorded, also if the caller drops the returned future.
+/// Runs one call until its outcome is recorded, even if the caller drops the returned future.
 pub fn run(studio: &Arc<Studio>, call: Call) -> Running {
     Running { work: Some(Box::pin(run_to_end(Arc::clone(studio), call))), has_started: false }
 }
@@ -125,6 +127,7 @@ impl Drop for Running {
 }
 
 async fn run_to_end(studio: Arc<Studio>, call: Call) -> Reply {
+    let call = relay::unwrap(&studio, call);
     let mut record = CallRecord::open(&studio, &call);
     // No early return below: every call must be recorded, even after a panic.
     let attempted = AssertUnwindSafe(attempt(&studio, &call, &mut record)).catch_unwind().await;
@@ -133,7 +136,9 @@ async fn run_to_end(studio: Arc<Studio>, call: Call) -> Reply {
         Ok(Err(Stop::Refused(error))) => Outcome::Done(Err(error)),
         Ok(Err(Stop::Cancelled)) => Outcome::Cancelled,
         Ok(Err(Stop::AskClient { approval, message })) => Outcome::Ask { approval, message },
-        Err(_panic) => Outcome::Done(Err(ToolError::new(Code::Internal, "the call failed inside Conductor"))),
+        Err(_panic) => {
+            Outcome::Done(Err(ToolError::new(Code::Internal, "the call failed with an internal error of Conductor")))
+        }
     };
     Reply::new(record::record(&studio, &call, record, outcome).await)
 }
@@ -147,7 +152,7 @@ async fn attempt(studio: &Arc<Studio>, call: &Call, record: &mut CallRecord) -> 
         decide(studio, &tool, call, &target)
     })?;
     let mut slot = record.at(Step::RateLimit, |_| limits::admit(studio, &tool, call))?;
-    record.at(Step::CircuitPeek, |_| circuit::peek(studio, &tool, &target))?;
+    record.at(Step::CircuitPeek, |_| circuit::peek(studio, &tool, call, &target))?;
     record.pass(Step::Approval);
     let consent = approval::answer(studio, &tool, call, &target, &verdict, &mut slot, record).await?;
     record.pass(Step::Recheck);
@@ -161,18 +166,19 @@ async fn attempt(studio: &Arc<Studio>, call: &Call, record: &mut CallRecord) -> 
 
 /// Step 3: finds the tool. The call keeps this definition even if its plugin is reloaded.
 fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<Tool>, Stop> {
-    let catalog = studio.catalog();
+    let catalog = call.script.as_ref().and_then(|script| script.copies()).unwrap_or_else(|| studio.catalog());
     let found = catalog.get(&call.tool).filter(|tool| {
-        // Only people and pads can call hidden tools.
-        let sees_hidden = matches!(call.principal, Principal::Person { .. } | Principal::Mapping { .. });
+        // Only people and pads can call hidden tools, and no script can.
+        let sees_hidden =
+            matches!(call.principal, Principal::Person { .. } | Principal::Mapping { .. }) && call.script.is_none();
         (!tool.hidden || sees_hidden) && call.toolset.has(tool)
     });
     let Some(tool) = found else {
         let asked: String = call.tool.chars().take(64).collect();
         let near = catalog.nearest(&call.tool, &call.toolset);
         let hint = match near.as_slice() {
-            [] => "Call tools/list and use a name from it.".to_owned(),
-            [first, ..] => format!("Did you mean {first}? tools/list returns every name."),
+            [] => "conductor_find_tools finds a tool by the words of a task.".to_owned(),
+            [first, ..] => format!("Did you mean {first}? conductor_find_tools finds a tool by the words of a task."),
         };
         let subject = if studio.scrubber.is_idle() { asked.clone() } else { String::new() };
         return Err(ToolError::new(Code::NotFound, studio.scrubber.unknown("Unknown tool", &asked))
@@ -182,6 +188,7 @@ fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<
             .into());
     };
     record.tool = Some(Arc::clone(tool));
+    relay::refuse_nesting(tool, call)?;
     if let Some(reason) = studio.pin_fault(tool) {
         return Err(ToolError::new(Code::PinMismatch, reason).subject(Subject::Tool(tool.name.to_string())).into());
     }
@@ -208,9 +215,12 @@ fn validate(tool: &Tool, call: &Call, record: &mut CallRecord) -> Result<(), Sto
     };
     let Some(first) = violations.first() else { return Ok(()) };
     let place = if first.path.is_empty() { "the arguments".to_owned() } else { first.path.clone() };
+    let shape = signature::at_fault(&tool.published_schema.value(), &call.arguments, &first.path);
     let hint = match violations.len() {
-        1 => format!("Correct {place} and call again."),
-        several => format!("Correct the {several} places named in violations, {place} first, and call again."),
+        1 => format!("Fix {place}, then call again. {shape}"),
+        several => {
+            format!("Fix the {several} errors listed in `violations`, starting with {place}, then call again. {shape}")
+        }
     };
     Err(ToolError::new(Code::BadInput, format!("{}: {place}: {}", tool.name, first.message))
         .hint(hint)
@@ -219,7 +229,7 @@ fn validate(tool: &Tool, call: &Call, record: &mut CallRecord) -> Result<(), Sto
         .into())
 }
 
-/// The violations that the tool's own check finds. If there are none, those of the schema.
+/// The violations that the tool's own check finds. If it finds none, the violations of the schema.
 fn violations(tool: &Tool, arguments: &serde_json::Value) -> Vec<Violation> {
     let by_schema = tool.validator.violations(arguments);
     let by_tool = tool.check.as_ref().map(|check| check(arguments)).unwrap_or_default();
@@ -262,8 +272,8 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<
         by_args: target.by_args.or_else(|| tool.decide.as_ref().map(|decide| decide(studio, &call.arguments))),
         ask_floor: tool.ask_floor,
     });
-    // `conductor_panic` is never refused and never needs approval.
-    if tool.always {
+    // An exempt call is never refused and never needs approval.
+    if tool.is_exempt(&call.principal) {
         return Ok(Verdict { decision: Decision::Allow, ..verdict });
     }
     match verdict.decision {

@@ -7,6 +7,7 @@ use conductor_core::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// The state of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -98,6 +99,16 @@ pub struct Statistics {
     pub actions_failed: u64,
     /// Changed files that could not be loaded.
     pub reloads_failed: u64,
+    /// Events over JACK that were decided in the audio callback, so that their messages left in the
+    /// same period.
+    pub events_in_period: u64,
+    /// Events over JACK that waited for the owner's thread, because it held the engine.
+    pub events_after_owner: u64,
+    /// Events over JACK that the owner's thread decided for another reason: an older event waited,
+    /// a learn session ran, or the device has lights or the approval pad.
+    pub events_to_owner: u64,
+    /// Events that were decided after a later event of another backend, by less than one period.
+    pub events_inverted: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -378,6 +389,32 @@ pub struct Reloaded {
     pub faults: Vec<String>,
     /// Parts of the file that wait for `conductor config accept`.
     pub held: Vec<String>,
+}
+
+/// The events that a person played in the console.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Injected {
+    /// The device that the events belong to.
+    pub device: String,
+    pub events: usize,
+}
+
+/// What changes while a person plays.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct MetersNow {
+    pub statistics: Statistics,
+    /// By `MODE/ID`; the mode of a global mapping is the mode in which it fired.
+    pub firings: BTreeMap<String, FiringNow>,
+    /// Notes and buttons that are down, by device, as event tokens without a value.
+    pub held: BTreeMap<String, Vec<String>>,
+}
+
+/// How often a mapping fired since the start of the daemon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FiringNow {
+    pub count: u64,
+    /// Time of the last firing, in microseconds of the daemon's clock.
+    pub last_us: u64,
 }
 
 pub fn input_mode(mode: InputMode) -> &'static str {

@@ -1,5 +1,5 @@
-//! Stores secrets by name: sealed in `secrets/vault.json`, decrypted only in memory, and sent only
-//! to allowed hosts.
+//! Stores secrets by name. A value is sealed in `secrets/vault.json`, decrypted only in memory, and
+//! sent only to allowed hosts.
 //!
 //! Each value is sealed with AES-256-GCM under a random key. Name, version and allowed hosts are
 //! authenticated together with the value, so that two ciphertexts cannot be swapped and no host can
@@ -37,7 +37,7 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// The value, for the one place that needs it. It must not be stored, logged or returned.
+    /// The value, for the code that sends it. The value must not be stored, logged or returned.
     pub fn expose(&self) -> &str {
         self.value.expose_secret()
     }
@@ -78,7 +78,7 @@ pub enum SecretError {
         "\"{0}\" is not a valid secret name: use a-z, 0-9, `.`, `_` and `-`, at most 64 characters, and start with a-z or 0-9"
     )]
     BadName(String),
-    #[error("a secret must not be empty, nor longer than 65536 bytes")]
+    #[error("a secret must have 1 to 65536 bytes")]
     BadValue,
     #[error("the service manager supplies the key: replace the key there, then set the secrets again")]
     NoRotation,
@@ -94,10 +94,10 @@ impl From<SecretError> for ToolError {
                 "A person can check with `conductor secrets status`. The call works when the key is available again.",
             ),
             SecretError::Unknown(name) => ToolError::new(Code::NotFound, text)
-                .hint("A person stores it with `conductor secrets set NAME`.")
+                .hint("A person can store it with `conductor secrets set NAME`.")
                 .subject(Subject::Other(name)),
             SecretError::Damaged { name, .. } => ToolError::new(Code::HostOffline, text)
-                .hint("A person sets it again with `conductor secrets set NAME`.")
+                .hint("A person can set it again with `conductor secrets set NAME`.")
                 .subject(Subject::Other(name)),
             SecretError::BadName(_) | SecretError::BadValue => ToolError::new(Code::BadInput, text),
             SecretError::NoRotation => ToolError::new(Code::Unsupported, text),
@@ -179,7 +179,7 @@ impl Secrets {
         self.state.lock()
     }
 
-    /// Sets the holder of the key. A new holder closes the vault.
+    /// Sets the holder of the key. Changing the holder closes the vault.
     pub fn configure(&self, rung: KeyRung) {
         let mut state = self.state();
         if state.rung != rung {
@@ -266,16 +266,18 @@ impl Secrets {
         };
         let place = Place { folder: &self.folder, salt: vault.salt() };
         let keys = self.holders.load(rung, &place)?;
-        let found =
-            match vault.key_id() {
-                Some(id) => keys.iter().position(|it| it.id() == id).map(Some).ok_or_else(|| {
-                    format!("the key that {} is not the key of these secrets", keys::holder_phrase(rung))
-                })?,
-                None => None,
-            };
+        let found = match vault.key_id() {
+            Some(id) => keys.iter().position(|it| it.id() == id).map(Some).ok_or_else(|| {
+                format!(
+                    "the secrets were encrypted with a different key than the one that {}",
+                    keys::holder_phrase(rung)
+                )
+            })?,
+            None => None,
+        };
         let key = match found.and_then(|it| keys.get(it)) {
             Some(key) => key.clone(),
-            // Nothing is sealed yet: use any existing key, else create one.
+            // No value is sealed yet. Use an existing key, or else create one.
             None => match (keys.first(), missing) {
                 (Some(key), _) => key.clone(),
                 (None, MissingKey::Fail) => return Err(keys::absent_phrase(rung).to_owned()),
@@ -322,7 +324,7 @@ impl Secrets {
             .collect())
     }
 
-    /// Checks the holder again, so that the report is current.
+    /// The state of the vault. Queries the holder of the key again, so that the report is current.
     pub fn status(&self) -> Status {
         let mut state = self.state();
         let rung = state.rung;
@@ -408,7 +410,7 @@ impl Secrets {
     }
 }
 
-/// What to do when there is no key yet.
+/// The reaction when there is no key yet.
 #[derive(Clone, Copy)]
 enum MissingKey {
     Fail,

@@ -1,8 +1,8 @@
-//! Everything a call may need: time, ids, the catalog, policy, limits, circuit breakers, the audit
-//! log and events.
+//! Everything that a call may need: time, ids, the catalog, policy, limits, circuit breakers, the
+//! audit log and events.
 //!
-//! Built once by the daemon, and by the testkit in a temporary home. Not here: devices, documents
-//! and configuration, which the daemon's loop owns.
+//! The daemon builds one studio. The testkit builds one in a temporary home. Not here: devices,
+//! documents and configuration, which the daemon's owner thread holds.
 
 pub mod events;
 pub mod meters;
@@ -90,7 +90,7 @@ pub struct Studio {
     pub home: PathBuf,
     pub audit: Arc<dyn AuditSink>,
     pub approvals: ApprovalQueue,
-    /// Locked while a plan is applied, so that the next plan is applied to the result of this plan.
+    /// Locked while a plan is applied, so that the next plan starts from the result of this plan.
     pub applying: tokio::sync::Mutex<()>,
     pub traffic: Traffic,
     pub circuits: Circuits,
@@ -155,6 +155,7 @@ impl Studio {
     }
 
     pub fn connection_ended(&self, conn: ConnId) {
+        self.approvals.connection_ended(conn);
         if let Some(callback) = self.on_connection_end.get() {
             callback(conn);
         }

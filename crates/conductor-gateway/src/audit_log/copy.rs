@@ -1,6 +1,6 @@
-//! The second copy: the same bytes in files with the same names in another directory. It contains
-//! only records that the log has synced, so it can be behind but never ahead. A copy that is longer
-//! or differs is evidence and is not changed.
+//! The second copy of the log: files with the same names and the same bytes in another directory.
+//! The copy contains only records that the log has synced, so it can be behind but never ahead. A
+//! copy that is longer than the log or differs from it is evidence and is not changed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -91,8 +91,8 @@ impl Copy {
         Ok(())
     }
 
-    /// Where copying starts: at the last segment of the copy, or at the first segment of the log if
-    /// the copy is empty.
+    /// The place at which copying starts: the last segment of the copy, or the first segment of the
+    /// log if the copy is empty.
     fn find_start(&self, files: &dyn Files, layout: &Layout) -> io::Result<(u32, u64, Arc<dyn LogFile>)> {
         files.make_dir(&self.dir)?;
         let copied = super::layout::segments_in(files, &self.dir)?;
@@ -112,12 +112,15 @@ impl Copy {
             file => file?,
         };
         let offset = file.size()?;
-        // A line ends with its hash, which covers all lines before it: equal ends mean equal files.
+        // A line ends with its hash, which covers all lines before it. So equal ends mean equal
+        // files.
         let from = offset.saturating_sub(ENDING);
         let length = (offset - from) as usize;
         if files.read_at(&path, from, length)? != files.read_at(&layout.segment(number), from, length)? {
             let name = segment_name(number);
-            let why = format!("{name} differs between copy and log; compare them with `audit verify --against`");
+            let why = format!(
+                "{name} differs between the copy and the log; compare them with `conductor audit verify --against`"
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         Ok((number, offset, file))

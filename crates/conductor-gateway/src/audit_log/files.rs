@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// A file that is only appended to or truncated.
 pub trait LogFile: Send + Sync + std::fmt::Debug {
-    /// Writes once at the end of the file. Like the system call, it may write fewer bytes than
-    /// given.
+    /// Writes once to the end of the file. Like the system call, `append` may write fewer bytes
+    /// than given.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Returns when the content and the file length are on the disk.
     fn sync(&self) -> io::Result<()>;
@@ -141,7 +141,8 @@ impl LogFile for DiskFile {
     }
 }
 
-/// Appends all bytes or fails. A short write is a failure: the disk is full.
+/// Appends all bytes or fails. A short write is treated as a failure, because it means that the
+/// disk is full.
 pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     let taken = file.append(bytes)?;
     if taken == bytes.len() {
@@ -151,11 +152,11 @@ pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Replaces a small file atomically: after a crash, the old or the new file is complete. The
-/// directory must have only one writer.
+/// Replaces a small file atomically. After a crash, the file has either the complete old content or
+/// the complete new content. The directory must have only one writer.
 pub fn replace(files: &dyn Files, dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let (temporary, target) = (dir.join(format!(".{name}.new")), dir.join(name));
-    // A crash may have left the temporary file.
+    // A crash may have left a temporary file.
     match files.remove(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}

@@ -37,8 +37,8 @@ pub enum KeyError {
 }
 
 /// Reads the keys. `fresh` allows new keys although the public key exists, because a person
-/// accepted the loss. [`save`] stores a new signing key only after the first segment exists. So a
-/// home with a key but without a log has lost its log.
+/// accepted the loss. [`save`] stores a new signing key only after the first segment exists. So in
+/// a home with a key but without a log, the log was lost.
 pub fn load(files: &dyn Files, layout: &Layout, ids: &dyn Ids, fresh: bool) -> Result<Keys, KeyError> {
     let salt = match read32(files, &layout.salt(), "state/audit.salt")? {
         Some(salt) => salt,
@@ -62,7 +62,7 @@ pub fn load(files: &dyn Files, layout: &Layout, ids: &dyn Ids, fresh: bool) -> R
     Ok(Keys { signing, salt, unsaved: made || !fits })
 }
 
-/// Stores the signing key; must be called before the first checkpoint is signed.
+/// Stores the signing key. This must be done before the first checkpoint is signed.
 pub fn save(files: &dyn Files, layout: &Layout, signing: &SigningKey) -> io::Result<()> {
     replace(files, &layout.secrets, "audit.key", &signing.to_bytes())?;
     let text: String = signing.verifying_key().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -103,7 +103,8 @@ fn read32(files: &dyn Files, path: &std::path::Path, name: &'static str) -> Resu
     match files.read_at(path, 0, 33) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(KeyError::Io(name, error)),
-        // A damaged salt is an error: with a new salt, older input hashes would match no arguments.
+        // A damaged salt is an error. With a new salt, the input hashes of older records would
+        // match no arguments.
         Ok(bytes) => bytes.try_into().map(Some).map_err(|_| KeyError::Damaged(name, "32 bytes")),
     }
 }

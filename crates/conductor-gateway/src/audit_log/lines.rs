@@ -15,7 +15,7 @@ use serde_json::Value;
 
 const PIECE: usize = 256 * 1024;
 
-/// The segments of a folder in order; for a file, the file itself.
+/// The paths of the segments in a folder, in order. If `path` is a file, only that file.
 pub fn segment_paths(files: &dyn Files, path: &Path) -> io::Result<VecDeque<PathBuf>> {
     if path.is_file() {
         return Ok(VecDeque::from([path.to_owned()]));
@@ -64,20 +64,24 @@ impl Lines {
     }
 }
 
-/// Selects records.
+/// Selects records of the log.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// A tool, or a prefix that ends in `*`.
+    /// The name of a tool, or a prefix of names that ends in `*`.
     pub tool: Option<String>,
-    /// A principal, or a prefix that ends in `*`.
+    /// The name of a principal, or a prefix of names that ends in `*`.
     pub principal: Option<String>,
     pub result: Option<AuditResult>,
-    /// Inclusive.
+    /// Start of the time range, inclusive.
     pub since: Option<Timestamp>,
-    /// Exclusive.
+    /// End of the time range, exclusive.
     pub until: Option<Timestamp>,
     /// Only records with a greater sequence number.
     pub after: Option<u64>,
+    /// Only records with a smaller sequence number.
+    pub before: Option<u64>,
+    /// Only the records of this call.
+    pub call: Option<String>,
 }
 
 impl Filter {
@@ -90,6 +94,10 @@ impl Filter {
             && fits(&self.principal, "principal")
             && self.result.is_none_or(|result| text("result") == result.as_str())
             && self.after.is_none_or(|after| record.get("seq").and_then(Value::as_u64).is_some_and(|seq| seq > after))
+            && self
+                .before
+                .is_none_or(|before| record.get("seq").and_then(Value::as_u64).is_some_and(|seq| seq < before))
+            && self.call.as_ref().is_none_or(|call| text("call") == call)
             && within(record, self.since, self.until)
     }
 }
@@ -103,7 +111,7 @@ pub fn within(record: &Value, since: Option<Timestamp>, until: Option<Timestamp>
     at.is_some_and(|at| since.is_none_or(|since| at >= since) && until.is_none_or(|until| at < until))
 }
 
-/// The newest records of a home that match, oldest first.
+/// The newest records of a home that match the filter, oldest first.
 pub fn newest(home: &Path, filter: &Filter, most: usize) -> io::Result<VecDeque<Value>> {
     let mut newest: VecDeque<Value> = VecDeque::new();
     let mut lines = Lines::over(segment_paths(&Disk, &Layout::of(home).audit)?);

@@ -1,7 +1,7 @@
-//! Stores the last checkpoint in `state/` and in the second copy, as a memory of the log outside
-//! its own files.
+//! Stores the last checkpoint in `state/` and in the second copy, outside the log's own files. A
+//! rollback of the log can then be detected.
 //!
-//! Not here: the keychain (in the daemon), and the conclusions from a memory
+//! Not here: the keychain (in the daemon), and the comparison of a stored checkpoint with the log
 //! (`conductor_core::audit::memory`).
 
 use std::io;
@@ -31,8 +31,8 @@ pub fn recall(files: &dyn Files, layout: &Layout, copy_to: Option<&Path>) -> io:
 }
 
 /// Stores a checkpoint that is on the disk. A stored checkpoint is replaced only by a later
-/// checkpoint of the same log. So a reconnected disk keeps the checkpoint of a different log as
-/// evidence.
+/// checkpoint of the same log. So a disk that is reconnected keeps the checkpoint of a different
+/// log as evidence.
 fn advance(files: &dyn Files, dir: &Path, place: Place, head: Head, line: &str) -> io::Result<()> {
     match read(files, dir, place)? {
         Some(known) if !known.is_before(head.log_id, head.seq) => {
@@ -56,7 +56,7 @@ pub fn advance_copy(files: &dyn Files, dir: &Path, head: Head, line: &str) -> io
 pub fn overwrite(files: &dyn Files, layout: &Layout, copy_to: Option<&Path>, line: &str) -> io::Result<()> {
     replace(files, &layout.state, NAME, line.as_bytes())?;
     match copy_to {
-        // A missing folder of the copy is not an error here.
+        // A missing folder of the second copy is not an error here.
         Some(dir) if files.names(dir).is_ok() => replace(files, dir, NAME, line.as_bytes()),
         Some(_) | None => Ok(()),
     }

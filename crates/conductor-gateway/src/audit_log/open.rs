@@ -1,4 +1,5 @@
-//! Opens a log: recovers it after a crash. A log that was tampered with is refused and not changed.
+//! Opens a log and recovers it after a crash. A log that was tampered with is refused and not
+//! changed.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -34,8 +35,8 @@ pub enum OpenError {
     Io(String, #[source] io::Error),
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Nothing is appended and no tool can be called until a person runs `audit verify`, then
-    /// `audit accept-rollback`.
+    /// The log was tampered with. Nothing is appended and no tool can be called until a person runs
+    /// `audit verify`, then `audit accept-rollback`.
     #[error("the audit log is {}", .0.faults.first().map_or_else(|| .0.verdict.to_string(), ToString::to_string))]
     Refused(Box<Report>),
     #[error("the audit thread could not be started: {0}")]
@@ -49,7 +50,7 @@ pub struct Opened {
     pub fresh: bool,
     /// Number of bytes after the last complete line (a torn tail) that were moved to another file.
     pub torn_bytes: Option<u64>,
-    /// Effects that were started and have no outcome: `(call, tool)`.
+    /// Effects that were started and have no outcome, as pairs of call id and tool name.
     pub unanswered: Vec<(String, String)>,
     /// Why the log cannot be written yet, although it is open.
     pub down: Option<Arc<str>>,
@@ -185,7 +186,7 @@ struct Start {
     active: Option<Active>,
     last_number: u32,
     anchored: Option<Seq>,
-    /// The end of the second-last segment if it has no checkpoint, because of a crash between
+    /// The end of the second-last segment, if no checkpoint covers it because of a crash between
     /// rotation and checkpoint.
     border: Option<Head>,
     unanswered: Vec<(String, OpenIntent)>,
@@ -200,8 +201,8 @@ impl Start {
         let bytes = walk::checkpoints(files, layout).map_err(at(&path))?;
         let whole = whole_lines(&bytes);
         if whole < bytes.len() {
-            // A crash truncated the last checkpoint. Remove it, because the next checkpoint must
-            // start on a new line.
+            // A crash truncated the last checkpoint. Remove its partial line, because the next
+            // checkpoint must start on a new line.
             let file = files.open(&path).map_err(at(&path))?;
             file.truncate(whole as u64).and_then(|()| file.sync()).map_err(at(&path))?;
         }
@@ -245,8 +246,8 @@ impl Start {
         let mut report = verifier.finish();
         let link_is_ahead = walk::add_missing_segment(&mut report, linked, last);
         if !link_is_ahead && last.is_none() && report.faults.is_empty() {
-            // The key was created together with a log, or another place stores a checkpoint of a
-            // log.
+            // The log is missing: a key exists, which is created only together with a log, or
+            // another place stores a checkpoint of a log.
             report.add(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
         }
         walk::add_memory_faults(&mut report, &remembered, expected, &bytes);
@@ -270,7 +271,7 @@ impl Start {
         Ok(Self {
             chain,
             log_id: report.log_id,
-            // A segment without a complete first line is created again with the same number.
+            // A segment whose first line is incomplete is created again with the same number.
             active: kept.then_some(Active { number: last_number, file, len: good_len, durable_len: good_len }),
             last_number: if kept { last_number } else { last_number - 1 },
             anchored: latest.map(|checkpoint| checkpoint.seq),
@@ -285,8 +286,8 @@ impl Start {
     /// Repeating this after a crash is harmless.
     fn set_tail_aside(&mut self, files: &dyn Files, layout: &Layout) -> Result<(), OpenError> {
         let Some((number, good_len)) = self.torn_tail else {
-            // The last daemon may not have synced its records. Sync them now: later records must
-            // not be durable before them.
+            // The previous daemon may not have synced its records. Sync them now, because later
+            // records must not be durable before them.
             if let Some(active) = &self.active {
                 active.file.sync().map_err(at(&layout.segment(active.number)))?;
             }
@@ -341,7 +342,8 @@ fn begin_walk(files: &dyn Files, layout: &Layout, segments: &[u32]) -> Result<(u
 
 type Place = (Seq, Option<Digest>);
 
-/// The last record of the segment before `number`, read from the link of its first line.
+/// The last record of the segment before `number`. The first line of segment `number` contains the
+/// sequence number and hash of that record.
 fn border_before(files: &dyn Files, layout: &Layout, number: u32) -> Result<Option<Head>, OpenError> {
     let (first, _) = first_line(files, layout, number)?;
     let Ok((links, _)) = line::read(&first) else {
@@ -357,7 +359,7 @@ fn border_before(files: &dyn Files, layout: &Layout, number: u32) -> Result<Opti
 #[derive(Default)]
 struct Intents {
     open: HashMap<String, OpenIntent>,
-    /// Calls with an outcome whose intent is in an earlier segment.
+    /// Calls whose outcome was read, but whose intent is in an earlier segment.
     answered: Vec<String>,
     started: bool,
 }
@@ -391,7 +393,8 @@ impl Intents {
         }
     }
 
-    /// Reads earlier segments, newest first, until a segment contains the last start of a daemon.
+    /// Reads earlier segments, newest first, up to the segment that contains the last start of a
+    /// daemon.
     fn look_back(&mut self, files: &dyn Files, layout: &Layout, segments: &[u32], begin: u32) -> Result<(), OpenError> {
         for number in segments.iter().rev().copied().filter(|number| *number < begin) {
             if self.started {
@@ -457,7 +460,7 @@ pub fn accept(
     let latest = memories.chain(latest).max_by_key(|checkpoint| checkpoint.seq);
     let anchor = latest.map(|checkpoint| (checkpoint.seq, checkpoint.hash));
     // Continue after the last readable line or the last checkpoint, whichever has the greater
-    // sequence number, so that no number is used twice. If the numbers are equal, use the
+    // sequence number, so that no sequence number is used twice. If the numbers are equal, use the
     // checkpoint.
     let after = match (readable, anchor) {
         (Some(line), Some(anchor)) if line.0 > anchor.0 => Some(line),

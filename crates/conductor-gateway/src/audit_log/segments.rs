@@ -2,8 +2,8 @@
 //! sync. One lock protects all of it.
 //!
 //! Appending is a short, synchronous step: encode, hash, one `write`. Only [`Segments::repair`]
-//! waits for the disk; it runs while every call is refused. Not here: when to sync, checkpoints,
-//! the link and the copy (`syncer`).
+//! waits for the disk. It runs only while every call is refused. Not here: when to sync,
+//! checkpoints, the link and the copy (`syncer`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,8 +22,8 @@ use conductor_hosts::system::{Clock, Ids};
 
 /// Maximum number of outcomes that are kept in memory while the log cannot be written.
 const MAX_UNWRITTEN: usize = 256;
-/// Maximum number of refusals (calls without an effect) among the outcomes in memory. The other
-/// places are for calls that ran.
+/// Maximum number of refusals (calls without an effect) among the outcomes in memory. The remaining
+/// places are reserved for calls that ran.
 const MAX_UNWRITTEN_REFUSALS: usize = 128;
 const RETRY_MS: u64 = 1000;
 
@@ -35,9 +35,9 @@ fn did_nothing(entry: &Entry) -> bool {
 pub(super) struct Active {
     pub number: u32,
     pub file: Arc<dyn LogFile>,
-    /// Length of the valid lines.
+    /// Number of bytes in valid lines.
     pub len: u64,
-    /// Length that has been synced.
+    /// Number of bytes that have been synced.
     pub durable_len: u64,
 }
 
@@ -45,7 +45,8 @@ pub(super) struct Active {
 pub(super) struct Waiter {
     pub seq: Seq,
     pub wake: oneshot::Sender<Result<Seq, UnavailableError>>,
-    /// An outcome that must be written again if its line is lost, because the effect has happened.
+    /// The outcome in this line. If the line is lost, the outcome must be written again, because
+    /// the effect has happened.
     pub outcome: Option<(Stamp, Entry)>,
 }
 
@@ -53,7 +54,7 @@ pub(super) struct Waiter {
 pub(super) struct Down {
     pub reason: UnavailableError,
     pub since_ms: u64,
-    /// The time of the next attempt; `None` if only a person can recover the log.
+    /// The time of the next attempt. `None` if only a person can recover the log.
     pub retry_at_ms: Option<u64>,
     /// Whether a sync has failed. If so, the content of the segment on the disk is unknown, and no
     /// more records are written to it.
@@ -92,7 +93,7 @@ pub(super) struct Segments {
     pub durable: Option<Head>,
     pub dirty_since_ms: Option<u64>,
     pub waiters: VecDeque<Waiter>,
-    /// Ends of segments; each must get a checkpoint.
+    /// Ends of rotated segments that need a checkpoint.
     pub borders: VecDeque<Head>,
     pub anchored: Option<Seq>,
     pub down: Option<Down>,
@@ -120,7 +121,7 @@ impl Segments {
         self.unanchored() >= if self.anchored.is_some() { super::MAX_UNANCHORED } else { MAX_UNSIGNED }
     }
 
-    /// Whether a record can be appended (or is refused at once) without waiting for a checkpoint.
+    /// Whether `append` would succeed or fail immediately, without waiting for a checkpoint.
     pub fn has_room(&self) -> bool {
         !self.is_lagging() || self.down.is_some()
     }
@@ -162,8 +163,8 @@ impl Segments {
         let lasting = self.is_refused();
         let sync_failed = sync_failed || self.down.as_ref().is_some_and(|down| down.sync_failed);
         if sync_failed {
-            // Callers are woken only after a failed sync. Otherwise their bytes are in the kernel,
-            // and the next sync wakes them.
+            // After a failed sync, wake the callers with an error. After a failed write, do not
+            // wake them: their own records are in the kernel, and the next sync wakes them.
             self.fail_waiters(&reason);
         }
         let retry_at_ms = (!lasting).then_some(now + RETRY_MS);
@@ -288,7 +289,7 @@ impl Segments {
         (self.stamp(), Entry::Recovery { event, detail })
     }
 
-    /// Writes the first lines of a new segment without changing `self`.
+    /// Writes the first lines of a new segment. Does not change `self`.
     fn start_segment(&self, entries: &[(Stamp, Entry)]) -> io::Result<(Active, Chain)> {
         let number = self.last_number + 1;
         let path = self.layout.segment(number);
@@ -310,7 +311,8 @@ impl Segments {
             chain.append(stamp, entry, &mut bytes);
         }
         if let Err(error) = append_whole(&*file, &bytes) {
-            // Remove a partial first line: the next start would report an incomplete segment.
+            // Remove a partial first line. Otherwise the next start would report an incomplete
+            // segment.
             let _ = file.truncate(0);
             let _ = self.files.remove(&path);
             return Err(error);
@@ -377,8 +379,8 @@ impl Segments {
                 return Err(error);
             }
             active.durable_len = active.len;
-            // The old file was read back. Another sync would prove nothing: the kernel reports a
-            // failure only once.
+            // The old file was read back. Another sync of the old file would prove nothing, because
+            // the kernel reports a failure only once.
             self.active = None;
             self.adopt(active, chain, border);
             self.directory_dirty = false;
@@ -392,7 +394,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Called after a failed sync: keeps the lines that can be read and truncates the rest.
+    /// Called after a failed sync. Keeps the lines that can be read and truncates the rest.
     fn read_back(&mut self) -> io::Result<()> {
         let Some(active) = &mut self.active else {
             return Ok(());

@@ -1,8 +1,8 @@
 //! All work of the log except appending: syncs, rotation, checkpoints, the link, the copy,
 //! retention and recovery.
 //!
-//! One thread owns a syncer and calls [`Syncer::step`] whenever something is due. The lock on the
-//! segments is never held across a sync, so reads are recorded while an effect waits for the disk.
+//! One thread owns a syncer and calls [`Syncer::step`] whenever work is due. The lock on the
+//! segments is never held during a sync, so reads are recorded while an effect waits for the disk.
 
 use std::collections::VecDeque;
 use std::io;
@@ -92,8 +92,8 @@ impl Syncer {
         if !due {
             return;
         }
-        // First retry the checkpoints: recovery writes a record, and one record per second would
-        // add to the lag.
+        // Retry the checkpoints first: recovery writes one record per second, and each record would
+        // increase the lag.
         if lagging {
             self.checkpoint(now);
         }
@@ -122,7 +122,7 @@ impl Syncer {
             if segments.append(&stamp, &entry).is_err() {
                 segments.unwritten.push_front((stamp, entry));
             } else {
-                // A zero time makes the sync due.
+                // The time 0 makes the sync due immediately.
                 segments.dirty_since_ms = Some(0);
             }
         }
@@ -135,7 +135,8 @@ impl Syncer {
             && now >= self.rotate_retry_ms
             && segments.rotate().is_err()
         {
-            // The rotation failed, so the old segment accepts records beyond its size limit.
+            // The rotation failed, so the old segment continues to accept records beyond its size
+            // limit.
             self.rotate_retry_ms = now + RETRY_MS;
         }
     }
@@ -166,7 +167,8 @@ impl Syncer {
             Ok(()) => segments.synced(&job),
             Err(error) => {
                 segments.mark_down(&format!("the audit log could not be synced to the disk: {error}"), true, false);
-                // Repair now: calls are waiting, and the next segment may be on good blocks.
+                // Repair now, because calls are waiting. The next segment may be on intact disk
+                // blocks.
                 let _ = segments.repair();
                 drop(segments);
                 self.shared.room.notify_waiters();
@@ -178,7 +180,7 @@ impl Syncer {
             self.copy_then_wake(now, synced);
         } else {
             wake(synced);
-            // A failure is visible in the state of the log, and the next sync retries.
+            // A failure of the copy is visible in the state of the log, and the next sync retries.
             let _ = self.copy(now);
         }
     }
@@ -215,7 +217,8 @@ impl Syncer {
         }
     }
 
-    /// Points `audit.log` at the segment being written, after the segment's name is on the disk.
+    /// Points the link `audit.log` at the segment being written, after the segment's name is on the
+    /// disk.
     fn relink(&mut self) {
         let number = {
             let segments = self.shared.segments();
@@ -251,8 +254,8 @@ impl Syncer {
             let many = segments.unanchored() >= segments.settings.checkpoint_records;
             let late = now >= self.checkpointed_ms + segments.settings.checkpoint_ms;
             let first = segments.anchored.is_none();
-            // Write checkpoints even while the log is down, so that the outcomes written afterwards
-            // do not add to a long lag.
+            // Write checkpoints even while the log is down. Otherwise the outcomes that are written
+            // after the recovery would increase the lag.
             if ahead
                 && (many || late || first || self.stopping || segments.down.is_some())
                 && due.back() != Some(&durable)
@@ -310,7 +313,7 @@ impl Syncer {
         }
     }
 
-    /// Returns the line of the last checkpoint.
+    /// Writes a checkpoint for each of `heads`. Returns the line of the last checkpoint.
     fn write_checkpoints(&mut self, heads: &VecDeque<Head>) -> io::Result<String> {
         if self.unsaved_key {
             keys::save(&*self.files, &self.layout, &self.signing)?;
@@ -336,7 +339,7 @@ impl Syncer {
         };
         let written = append_whole(&*file, lines.as_bytes()).and_then(|()| file.sync());
         if written.is_err() {
-            // Remove a partial line: together with the next line it would form an invalid
+            // Remove a partial line. Together with the next line it would form an invalid
             // checkpoint.
             let _ = file.truncate(self.checkpoints_len);
             self.checkpoints = None;
@@ -346,7 +349,7 @@ impl Syncer {
         written.map(|()| last)
     }
 
-    /// Removes whole segments whose last record is older than `retention_days`, oldest first. The
+    /// Removes whole segments whose last record is older than `retention_days`, oldest first. A
     /// record of the removal is on the disk before the first file is removed.
     fn retain(&mut self) {
         let now = self.shared.clock.timestamp();
@@ -362,7 +365,7 @@ impl Syncer {
             return;
         }
         self.retention_checked = Some(now);
-        // A failure is ignored: the next check is in an hour.
+        // Ignore a failure, because the next check follows in an hour.
         let _ = self.try_retain(now, u64::from(days) * DAY_MS, active);
     }
 
@@ -392,7 +395,7 @@ impl Syncer {
             }
             let (stamp, entry) = segments.event(EventName::AuditRotated, json!({"removed_through": through}));
             let seq = segments.append(&stamp, &entry).map_err(|error| io::Error::other(error.to_string()))?;
-            // A zero time makes the sync due.
+            // The time 0 makes the sync due immediately.
             segments.dirty_since_ms = Some(0);
             seq
         };

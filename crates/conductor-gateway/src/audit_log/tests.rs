@@ -112,6 +112,7 @@ fn facts(n: u128) -> CallFacts {
         input_hash: InputHasher::new(&[0; 32]).hash(&json!({})),
         input: None,
         via: None,
+        script: None,
         approval: None,
     }
 }
@@ -160,7 +161,7 @@ impl Running {
             }
             self.syncer.step();
         }
-        panic!("nobody was woken");
+        panic!("no caller was woken");
     }
 
     fn start_event(&mut self) {
@@ -372,7 +373,7 @@ fn a_begun_effect_is_reported_once() {
     let call = Uuid::from_u128(2).to_string();
     assert_eq!(reopened.opened.unanswered, [(call.clone(), "filesystem.delete".to_owned())]);
     assert_eq!(log.count("/detail/call", &call), 1);
-    // After a crash before the start event, the call is not reported again, and neither is it at
+    // After a crash before the start event, the call is not reported again, neither now nor at
     // later starts.
     let mut again = log.started();
     assert_eq!(again.opened.unanswered, []);
@@ -789,7 +790,7 @@ fn a_log_that_is_gone_is_not_a_new_log() {
     let layout = Layout::of(home());
     let files = [layout.segment(1), layout.checkpoints(), layout.link()];
     let memories = [layout.state.join("audit.last"), layout.public_key(), layout.signing_key()];
-    // Keep every combination of the three except none.
+    // Test every combination of the three files, except that all are missing.
     for survivors in 1..8_usize {
         let log = TestLog::new();
         work(&log, 0);

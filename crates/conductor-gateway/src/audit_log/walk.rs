@@ -59,7 +59,8 @@ pub fn verify(
     remembered: &[Remembered],
     seen: &mut dyn FnMut(&Seen<'_>),
 ) -> io::Result<Report> {
-    // A daemon may be writing. In this order, each later read returns the same or a later state.
+    // A daemon may be writing the log. With this order of reads, each later read returns the same
+    // or a later state.
     let linked = layout.linked(files);
     let signed = checkpoints(files, layout)?;
     let anchors = key.map_or_else(Anchors::default, |key| Anchors::read(&signed, key)).with_head(head);
@@ -76,7 +77,7 @@ pub fn verify(
     let mut report = verifier.finish();
     let link_is_ahead = add_missing_segment(&mut report, linked, segments.last().copied());
     if !link_is_ahead && segments.is_empty() && unanchored {
-        // A key is always created together with a log, so the log is missing.
+        // A key exists, and a key is always created together with a log. So the log is missing.
         report.verdict = Verdict::Missing;
         report.faults.push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
     }
@@ -84,8 +85,8 @@ pub fn verify(
     Ok(report)
 }
 
-/// Reports a missing segment if the link points to a later segment than the last: the link remains
-/// when a segment is deleted. Returns whether a segment is missing.
+/// Reports a missing segment if the link points to a later segment than the last, because the link
+/// remains when a segment is deleted. Returns whether a segment is missing.
 pub fn add_missing_segment(report: &mut Report, linked: Option<u32>, last: Option<u32>) -> bool {
     let Some(linked) = linked.filter(|linked| last.is_none_or(|last| *linked > last)) else { return false };
     let fault = Fault::new(Verdict::Missing, next_seq(report), format!("segment {linked}"), "no such file");

@@ -3,6 +3,8 @@
 //! Not here: the states of a question and their transitions (`conductor_core::pending`), their
 //! files (`pending_store`), and the user interfaces (terminal, client dialog).
 
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io;
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Effect, OpenQuestion, RefusedBy, Subject, ToolError};
 use conductor_core::event::Micros;
 use conductor_core::pending::{
-    Ask, Asked, Changed, Fact, Kind, Limited, Pending, Present, Record, Refused, State, Yes,
+    Ask, Asked, Changed, Fact, Kind, Limited, MAX_USES, Pending, Present, Record, Refused, State, Yes,
 };
 use conductor_core::policy::{Channel, Decision, Floor, Verdict};
 use conductor_core::text::{self, escape};
@@ -23,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use uuid::Uuid;
 
-use super::call::{Answered, AskClient, Call, ClientAnswer, LogLevel};
+use super::call::{Answered, AskClient, Call, ClientAnswer, ConnId, LogLevel, Principal};
 use super::limits::Slot;
 use super::record::CallRecord;
 use super::{Stop, shown};
@@ -37,6 +39,8 @@ use crate::tools::catalog::{AskFacts, Source, Target, Tool};
 const LONGEST_TARGET: usize = 1200;
 /// Longest summary in lists, in characters.
 const LONGEST_SUMMARY: usize = 150;
+/// Longest life of an approval for a session.
+const SESSION_MS: u64 = 12 * 3_600_000;
 /// Time between two progress reports of a waiting call.
 const STILL_WAITING: Duration = Duration::from_secs(5);
 
@@ -44,6 +48,16 @@ const STILL_WAITING: Duration = Duration::from_secs(5);
 pub struct ApprovalQueue {
     store: Arc<PendingStore>,
     attended: Arc<AtomicUsize>,
+    sessions: Mutex<Sessions>,
+}
+
+/// The connections behind questions and session grants.
+#[derive(Default)]
+struct Sessions {
+    /// The connection that asked each open question.
+    asked_by: HashMap<Uuid, ConnId>,
+    /// Approvals that end with their connection.
+    granted: HashMap<ConnId, Vec<Uuid>>,
 }
 
 /// A local user interface keeps this value while a person can answer there.
@@ -66,7 +80,7 @@ pub enum ApprovalError {
 
 impl ApprovalQueue {
     pub fn new(store: PendingStore) -> Self {
-        Self { store: Arc::new(store), attended: Arc::default() }
+        Self { store: Arc::new(store), attended: Arc::default(), sessions: Mutex::default() }
     }
 
     pub fn store(&self) -> &Arc<PendingStore> {
@@ -127,6 +141,15 @@ impl ApprovalQueue {
         }
     }
 
+    /// Notes the connection of a question, for an approval that ends with the connection. Calls
+    /// over HTTP have a connection for each request, so none is noted for them.
+    fn note_session(&self, record: &Record, conn: ConnId) {
+        let lasts = conn != ConnId::NONE && !matches!(record.principal, Principal::Http { .. });
+        if lasts {
+            self.sessions.lock().asked_by.insert(record.id, conn);
+        }
+    }
+
     /// The number of questions that wait for a person.
     pub fn waiting(&self) -> usize {
         self.store
@@ -146,10 +169,53 @@ impl ApprovalQueue {
         Ok(())
     }
 
+    /// As [`ApprovalQueue::allow`], for every call of this tool by the same caller until its
+    /// connection ends, within the limits of an approval. A caller without a lasting connection
+    /// keeps the approval for [`SESSION_MS`].
+    pub async fn allow_session(&self, studio: &Studio, id: Uuid, yes: Yes) -> Result<(), ApprovalError> {
+        let yes = Yes { uses: MAX_USES, for_ms: Some(SESSION_MS), any_args: true, ..yes };
+        let conn = self.sessions.lock().asked_by.get(&id).copied();
+        self.allow(studio, id, yes).await?;
+        if let Some(conn) = conn {
+            self.sessions.lock().granted.entry(conn).or_default().push(id);
+        }
+        Ok(())
+    }
+
+    /// Ends the approvals that were given for this connection.
+    pub fn connection_ended(&self, conn: ConnId) {
+        let ended = self.sessions.lock().granted.remove(&conn).unwrap_or_default();
+        if ended.is_empty() {
+            return;
+        }
+        let store = Arc::clone(&self.store);
+        let end = move || {
+            // If the disk is full, the approvals end at their own time.
+            let _ = store.change(|pending| ended.iter().filter(|id| pending.end_approval(**id)).count());
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(end)),
+            Err(_) => end(),
+        }
+    }
+
     pub async fn deny(&self, studio: &Studio, id: Uuid, by: &str, channel: Channel) -> Result<(), ApprovalError> {
+        self.deny_because(studio, id, by, channel, None).await
+    }
+
+    /// As [`ApprovalQueue::deny`], with a reason that the caller receives.
+    pub async fn deny_because(
+        &self,
+        studio: &Studio,
+        id: Uuid,
+        by: &str,
+        channel: Channel,
+        reason: Option<String>,
+    ) -> Result<(), ApprovalError> {
         let now = studio.timestamp();
         let who = by.to_owned();
-        self.change(move |pending| pending.deny(id, &who, channel, now)).await??;
+        let reason = reason.map(|it| studio.scrubber.text(&it).into_owned());
+        self.change(move |pending| pending.deny_because(id, &who, channel, reason.as_deref(), now)).await??;
         self.report_decision(studio, EventName::ApprovalDenied, id, by, channel).await;
         Ok(())
     }
@@ -159,6 +225,7 @@ impl ApprovalQueue {
     pub async fn expire(&self, studio: &Studio) -> io::Result<()> {
         let now = studio.timestamp();
         for id in self.change(move |pending| pending.expire(now)).await? {
+            self.sessions.lock().asked_by.remove(&id);
             let _ = studio.audit.event(None, EventName::ApprovalExpired, json!({ "approval": id.to_string() })).await;
             studio.events.send(Event::ApprovalDecided(id));
         }
@@ -169,6 +236,7 @@ impl ApprovalQueue {
         let detail = json!({ "approval": id.to_string(), "channel": channel.as_str() });
         let decision = if event == EventName::ApprovalAllowed { "allowed" } else { "denied" };
         studio.meters.decision(decision, channel.as_str());
+        self.sessions.lock().asked_by.remove(&id);
         let _ = studio.audit.event(by.parse().ok(), event, detail).await;
         studio.events.send(Event::ApprovalDecided(id));
     }
@@ -177,7 +245,7 @@ impl ApprovalQueue {
 /// The approval under which a call runs.
 #[derive(Debug, Clone)]
 pub enum Consent {
-    /// Policy allows the call, or the handler only creates a plan.
+    /// The policy allows the call, or the handler only creates a plan.
     NotNeeded,
     Given(Given),
 }
@@ -186,7 +254,7 @@ pub enum Consent {
 pub struct Given {
     reference: ApprovalRef,
     present: Present,
-    /// Whether the call waited for a person. If so, the state may have changed.
+    /// Whether the call waited for a person. If so, the target's state may have changed since.
     held: bool,
 }
 
@@ -208,8 +276,8 @@ impl Given {
         &self.present
     }
 
-    /// The state that a person saw and approved. `None` for a grant, which is given before the
-    /// state is known.
+    /// The state that a person saw and approved. `None` for a grant, because a grant is given
+    /// before the state is known.
     pub fn seen_state(&self) -> Option<Digest> {
         match self.reference.channel {
             AnsweredBy::Person(_) => self.present.state,
@@ -222,7 +290,7 @@ impl Given {
     }
 }
 
-/// Hash of the state that a call would change: its resolved target and the present content.
+/// Hash of the state that a call would change: its resolved target and the current content.
 pub async fn state_of(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Target) -> Option<Digest> {
     let content = match (target.state, &tool.state_hash) {
         (None, Some(state_hash)) => state_hash(Arc::clone(studio), call.arguments.clone()).await,
@@ -243,10 +311,16 @@ pub async fn answer(
     slot: &mut Option<Slot>,
     record: &mut CallRecord,
 ) -> Result<Consent, Stop> {
-    match verdict.decision {
-        Decision::Allow | Decision::Plan | Decision::Deny => Ok(Consent::NotNeeded),
+    match (verdict.decision, &call.script) {
+        (Decision::Allow | Decision::Plan | Decision::Deny, _) => Ok(Consent::NotNeeded),
+        // A dry run has no effect, so no person is asked. The answer of the dry run lists the call.
+        (Decision::Ask, Some(script)) if script.is_dry_run() => {
+            can_be_shown(tool, target)?;
+            script.would_ask();
+            Ok(Consent::NotNeeded)
+        }
         // The future is boxed, so that calls without a question stay small.
-        Decision::Ask => {
+        (Decision::Ask, _) => {
             can_be_shown(tool, target)?;
             Box::pin(async { Question::of(studio, tool, call, target, verdict, record).await.answered(slot).await })
                 .await
@@ -268,8 +342,8 @@ fn can_be_shown(tool: &Tool, target: &Target) -> Result<(), ToolError> {
     Err(ToolError::new(
         Code::BadInput,
         format!(
-            "{}: a person must see the whole target of the call, and its {label} has {} characters; a question shows \
-             at most {LONGEST_TARGET} characters",
+            "{}: an approval request must show the whole target of the call, but the {label} has {} characters; \
+             the limit is {LONGEST_TARGET}",
             tool.name,
             text.chars().count()
         ),
@@ -303,9 +377,9 @@ impl<'a> Question<'a> {
                     return Ok(Consent::Given(Given { reference, present: self.ask.present, held }));
                 }
                 Asked::Stale { what, .. } => return Err(self.stale(what).into()),
-                Asked::Denied { retry_after_ms, .. } => {
-                    let text = format!("a person said no to this call of {} a moment ago", self.tool.name);
-                    return Err(self.denied(text).retry_after_ms(retry_after_ms).into());
+                Asked::Denied { retry_after_ms, reason, .. } => {
+                    let text = format!("a person denied this call to {} a moment ago", self.tool.name);
+                    return Err(self.denied(text, reason.as_deref()).retry_after_ms(retry_after_ms).into());
                 }
                 Asked::Limited(limited) => return Err(self.limited(limited).into()),
                 Asked::Created { id } | Asked::Joined { id } => {
@@ -389,12 +463,14 @@ impl<'a> Question<'a> {
             })
             .await
             .map_err(|fault| {
-                ToolError::new(Code::AuditUnavailable, format!("the question could not be written: {fault}"))
+                ToolError::new(Code::AuditUnavailable, format!("the approval request could not be stored: {fault}"))
             })?;
         if let Asked::Created { id } = &asked {
             let detail = json!({ "approval": id.to_string(), "tool": self.tool.name });
             let _ = self.studio.audit.event(Some(self.call.principal.clone()), EventName::ApprovalAsked, detail).await;
-            if let Some(record) = self.queue().get(*id) {
+            // A person confirms the own call where it was made; no other channel asks about it.
+            if let Some(record) = self.queue().get(*id).filter(|it| !it.principal.is_person()) {
+                self.queue().note_session(&record, self.call.conn);
                 self.studio.events.send(Event::ApprovalAsked(Arc::new(record)));
             }
         }
@@ -402,7 +478,7 @@ impl<'a> Question<'a> {
     }
 
     /// Uses the answer that an MCP 2026 client sends with the repeated call. An answer that is no
-    /// longer valid is refused without a reason.
+    /// longer valid is refused without stating a reason.
     async fn take_client_answer(&self, answered: &Answered) -> Result<(), Stop> {
         let record = Uuid::parse_str(&answered.approval).ok().and_then(|id| self.queue().get(id)).filter(|record| {
             record.kind == Kind::Call
@@ -414,7 +490,11 @@ impl<'a> Question<'a> {
         });
         let Some(record) = record else { return Err(bad_state().into()) };
         self.decide(record.id, answered.yes).await.map_err(|_| bad_state())?;
-        if answered.yes { Ok(()) } else { Err(self.denied(format!("the person said no to {}", self.tool.name)).into()) }
+        if answered.yes {
+            Ok(())
+        } else {
+            Err(self.denied(format!("the person denied the call to {}", self.tool.name), None).into())
+        }
     }
 
     /// Stores the answer of the client's own dialog.
@@ -429,9 +509,9 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Asks the client if policy accepts its answer; otherwise waits while a local approver is
-    /// present. Returns when the store should be queried again. Fails at once if there is no
-    /// approver.
+    /// If the policy accepts an answer of the client, asks the client. Otherwise waits while a
+    /// local approver is present. Returns when the store should be queried again. Fails at once if
+    /// there is no approver.
     async fn wait(&self, id: Uuid, slot: &mut Option<Slot>) -> Result<(), Stop> {
         let client = self.call.ask.as_ref().filter(|_| self.ask.floor == Floor::Client);
         if let Some(client) = client
@@ -439,14 +519,18 @@ impl<'a> Question<'a> {
         {
             return Err(Stop::AskClient { approval: id.to_string(), message: self.message(id) });
         }
+        if self.call.script.is_some() {
+            return Err(self.required(id).into());
+        }
         let wait_ms = self.studio.policy().policy.approval.wait_ms;
-        let attended = self.queue().is_attended() && wait_ms > 0;
+        // The person who makes a call confirms it and repeats it, so nothing is waited for.
+        let attended = self.queue().is_attended() && wait_ms > 0 && !self.call.principal.is_person();
         if client.is_none() && !attended {
             return Err(self.required(id).into());
         }
         let mut events = self.studio.events.listen(Event::is_approval);
         let store = Arc::clone(self.queue().store());
-        // This changes only memory, so it needs no other thread.
+        // This change affects only memory, so it needs no blocking thread.
         if !store.change(|pending| pending.begin_wait(id)).unwrap_or(false) {
             return match self.queue().get(id).map(|record| record.state) {
                 // The question was just decided: query the store again.
@@ -511,7 +595,7 @@ impl<'a> Question<'a> {
                         ClientAnswer::Yes => self.decide(id, true).await.map_err(|_| self.required(id).into()),
                         ClientAnswer::No => {
                             let _ = self.decide(id, false).await;
-                            Err(self.denied(format!("the person said no to {}", self.tool.name)).into())
+                            Err(self.denied(format!("the person denied the call to {}", self.tool.name), None).into())
                         }
                         ClientAnswer::Nothing => Err(self.required(id).into()),
                     };
@@ -564,10 +648,10 @@ impl<'a> Question<'a> {
         let record = self.queue().get(id);
         let short = record.as_ref().map(|it| it.short.to_string()).unwrap_or_default();
         let expires_at = record.as_ref().and_then(|it| it.expires_at).unwrap_or(Timestamp::from_millis(0));
-        let mut error = ToolError::new(Code::ApprovalRequired, format!("{} needs a person's yes ({short})", self.tool.name))
+        let mut error = ToolError::new(Code::ApprovalRequired, format!("{} needs a person's approval ({short})", self.tool.name))
             .hint(format!(
-                "Ask the person to run `conductor approvals list --watch` in a separate terminal and to answer {short} there, then \
-                 repeat the identical call; it runs once. Changed arguments are a new question."
+                "Ask the person to answer {short} in the Conductor console or in a terminal of their own, then repeat the identical \
+                 call; it runs once. A call with other arguments needs another approval."
             ))
             .subject(self.subject())
             .effect(Effect::None)
@@ -583,8 +667,16 @@ impl<'a> Question<'a> {
         error
     }
 
-    fn denied(&self, text: String) -> ToolError {
-        ToolError::new(Code::Denied, text).subject(self.subject()).by(RefusedBy::Person)
+    /// The refusal by a person. The model sees the reason, in the text and in a separate member.
+    fn denied(&self, text: String, reason: Option<&str>) -> ToolError {
+        let Some(reason) = reason else {
+            return ToolError::new(Code::Denied, text).subject(self.subject()).by(RefusedBy::Person);
+        };
+        ToolError::new(Code::Denied, format!("{text}: {reason}"))
+            .hint("The person gave the reason in the message. Follow it instead of repeating the call.")
+            .subject(self.subject())
+            .by(RefusedBy::Person)
+            .more("reason", Value::from(reason))
     }
 
     fn stale(&self, what: Changed) -> ToolError {
@@ -625,7 +717,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The MCP door converts this error to a protocol error; see `doors/mcp/elicit`.
+/// The MCP server converts this error to a protocol error; see `doors/mcp/elicit`.
 fn bad_state() -> ToolError {
     ToolError::new(Code::PlanExpired, "this answer is no longer valid").more("request_state", Value::Bool(false))
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Recorded;
+use crate::script::Execution;
 use crate::secrets::Scrubber;
 use crate::tools::names::Toolset;
 
@@ -26,7 +27,11 @@ impl ConnId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Via {
     Tool,
-    Resource { uri: String },
+    Resource {
+        uri: String,
+    },
+    /// Through `conductor_call_tool`.
+    CallTool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,15 +61,15 @@ pub enum ClientAnswer {
 
 /// A client that can show a form. The pipeline decides whether to use it.
 pub trait AskClient: Send + Sync {
-    /// True when the question is sent as a result and the client repeats the call with its answer;
-    /// false when the call waits.
+    /// Whether the question is sent as a result, so that the client repeats the call with its
+    /// answer. If false, the call waits.
     fn by_result(&self) -> bool;
     /// Shows the form and waits, at most for the time that the door allows.
     fn ask(&self, message: String) -> BoxFuture<'static, ClientAnswer>;
 }
 
 /// A client's answer to a question that was sent as a result. The door has verified the seal of the
-/// answer; the approval store decides whether the answer is still valid.
+/// answer. The approval store decides whether the answer is still valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     pub approval: String,
@@ -87,11 +92,11 @@ pub struct Call {
     /// Whether the event of a `mapping:` principal came from the network. If so, no standing grant
     /// applies.
     pub tainted: bool,
-    /// Whether a person made this call at a terminal. If so, the notes that it plays count as
-    /// played by hand.
-    pub hand: bool,
     /// Whether the caller's connection has reached its limit of running calls.
     pub crowded: bool,
+    /// The script that makes this call. Such a call never waits for a person: the script ends, and
+    /// continues when the caller repeats it.
+    pub script: Option<Arc<Execution>>,
 }
 
 impl Call {
@@ -108,8 +113,8 @@ impl Call {
             ask: None,
             answered: None,
             tainted: false,
-            hand: false,
             crowded: false,
+            script: None,
         }
     }
 }

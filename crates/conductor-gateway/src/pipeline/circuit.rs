@@ -1,8 +1,8 @@
 //! One circuit breaker per tool and target, and the guard that settles every permit.
 //!
-//! A missing port or a hanging host must not switch the tool off for other targets. State is lost
-//! on restart. Not here: the breaker itself (`conductor_core::breaker`), and the target of a call
-//! (`tools::catalog::Target`).
+//! Because each target has its own breaker, a missing port or a hanging host does not switch the
+//! tool off for other targets. The state is lost on restart. Not here: the breaker itself
+//! (`conductor_core::breaker`), and the target of a call (`tools::catalog::Target`).
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -12,16 +12,17 @@ use conductor_core::breaker::{Breaker, Change, End, Open, Permit, Settings, Stat
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::text;
 
+use super::call::Call;
 use crate::studio::Studio;
 use crate::tools::catalog::{Catalog, Target, Tool};
 use conductor_hosts::system::Clock;
 
-/// Maximum number of targets of one tool with a separate breaker. It is bounded because callers
-/// choose the targets.
+/// Maximum number of targets of one tool with a separate breaker. The number is bounded because
+/// callers choose the targets.
 const MOST_TARGETS: usize = 64;
 /// Name of the breaker that all further targets share.
 const OTHERS: &str = "others";
-/// A target's name is stored up to this many characters.
+/// Maximum number of characters of a target's name that are stored.
 const LONGEST_NAME: usize = 200;
 
 struct Entry {
@@ -41,14 +42,15 @@ impl Entry {
 #[derive(Default)]
 struct Circuit {
     targets: BTreeMap<String, Entry>,
-    // Totals of the tool. They are separate because the entry of a target may be dropped with its
-    // counts.
+    // Totals of the tool. They are stored separately, because the entry of a target may be dropped
+    // together with its counts.
     failures_total: u64,
     trips_total: u64,
 }
 
 impl Circuit {
-    /// The breaker for this target. At the limit, a new breaker replaces one in state `Passing`.
+    /// The breaker for this target. If the limit is reached, a new breaker replaces one in state
+    /// `Passing`.
     fn entry(&mut self, target: &str, settings: Settings) -> (String, &mut Entry) {
         let mut name = target;
         if !self.targets.contains_key(name) && self.targets.len() >= MOST_TARGETS {
@@ -87,7 +89,7 @@ pub struct CircuitStatus {
     pub state: State,
     pub failures_total: u64,
     pub trips_total: u64,
-    /// The last failure of the calls without a target.
+    /// The last failure of calls without a target.
     pub cause: Option<(Code, String)>,
     pub targets: Vec<TargetStatus>,
 }
@@ -197,7 +199,7 @@ fn worst(states: impl Iterator<Item = State>) -> State {
 }
 
 /// A breaker's permit for one call. A permit that is dropped by a panic or a cancel is settled as
-/// cancelled: a lost probe would keep the circuit open forever.
+/// cancelled. Otherwise a lost probe would keep the circuit open forever.
 pub struct PermitGuard {
     tools: Tools,
     clock: Arc<dyn Clock>,
@@ -220,7 +222,7 @@ impl PermitGuard {
     pub fn settle(&mut self, failed: Option<&ToolError>) -> Change {
         let end = match failed {
             Some(error) if error.code.counts_for_breaker() => End::Failed,
-            // An error that does not count as a failure shows that the tool responds.
+            // An error that does not count as a failure proves that the tool responds.
             Some(_) | None => End::Good,
         };
         self.end(end, failed.filter(|error| error.code.counts_for_breaker()))
@@ -253,8 +255,8 @@ fn name(target: &Target) -> String {
 }
 
 /// Step 7: checks the breaker before a person is asked, so that no approval is wasted.
-pub fn peek(studio: &Studio, tool: &Tool, target: &Target) -> Result<(), super::Stop> {
-    if tool.always {
+pub fn peek(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<(), super::Stop> {
+    if tool.is_exempt(&call.principal) {
         return Ok(());
     }
     let name = name(target);

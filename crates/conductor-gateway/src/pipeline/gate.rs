@@ -14,8 +14,10 @@ use super::call::{Call, ConnId, Principal, Progress, Via};
 use super::circuit::{self, PermitGuard};
 use super::record::{self, CallRecord, unavailable};
 use super::{Stop, is_effectful};
+use crate::script::Execution;
 use crate::studio::Studio;
 use crate::tools::catalog::{Target, Tool};
+use crate::tools::names::Toolset;
 
 /// Permission to run a handler once. Its fields are private and only this file creates it, so every
 /// handler that runs has passed the gate.
@@ -31,7 +33,8 @@ pub struct Clearance {
     intent: Option<u64>,
     attempt: u32,
     tainted: bool,
-    hand: bool,
+    toolset: Arc<Toolset>,
+    script: Option<Arc<Execution>>,
     seen_state: Option<Digest>,
 }
 
@@ -82,9 +85,14 @@ impl Clearance {
         self.tainted
     }
 
-    /// Whether a person made this call at a terminal.
-    pub fn by_hand(&self) -> bool {
-        self.hand
+    /// The tools that the caller can call.
+    pub fn toolset(&self) -> &Arc<Toolset> {
+        &self.toolset
+    }
+
+    /// The script that makes this call.
+    pub fn script(&self) -> Option<&Arc<Execution>> {
+        self.script.as_ref()
     }
 
     /// The state that a person saw and approved for this call; `None` when no person was asked.
@@ -92,10 +100,10 @@ impl Clearance {
         self.seen_state
     }
 
-    /// Whether a recognised person made the call. A `cli:` principal alone proves nothing: any
-    /// process can run the command.
+    /// Whether a recognised person made the call. A `cli:` principal is not a person: any process
+    /// can run a command.
     pub fn by_person(&self) -> bool {
-        self.hand || self.principal.is_person()
+        self.principal.is_person()
     }
 
     pub fn report(&self, done: f64, total: Option<f64>, text: &str) {
@@ -132,7 +140,8 @@ impl Gate {
             intent: self.intent,
             attempt: record.attempts,
             tainted: call.tainted,
-            hand: call.hand,
+            toolset: Arc::clone(&call.toolset),
+            script: call.script.clone(),
             seen_state: record.seen_state,
         }
     }
@@ -173,14 +182,14 @@ pub async fn recheck(
         record.approval = Some(given.reference().clone());
         record.seen_state = given.seen_state();
     }
-    if tool.always {
+    if tool.is_exempt(&call.principal) {
         return Ok(None);
     }
     circuit::admit(studio, tool, target).map(Some)
 }
 
-/// Checks that the tool definition, the policy and the state are still those of the approval. The
-/// store compared them when it returned the approval, but the call may have waited since then.
+/// Checks that the tool definition, the policy and the state are still the same as at the approval.
+/// The store compared them when it returned the approval, but the call may have waited since then.
 async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &Given) -> Result<(), Stop> {
     let stale = |code, text: &str| {
         ToolError::new(code, format!("{}: {text}", tool.name)).subject(Subject::Tool(tool.name.to_string()))
@@ -194,7 +203,7 @@ async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &
             return Err(stale(Code::PlanStale, "the policy changed while the call waited").into());
         }
     }
-    // Resolve the target again: a link may point elsewhere by now.
+    // Resolve the target again, because a link may point elsewhere by now.
     let target = super::resolve_target(studio, tool, call).await;
     if approval::state_of(studio, tool, call, &target).await != given.present().state {
         return Err(stale(Code::PlanStale, "the target changed since it was approved").into());
@@ -203,7 +212,8 @@ async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &
 }
 
 /// Step 10: writes the intent to the disk before the gate opens, for every tier except ReadOnly.
-/// While the log is down, only `conductor_panic` runs.
+/// While the log is down, only exempt calls run: `conductor_panic`, and the reads that diagnose the
+/// daemon at the human door.
 pub async fn open(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,
@@ -214,13 +224,14 @@ pub async fn open(
     if call.cancel.is_cancelled() {
         return Err(Stop::Cancelled);
     }
-    let intent = if tool.always {
-        record::promptly(studio, studio.audit.intent(record.facts(call))).await.ok()
-    } else if is_effectful(tool) {
-        Some(studio.audit.intent(record.facts(call)).await.map_err(unavailable)?)
-    } else {
-        studio.audit.up().map_err(unavailable)?;
-        None
+    let intent = match (tool.is_exempt(&call.principal), is_effectful(tool)) {
+        (true, true) => record::promptly(studio, studio.audit.intent(record.facts(call))).await.ok(),
+        (true, false) => None,
+        (false, true) => Some(studio.audit.intent(record.facts(call)).await.map_err(unavailable)?),
+        (false, false) => {
+            studio.audit.up().map_err(unavailable)?;
+            None
+        }
     };
     record.intent = intent;
     let deadline = Micros(studio.clock.now().0.saturating_add(tool.timeout_ms.saturating_mul(1000)));

@@ -44,8 +44,8 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut Cal
             settle(studio, &tool, permit, None).await;
             finish(studio, &tool, output, record)
         }
-        // A call that was stopped without an effect is recorded as cancelled; otherwise its outcome
-        // is recorded.
+        // A stopped call without an effect is recorded as cancelled. For any other stopped call,
+        // its outcome is recorded.
         End::Finished(Err(error))
             if call.cancel.is_cancelled() && error.effect.unwrap_or(Effect::None) == Effect::None =>
         {
@@ -111,8 +111,8 @@ async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &mut C
 }
 
 /// Whether a retry may succeed. A timeout of an effectful tool is not retried, because the work may
-/// have been done. An offline host is not retried either: it does not reconnect during a call, and
-/// the caller can act at once.
+/// have been done. An offline host is not retried, because it does not reconnect during a call and
+/// the caller can react at once.
 fn is_transient(tool: &Tool, error: &ToolError) -> bool {
     error.code == Code::Internal || (error.code == Code::Timeout && tool.tier == Tier::ReadOnly)
 }
@@ -148,12 +148,12 @@ async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &CallRecor
 // The panic message may contain arguments or secrets. The panic hook logs it; the caller never
 // receives it.
 fn crashed(tool: &Tool) -> ToolError {
-    ToolError::new(Code::Internal, format!("{} failed inside Conductor", tool.name))
+    ToolError::new(Code::Internal, format!("{} failed with an internal error of Conductor", tool.name))
         .subject(Subject::Tool(tool.name.to_string()))
 }
 
-/// Adds the `effect` to an error of an effectful tool, unless the handler has set it: unknown after
-/// a crash or a timeout, otherwise none.
+/// Adds the `effect` to an error of an effectful tool, unless the handler has set it. The effect is
+/// unknown after a crash or a timeout, and otherwise none.
 pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
     if !is_effectful(tool) || error.effect.is_some() {
         return error;
@@ -183,7 +183,8 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, record: &mut CallRec
                 output = Output::new(json!({ "text": cut(output.text(), most), "truncated": true }));
                 bytes = output.render();
             }
-            // Built-in tools truncate their own lists. Truncated JSON would be worse than an error.
+            // Built-in tools truncate their own lists. Truncating the JSON text here would make it
+            // invalid, so return an error.
             Source::Builtin => {
                 let text = format!("the result of {} has {bytes} bytes; the limit is {most}", tool.name);
                 let error = ToolError::new(Code::Unsupported, text)

@@ -55,7 +55,7 @@ impl Traffic {
 
 /// Step 6: checks the limits.
 pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, super::Stop> {
-    if tool.always {
+    if tool.is_exempt(&call.principal) {
         return Ok(None);
     }
     let settings = studio.settings();
@@ -67,7 +67,7 @@ pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, 
         let rate = settings.limits.rate(class);
         ToolError::new(
             Code::RateLimited,
-            format!("{} calls a minute are allowed here. Try again in {wait_ms} ms.", rate.per_minute),
+            format!("at most {} calls per minute are allowed here. Try again in {wait_ms} ms.", rate.per_minute),
         )
         .retry_after_ms(wait_ms)
         .by(RefusedBy::Limit)
@@ -75,6 +75,10 @@ pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, 
     if call.crowded {
         let text = "this connection has reached its limit of running calls";
         return Err(ToolError::new(Code::Busy, text).retry_after_ms(100).by(RefusedBy::Limit).into());
+    }
+    // AI clients that use all slots must not lock out a person.
+    if call.principal.is_person() {
+        return Ok(None);
     }
     match studio.traffic.try_slot(settings.limits.in_flight) {
         Some(slot) => Ok(Some(slot)),

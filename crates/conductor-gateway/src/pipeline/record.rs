@@ -6,7 +6,9 @@
 use std::future::ready;
 use std::sync::Arc;
 
-use conductor_core::audit::record::{ApprovalRef, CallFacts, EventName, InputHash, OutcomeFacts, Via as AuditVia};
+use conductor_core::audit::record::{
+    ApprovalRef, CallFacts, EventName, InputHash, OutcomeFacts, ScriptRef, Via as AuditVia,
+};
 use conductor_core::config::{AuditDetail, ReadOnlySync};
 use conductor_core::digest::Digest;
 use conductor_core::error::{AuditResult, Code, Effect, ToolError};
@@ -25,7 +27,7 @@ use crate::tools::catalog::Tool;
 
 /// The operations of an audit log that the pipeline needs.
 pub trait AuditSink: Send + Sync {
-    /// Fails with the reason when nothing can be written.
+    /// Succeeds if records can be written. Otherwise the error is the reason.
     fn up(&self) -> Result<(), String>;
     /// The state of the log, for metrics; `None` without a real log.
     fn health(&self) -> Option<Health> {
@@ -116,7 +118,7 @@ pub struct CallRecord {
     input_hash: InputHash,
     /// Whether records contain the arguments themselves.
     full_detail: bool,
-    /// Canonical bytes of the arguments, if they have a canonical form.
+    /// Canonical bytes of the arguments. `None` if the arguments have no canonical form.
     pub arguments: Option<Vec<u8>>,
     pub approval: Option<ApprovalRef>,
     /// The state that a person saw and approved.
@@ -175,13 +177,18 @@ impl CallRecord {
             via: match call.via {
                 Via::Tool => None,
                 Via::Resource { .. } => Some(AuditVia::Resource),
+                Via::CallTool => Some(AuditVia::CallTool),
             },
+            script: call
+                .script
+                .as_ref()
+                .map(|script| ScriptRef { execution: script.id(), dry_run: script.is_dry_run() }),
             approval: self.approval.clone(),
         }
     }
 }
 
-/// The arguments in the form of a record. Long arguments are left out; their hash is always
+/// The arguments as they are written in a record. Long arguments are left out. Their hash is always
 /// recorded.
 fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
     const MOST_BYTES: usize = 4096;
@@ -242,9 +249,9 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRe
         output_bytes: record.output_bytes,
     };
     let durable = record.intent.is_some() || studio.settings().audit.read_only_sync == ReadOnlySync::BeforeReply;
-    let always = record.tool.as_ref().is_some_and(|tool| tool.always);
+    let exempt = record.tool.as_ref().filter(|tool| tool.is_exempt(&call.principal));
     let written = studio.audit.outcome(record.facts(call), facts.clone(), durable);
-    let written = if always { promptly(studio, written).await } else { written.await };
+    let written = if exempt.is_some() { promptly(studio, written).await } else { written.await };
     studio.meters.call(tool_name(&record), result, elapsed);
     studio.events.observe_with(|| Event::CallEnded {
         call: record.id,
@@ -254,11 +261,13 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRe
         code,
         duration_ms: elapsed / 1000,
     });
-    let outcome = match written {
-        Ok(()) => outcome,
-        // `conductor_panic` is never refused: its record is kept in memory and written later.
-        Err(_) if always => pending(outcome, studio.audit.keep(record.facts(call), facts)),
-        Err(reason) => {
+    let outcome = match (written, exempt) {
+        (Ok(()), _) => outcome,
+        // The record of an effect is kept in memory and written later.
+        (Err(_), Some(tool)) if is_effectful(tool) => pending(outcome, studio.audit.keep(record.facts(call), facts)),
+        // A read at the human door has no effect to record, and its answer reports the fault.
+        (Err(_), Some(_)) => outcome,
+        (Err(reason), None) => {
             let error = unavailable(reason);
             let ran = record.attempts > 0;
             Outcome::Done(Err(match &record.tool {
@@ -275,7 +284,7 @@ pub(super) fn unavailable(reason: String) -> ToolError {
     ToolError::new(Code::AuditUnavailable, reason)
 }
 
-/// How long a tool that always runs waits for its record.
+/// How long an exempt call waits for its record.
 const PROMPT_US: u64 = 200_000;
 
 pub(super) async fn promptly<T>(
@@ -312,8 +321,8 @@ fn clean(scrubber: &Scrubber, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// The name for observers and metrics. An unknown name is caller-supplied text, so only the audit
-/// log gets it.
+/// The tool name for observers and metrics. An unknown name is text from the caller, so only the
+/// audit log gets it.
 fn tool_name(record: &CallRecord) -> &str {
     record.tool.as_ref().map_or("_unknown", |tool| tool.name.as_ref())
 }

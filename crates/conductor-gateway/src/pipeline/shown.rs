@@ -1,4 +1,4 @@
-//! Shortens long values for a question: head and tail, with length and hash.
+//! Shortens long values for a question: keeps the start and the end, and adds length and hash.
 //!
 //! Not here: the target of a call, which is never shortened (`approval`), and how a terminal shows
 //! a question (`cli/question`).
@@ -12,12 +12,12 @@ const HEAD_LINES: usize = 24;
 const TAIL_LINES: usize = 12;
 /// Maximum length of a shown line or value, in characters.
 const LONGEST_LINE: usize = 240;
-/// Arguments up to this many bytes are shown as they are.
+/// Maximum size of arguments that are shown unchanged, in bytes.
 const SHORT_ARGUMENTS: usize = 400;
-/// Maximum number of shown members of the arguments.
+/// Maximum number of members of the arguments that are shown.
 const MOST_MEMBERS: usize = 16;
 
-/// The lines of a text. The middle of a long text is left out.
+/// The lines of a text for a question. The middle of a long text is left out.
 pub fn lines(text: &str) -> String {
     let all: Vec<&str> = text.split('\n').collect();
     let one = |line: &&str| middle(&escape(line), LONGEST_LINE).into_owned();
@@ -34,7 +34,8 @@ pub fn lines(text: &str) -> String {
     head.iter().map(one).chain([note]).chain(tail.iter().map(one)).collect::<Vec<_>>().join("\n")
 }
 
-/// The arguments on one line. Long arguments get one line per member, short members first.
+/// The arguments for a question, on one line. Long arguments get one line per member, short members
+/// first.
 pub fn arguments(canonical: &str) -> String {
     if canonical.len() <= SHORT_ARGUMENTS {
         return escape(canonical).into_owned();

@@ -1,8 +1,8 @@
 //! Holders of the secrets' key: the system keychain, the service manager, a passphrase, or a file.
 //!
-//! Only the holder that the configuration names is used. There is no fallback: a keychain that does
-//! not answer leaves the secrets locked, and no key file replaces it. A key is never derived from
-//! the name of a machine.
+//! Only the holder that the configuration names is used. There is no fallback: if a keychain does
+//! not answer, the secrets stay locked, and no key file replaces the keychain. A key is never
+//! derived from the name of a machine.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// 32 random bytes, wiped when dropped.
+/// A key of 32 random bytes, which are overwritten when the key is dropped.
 #[derive(Clone)]
 pub struct Key(Zeroizing<[u8; 32]>);
 
@@ -50,8 +50,8 @@ impl Key {
     }
 }
 
-/// Reads keys, one per line. There may be several: homes of one person share a keychain, and a
-/// rotation briefly has two.
+/// Reads keys, one per line. There may be several keys: homes of one person share a keychain, and
+/// during a rotation there are two.
 fn keys_of(text: &str) -> Vec<Key> {
     text.lines().filter_map(Key::from_text).collect()
 }
@@ -66,7 +66,7 @@ pub struct Place<'a> {
     pub salt: Vec<u8>,
 }
 
-/// Access to all holders. A trait, so that tests can simulate a keychain that hangs.
+/// Access to all holders. It is a trait so that tests can simulate a keychain that hangs.
 pub trait KeyHolders: Send + Sync {
     /// Whether this holder can store a key. Stores nothing permanently.
     fn probe(&self, rung: KeyRung) -> Result<(), String>;
@@ -76,7 +76,7 @@ pub trait KeyHolders: Send + Sync {
     fn forget(&self, rung: KeyRung, place: &Place<'_>, id: &str) -> Result<(), String>;
     /// Receives the passphrase that a person typed when the daemon started.
     fn take_passphrase(&self, passphrase: SecretString);
-    /// Stores a name in the keychain. A failure is ignored, because the name is only a second
+    /// Stores a name in the keychain. A failure is ignored, because the name is only an additional
     /// proof.
     fn remember(&self, _tag: &str) {}
     fn remembers(&self, _tag: &str) -> bool {
@@ -89,8 +89,8 @@ pub const fn sentence(rung: KeyRung) -> &'static str {
     match rung {
         KeyRung::Keychain => "key held by the OS keychain",
         KeyRung::Credential => "key supplied by the service manager",
-        KeyRung::Passphrase => "key opened by passphrase at start",
-        KeyRung::File => "obfuscation only: who can read your files can read your secrets",
+        KeyRung::Passphrase => "key derived from the passphrase typed at start",
+        KeyRung::File => "obfuscation only: anyone who can read your files can read your secrets",
     }
 }
 
@@ -103,14 +103,14 @@ pub const fn holder_phrase(rung: KeyRung) -> &'static str {
     }
 }
 
-/// Why there is no key yet.
+/// The reason why there is no key yet.
 pub const fn absent_phrase(rung: KeyRung) -> &'static str {
     match rung {
         KeyRung::Keychain => "the OS keychain has no key yet; the first `conductor secrets set` creates one",
         KeyRung::Credential => "the service manager supplied no credential named conductor-key",
         KeyRung::Passphrase => "no passphrase was given at start",
         KeyRung::File => {
-            "there is no key file; `conductor secrets set NAME --allow-key-file` creates one (obfuscation only: who can read your files can read your secrets)"
+            "there is no key file; `conductor secrets set NAME --allow-key-file` creates one (obfuscation only: anyone who can read your files can read your secrets)"
         }
     }
 }
@@ -245,15 +245,16 @@ fn save_file(folder: &Path, keys: &[Key]) -> io::Result<()> {
     atomic_file::replace(&folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
 }
 
-/// A text in the OS keychain that is not secret. It is stored there because restoring a folder does
-/// not restore the keychain.
+/// A text in the OS keychain. The text is not secret. It is stored in the keychain because
+/// restoring a folder does not restore the keychain.
 #[derive(Debug, Clone)]
 pub struct KeychainNote {
     user: String,
 }
 
 impl KeychainNote {
-    /// A separate text for each home: two homes of one person share a keychain.
+    /// The text of one home. Each home has its own text, because two homes of one person share a
+    /// keychain.
     pub fn of_home(name: &str, home: &Path) -> Self {
         let home = std::fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
         let digest = Sha256::digest(home.as_os_str().as_encoded_bytes());
@@ -273,8 +274,8 @@ impl KeychainNote {
     }
 }
 
-/// Runs keychain work with a timeout. A thread that never returns is abandoned: it cannot be
-/// stopped, and it owns none of our resources.
+/// Runs keychain work with a timeout. A thread that never returns is abandoned, because it cannot
+/// be stopped. It owns none of our resources.
 fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("keychain".into()).spawn(move || drop(sender.send(work())));
@@ -290,10 +291,10 @@ mod keychain {
     use super::SERVICE;
     #[cfg(target_os = "macos")]
     use apple_native_keyring_store::keychain::Store;
+    #[cfg(not(target_os = "macos"))]
+    use dbus_secret_service_keyring_store::Store;
     use keyring_core::api::CredentialStoreApi as _;
     use keyring_core::{Entry, Error};
-    #[cfg(not(target_os = "macos"))]
-    use zbus_secret_service_keyring_store::Store;
     use zeroize::Zeroizing;
 
     #[cfg(target_os = "macos")]
@@ -315,7 +316,8 @@ mod keychain {
         }
     }
 
-    /// Writes, reads and deletes an entry: opening the store proves nothing.
+    /// Writes, reads and deletes an entry, because a keychain that can be opened may still refuse
+    /// to store entries.
     pub fn probe() -> Result<(), String> {
         let entry = entry("probe")?;
         entry.set_password("probe").map_err(|fault| describe(&fault))?;

@@ -178,7 +178,7 @@ fn forms_of(value: &str) -> Vec<Vec<u8>> {
     for ahead in 0..3_usize {
         let mut bytes = vec![0; ahead];
         bytes.extend_from_slice(value.as_bytes());
-        // The characters at both ends also depend on the neighbouring bytes; leave them out.
+        // The characters at both ends also depend on the neighbouring bytes, so leave them out.
         let (from, until) = ((ahead * 8).div_ceil(6), bytes.len() * 8 / 6);
         for encoded in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
             forms.extend(encoded.as_bytes().get(from..until).map(<[u8]>::to_vec));

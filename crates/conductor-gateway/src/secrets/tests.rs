@@ -117,8 +117,8 @@ fn sealed_values_cannot_change_places_nor_gain_a_host() {
     assert!(dear.is_err());
     let (_, dear) = tampered(&|vault| vault["secrets"]["dear"]["version"] = serde_json::json!(7));
     assert!(dear.is_err());
-    // Negative control: a value that is sealed with the key alone opens under any name and for any
-    // host.
+    // Negative control: a value that is sealed without associated data can be opened under any name
+    // and for any host.
     {
         use aes_gcm::aead::{Aead, KeyInit};
         let cipher = aes_gcm::Aes256Gcm::new(&[7; 32].into());
@@ -149,7 +149,7 @@ fn a_holder_that_is_gone_locks_and_nothing_takes_its_place() {
     );
     let status = secrets.status();
     assert_eq!((status.open, status.sentence.as_str(), status.count), (false, "locked: the OS keychain is locked", 1));
-    assert_eq!(secrets.list().unwrap()[0].name, "api", "names are told");
+    assert_eq!(secrets.list().unwrap()[0].name, "api", "names are listed even while locked");
     assert!(!home.path().join("secrets/key").exists());
     // When the keychain is available again, the vault opens by itself.
     shelf.gone.store(false, Ordering::SeqCst);
@@ -163,7 +163,7 @@ fn another_key_opens_nothing() {
     on_shelf(home.path(), &Arc::new(Shelf::default())).set("api", VALUE, vec![], false).unwrap();
     let other = on_shelf(home.path(), &Arc::new(Shelf::default()));
     let told = got(&other, "api").unwrap_err();
-    assert!(told.contains("is not the key of these secrets"), "{told}");
+    assert!(told.contains("were encrypted with a different key"), "{told}");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_key_file_appears_only_when_it_is_asked_for_and_is_called_what_it_is() {
     assert!(refused.contains("--allow-key-file") && refused.contains("obfuscation only"), "{refused}");
     assert!(!home.path().join("secrets/key").exists());
     secrets.set("api", VALUE, vec![], true).unwrap();
-    assert_eq!(secrets.status().sentence, "obfuscation only: who can read your files can read your secrets");
+    assert_eq!(secrets.status().sentence, "obfuscation only: anyone who can read your files can read your secrets");
     assert_eq!(got(&system(home.path(), KeyRung::File, None, None), "api").unwrap(), VALUE);
     secrets.rotate().unwrap();
     assert_eq!(got(&system(home.path(), KeyRung::File, None, None), "api").unwrap(), VALUE);
@@ -223,7 +223,7 @@ fn a_credential_of_the_service_manager_and_a_passphrase() {
     let home = tempfile::tempdir().unwrap();
     let secrets = system(home.path(), KeyRung::Passphrase, Some("correct horse"), None);
     secrets.set("api", VALUE, vec![], false).unwrap();
-    assert_eq!(secrets.status().sentence, "key opened by passphrase at start");
+    assert_eq!(secrets.status().sentence, "key derived from the passphrase typed at start");
     secrets.rotate().unwrap();
     assert_eq!(got(&system(home.path(), KeyRung::Passphrase, Some("correct horse"), None), "api").unwrap(), VALUE);
     assert!(got(&system(home.path(), KeyRung::Passphrase, Some("wrong horse"), None), "api").is_err());

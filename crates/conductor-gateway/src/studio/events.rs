@@ -143,9 +143,18 @@ impl Events {
 
     /// Receives all later events that an observer may see.
     pub fn observe(&self) -> Listener {
+        self.observe_some(|event| !event.is_change())
+    }
+
+    /// Receives all later events, also those that only observers receive.
+    pub fn observe_all(&self) -> Listener {
+        self.observe_some(|_| true)
+    }
+
+    fn observe_some(&self, wants: fn(&Event) -> bool) -> Listener {
         self.observers.fetch_add(1, Ordering::AcqRel);
         let observing = Some(Observing(Arc::clone(&self.observers)));
-        Listener { observing, ..self.listen(|event| !event.is_change()) }
+        Listener { observing, ..self.listen(wants) }
     }
 }
 

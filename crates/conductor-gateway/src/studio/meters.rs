@@ -32,6 +32,13 @@ impl Meters {
         counted.durations.entry(tool.to_owned()).or_insert_with(|| Histogram::new(&BOUNDS_MS)).add(micros);
     }
 
+    /// The number of calls, and of those with a result other than ok.
+    pub fn totals(&self) -> (u64, u64) {
+        let counted = self.0.lock();
+        let failed = counted.calls.iter().filter(|((_, result), _)| *result != AuditResult::Ok.as_str());
+        (counted.calls.values().sum(), failed.map(|(_, count)| count).sum())
+    }
+
     pub fn decision(&self, decision: &'static str, channel: &str) {
         *self.0.lock().decisions.entry((decision, channel.to_owned())).or_default() += 1;
     }

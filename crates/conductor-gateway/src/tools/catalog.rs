@@ -13,13 +13,15 @@ use std::sync::Arc;
 use conductor_core::digest::Digest;
 use conductor_core::error::{ToolError, Violation};
 use conductor_core::policy::{AskFloor, ByArgs, Tier};
+use conductor_core::principal::Principal;
+use conductor_core::script::NESTING_TOOLS;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::names::{Toolset, safe_form};
 use super::prompt::Prompt;
 use super::resource::Resource;
-use super::schema::{Schema, SchemaError, Validator, published, with_error_branch};
+use super::schema::{Schema, SchemaError, Validator, lean, published, with_error_branch};
 use crate::pipeline::call::{Call, Output};
 use crate::pipeline::gate::Clearance;
 use crate::studio::Studio;
@@ -57,7 +59,7 @@ pub struct AskFacts {
 /// question shows it, and each target has its own circuit breaker.
 #[derive(Debug, Clone, Default)]
 pub struct Target {
-    /// Label and text. A question starts with them and never truncates them.
+    /// Pairs of label and text, shown first in an approval request and never truncated.
     pub shown: Vec<(&'static str, String)>,
     /// Members that replace those of the arguments in rules, the most exact form first; see
     /// `conductor_core::policy::Rule::args`.
@@ -83,6 +85,18 @@ impl Target {
     pub fn refused(fault: impl Into<ToolError>) -> Self {
         Self { fault: Some(fault.into()), ..Self::default() }
     }
+}
+
+/// When a tool runs regardless of policy, limits, circuit breakers and the state of the audit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Availability {
+    /// Never.
+    Ordinary,
+    /// When the call comes through the human door. For tools of the tier ReadOnly that a person
+    /// needs to diagnose the daemon, for example when the audit log cannot be written.
+    HumanDoor,
+    /// Always (`conductor_panic`).
+    Always,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,8 +134,9 @@ pub struct Definition {
     pub open_world: Option<bool>,
     /// Not listed, and unknown to all principals except people and pads.
     pub hidden: bool,
-    /// Runs regardless of limits and circuit breakers (`conductor_panic`).
-    pub always: bool,
+    pub availability: Availability,
+    /// A shorter input schema for lists, for tools whose complete schema is long.
+    pub short_schema: Option<Schema>,
     pub summary: Option<Summary>,
     pub state_hash: Option<StateHash>,
     pub decide: Option<Decide>,
@@ -167,7 +182,8 @@ impl Definition {
             destructive: None,
             open_world: None,
             hidden: false,
-            always: false,
+            availability: Availability::Ordinary,
+            short_schema: None,
             summary: None,
             state_hash: None,
             decide: None,
@@ -176,6 +192,20 @@ impl Definition {
             undoable: false,
             check: None,
             run: Arc::new(move |studio, clearance, arguments| Box::pin(run(studio, clearance, arguments))),
+        }
+    }
+
+    /// Whether the tool runs other tools. Mappings, plugins and `conductor_call_tool` cannot do so.
+    pub fn runs_tools(&self) -> bool {
+        NESTING_TOOLS.contains(&self.name.as_ref())
+    }
+
+    /// Whether this call runs regardless of policy, limits, circuit breakers and the audit log.
+    pub fn is_exempt(&self, caller: &Principal) -> bool {
+        match self.availability {
+            Availability::Ordinary => false,
+            Availability::HumanDoor => caller.is_at_human_door(),
+            Availability::Always => true,
         }
     }
 
@@ -189,6 +219,13 @@ impl Definition {
     #[must_use]
     pub fn input(mut self, schema: impl Into<Schema>) -> Self {
         self.input_schema = schema.into();
+        self
+    }
+
+    /// Sets the input schema in lists. Calls are validated against the complete schema.
+    #[must_use]
+    pub fn listed(mut self, schema: impl Into<Schema>) -> Self {
+        self.short_schema = Some(schema.into());
         self
     }
 
@@ -262,7 +299,10 @@ impl Annotations {
 pub struct Tool {
     definition: Definition,
     safe_name: String,
+    /// The complete input schema, for documents and programs.
     pub published_schema: Schema,
+    /// The input schema for lists that a model reads.
+    pub listed_schema: Schema,
     pub output_schema: Schema,
     pub annotations: Annotations,
     pub pin: Digest,
@@ -308,8 +348,8 @@ impl Tool {
         if !fits {
             return Err(CatalogError::BadName(name.chars().take(128).collect()));
         }
-        // A debug build compiles every schema now, so that tests find invalid schemas. A release
-        // build compiles a schema at the first call.
+        // A debug build compiles every schema at registration, so that tests find invalid schemas.
+        // A release build compiles a schema at the first call.
         let trusted = definition.source == Source::Builtin && !cfg!(debug_assertions);
         let compile = |schema: &Schema| if trusted { Ok(Validator::later(schema)) } else { Validator::compile(schema) };
         let validator =
@@ -337,13 +377,17 @@ impl Tool {
             "code": code,
         }))
         .map_err(|fault| CatalogError::NoPin { name: name.clone(), reason: fault.to_string() })?;
+        let published_schema: Schema =
+            if definition.verbatim { definition.input_schema.clone() } else { published(input).into() };
+        let listed_schema = match &definition.short_schema {
+            Some(short) => short.clone(),
+            None if definition.verbatim => published_schema.clone(),
+            None => lean(published_schema.value()).into(),
+        };
         Ok(Self {
             safe_name: safe_form(&name).into_owned(),
-            published_schema: if definition.verbatim {
-                definition.input_schema.clone()
-            } else {
-                published(input).into()
-            },
+            published_schema,
+            listed_schema,
             output_schema,
             annotations,
             pin,
@@ -497,8 +541,8 @@ impl Catalog {
             .filter_map(|tool| {
                 let known = tool.safe_name().to_lowercase();
                 let far = strsim::levenshtein(&asked, &known);
-                // A third of the name may be wrong. A name that contains the requested text is
-                // similar at any length.
+                // A name is similar if at most a third of its letters differ. A name that contains
+                // the requested text is similar at any length.
                 let contained = asked.len() >= 4 && tool.safe_name().contains(&asked);
                 (far <= (known.len() / 3).max(2) || contained).then_some((far, tool.name.as_ref()))
             })

@@ -1,13 +1,15 @@
 //! The `conductor_*` tools, which control the daemon. One file per tool; this file contains the
 //! shared parts.
 //!
-//! No listed tool applies, approves, confirms or unlocks anything: a change of the configuration is
+//! No listed tool applies, approves, confirms or unlocks anything. A change of the configuration is
 //! a plan that a person applies.
 
+mod conductor_call_tool;
 mod conductor_create_device_identity;
 mod conductor_create_mapping;
 mod conductor_delete_mapping;
 mod conductor_explain;
+mod conductor_find_tools;
 mod conductor_get_config;
 mod conductor_get_mappings;
 mod conductor_get_plan;
@@ -20,6 +22,7 @@ mod conductor_list_plans;
 mod conductor_list_templates;
 mod conductor_panic;
 mod conductor_plan_changes;
+mod conductor_run_script;
 mod conductor_scan_ports;
 mod conductor_send_midi;
 mod conductor_send_sysex;
@@ -41,6 +44,9 @@ mod resources;
 pub mod surroundings;
 pub mod sysex;
 
+pub use conductor_call_tool::definition as call_tool;
+pub use conductor_run_script::definition as run_script;
+pub use conductor_simulate::simulate_script;
 pub use prompts::add_prompts;
 pub use resources::add_resources;
 
@@ -84,9 +90,11 @@ pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
         conductor_list_templates::definition(),
         conductor_start_midi_learn::definition(owner),
         conductor_stop_midi_learn::definition(owner),
+        conductor_call_tool::definition(),
         conductor_create_device_identity::definition(),
         conductor_create_mapping::definition(),
         conductor_delete_mapping::definition(),
+        conductor_find_tools::definition(),
         conductor_get_plan::definition(),
         conductor_list_plans::definition(),
         conductor_plan_changes::definition(),
@@ -96,6 +104,15 @@ pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
         plan_apply::reject(),
         plugin_set::definition(owner),
     ]
+}
+
+/// The mode of the simulator in a dry run; `None` before the script has switched it.
+pub type SimulatedMode = Arc<parking_lot::Mutex<Option<String>>>;
+
+/// The tools of a dry run that use the simulator instead of the engine.
+pub fn simulated(owner: &OwnerHandle) -> Vec<Definition> {
+    let mode = SimulatedMode::default();
+    vec![conductor_switch_mode::simulated(owner, &mode), conductor_simulate::simulated(owner, &mode)]
 }
 
 /// Refuses the call while the performance lock is on, unless a person makes it.

@@ -43,21 +43,22 @@ fn section(page: &mut String, tool: &Tool) {
         let _ = writeln!(
             page,
             "| `{name}` | {}{} | {} |",
-            kind(schema),
+            cell(&kind(schema)),
             if needed { ", required" } else { "" },
             cell(description)
         );
     }
 }
 
-fn kind(schema: &Value) -> String {
+/// The type of an argument, or its possible values.
+pub fn kind(schema: &Value) -> String {
     if let Some(name) = schema.get("$ref").and_then(Value::as_str).and_then(|it| it.rsplit('/').next()) {
         return name.to_owned();
     }
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
         let values: Vec<String> =
             values.iter().map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned)).collect();
-        return cell(&values.join(", "));
+        return values.join(", ");
     }
     schema.get("type").and_then(Value::as_str).unwrap_or("value").to_owned()
 }

@@ -156,7 +156,7 @@ impl At {
 
     /// The path in lists of questions. The question itself starts with the resolved path.
     fn shown(&self) -> String {
-        // `components` drops `.` and double slashes.
+        // `components` removes double slashes and most `.` components. Remove a leading `.` too.
         let path: PathBuf = Path::new(&self.path).components().filter(|it| *it != Component::CurDir).collect();
         match &self.root {
             Some(root) => format!("{path:?} in {root}"),

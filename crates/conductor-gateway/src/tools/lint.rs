@@ -1,9 +1,10 @@
 //! Rules for tools, so that no client drops a tool or the whole list.
 //!
-//! Registration refuses tools that cannot work; these rules are about the limits of real clients. A
-//! test checks the whole catalog, and every plugin is checked at load.
+//! Registration refuses tools that cannot work. These rules are about the limits of real clients. A
+//! test checks the whole catalog, and every plugin is checked when it is loaded.
 
 use conductor_core::policy::Tier;
+use conductor_core::script::NESTING_TOOLS;
 use serde_json::{Map, Value};
 
 use super::catalog::{Annotations, Catalog, Source, Tool};
@@ -176,8 +177,12 @@ fn lint_annotations(tier: Tier, given: Annotations, tool: &Tool, faults: &mut Ve
     let holds = given.read_only == read_only
         && match tier {
             Tier::ReadOnly => !given.destructive && given.idempotent && !given.open_world,
-            // A deletion may be destructive in any tier.
-            Tier::Stateful => given.idempotent == tool.idempotent && !given.open_world,
+            // A tool of any tier may declare itself destructive, for example a tool that deletes.
+            // A tool that makes other calls declares the worst of them.
+            Tier::Stateful => {
+                let nests = NESTING_TOOLS.contains(&tool.safe_name());
+                given.idempotent == tool.idempotent && (!given.open_world || nests)
+            }
             Tier::ConfigChange => !given.idempotent && !given.open_world,
             Tier::HardwareIo => given.idempotent == tool.idempotent,
         };
@@ -255,7 +260,7 @@ impl Walk<'_> {
                     }
                 });
             }
-            // These keywords accept `false`, which closes a schema.
+            // These keywords may have the value `false`, which forbids further members.
             ("additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" | "items", Value::Bool(_)) => {}
             (
                 "items"

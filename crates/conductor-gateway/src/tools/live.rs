@@ -161,7 +161,7 @@ impl Id {
 struct OnSet<A> {
     #[serde(flatten)]
     own: A,
-    /// Id of an open Set; default: the current Set.
+    /// Default: the current Set.
     #[schemars(length(min = 1))]
     set_id: Option<String>,
 }
@@ -172,9 +172,9 @@ struct OnSet<A> {
 struct Write<A> {
     #[serde(flatten)]
     own: A,
-    /// Write nothing and fail if the Set has another revision.
+    /// Fail if the Set has another revision.
     expect_revision: Option<String>,
-    /// Return the diff and write nothing.
+    /// Only return the diff.
     #[serde(default)]
     dry_run: bool,
 }
@@ -251,7 +251,8 @@ where
             if tier == Tier::ReadOnly {
                 set.host.refresh().await.map_err(refused)?;
             }
-            // Read this before the work, so that a shift during the work counts as unseen.
+            // Read the counter before the work, so that a shift of ids during the work counts as
+            // unseen.
             let structure = set.host.state().structure;
             let done = run(Arc::clone(&ask), Arc::clone(&set), args.own).await?;
             ask.live.saw(&ask.key, &set, structure);
@@ -284,7 +285,7 @@ struct Written<'a> {
     identity: Option<Identity>,
 }
 
-/// Makes the edit of a tool from its arguments.
+/// Converts the arguments of a tool call to an edit.
 type MakeEdit<A> = fn(A) -> Result<LiveEdit, ToolError>;
 
 /// A tool with one edit. `O` is the outcome of the edit.
@@ -293,7 +294,7 @@ fn editing<A: Arguments, O: JsonSchema>(live: &Arc<Live>, name: &'static str, ed
         let mode = args.mode();
         let edit = edit(args.own)?;
         if ask.attached && matches!(edit, LiveEdit::DeleteClip { .. } | LiveEdit::DeleteTrack { .. }) {
-            let message = "this session has read nothing of the running Live";
+            let message = "this session has not read the running Live yet";
             return Err(ToolError::new(Code::StaleReference, message)
                 .hint(format!("Call live_get_song_overview, then repeat with setId {}.", set.id))
                 .subject(Subject::Argument("setId".into())));
@@ -310,7 +311,7 @@ fn editing<A: Arguments, O: JsonSchema>(live: &Arc<Live>, name: &'static str, ed
         ask.live.saw(&ask.key, &set, if applied.shifted { set.host.state().structure } else { 0 });
         let result = applied
             .result(mode == Mode::Preview)
-            .ok_or_else(|| ToolError::new(Code::Internal, "the edit had no outcome"))?;
+            .ok_or_else(|| ToolError::new(Code::Internal, "the edit returned no result"))?;
         let identity = matches!(edit, LiveEdit::SetTempo { .. }).then(|| Identity::of(&set));
         Written { result, identity }.into_output()
     };
@@ -328,7 +329,7 @@ fn deleting<A: Arguments>(live: &Arc<Live>, name: &'static str, id: fn(&A) -> &I
     definition.decide = Some(Arc::new(move |_, arguments| {
         let Ok(args) = parse::<OnSet<Write<A>>>(arguments) else { return ByArgs::Ask };
         let (named, write) = (args.set_id.as_deref(), args.own);
-        // Do not ask a person about a call that the host would refuse.
+        // Do not ask a person about a call that the host would refuse anyway.
         let arranged = matches!(id(&write.own).path(), Ok(PathId::OnTrack(_, TrackPart::Clip(_))));
         let refused = write.dry_run || (arranged && decides.reaches_session_clips_only(named));
         if !refused && decides.may_be_running(named) { ByArgs::Ask } else { ByArgs::Allow }
@@ -436,7 +437,7 @@ struct SetOverview {
 async fn overview(set: &Arc<LiveSet>) -> Result<SetOverview, ToolError> {
     let song = set.host.overview().await.map_err(refused)?;
     let changed = match Arc::clone(&set.host).document() {
-        // A file that cannot be read is not reported as changed; saving checks it again.
+        // If the file cannot be read, do not report it as changed. Saving checks the file again.
         Some(document) => blocking(move || document.changed_on_disk()).await.unwrap_or(false),
         None => false,
     };

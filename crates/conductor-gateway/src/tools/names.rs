@@ -1,12 +1,13 @@
 //! The two forms of tool names (dotted and safe), and the toolsets of connections.
 //!
-//! Not here: permissions. A toolset only saves context; policy decides about calls.
+//! Not here: permissions, which policy decides, and views, which only shorten lists (`views`).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::catalog::{Source, Tool};
+use super::catalog::{Availability, Source, Tool};
 use conductor_core::config::ToolNames;
+use conductor_core::policy::Tier;
 
 impl Tool {
     /// The name in lists; calls accept both forms. Several clients reject a list that has a dot in
@@ -26,12 +27,44 @@ pub fn safe_form(name: &str) -> Cow<'_, str> {
 /// All toolsets, including empty ones.
 pub const TOOLSETS: [&str; 8] = ["daemon", "live", "patch", "filesystem", "shell", "database", "web", "plugins"];
 
-/// The tools, resources and prompts that one MCP server lists.
+/// The tools, resources and prompts that exist for one connection. Other tools are unknown to it,
+/// also through `conductor_call_tool`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Toolset {
     All,
+    /// All tools except hidden ones.
+    Listed,
     /// Toolset names, `plugin:<name>`, and exact tool names in their safe form.
     Some(BTreeSet<String>),
+    /// Part of another toolset.
+    Less(Box<Less>),
+}
+
+/// A toolset without some of its tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Less {
+    of: Toolset,
+    without: Toolset,
+    read_only: Option<ReadOnly>,
+}
+
+/// Which tools with an effect stay in a read-only toolset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadOnly {
+    /// `conductor_panic`, which is never refused.
+    Plain,
+    /// For a running show: also `conductor_switch_mode`.
+    Stage,
+}
+
+impl ReadOnly {
+    fn has(self, tool: &Tool) -> bool {
+        // A tool that runs other tools can run the tools of this toolset only.
+        tool.tier == Tier::ReadOnly
+            || tool.availability == Availability::Always
+            || tool.runs_tools()
+            || (self == Self::Stage && tool.name == "conductor_switch_mode")
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,16 +94,28 @@ impl Toolset {
         Ok(Self::Some(chosen))
     }
 
+    /// This toolset without the tools of another one, and without tools that have an effect.
+    #[must_use]
+    pub fn less(self, without: Option<Self>, read_only: Option<ReadOnly>) -> Self {
+        if without.is_none() && read_only.is_none() {
+            return self;
+        }
+        let without = without.unwrap_or(Self::Some(BTreeSet::new()));
+        Self::Less(Box::new(Less { of: self, without, read_only }))
+    }
+
     pub fn has_set(&self, toolset: &str) -> bool {
         match self {
-            Self::All => true,
+            Self::All | Self::Listed => true,
             Self::Some(chosen) => chosen.contains(toolset),
+            Self::Less(less) => less.of.has_set(toolset) && !less.without.has_set(toolset),
         }
     }
 
     pub fn has(&self, tool: &Tool) -> bool {
         match self {
             Self::All => true,
+            Self::Listed => !tool.hidden,
             Self::Some(chosen) => {
                 chosen.contains(tool.toolset.as_ref())
                     || chosen.contains(tool.safe_name())
@@ -78,6 +123,9 @@ impl Toolset {
                         Source::Builtin => false,
                         Source::Plugin { name, .. } => chosen.contains(&format!("plugin:{name}")),
                     }
+            }
+            Self::Less(less) => {
+                less.of.has(tool) && !less.without.has(tool) && less.read_only.is_none_or(|it| it.has(tool))
             }
         }
     }

@@ -1,10 +1,10 @@
 //! The patch tools: they read and edit Max and Pure Data patches. One file per tool; this file
 //! contains the shared parts.
 //!
-//! On host `document`, nothing in a patch is run. On hosts `pd` and `max` the patch runs. There, a
-//! call needs a person's approval if it adds or changes a box that reaches beyond the patch, or
-//! anything that can send to such a box. Not here: the effect of an edit (`conductor-patch`),
-//! files, hosts and what may run in them (`hosts/patch`).
+//! On the host `document`, nothing in a patch is run. On the hosts `pd` and `max`, the patch runs.
+//! There, a call needs a person's approval if it adds or changes a box that has an effect outside
+//! the patch, or anything that can send to such a box. Not here: the effect of an edit
+//! (`conductor-patch`), and files, hosts and the boxes that may run (`hosts/patch`).
 
 mod add_max_object;
 mod align_objects;
@@ -273,7 +273,7 @@ fn facts(question: Question) -> AskFacts {
     };
     let mut facts = vec![
         ("patch".to_owned(), patch),
-        ("runs in".to_owned(), format!("{program}; these boxes act on this machine")),
+        ("runs in".to_owned(), format!("{program}; these boxes have effects on this machine")),
         ("limits".to_owned(), confinement),
         ("reaches".to_owned(), boxes),
     ];
@@ -292,7 +292,8 @@ fn tool<A: Args, T: Answer + 'static>(
     let run = move |patches: Arc<Patches>, cx: Context, args: A| async move {
         let principal = cx.clearance.principal().to_string();
         let asked = Asked { patches, principal, tool: name, args, consent: Consent::Call(cx.clearance.seen_state()) };
-        // A large document or a slow disk must not block the threads that serve all calls.
+        // Use a blocking thread, because a large document or a slow disk would block the threads
+        // that serve all calls.
         let done = tokio::task::spawn_blocking(move || work(&asked)?.into_output()).await;
         let failed = |_| ToolError::new(Code::Internal, format!("{name} failed with an internal error"));
         let output = done.map_err(|error| failed(error).effect(Effect::Unknown))??;

@@ -1,8 +1,8 @@
-//! Tools of plugins: converts the declarations of a plugin file to catalog entries, and a call to a
-//! message to the plugin's process.
+//! Tools of plugins. Converts the declarations in a plugin file to catalog entries, and a call to a
+//! message for the plugin's process.
 //!
-//! A plugin's tools pass the pipeline like all others. Not here: the process (`hosts::plugin`), and
-//! which plugins are enabled (`gateway::plugins` of the daemon).
+//! Calls of plugin tools pass the same pipeline as all other calls. Not here: the process
+//! (`hosts::plugin`), and which plugins are enabled (`gateway::plugins` of the daemon).
 
 pub mod reach;
 
@@ -86,7 +86,7 @@ fn define(
     let settings = row.tools.get(&text.name).copied().unwrap_or_default();
     let asks = settings.requires_approval.unwrap_or(text.requires_approval);
     // A tool that needs approval, by the person's settings or by its own manifest, has an effect
-    // outside.
+    // outside the plugin.
     let effect = asks || text.requires_approval;
     let tier = settings.tier.unwrap_or(if effect { Tier::HardwareIo } else { Tier::Stateful });
     let mut definition = Definition::new(text.name.clone(), tier, TOOLSET, move |_, _, arguments| run(arguments))
@@ -120,7 +120,7 @@ fn result(tool: &str, value: Value) -> Result<Output, ToolError> {
             if is_error {
                 replace_reserved_code(&mut structured);
             }
-            // The pipeline sends the value as text, so drop a text block that repeats the value.
+            // The pipeline sends the value as text, so remove a text block that repeats the value.
             let written = structured.to_string();
             let same = |it: &Content| {
                 matches!(it, Content::Text(text) if *text == written
@@ -202,7 +202,7 @@ fn failure(tool: &str, fault: PluginError) -> ToolError {
             ToolError::new(Code::HostOffline, text).hint("A person should run `conductor plugins list`.")
         }
         PluginError::Busy(_) => ToolError::new(Code::Busy, text)
-            .hint(format!("Wait until calls of this plugin have ended; at most {QUEUE} calls can wait."))
+            .hint(format!("Wait until other calls to this plugin have ended; at most {QUEUE} calls can wait."))
             .retry_after_ms(1000),
         PluginError::Changed(_) => ToolError::new(Code::PinMismatch, text),
     };

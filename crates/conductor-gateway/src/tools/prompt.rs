@@ -1,4 +1,4 @@
-//! Prompts: text built from arguments. Prompts call no tools.
+//! Prompts: texts built from arguments. Prompts call no tools.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Resources: fixed URIs and templates. Each mirrors one read tool.
+//! Resources: fixed URIs and templates. Each resource returns the result of one read tool.
 //!
-//! Not here: reading. A read is a call of the mirrored tool, so that policy, limits and audit apply
-//! to it.
+//! Not here: reading. A read of a resource is a call of its tool, so that policy, limits and audit
+//! apply to it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! JSON Schemas: restrictions on schemas, and validation of values.
 //!
-//! There is no coercion, no defaults and no dropped keys: a value is valid, or it is refused with
-//! the place and the constraint.
+//! Values are not coerced, no defaults are filled in, and no keys are dropped. A value is valid, or
+//! it is refused with the place and the constraint.
 
 use std::sync::{Arc, OnceLock};
 
@@ -102,7 +102,8 @@ impl Validator {
                 let shown = cut(&fault.instance().to_string(), SHOWN_BYTES);
                 Violation {
                     path: fault.instance_path().to_string(),
-                    // The crate's message contains the whole value, which may be a megabyte long.
+                    // The message of the crate contains the whole value, which may be a megabyte
+                    // long.
                     message: cut(&fault.masked_with(shown).to_string(), 512),
                 }
             })
@@ -156,6 +157,52 @@ pub fn published(mut schema: Value) -> Value {
         members.retain(|word, _| !ROOT_COMBINATORS.contains(&word.as_str()));
     }
     schema
+}
+
+/// Constraints that a model rarely needs. A call that breaks one is refused with the constraint.
+const RARE_CONSTRAINTS: [&str; 7] =
+    ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "format"];
+/// Bounds of numbers from this size on are limits of types, not of music.
+const HUGE: f64 = 32_768.0;
+
+/// The copy of a published schema for lists that a model reads: without constraints that validation
+/// reports anyway, and without definitions that nothing refers to.
+pub fn lean(mut schema: Value) -> Value {
+    strip(&mut schema);
+    let text = schema.to_string();
+    if let Some(Value::Object(definitions)) = schema.get_mut("$defs") {
+        definitions.retain(|name, _| text.contains(&format!("#/$defs/{name}\"")));
+    }
+    schema
+}
+
+fn strip(schema: &mut Value) {
+    let Value::Object(words) = schema else { return };
+    words.retain(|word, value| match word.as_str() {
+        word if RARE_CONSTRAINTS.contains(&word) => false,
+        // Validation refuses unknown members anyway, and defaults apply without a word.
+        "additionalProperties" => *value != Value::Bool(false),
+        "default" => false,
+        "minimum" | "maximum" => value.as_f64().is_none_or(|it| it.abs() < HUGE) && *value != 0,
+        _ => true,
+    });
+    for (word, value) in words.iter_mut() {
+        match (word.as_str(), value) {
+            ("description", Value::String(text)) => {
+                if let Some(end) = text.find(". ") {
+                    text.truncate(end);
+                }
+            }
+            ("properties" | "$defs" | "patternProperties", Value::Object(named)) => {
+                named.values_mut().for_each(strip);
+            }
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(items)) => {
+                items.iter_mut().for_each(strip);
+            }
+            ("items" | "additionalProperties", inner) => strip(inner),
+            _ => {}
+        }
+    }
 }
 
 /// Adds the error object as another branch of a success schema: one widespread SDK also validates

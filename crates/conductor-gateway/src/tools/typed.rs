@@ -1,9 +1,9 @@
 //! Builds a [`Definition`] from a function with typed arguments and a typed answer. Both schemas
 //! come from the types; the documentation of a field is its description.
 //!
-//! Every struct is a closed object. An optional field may be absent, but is never null: in the
-//! arguments an `Option` or a field with `serde(default)`, in the answer a field with
-//! `skip_serializing_if`. Other fields of type `Option` are nullable.
+//! Every struct becomes an object that accepts no further members. An optional field may be absent,
+//! but is never null: in the arguments an `Option` or a field with `serde(default)`, in the answer
+//! a field with `skip_serializing_if`. Other fields of type `Option` are nullable.
 //!
 //! Not here: validating arguments (`schema`) and the rules for published schemas (`lint`).
 
@@ -142,7 +142,7 @@ fn published<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     let words = schema.ensure_object();
     words.retain(|word, _| word != "title" && word != "description");
-    // The branches of a union have the members.
+    // For a union, the members are in its branches.
     if !words.contains_key("anyOf") {
         words.entry("properties").or_insert_with(|| json!({}));
     }
@@ -157,7 +157,7 @@ fn published<T: JsonSchema>(mut settings: SchemaSettings) -> Value {
 
 /// Gives a generated schema the form that all clients accept.
 fn tidy(words: &mut Map<String, Value>, is_answer: bool) {
-    // An absent list or text means the same as an empty one.
+    // An absent list or text means the same as an empty one, so such a default is not useful.
     words.retain(|word, value| word != "default" || !["[]", "{}", "\"\""].contains(&value.to_string().as_str()));
     if let Some(names) = words.get("oneOf").and_then(names_of_variants) {
         words.remove("oneOf");
@@ -167,13 +167,13 @@ fn tidy(words: &mut Map<String, Value>, is_answer: bool) {
     let optional = without_null(words);
     if matches!(words.get("type").and_then(Value::as_str), Some("integer" | "number")) {
         words.shift_remove("format");
-        // The bounds of an unsigned type inform no reader of an answer.
+        // The bounds of an unsigned type are useless to a reader of an answer.
         let bound = |word: &str| words.get(word).and_then(Value::as_u64);
         if is_answer && bound("minimum") == Some(0) && matches!(bound("maximum"), None | Some(0xFF | 0xFFFF)) {
             words.retain(|word, _| word != "minimum" && word != "maximum");
         }
     }
-    // The member is not in the schema of the answer, which is enough.
+    // The mark is not needed: the schema of the answer does not contain such a member.
     words.shift_remove("writeOnly");
     if words.get("default") == Some(&Value::Null) {
         words.shift_remove("default");
@@ -211,7 +211,7 @@ fn close(words: &mut Map<String, Value>) {
     for (name, schema) in properties {
         if let Some(words) = schema.as_object_mut().filter(|_| !required.iter().any(|it| it == name)) {
             without_null(words);
-            // The schema of an optional enum or union.
+            // This is the schema of an optional enum or union.
             let inner = words.get("anyOf").and_then(Value::as_array).and_then(|it| match it.as_slice() {
                 [Value::Object(inner), null] if null["type"] == "null" && !inner.contains_key("type") => {
                     Some(inner.clone())

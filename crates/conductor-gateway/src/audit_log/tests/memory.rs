@@ -79,8 +79,8 @@ impl Memory {
         self.state().trouble = None;
     }
 
-    /// Keeps synced data. Of the unsynced rest of each file, keeps a part: its first bytes, or
-    /// zeros of the same length.
+    /// Simulates a power cut. Synced data is kept. Of the unsynced end of each file, only a part is
+    /// kept: its first bytes, or zeros of the same length.
     pub fn power_cut(&self, mut random: impl FnMut() -> u64) {
         let mut state = self.state();
         state.names = state.durable_names.clone();
@@ -100,7 +100,7 @@ impl Memory {
         }
     }
 
-    /// Makes writes to one file fail; `None` ends this.
+    /// Makes writes to one file fail. `None` makes them succeed again.
     pub fn refuse(&self, path: Option<PathBuf>) {
         self.state().refused = path;
     }

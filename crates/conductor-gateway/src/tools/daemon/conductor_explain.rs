@@ -1,4 +1,5 @@
-//! `conductor_explain`: which mapping an event would fire, and why not another.
+//! `conductor_explain`: reports which mapping an event would fire, and why other mappings would not
+//! fire.
 
 use super::prelude::*;
 use conductor_core::engine::Explanation;

@@ -1,4 +1,4 @@
-//! `conductor_get_plan`: one plan.
+//! `conductor_get_plan`: returns one plan.
 
 use super::prelude::*;
 
@@ -8,7 +8,7 @@ pub fn definition() -> Definition {
 }
 
 async fn run((): (), cx: Context, args: PlanId) -> Result<ConfigPlan, ToolError> {
-    // Expires old plans first, so that the status is current.
+    // Expire old plans first, so that the status of the plan is current.
     plans::list(&cx.studio).await?;
     Ok(plans::find(&cx.studio, &args.plan_id.to_string())?.config_plan())
 }

@@ -2,14 +2,17 @@
 
 use super::plans::StatusAndPlans;
 use super::prelude::*;
+use crate::tools::catalog::Availability;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    tool("conductor_get_status", Tier::ReadOnly, TOOLSET, owner, run).text(
+    let mut definition = tool("conductor_get_status", Tier::ReadOnly, TOOLSET, owner, run).text(
         "Get status",
         "Returns the state of the daemon, the devices and the configuration: lifecycle, current mode, connected device, counters, missing \
          backends and the reason, whether the newest configuration is in force and which parts wait for a person, the performance lock, start \
          and end of MIDI learn, the number of plans that wait for a person, and whether the audit log and its second copy are written.",
-    )
+    );
+    definition.availability = Availability::HumanDoor;
+    definition
 }
 
 async fn run(owner: OwnerHandle, cx: Context, _args: NoArgs) -> Result<StatusAndPlans, ToolError> {

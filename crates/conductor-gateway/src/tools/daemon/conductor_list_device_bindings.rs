@@ -7,7 +7,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     tool("conductor_list_device_bindings", Tier::ReadOnly, TOOLSET, owner, run).text(
         "List device bindings",
         "Lists each configured device (by alias) and each port without an alias (raw:PORT): whether it is connected, muted, or tainted. \
-         Events of a tainted device do not count as played by a person and trigger no keys, programs or tools.",
+         Events from a tainted device do not count as played by a person, so they cannot press keys, start programs or call tools.",
     )
 }
 

@@ -3,6 +3,7 @@
 
 use super::prelude::*;
 use crate::report::Panicked;
+use crate::tools::catalog::Availability;
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
@@ -23,7 +24,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
         )
         .idempotent()
         .summary(|_| "silence everything".into());
-    definition.always = true;
+    definition.availability = Availability::Always;
     definition
 }
 

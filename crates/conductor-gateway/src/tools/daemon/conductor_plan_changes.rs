@@ -30,7 +30,7 @@ pub fn definition() -> Definition {
     tool("conductor_plan_changes", Tier::ConfigChange, TOOLSET, &(), run)
         .text(
             "Plan changes",
-            "Plans several changes of the configuration as one diff. Nothing changes until a person applies the plan. Each change has a \
+            "Plans several changes to the configuration as one diff. Nothing changes until a person applies the plan. Each change has a \
              change_type: CreateMapping {mode, mapping, position?}, UpdateMapping {mode, id or index, trigger?, action?, description?, \
              enabled?}, DeleteMapping {mode, id or index}, CreateContinuous {mode, continuous}, DeleteContinuous {mode, id}, CreateMode {mode, \
              color?}, DeleteMode {mode}, CreateDeviceIdentity {alias, matchers, description?}, DeleteDeviceIdentity {alias}, ApplyTemplate \

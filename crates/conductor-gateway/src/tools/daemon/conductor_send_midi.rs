@@ -96,7 +96,7 @@ async fn run((owner, sent): (OwnerHandle, Sent), cx: Context, args: Args) -> Res
 /// Only a call made by a person counts as played by hand.
 fn sent_by(clearance: &Clearance) -> SentBy {
     let connection = clearance.conn().0;
-    if clearance.by_hand() { SentBy::Hand { connection } } else { SentBy::Tool { connection } }
+    if clearance.by_person() { SentBy::Hand { connection } } else { SentBy::Tool { connection } }
 }
 
 fn encode(messages: &[Message]) -> Result<Vec<Vec<u8>>, ToolError> {

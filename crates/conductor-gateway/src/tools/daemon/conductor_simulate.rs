@@ -1,9 +1,10 @@
 //! `conductor_simulate`: runs a script of events against the configuration in virtual time, without
 //! output.
 
+use super::SimulatedMode;
 use super::prelude::*;
 use crate::owner_handle::no_mode;
-use conductor_core::config::load;
+use conductor_core::config::{Config, load};
 use conductor_core::engine::{SimError, TraceRecord, simulate};
 use conductor_core::error::Violation;
 
@@ -27,7 +28,7 @@ struct Args {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+pub struct Answer {
     /// The records, oldest first
     trace: Vec<TraceRecord>,
     /// The records, one line each
@@ -47,8 +48,19 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     )
 }
 
+/// The tool of a dry run: it starts in the mode to which the script has switched.
+pub fn simulated(owner: &OwnerHandle, mode: &SimulatedMode) -> Definition {
+    let (state, simulated) = ((owner.clone(), mode.clone()), definition(owner));
+    let run = |(owner, mode): (OwnerHandle, SimulatedMode), cx: Context, args: Args| async move {
+        let mode = args.mode.clone().or_else(|| mode.lock().clone());
+        run(owner, cx, Args { mode, ..args }).await
+    };
+    Definition { run: tool("conductor_simulate", Tier::ReadOnly, TOOLSET, &state, run).run, ..simulated }
+}
+
 async fn run(owner: OwnerHandle, _cx: Context, args: Args) -> Result<Answer, ToolError> {
-    // Long scripts must not block the threads that serve calls.
+    // Run the script on a blocking thread, because a long script would block the threads that serve
+    // calls.
     let run = tokio::task::spawn_blocking(move || report(&owner, &args));
     run.await.map_err(|_| ToolError::new(Code::Internal, "the simulation failed"))?
 }
@@ -71,7 +83,12 @@ fn report(owner: &OwnerHandle, args: &Args) -> Result<Answer, ToolError> {
             }
         }
     };
-    let simulation = simulate(&config, &args.events, args.mode.as_deref()).map_err(|fault| match fault {
+    simulate_script(&config, &args.events, args.mode.as_deref())
+}
+
+/// Runs a script on a configuration, also without a daemon.
+pub fn simulate_script(config: &Config, events: &str, mode: Option<&str>) -> Result<Answer, ToolError> {
+    let simulation = simulate(config, events, mode).map_err(|fault| match fault {
         SimError::Mode(unknown) => no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
         SimError::Script(faults) => {
             let violations: Vec<Violation> =

@@ -10,7 +10,7 @@ struct Args {
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1000, max = 300_000))]
     timeout_ms: u32,
-    /// Run mapped actions meanwhile
+    /// Run mapped actions during the session
     #[serde(default)]
     let_through: bool,
 }
@@ -23,10 +23,10 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     tool("conductor_start_midi_learn", Tier::Stateful, TOOLSET, owner, run)
         .text(
             "Start MIDI learn",
-            "Collects events of the controllers so that a person can show you a control. Mapped actions are suspended meanwhile, unless \
-             let_through is true. Ask the person to use the control (turn a knob both ways, at least eight steps), then call \
-             conductor_stop_midi_learn. A second start extends the same session. The session ends with your connection, with panic, with a \
-             mode change and with the performance lock.",
+            "Collects events from the controllers, so that a person can show you a control. Mapped actions do not run during the \
+             session, unless let_through is true. Ask the person to use the control (turn a knob both ways, at least eight steps), \
+             then call conductor_stop_midi_learn. A second start extends the same session. The session ends when your connection \
+             ends, on panic, when the mode changes, or when the performance lock is switched on.",
         )
         .summary(|_| "start MIDI learn".into())
 }

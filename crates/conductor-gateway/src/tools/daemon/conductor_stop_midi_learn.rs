@@ -1,4 +1,5 @@
-//! `conductor_stop_midi_learn`: the played events, and triggers that would fire on them.
+//! `conductor_stop_midi_learn`: returns the events that were played, and triggers that these events
+//! would fire.
 
 use super::prelude::*;
 use conductor_core::learn::Report;

@@ -6,8 +6,8 @@ pub fn definition() -> Definition {
     tool("conductor_undo_plan", Tier::ConfigChange, TOOLSET, &(), run)
         .text(
             "Undo plan",
-            "Plans the inverse of an applied plan: restores the old bytes if the file has not changed since, otherwise reverts each change by \
-             name. Nothing changes until a person applies the new plan.",
+            "Plans the inverse of an applied plan: restores the old bytes if the file has not changed since then; otherwise reverts \
+             each change by name. Nothing changes until a person applies the new plan.",
         )
         .summary(with_args(|args: &PlanId| format!("plan to undo \"{}\"", args.plan_id)))
 }

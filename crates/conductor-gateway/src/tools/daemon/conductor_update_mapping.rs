@@ -2,8 +2,6 @@
 
 use super::prelude::*;
 use super::{Row, read_change};
-use conductor_core::action::Action;
-use conductor_core::mapping::TriggerKind;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 #[derive(Deserialize, JsonSchema)]
@@ -27,31 +25,38 @@ struct Args {
     enabled: Option<bool>,
 }
 
-// The full schemas of triggers and actions are published only in conductor_create_mapping.
 fn trigger(_: &mut SchemaGenerator) -> Schema {
-    of_type(TriggerKind::NAMES)
+    json_schema!({ "$ref": "#/$defs/Trigger" })
 }
 
 fn action(_: &mut SchemaGenerator) -> Schema {
-    of_type(Action::NAMES)
-}
-
-fn of_type(names: &[&str]) -> Schema {
-    json_schema!({
-        "type": "object", "properties": { "type": { "enum": names, "description": "Its type" } }, "required": ["type"],
-        "additionalProperties": true,
-    })
+    json_schema!({ "$ref": "#/$defs/Action" })
 }
 
 pub fn definition() -> Definition {
     tool("conductor_update_mapping", Tier::ConfigChange, TOOLSET, &(), run)
         .text(
             "Update mapping",
-            "Plans a change of one mapping, named by id or by index (exactly one of the two). Give at least one of trigger, action, \
-             description, enabled. Trigger and action are as in conductor_create_mapping. Nothing changes until a person applies the plan.",
+            "Plans a change to one mapping, named by id or by index (exactly one of the two), as in conductor_get_mappings. Give at least \
+             one of trigger, action, description, enabled; enabled = false switches the mapping off and keeps it. Trigger and action are \
+             complete, as in conductor_create_mapping. Nothing changes until a person applies the plan.",
         )
+        .listed(json!({
+            "type": "object",
+            "properties": {
+                "mode": { "type": "string", "description": "Mode name as in conductor_list_modes, or * for global" },
+                "id": { "type": "string", "description": "Id of the mapping" },
+                "index": { "type": "integer", "description": "Index of the mapping, from 0" },
+                "trigger": { "type": "object", "description": "Complete trigger, as in conductor_create_mapping" },
+                "action": { "type": "object", "description": "Complete action, as in conductor_create_mapping" },
+                "description": { "type": "string", "description": "One line about the mapping" },
+                "enabled": { "type": "boolean", "description": "false to disable the mapping, true to enable it" },
+            },
+            "required": ["mode"],
+            "additionalProperties": false,
+        }))
         .check(|arguments| plans::violations(&read_change("UpdateMapping", arguments).err().unwrap_or_default()))
-        .summary(with_args(|row: &Row| format!("plan a change of mapping {row}")))
+        .summary(with_args(|row: &Row| format!("plan a change to mapping {row}")))
 }
 
 async fn run((): (), cx: Context, _args: Args) -> Result<ConfigPlan, ToolError> {

@@ -55,8 +55,8 @@ fn template(action: &Action) -> Option<(String, Value)> {
     } else if let Action::Launch { app } = action {
         Some(("desktop.launch".into(), json!({ "app": app })))
     } else if let Action::Plugin { plugin, tool, params } = action {
-        // If no tool is given, the plugin has exactly one tool, and the catalog finds it by the
-        // plugin's name.
+        // If the action names no tool, the plugin has exactly one tool, and the catalog finds the
+        // tool by the plugin's name.
         let tool = tool.as_ref().map_or_else(|| plugin.clone(), |tool| format!("{plugin}.{tool}"));
         Some((tool, object(params)))
     } else {

@@ -16,6 +16,10 @@ struct Args {
     /// How the person decided
     #[schemars(with = "Value", extend("enum" = ["cli", "terminal", "console", "pad"]))]
     channel: Channel,
+    /// Why the person rejects the plan; the client sees it
+    #[serde(default)]
+    #[schemars(length(max = 500))]
+    reason: Option<String>,
 }
 
 pub fn apply(owner: &OwnerHandle) -> Definition {
@@ -39,7 +43,7 @@ pub fn reject() -> Definition {
 
 async fn run_reject((): (), cx: Context, args: Args) -> Result<ConfigPlan, ToolError> {
     let by = person(&cx.clearance)?;
-    plans::reject(&cx.studio, &by, args.channel, args.plan_id).await
+    plans::reject(&cx.studio, &by, args.channel, args.plan_id, args.reason).await
 }
 
 /// Refuses all callers except a person. A pad may call tools, but must not decide about plans.

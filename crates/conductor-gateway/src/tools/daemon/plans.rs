@@ -1,5 +1,5 @@
-//! Plans: changes of the configuration. A plan is drafted as a diff and kept until a person applies
-//! it. Undo reverts an applied plan.
+//! Plans, which are changes of the configuration. A plan is drafted as a diff and kept until a
+//! person applies it. An undo reverts an applied plan.
 //!
 //! The listed tools only draft plans. `plan.apply` and `plan.reject` are hidden tools that only a
 //! `person:` can call, through the control socket.
@@ -7,6 +7,7 @@
 use crate::owner_handle::OwnerHandle;
 use crate::pending_store::Attachment;
 use crate::report::{Reloaded, Status};
+use crate::script::{Execution, JoinedPlan};
 use crate::studio::Studio;
 use crate::tools::daemon::mapping_call;
 use crate::tools::daemon::surroundings::OwnedSurroundings;
@@ -16,9 +17,9 @@ use conductor_core::config::{self, Config, Diagnostic, Surroundings};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Effect, Subject, ToolError, Violation};
 use conductor_core::pending::{
-    Ask, ConfigPlan, Fact, Kind, Limited, NewPlan, Pending, Present, Record, Refused, State,
+    Ask, ConfigPlan, Fact, Kind, Limited, NewIds, NewPlan, Pending, PlanStatus, Present, Record, Refused, State,
 };
-use conductor_core::plan::{self, Change, Draft, PlanError};
+use conductor_core::plan::{self, Change, Draft, PlanError, RowRef};
 use conductor_core::policy::{Channel, Floor};
 use conductor_core::principal::Principal;
 use conductor_core::templates;
@@ -95,8 +96,132 @@ pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
 /// Drafts the changes against the present file and stores the plan. Nothing else changes.
 pub async fn make(cx: &Context, changes: &[Change], description: Option<String>) -> Result<ConfigPlan, ToolError> {
     let base = present_bytes(&cx.studio)?;
+    if let Some(script) = cx.clearance.script() {
+        let changes: Vec<Change> = changes.iter().map(|it| by_id(it, &base)).collect();
+        let draft = |now: &[u8]| with_surroundings(&cx.studio, |around| plan::draft(now, &changes, around, &template));
+        return join(cx, script, &base, draft, None);
+    }
     let draft = with_surroundings(&cx.studio, |around| plan::draft(&base, changes, around, &template));
     keep(cx, &base, draft.map_err(refused)?, description, Vec::new()).await
+}
+
+/// The change with the id of its row instead of the index. A script reads the old configuration, so
+/// an index in its calls means a row of the old configuration.
+fn by_id(change: &Change, base: &[u8]) -> Change {
+    let mut change = change.clone();
+    if let Change::UpdateMapping { mode, row, .. } | Change::DeleteMapping { mode, row } = &mut change
+        && let RowRef::Index(index) = row
+        && let Some(config) = config::load(&String::from_utf8_lossy(base)).config
+        && let Some(found) = rows_of(&config, mode).and_then(|rows| rows.mappings.get(*index))
+    {
+        *row = RowRef::Id(found.id.clone());
+    }
+    change
+}
+
+/// Maximum number of changes in one plan.
+const MOST_CHANGES: usize = 64;
+
+/// Adds changes to the plan of a script. Nothing is stored: the plan is stored when the script has
+/// returned. The returned plan is only a preview.
+fn join(
+    cx: &Context,
+    script: &Execution,
+    base: &[u8],
+    draft: impl FnOnce(&[u8]) -> Result<Draft, PlanError>,
+    undoes: Option<Uuid>,
+) -> Result<ConfigPlan, ToolError> {
+    let studio = &cx.studio;
+    let limits = studio.settings().limits.clone();
+    let room = studio.approvals.store().read(|pending| pending.room_for(cx.clearance.principal(), &limits));
+    room.map_err(|limited| not_stored(Refused::Limited(limited)))?;
+    let mut joined = match script.joined() {
+        Some(joined) if joined.base == Digest::of(base) => joined,
+        Some(_) => return Err(script_is_stale()),
+        None => JoinedPlan {
+            base: Digest::of(base),
+            result: String::from_utf8_lossy(base).into_owned(),
+            rows: Vec::new(),
+            summaries: Vec::new(),
+            warnings: Vec::new(),
+            undoes: Vec::new(),
+        },
+    };
+    let draft = draft(joined.result.as_bytes()).map_err(refused)?;
+    if joined.rows.len() + draft.changes.len() > MOST_CHANGES {
+        let text = format!("one script can plan at most {MOST_CHANGES} changes");
+        return Err(ToolError::new(Code::BadInput, text).hint("Divide the work into several scripts."));
+    }
+    joined.rows.extend(draft.changes.iter().map(|it| json!(it)));
+    joined.summaries.extend(draft.changes.iter().map(plan::ChangeRow::summary));
+    joined.warnings.extend(draft.warnings);
+    joined.undoes.extend(undoes);
+    joined.result = String::from_utf8_lossy(&draft.result).into_owned();
+    let now = studio.timestamp();
+    let preview = ConfigPlan {
+        plan_id: script.id(),
+        description: summary_of(&joined.summaries),
+        changes: joined.rows.clone(),
+        diff_preview: plan::diff::preview(&String::from_utf8_lossy(base), &joined.result),
+        base_state_hash: Some(joined.base),
+        result_state_hash: Some(Digest::of(joined.result.as_bytes())),
+        created_at: now,
+        expires_at: Some(now),
+        warnings: joined.warnings.clone(),
+        status: PlanStatus::Pending,
+        reason: None,
+    };
+    script.set_joined(Some(joined));
+    Ok(preview)
+}
+
+fn script_is_stale() -> ToolError {
+    ToolError::new(Code::PlanStale, "the configuration changed since the script planned its first change")
+        .subject(Subject::Config("config.toml".into()))
+        .hint("Nothing was planned. Read the configuration and run a new script.")
+}
+
+/// Stores the plan of a script under an id that was chosen before. A plan with this id may exist
+/// already, because the daemon ended after it had stored the plan.
+pub async fn keep_joined(cx: &Context, joined: JoinedPlan, id: Uuid) -> Result<ConfigPlan, ToolError> {
+    if let Some(record) = cx.studio.approvals.get(id) {
+        return Ok(record.config_plan());
+    }
+    let base = present_bytes(&cx.studio)?;
+    if Digest::of(&base) != joined.base {
+        return Err(script_is_stale());
+    }
+    let facts = joined.undoes.iter().map(|it| Fact { label: UNDOES.into(), text: it.to_string() }).collect();
+    let proposed = Proposed {
+        diff_preview: plan::diff::preview(&String::from_utf8_lossy(&base), &joined.result),
+        result: joined.result.into_bytes(),
+        changes: joined.rows,
+        summary: summary_of(&joined.summaries),
+        warnings: joined.warnings,
+        facts,
+    };
+    let ids = NewIds { id, ..cx.studio.new_ids() };
+    store(cx, &base, proposed, ids).await
+}
+
+/// Checks that the file is still the one from which the plan of a script starts.
+pub fn check_base(studio: &Studio, joined: &JoinedPlan) -> Result<(), ToolError> {
+    if Digest::of(&present_bytes(studio)?) == joined.base { Ok(()) } else { Err(script_is_stale()) }
+}
+
+/// The difference that the plan of a script would make.
+pub fn difference(studio: &Studio, joined: &JoinedPlan) -> Result<String, ToolError> {
+    let base = present_bytes(studio)?;
+    Ok(plan::diff::preview(&String::from_utf8_lossy(&base), &joined.result))
+}
+
+fn summary_of(changes: &[String]) -> String {
+    match changes {
+        [only] => only.clone(),
+        [first, second] => format!("{first}; {second}"),
+        [first, rest @ ..] => format!("{first} and {} more changes", rest.len()),
+        [] => "no change".into(),
+    }
 }
 
 /// Drafts keys of a plugin's row against the present file and stores the plan, for `plugin.set`.
@@ -136,6 +261,10 @@ pub async fn make_undo(cx: &Context, id: Uuid) -> Result<ConfigPlan, ToolError> 
     let bytes = |which| store.bytes(id, which).map_err(|fault| lost(id, &fault));
     let (before, after) = (bytes(Attachment::Before)?, bytes(Attachment::After)?);
     let base = present_bytes(studio)?;
+    if let Some(script) = cx.clearance.script() {
+        let draft = |now: &[u8]| with_surroundings(studio, |around| plan::undo(&before, &after, now, around));
+        return join(cx, script, &base, draft, Some(id));
+    }
     let draft = with_surroundings(studio, |around| plan::undo(&before, &after, &base, around)).map_err(refused)?;
     let facts = vec![Fact { label: UNDOES.into(), text: id.to_string() }];
     keep(cx, &base, draft, Some(format!("Undo: {}", record.summary)), facts).await
@@ -148,15 +277,26 @@ async fn keep(
     description: Option<String>,
     facts: Vec<Fact>,
 ) -> Result<ConfigPlan, ToolError> {
-    let Context { studio, clearance, arguments } = cx;
     let Draft { result, diff_preview, changes, warnings, .. } = draft;
-    let summary = description.unwrap_or_else(|| match changes.as_slice() {
-        [only] => only.summary(),
-        [first, second] => format!("{}; {}", first.summary(), second.summary()),
-        [first, rest @ ..] => format!("{} and {} more changes", first.summary(), rest.len()),
-        [] => "no change".into(),
-    });
+    let summaries = || changes.iter().map(plan::ChangeRow::summary).collect::<Vec<_>>();
+    let summary = description.unwrap_or_else(|| summary_of(&summaries()));
     let changes: Vec<Value> = changes.iter().map(|it| json!(it)).collect();
+    store(cx, base, Proposed { result, diff_preview, changes, summary, warnings, facts }, cx.studio.new_ids()).await
+}
+
+/// A plan that is not stored yet.
+struct Proposed {
+    result: Vec<u8>,
+    diff_preview: String,
+    changes: Vec<Value>,
+    summary: String,
+    warnings: Vec<String>,
+    facts: Vec<Fact>,
+}
+
+async fn store(cx: &Context, base: &[u8], proposed: Proposed, ids: NewIds) -> Result<ConfigPlan, ToolError> {
+    let Context { studio, clearance, arguments } = cx;
+    let Proposed { result, diff_preview, changes, summary, warnings, facts } = proposed;
     let force = studio.policy();
     let tool = clearance.tool();
     let plan = NewPlan {
@@ -174,7 +314,6 @@ async fn keep(
         warnings,
         floor: Floor::Local,
     };
-    let ids = studio.new_ids();
     let (settings, limits, now) = (force.policy.approval.clone(), studio.settings().limits.clone(), studio.timestamp());
     let (store, base) = (Arc::clone(studio.approvals.store()), base.to_vec());
     let made = tokio::task::spawn_blocking(move || {
@@ -261,8 +400,8 @@ pub async fn apply(
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let reloaded = owner.plan_applied(text(&base), text(&after)).await?;
     settle_grants(studio, by, channel, &record, &store)?;
-    if let Some(undone) = record.facts.iter().find(|it| it.label == UNDOES).and_then(|it| it.text.parse().ok()) {
-        // The plan that was undone may have been removed since.
+    for undone in record.facts.iter().filter(|it| it.label == UNDOES).filter_map(|it| it.text.parse().ok()) {
+        // The record of the undone plan may have been removed already.
         let _ = store.change(|pending| pending.undo(undone, now)).map_err(|fault| internal(&fault))?;
     }
     let event =
@@ -284,8 +423,8 @@ fn write(
     let id = record.id;
     let after = store.bytes(id, Attachment::After).map_err(|fault| lost(id, &fault))?;
     let text = String::from_utf8_lossy(&after);
-    // Other programs can write to the stored bytes, so apply only the bytes that the person was
-    // shown.
+    // Other programs can change the stored bytes, so apply them only if they are the bytes that the
+    // person was shown.
     let shown = record.result_state_hash == Some(Digest::of(&after))
         && record.diff_preview.as_deref() == Some(&plan::diff::preview(&String::from_utf8_lossy(base), &text));
     if !shown {
@@ -355,7 +494,7 @@ fn settle_grants(
             .change(|pending| {
                 pending.end_standing(&principal, None);
                 for (floor, ask, ids) in asks {
-                    // `grant_standing` refuses SysEx, so each press still needs an approval.
+                    // `grant_standing` refuses SysEx calls, so each press still needs an approval.
                     let _ = pending.grant_standing(ask, floor, &by.to_string(), channel, ids, now);
                 }
             })
@@ -365,14 +504,23 @@ fn settle_grants(
 }
 
 fn rule_of<'a>(config: &'a Config, mode: &str, id: &str) -> Option<&'a config::Rule> {
-    let rows = if mode == "*" { &config.global } else { &config.modes.iter().find(|it| it.name == mode)?.rows };
-    rows.mappings.iter().find(|it| it.id == id)?.rule.as_ref()
+    rows_of(config, mode)?.mappings.iter().find(|it| it.id == id)?.rule.as_ref()
 }
 
-pub async fn reject(studio: &Arc<Studio>, by: &Principal, channel: Channel, id: Uuid) -> Result<ConfigPlan, ToolError> {
+fn rows_of<'a>(config: &'a Config, mode: &str) -> Option<&'a config::Rows> {
+    if mode == "*" { Some(&config.global) } else { Some(&config.modes.iter().find(|it| it.name == mode)?.rows) }
+}
+
+pub async fn reject(
+    studio: &Arc<Studio>,
+    by: &Principal,
+    channel: Channel,
+    id: Uuid,
+    reason: Option<String>,
+) -> Result<ConfigPlan, ToolError> {
     find(studio, &id.to_string())?;
     let (who, now) = (by.to_string(), studio.timestamp());
-    decide(studio, id, move |pending| pending.deny(id, &who, channel, now)).await?;
+    decide(studio, id, move |pending| pending.deny_because(id, &who, channel, reason.as_deref(), now)).await?;
     let _ = studio.audit.event(Some(by.clone()), EventName::PlanRejected, json!({ "plan": id.to_string() })).await;
     studio.events.uri_changed("conductor://plans");
     Ok(find(studio, &id.to_string())?.config_plan())
@@ -401,7 +549,7 @@ fn not_applied(id: Uuid, why: Refused) -> ToolError {
             ToolError::new(Code::PlanExpired, format!("plan {id} has expired")).subject(subject)
         }
         Refused::Already(state) => {
-            ToolError::new(Code::BadInput, format!("plan {id} is {state} already")).subject(subject)
+            ToolError::new(Code::BadInput, format!("plan {id} is already {state}")).subject(subject)
         }
         other @ (Refused::NotFound
         | Refused::Ambiguous(_)
@@ -439,7 +587,7 @@ fn refused(error: PlanError) -> ToolError {
     match &error {
         PlanError::Unreadable { diagnostics } => ToolError::new(Code::BadInput, message)
             .subject(Subject::Config("config.toml".into()))
-            .hint("Correct config.toml by hand first; conductor_validate_config names every fault.")
+            .hint("Correct config.toml by hand first; conductor_validate_config lists every fault.")
             .violations(violations(diagnostics)),
         PlanError::NotFound { subject, name, .. } => ToolError::new(Code::NotFound, message).subject(match subject {
             plan::Subject::Mode => Subject::Mode(name.clone()),
@@ -476,7 +624,7 @@ pub fn bad_change(diagnostics: Vec<Diagnostic>) -> ToolError {
 }
 
 fn lost(id: Uuid, fault: &io::Error) -> ToolError {
-    ToolError::new(Code::Internal, format!("the bytes of plan {id} cannot be read: {fault}"))
+    ToolError::new(Code::Internal, format!("the stored result of plan {id} cannot be read: {fault}"))
         .subject(Subject::Plan(id.to_string()))
 }
 

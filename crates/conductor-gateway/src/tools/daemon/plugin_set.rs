@@ -1,6 +1,6 @@
-//! `plugin.set`: a hidden tool for a person. Writes the row of a plugin as a plan and applies it at
-//! once, so that it is stored, recorded and can be undone like any other change of the
-//! configuration.
+//! `plugin.set`: a hidden tool for a person. It writes the row of a plugin as a plan and applies
+//! the plan at once. So the change is stored, recorded and can be undone like any other change of
+//! the configuration.
 
 use super::plan_apply;
 use super::plans::Applied;

@@ -1,4 +1,4 @@
-//! Resources of the studio. Each mirrors a read tool.
+//! Resources of the studio. Each resource returns the result of a read tool.
 
 use super::TOOLSET;
 use crate::owner_handle::OwnerHandle;

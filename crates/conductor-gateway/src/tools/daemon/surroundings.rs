@@ -1,6 +1,6 @@
 //! Names outside `config.toml` that its rows may use: tools, plugins and ports.
 //!
-//! Not here: reading the file, and putting it into force.
+//! Not here: reading the file and putting it in force.
 
 use super::mapping_call;
 use crate::owner_handle::OwnerHandle;
@@ -34,7 +34,7 @@ impl OwnedSurroundings {
 
     pub async fn read(studio: &Studio, owner: &OwnerHandle) -> Self {
         let mut around = OwnedSurroundings::of(studio);
-        // A stopping owner does not answer. The ports are left out then.
+        // An owner that is stopping does not answer. In that case, the ports are left out.
         if let Ok(devices) = owner.devices().await {
             let outputs = devices.midi_outputs.into_iter();
             around.ports = Some(outputs.chain(devices.midi_inputs).chain(devices.gamepads).collect());

@@ -1,7 +1,7 @@
 //! Finds the kinds of statements and the tables in an SQL text, by its words alone.
 //!
 //! The result informs an approver and is conservative: a word that may begin a statement counts
-//! everywhere except in strings, comments and quoted names. The result enforces nothing; the
+//! everywhere except in strings, comments and quoted names. The result enforces nothing. The
 //! database itself prevents a reader from writing.
 
 /// The syntax of comments and strings.

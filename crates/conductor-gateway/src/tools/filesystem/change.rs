@@ -54,7 +54,7 @@ fn difference(old: &[u8], new: &[u8]) -> String {
         (_, Err(_)) => {
             let mut out = "(not text; all of it is replaced by these bytes)".to_owned();
             for (at, row) in new.chunks(DUMPED).enumerate() {
-                // Writing into a string does not fail.
+                // Writing to a string cannot fail.
                 let _ = write!(out, "\n{:08x} ", at * DUMPED);
                 for byte in row {
                     let _ = write!(out, " {byte:02x}");

@@ -63,7 +63,8 @@ fn run(asked: &Asked<Args>) -> Result<Answer, ToolError> {
         Encoding::Base64 => room / 4 * 3,
     };
     let limit = limit.unwrap_or(USUAL).min(most as u64);
-    // The scrubber needs complete secrets, so also read the bytes before and after the piece.
+    // The scrubber can only replace complete secrets, so also read the bytes before and after the
+    // piece.
     let scrubber = &asked.cx.studio.scrubber;
     let around = scrubber.longest() as u64;
     let before = around.min(*offset);
@@ -79,7 +80,7 @@ fn run(asked: &Asked<Args>) -> Result<Answer, ToolError> {
         })?,
         Encoding::Base64 => STANDARD.encode(&bytes),
     };
-    // Escaped text may be longer than the bytes.
+    // The escaped text may be longer than the bytes of the file.
     let (content, cut) = fit(&content, room);
     truncated |= cut;
     Ok(Answer {

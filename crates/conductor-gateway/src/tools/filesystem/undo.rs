@@ -1,8 +1,8 @@
 //! Stores file changes for undo, and `filesystem.undo`, which only a person can call, through the
 //! control socket.
 //!
-//! A stored change is a record of kind `edit`, next to plans and approvals, and the old bytes. It
-//! is removed after a week.
+//! A stored change is a record of kind `edit` together with the old bytes. The record is stored in
+//! the same folder as plans and approvals, and is removed after a week.
 
 use super::{Asked, TOOLSET, blocking};
 use crate::pending_store::Attachment;
@@ -104,7 +104,8 @@ pub(super) fn keep<T>(
 /// Marks the record of a change that failed.
 pub(super) fn forget<T>(asked: &Asked<T>, id: Uuid) {
     let now = asked.cx.studio.timestamp();
-    // A failure is harmless: the leftover record does not match the file.
+    // A failure is harmless: the remaining record does not match the file, so it cannot be used for
+    // an undo.
     let _ = asked.cx.studio.approvals.store().change(|pending| pending.undo(id, now));
 }
 

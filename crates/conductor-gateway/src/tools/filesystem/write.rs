@@ -41,8 +41,9 @@ pub fn definition(files: &Arc<Files>) -> Definition {
     let definition = over("filesystem.write", Tier::HardwareIo, files, run)
         .text(
             "Write file",
-            "Writes a file under a granted folder atomically and keeps its mode. A person must approve each call and sees the present \
-             content; if it changes meanwhile, nothing is written. The old content is kept: a person can undo the write with undo_id.",
+            "Writes a file under a granted folder atomically and keeps its mode. A person must approve each call and sees the \
+             present content; if the content changes before the write, nothing is written. The old content is kept: a person can \
+             undo the write with undo_id.",
         )
         .idempotent()
         .summary(with_args(|args: &Args| format!("write {} bytes to {}", args.content.len(), args.at.shown())));

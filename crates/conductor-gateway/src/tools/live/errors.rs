@@ -42,7 +42,7 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
         LiveHostError::Missing { host, op, reason } => ToolError::new(Code::Unsupported, format!("the {host} host cannot do this: {reason}"))
             .hint(format!("Do not retry another way. {}", who_can(op)))
             .subject(Subject::Host(host.into())),
-        // Not HOST_OFFLINE: waiting does not help, the caller must open a Set.
+        // The code is not HOST_OFFLINE, because waiting does not help: the caller must open a Set.
         LiveHostError::NoSet { open } => ToolError::new(Code::NotFound, "no Live Set is open and no Live is attached").hint(if open.is_empty() {
             "Call live_open_set with the path of a .als file, or live_new_set. `conductor doctor` reports what else is missing.".to_owned()
         } else {
@@ -66,7 +66,7 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
         LiveHostError::TooLarge { path, limit } => ToolError::new(Code::BadInput, format!("{} is larger than {limit} bytes", path.display()))
             .hint("The person may raise [live] max_xml_mb in config.toml.")
             .subject(about(&path)),
-        LiveHostError::FileExists { path } => ToolError::new(Code::SdkRejected, format!("{} exists already", path.display()))
+        LiveHostError::FileExists { path } => ToolError::new(Code::SdkRejected, format!("{} already exists", path.display()))
             .hint("Choose another path, or open that file with live_open_set. live_save_set replaces a file only with overwrite: true.")
             .subject(about(&path)),
         LiveHostError::OutsideRoots { path, roots } => {
@@ -93,7 +93,8 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
             .subject(Subject::Host(host.into())),
         LiveHostError::Said { host, code, message, subject } => {
             let error = ToolError::new(code, message);
-            // This Live is too old for the operation. A document does not depend on Live's version.
+            // This version of Live does not support the operation. A document does not depend on
+            // the version of Live.
             let error = if code == Code::Unsupported {
                 error.hint(
                     "Do not retry another way in this Live. Use a document: the person saves the Set in Live; then \
@@ -107,7 +108,8 @@ pub fn refused(refusal: LiveHostError) -> ToolError {
         LiveHostError::HalfDone { done, why } => {
             let mut error = refused(*why);
             error.message = format!("{}; {done}", error.message);
-            // A caller may repeat a call after HostOffline, but this write may have been made.
+            // A caller may repeat a call after HostOffline. This write may already have happened,
+            // so use another code.
             if error.code == Code::HostOffline {
                 error.code = Code::Timeout;
             }

@@ -1,4 +1,4 @@
-//! `live_create_midi_clip`: an empty clip in a session slot.
+//! `live_create_midi_clip`: creates an empty clip in a session slot.
 
 use super::prelude::*;
 use conductor_set::ClipCreated;

@@ -1,4 +1,4 @@
-//! `live_create_track`: a new track at the end.
+//! `live_create_track`: adds a new track at the end.
 
 use super::prelude::*;
 use conductor_set::{TrackInfo, TrackKind};

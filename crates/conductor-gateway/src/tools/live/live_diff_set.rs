@@ -1,4 +1,4 @@
-//! `live_diff_set`: the differences between two states or two Sets.
+//! `live_diff_set`: lists the differences between two states or two Sets.
 
 use super::prelude::*;
 use conductor_set::Diff;

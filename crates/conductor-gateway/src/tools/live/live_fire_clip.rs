@@ -15,7 +15,7 @@ struct Args {
 pub fn definition(live: &Arc<Live>) -> Definition {
     on_set(live, "live_fire_clip", Tier::Stateful, run).text(
         "Fire clip",
-        "Launches a session clip in a running Live. Give exactly one of clipId and slotId. Not available for a closed file.",
+        "Launches a session clip in a running Live. Give exactly one of clipId and slotId. Not available for a document (a Set file).",
     )
 }
 

@@ -12,7 +12,7 @@ struct Args {
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     on_set(live, "live_fire_scene", Tier::Stateful, run)
-        .text("Fire scene", "Launches a scene in a running Live. Not available for a closed file.")
+        .text("Fire scene", "Launches a scene in a running Live. Not available for a document (a Set file).")
 }
 
 async fn run(_: Arc<Ask>, set: Arc<LiveSet>, args: Args) -> Result<Launched, ToolError> {

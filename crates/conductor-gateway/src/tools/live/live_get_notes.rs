@@ -1,4 +1,4 @@
-//! `live_get_notes`: the notes of a MIDI clip, whole, in pages, or as a summary.
+//! `live_get_notes`: returns the notes of a MIDI clip: all notes, one page, or a summary.
 
 use super::prelude::*;
 use conductor_set::{NoteQuery, Notes};
@@ -35,7 +35,7 @@ async fn run(ask: Arc<Ask>, set: Arc<LiveSet>, args: Args) -> Result<Notes, Tool
         Notes::Listed { notes, .. } => notes.len(),
         Notes::Summary { first_notes, .. } => first_notes.len(),
     };
-    // The offset of a page in a time window counts from the window's first note.
+    // For a time window, the offset of a page counts from the first note in the window.
     let from_start = (query.from_beat.is_none() && query.to_beat.is_none()).then(|| query.offset.unwrap_or(0));
     ask.live.sessions(|sessions| sessions.read_notes(&ask.key, &set.id, clip, from_start, shown));
     Ok(notes)

@@ -1,4 +1,4 @@
-//! `live_get_song_overview`: a summary of the Set.
+//! `live_get_song_overview`: returns a summary of the Set.
 
 use super::prelude::*;
 use super::{SetOverview, overview};

@@ -1,5 +1,5 @@
-//! `live_get_track`: everything about one track, for clients that do not read resources. The
-//! resource `ableton://track/{i}` mirrors it.
+//! `live_get_track`: returns everything about one track, for clients that do not read resources.
+//! The resource `ableton://track/{i}` returns the same.
 
 use super::prelude::*;
 use conductor_set::TrackDetail;

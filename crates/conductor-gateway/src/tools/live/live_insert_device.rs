@@ -1,4 +1,4 @@
-//! `live_insert_device`: a device in a track's chain.
+//! `live_insert_device`: inserts a device into a track's chain.
 
 use super::prelude::*;
 use conductor_set::DeviceInserted;

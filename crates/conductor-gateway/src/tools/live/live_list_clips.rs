@@ -1,4 +1,4 @@
-//! `live_list_clips`: the slots and arrangement clips of a track.
+//! `live_list_clips`: lists the slots and arrangement clips of a track.
 
 use super::prelude::*;
 use conductor_set::Clips;

@@ -1,4 +1,4 @@
-//! `live_list_devices`: the device chain and mixer of a track, with every parameter.
+//! `live_list_devices`: lists the device chain and mixer of a track, with every parameter.
 
 use super::prelude::*;
 use conductor_set::Devices;

@@ -1,4 +1,4 @@
-//! `live_list_scenes`: scenes and locators.
+//! `live_list_scenes`: lists scenes and locators.
 
 use super::prelude::*;
 use conductor_set::Scenes;

@@ -1,5 +1,5 @@
-//! `live_list_sets`: the open Sets, and the hosts that can be reached. The resource
-//! `ableton://sets` mirrors it.
+//! `live_list_sets`: lists the open Sets, and the hosts that can be reached. The resource
+//! `ableton://sets` returns the same.
 
 use super::Identity;
 use super::prelude::*;

@@ -1,4 +1,4 @@
-//! `live_new_set`: creates a file from a given or the built-in template.
+//! `live_new_set`: creates a file from a given template or from the built-in template.
 
 use super::prelude::*;
 use super::{HOST, SetOverview, overview};

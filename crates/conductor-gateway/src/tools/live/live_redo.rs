@@ -14,5 +14,5 @@ struct Redone {
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     stepping(live, "live_redo", Way::Redo, |redone, rest| Redone { redone, rest })
-        .text("Redo", "Redoes edits that live_undo has undone. Any new edit clears them.")
+        .text("Redo", "Redoes edits that live_undo has undone. After a new edit, nothing can be redone.")
 }

@@ -1,4 +1,4 @@
-//! `live_render_clip`: a clip as a picture.
+//! `live_render_clip`: draws a clip as a picture.
 
 use super::prelude::*;
 use crate::pipeline::call::Content;
@@ -39,7 +39,7 @@ async fn run(_: Arc<Ask>, set: Arc<LiveSet>, args: Args) -> Result<WithContent<C
     let clip = args.clip_id.path()?;
     let drawn = set.host.draw_clip(clip, args.width.unwrap_or(1200)).await.map_err(refused)?;
     let content = match args.format {
-        // Model APIs refuse SVG as an image. As a resource, a client can still show it.
+        // Model APIs refuse SVG as an image. Send it as a resource, which a client can show.
         Some(Format::Svg) => {
             let uri = Resource::ClipNotes(clip).uri();
             Content::Resource { uri, mime: "image/svg+xml".into(), text: drawn.picture.to_svg() }

@@ -1,4 +1,5 @@
-//! `live_render_track`: bounces an audio track to a file, before its mixer and devices.
+//! `live_render_track`: writes the audio of a track to a file, without the effect of its mixer and
+//! devices.
 
 use super::prelude::*;
 use conductor_hosts::live::document::Rendered;

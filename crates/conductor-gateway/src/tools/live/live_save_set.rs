@@ -37,8 +37,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
             "Save Set",
             "Writes the Set to its file. With `path`, saves a copy there and makes the copy the current file. The old file is kept in \
              the Backup folder next to it; `backup` is its path. To restore it, open that file and save it to the old path with \
-             overwrite. Without edits, the bytes do not change. Refuses a file that another program changed meanwhile, unless overwrite \
-             is true.",
+             overwrite. Without edits, the bytes do not change. Refuses to replace a file that another program has changed, unless \
+             overwrite is true.",
         )
         .idempotent();
     definition.state_hash = Some(state_hash(live));

@@ -1,4 +1,4 @@
-//! `live_set_clip_props`: name, colour, loop and markers of a clip.
+//! `live_set_clip_props`: sets the name, colour, loop and markers of a clip.
 
 use super::prelude::*;
 use conductor_set::{ClipInfo, ClipProps};

@@ -1,4 +1,4 @@
-//! `live_set_notes`: replaces all notes of a MIDI clip, or those in a window.
+//! `live_set_notes`: replaces all notes of a MIDI clip, or the notes in a window.
 
 use super::prelude::*;
 use conductor_set::{Note, NoteWindow, NotesWritten};

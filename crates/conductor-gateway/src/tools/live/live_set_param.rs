@@ -1,4 +1,4 @@
-//! `live_set_param`: the value of a device or mixer parameter.
+//! `live_set_param`: sets the value of a device or mixer parameter.
 
 use super::prelude::*;
 use conductor_set::ParamWritten;

@@ -1,4 +1,4 @@
-//! `live_set_tempo`: beats per minute of the Set.
+//! `live_set_tempo`: sets the tempo of the Set.
 
 use super::SetOverview;
 use super::prelude::*;

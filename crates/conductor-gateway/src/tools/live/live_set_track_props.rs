@@ -1,4 +1,4 @@
-//! `live_set_track_props`: name and switches of a track.
+//! `live_set_track_props`: sets the name and the switches of a track.
 
 use super::prelude::*;
 use conductor_set::{TrackProps, TrackState};

@@ -1,4 +1,4 @@
-//! `live_transport`: play, stop and record in a running Live.
+//! `live_transport`: starts and stops playing and recording in a running Live.
 
 use super::prelude::*;
 use conductor_hosts::live::{Playing, Transport};
@@ -16,7 +16,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     on_set(live, "live_transport", Tier::Stateful, run).text(
         "Transport",
         "Plays, stops, continues, stops all clips, or switches recording on or off in a running Live. If `beat` is given, jumps to \
-         it first. Not available for a closed file.",
+         it first. Not available for a document (a Set file).",
     )
 }
 

@@ -14,7 +14,7 @@ pub fn add_prompts(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), Catalo
     catalog.add_prompt(Prompt::new(
         TOOLSET,
         "humanize_clip",
-        ("Humanize a clip", "Make a MIDI clip less mechanical: small changes of timing, velocity and probability"),
+        ("Humanize a clip", "Make a MIDI clip less mechanical: small changes to timing, velocity and probability"),
         vec![
             Argument::required("clipId", "The clip, such as track:0/clipslot:0/clip")
                 .completed(completer(live, clip_ids), Some("live_get_notes")),

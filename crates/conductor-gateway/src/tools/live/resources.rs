@@ -1,4 +1,4 @@
-//! Resources of Live Sets. Each mirrors a read tool.
+//! Resources of Live Sets. Each resource returns the result of a read tool.
 
 use super::TOOLSET;
 use crate::tools::catalog::{Catalog, CatalogError};
@@ -32,7 +32,7 @@ pub fn add_resources(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), Cata
     };
     let song: ToArguments = Arc::new(|variables| of_set(json!({}), variables.get("set").cloned()));
     let track: ToArguments = Arc::new(|variables| {
-        // A variable at the end of a template also matches the query.
+        // A variable at the end of a template also matches the query of the URI.
         let (index, query) = match variables.get("i").map(String::as_str).unwrap_or_default().split_once("?set=") {
             Some((index, set)) => (index.to_owned(), Some(set.to_owned())),
             None => (variable(variables, "i"), None),

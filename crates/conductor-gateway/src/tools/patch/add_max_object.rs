@@ -75,7 +75,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("add_max_object", patches, run)
         .text(
             "Add an object",
-            "Adds an object to a patch. An unknown class is refused with similar names, unless allow_unknown is true. Call \
+            "Adds an object to a patch. An unknown class is refused, and similar names are suggested, unless allow_unknown is true. Call \
              get_avoid_rect_position for a free place.",
         )
         .summary(with_args(|it: &OneEdit<NewObject>| format!("add {:?} to {:?}", &*it.edit.obj_type, &*it.patch.patch_id)))

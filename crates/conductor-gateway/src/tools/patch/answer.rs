@@ -211,7 +211,7 @@ pub fn page<T: Serialize>(items: impl Iterator<Item = T>, offset: usize, limit: 
     let mut bytes = 0;
     for item in items.skip(offset) {
         bytes += serde_json::to_vec(&item).map_or(0, |it| it.len());
-        // A page has at least one item, or paging would never end.
+        // A page has at least one item. Otherwise paging would never end.
         if page.len() == limit || (bytes > MOST_BYTES && !page.is_empty()) {
             let next = offset + page.len();
             return (page, Some(next));

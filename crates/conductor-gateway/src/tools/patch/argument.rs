@@ -28,14 +28,14 @@ macro_rules! texts {
 }
 
 texts! {
-    /// Id from list_active_patches; for a subpatcher: the parent's id, a slash and the key of its
-    /// box.
+    /// Id from list_active_patches, or PARENT/BOX.
     PatchId(length(min = 1, max = 512));
-    /// The object: its varname, its id, or #index@revision.
+    /// Varname, id or #index@revision.
     ObjectRef(length(min = 1, max = 512));
     /// Absolute, from ~/, or relative to the patches folder of the Conductor home.
     FilePath(length(min = 1, max = 4096));
-    // These two types have no description, because each field describes its own content.
+    // These two types have no documentation, because each field of these types describes its own
+    // content.
     Name(length(min = 1, max = 256));
     LongText(length(max = 32_767));
 }
@@ -66,7 +66,7 @@ pub struct OneObject {
 #[derive(Deserialize, JsonSchema)]
 pub struct EditedPatch {
     pub patch_id: PatchId,
-    /// Fail with STALE_REFERENCE and change nothing if the patch has another revision.
+    /// Fail if the patch has another revision.
     expected_revision: Option<i64>,
 }
 
@@ -86,7 +86,7 @@ pub struct Varname {
 
 impl EditedPatch {
     pub fn expected_revision(&self) -> Option<u64> {
-        // No patch has revision 0, so a negative number matches no patch.
+        // Revision 0 does not exist, so a negative number becomes a revision that matches no patch.
         self.expected_revision.map(|it| u64::try_from(it).unwrap_or(0))
     }
 }
@@ -196,12 +196,12 @@ impl From<Xy> for Point {
 /// The four arguments that identify a cord.
 #[derive(Deserialize, JsonSchema)]
 pub struct Cord {
-    /// The object at the start of the cord: its varname, its id, or #index@revision.
+    /// The object at the start of the cord.
     pub src_varname: ObjectRef,
     /// Outlet of the source object, counted from 0.
     #[schemars(range(max = 4095))]
     pub outlet: u32,
-    /// The object at the end of the cord: its varname, its id, or #index@revision.
+    /// The object at the end of the cord.
     pub dst_varname: ObjectRef,
     /// Inlet of the destination object, counted from 0.
     #[schemars(range(max = 4095))]
@@ -267,7 +267,7 @@ impl From<&AttributeValue> for PatchValue {
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Attributes {
-    // The order of the members is kept.
+    // A `Map` keeps the order of the members.
     Members(#[schemars(with = "BTreeMap<String, AttributeValue>")] Map<String, Value>),
     /// That object as JSON text.
     Text(#[schemars(length(max = 32_767))] String),

@@ -31,8 +31,8 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("connect_max_objects", patches, run)
         .text(
             "Connect",
-            "Draws a cord. A port that cannot exist is refused with the number of ports. Connecting twice is not an error; the result then \
-             contains `already`.",
+            "Draws a cord. A port that cannot exist is refused; the error contains the number of ports. Connecting twice is not an \
+             error; the result then contains `already`.",
         )
         .idempotent()
 }

@@ -1,4 +1,4 @@
-//! `describe_object`: the known facts about a class.
+//! `describe_object`: returns the known facts about a class.
 
 use super::argument::{LongText, Program};
 use super::prelude::*;

@@ -1,4 +1,4 @@
-//! `diff_patch`: compares a patch with an earlier state or another file.
+//! `diff_patch`: compares a patch with an earlier state or with another file.
 
 use super::argument::FilePath;
 use super::prelude::*;

@@ -142,11 +142,75 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("edit_patch", patches, run)
         .text(
             "Edit a patch",
-            "Makes many edits as one step: all or none, one undo. `as` on an added object gives it a name ($osc) for later items. With \
-             dry_run nothing changes, and `diff` shows what the same call without dry_run would change. A failed item is reported as \
-             edits[n].",
+            "Makes many edits as one step: all or none, one undo. Needs a patch from open_patch or create_patch. add needs obj_type and \
+             position; connect and disconnect need the four ends; the other ops need varname. `as` on an added object gives it a name \
+             ($osc) for later items. With dry_run nothing changes and `diff` shows the change. Then check with render_patch and keep with \
+             save_patch.",
         )
+        .listed(short_schema())
         .summary(with_args(|it: &Args| format!("make {} edits in the patch {:?}", it.edits.len(), &*it.patch.patch_id)))
+}
+
+/// The schema for lists: one item with the fields of all edits.
+fn short_schema() -> Value {
+    let text = |text: &str| json!({ "type": "string", "description": text });
+    let number = |text: &str| json!({ "type": "integer", "description": text });
+    let pair = |text: &str| json!({ "type": "array", "items": { "type": "number" }, "description": text });
+    let ops = [
+        "add",
+        "remove",
+        "set_text",
+        "set_attribute",
+        "set_varname",
+        "set_hidden",
+        "move",
+        "connect",
+        "disconnect",
+        "set_midpoints",
+    ];
+    let atom = || json!({ "anyOf": [{ "type": "string" }, { "type": "number" }] });
+    let mut value = atom();
+    value["description"] = "Value for set_attribute; a list is allowed".into();
+    let atoms = json!({ "type": "array", "items": atom(), "description": "Arguments or content of an added object" });
+    let points = json!({ "type": "array", "items": { "type": "object" }, "description": "Corners of a cord: {x, y}" });
+    json!({
+        "type": "object",
+        "properties": {
+            "patch_id": text("Id from list_active_patches or open_patch"),
+            "edits": {
+                "type": "array",
+                "description": "The edits, in order",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "op": { "enum": ops, "description": "Kind of edit" },
+                        "varname": text("The object: varname, id, #index@revision or a name from `as`"),
+                        "obj_type": text("Class of an added object, such as cycle~"),
+                        "arguments": atoms,
+                        "position": pair("Left and top in pixels"),
+                        "size": pair("Width and height in pixels"),
+                        "as": text("Name of an added object, such as $osc"),
+                        "new_text": text("Text for set_text"),
+                        "new_varname": text("Name for set_varname"),
+                        "attribute": text("Name for set_attribute"),
+                        "value": value,
+                        "hidden": { "type": "boolean", "description": "State for set_hidden" },
+                        "src_varname": text("Object at the start of a cord"),
+                        "outlet": number("Outlet, from 0"),
+                        "dst_varname": text("Object at the end of a cord"),
+                        "inlet": number("Inlet, from 0"),
+                        "midpoints": points,
+                    },
+                    "required": ["op"],
+                },
+            },
+            "expected_revision": number("Fail if the patch has another revision"),
+            "dry_run": { "type": "boolean", "description": "Only show what would change" },
+            "label": text("Name of this step in undo_patch"),
+        },
+        "required": ["patch_id", "edits"],
+        "additionalProperties": false,
+    })
 }
 
 fn run(asked: &Asked<Args>) -> Result<EditAnswer<Answer>, ToolError> {

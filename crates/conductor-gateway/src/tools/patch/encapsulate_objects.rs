@@ -58,8 +58,8 @@ struct Outlet {
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("encapsulate_objects", patches, run).text(
         "Encapsulate",
-        "Moves objects into a new subpatcher, with an inlet for each source outside and an outlet for each source inside that has cords \
-         to the outside. With dry_run nothing changes, and `diff` shows what would change.",
+        "Moves objects into a new subpatcher. The subpatcher gets an inlet for each outside source, and an outlet for each inside \
+         source that has cords to the outside. With dry_run nothing changes, and `diff` shows what would change.",
     )
 }
 

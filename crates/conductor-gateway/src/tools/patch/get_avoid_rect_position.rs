@@ -1,4 +1,4 @@
-//! `get_avoid_rect_position`: a free place for an object.
+//! `get_avoid_rect_position`: finds a free place for an object.
 
 use super::prelude::*;
 use conductor_patch::layout;

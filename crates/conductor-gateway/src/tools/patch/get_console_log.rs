@@ -1,4 +1,4 @@
-//! `get_console_log`: messages of the hosts.
+//! `get_console_log`: returns console messages of the hosts.
 
 use super::prelude::*;
 use conductor_hosts::patch::console::{Level, Question};

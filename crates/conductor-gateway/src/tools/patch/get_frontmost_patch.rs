@@ -1,5 +1,5 @@
-//! `get_frontmost_patch`: the patch in the front window if the program reports it, otherwise the
-//! patch that was used last.
+//! `get_frontmost_patch`: returns the patch in the front window if the program reports it,
+//! otherwise the patch that was used last.
 
 use super::prelude::*;
 

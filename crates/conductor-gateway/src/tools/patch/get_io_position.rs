@@ -1,4 +1,4 @@
-//! `get_io_position`: where inlets and outlets are drawn.
+//! `get_io_position`: returns where inlets and outlets are drawn.
 
 use super::argument::Side;
 use super::prelude::*;

@@ -1,4 +1,4 @@
-//! `get_object_hidden`: whether an object is hidden.
+//! `get_object_hidden`: reports whether an object is hidden.
 
 use super::argument::OneObject;
 use super::prelude::*;

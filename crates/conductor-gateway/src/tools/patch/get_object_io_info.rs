@@ -1,4 +1,4 @@
-//! `get_object_io_info`: inlets and outlets of an object.
+//! `get_object_io_info`: returns the inlets and outlets of an object.
 
 use super::argument::OneObject;
 use super::prelude::*;

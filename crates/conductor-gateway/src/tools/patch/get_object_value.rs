@@ -1,4 +1,4 @@
-//! `get_object_value`: the value an object shows.
+//! `get_object_value`: returns the value that an object shows.
 
 use super::answer::AttributeValue;
 use super::argument::OneObject;

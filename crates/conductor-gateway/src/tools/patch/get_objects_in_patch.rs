@@ -1,4 +1,4 @@
-//! `get_objects_in_patch`: the objects of a patch.
+//! `get_objects_in_patch`: lists the objects of a patch.
 
 use super::answer::{Detail, Object};
 use super::argument::Page;

@@ -1,4 +1,4 @@
-//! `get_parent_patcher`: the patcher around a subpatcher.
+//! `get_parent_patcher`: returns the patcher that contains a subpatcher.
 
 use super::argument::OnePatch;
 use super::prelude::*;

@@ -1,4 +1,4 @@
-//! `get_patch_dirty`: whether there are unsaved changes.
+//! `get_patch_dirty`: reports whether there are unsaved changes.
 
 use super::argument::OnePatch;
 use super::prelude::*;

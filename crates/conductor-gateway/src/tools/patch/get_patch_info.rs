@@ -1,4 +1,4 @@
-//! `get_patch_info`: the facts of a patch.
+//! `get_patch_info`: returns the facts of a patch.
 
 use super::answer::Info;
 use super::argument::OnePatch;
@@ -7,7 +7,7 @@ use super::prelude::*;
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_patch_info", patches, run).text(
         "Patch info",
-        "Returns the facts of a patch: its file, format, sizes, revision, and what its host can do with it.",
+        "Returns facts about a patch: its file, format, sizes, revision, and what its host can do with it.",
     )
 }
 

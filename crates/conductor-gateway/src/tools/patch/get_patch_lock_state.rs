@@ -1,4 +1,4 @@
-//! `get_patch_lock_state`: whether a patch is locked for editing by hand.
+//! `get_patch_lock_state`: reports whether a patch is locked for editing by hand.
 
 use super::argument::OnePatch;
 use super::prelude::*;
@@ -24,7 +24,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 
 fn run(asked: &Asked<OnePatch>) -> Result<PatchAnswer<Answer>, ToolError> {
     asked.look(&asked.args.patch_id, |scene| {
-        // Query a running program; a document stores its own state.
+        // Query a running program. A document stores the state itself.
         let host = scene.open.host();
         let queried =
             if host.kind() == HostKind::Document { Some(scene.patch.locked()) } else { host.locked(scene.open.id())? };

@@ -1,4 +1,4 @@
-//! `get_patchlines`: the cords of a patch.
+//! `get_patchlines`: lists the cords of a patch.
 
 use super::argument::{Page, Xy};
 use super::prelude::*;

@@ -1,4 +1,4 @@
-//! `get_subpatchers`: the subpatchers of a patch.
+//! `get_subpatchers`: lists the subpatchers of a patch.
 
 use super::prelude::*;
 use conductor_patch::{Format, Subpatcher};

@@ -1,4 +1,4 @@
-//! `list_active_patches`: every open patch.
+//! `list_active_patches`: lists every open patch.
 
 use super::answer::Listed;
 use super::prelude::*;
@@ -46,7 +46,7 @@ fn run(asked: &Asked<Args>) -> Result<Answer, ToolError> {
     let group = asked.args.group.as_deref();
     let open = asked.patches.list();
     let chosen = open.iter().filter(|it| group.is_none_or(|group| it.group() == Some(group)));
-    // Skip a patch that was closed after the list was made.
+    // Skip a patch that was closed since the list was made.
     let listed = chosen.filter_map(|it| asked.look(it.id(), |scene| Ok(Listed::new(scene))).ok());
     let patches: Vec<_> = listed.collect();
     let mut host_windows = Vec::new();

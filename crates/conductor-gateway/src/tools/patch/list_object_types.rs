@@ -1,4 +1,4 @@
-//! `list_object_types`: classes that are known.
+//! `list_object_types`: lists the known classes.
 
 use super::argument::{LongText, Page, Program};
 use super::prelude::*;

@@ -15,8 +15,9 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("open_patch", patches, run)
         .text(
             "Open a patch",
-            "Opens a .maxpat, .maxhelp, .amxd or .pd file for reading and editing. On host document nothing in it is run. On host pd or max \
-             it runs, and a person must approve it if it reaches beyond the patch. If the file is open already, returns the open patch.",
+            "Opens a .maxpat, .maxhelp, .amxd or .pd file for reading and editing. On host document nothing in it is run. On host \
+             pd or max it runs, and a person must approve it if it has effects outside the patch. If the file is open already, \
+             returns the open patch.",
         )
         .idempotent()
         .summary(with_args(|it: &Args| format!("open the patch {:?}", &*it.path)))

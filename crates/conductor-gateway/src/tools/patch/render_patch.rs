@@ -1,4 +1,4 @@
-//! `render_patch`: a picture of a patch for a model.
+//! `render_patch`: draws a picture of a patch for a model.
 
 use super::prelude::*;
 use crate::pipeline::call::Content;
@@ -101,7 +101,7 @@ fn run(asked: &Asked<Args>) -> Result<WithContent<PatchAnswer<Answer>>, ToolErro
         Ok((PatchAnswer::new(scene, body), drawn.picture))
     })?;
     let content = match format {
-        // Model APIs refuse SVG as an image. As a resource, a client can still show it.
+        // Model APIs refuse SVG as an image. Send it as a resource, which a client can show.
         ImageFormat::Svg => {
             let uri = format!("patch://{}/picture.svg", percent_encode(&answer.patch_id));
             Content::Resource { uri, mime: "image/svg+xml".into(), text: picture.to_svg() }

@@ -1,4 +1,4 @@
-//! Resources of patches. Each mirrors a read tool.
+//! Resources of patches. Each resource returns the result of a read tool.
 
 use super::TOOLSET;
 use crate::tools::catalog::{Catalog, CatalogError};

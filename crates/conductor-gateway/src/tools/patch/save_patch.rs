@@ -33,7 +33,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     gated("save_patch", patches, run)
         .text(
             "Save",
-            "Writes the file atomically and keeps the old file as a backup. Never overwrites a file that another program changed meanwhile.",
+            "Writes the file atomically and keeps the old file as a backup. Never overwrites a file that another program has changed.",
         )
         .summary(with_args(|it: &Args| format!("save the patch {:?}", &*it.patch.patch_id)))
 }

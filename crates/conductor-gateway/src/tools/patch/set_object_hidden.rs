@@ -1,4 +1,4 @@
-//! `set_object_hidden`: hides an object or shows it.
+//! `set_object_hidden`: hides or shows an object.
 
 use super::prelude::*;
 

@@ -148,7 +148,7 @@ impl Granted {
             "fetch" => self.fetch(read(with)?).await,
             "files.read" | "files.write" | "files.list" | "files.stat" => {
                 let (granted, what, of) = (Arc::clone(self), what.to_owned(), read(with)?);
-                // The semaphore is never closed.
+                // The semaphore is never closed, so `acquire` does not fail.
                 let _turn = self.files.acquire().await;
                 let done = tokio::task::spawn_blocking(move || granted.files(&what, &of)).await;
                 done.unwrap_or_else(|fault| Err(ToolError::new(Code::Internal, fault.to_string())))
@@ -162,7 +162,9 @@ impl Granted {
             return Ok(());
         }
         let plugin = &self.plugin;
-        Err(denied(format!("the secret \"{name}\" is not granted: a person adds it to secrets of [plugins.{plugin}]")))
+        Err(denied(format!(
+            "the secret \"{name}\" is not granted: a person can add it to `secrets` of [plugins.{plugin}]"
+        )))
     }
 
     fn refuse_secrets(&self, texts: &[&[u8]], never: &str) -> Result<(), ToolError> {
@@ -188,7 +190,7 @@ impl Granted {
             "files.read" => {
                 let slice = place.read(0, MAX_FILE_BYTES)?;
                 if slice.size > MAX_FILE_BYTES {
-                    let text = format!("{} has {} bytes, at most {MAX_FILE_BYTES} are read", of.path, slice.size);
+                    let text = format!("{} has {} bytes; the limit is {MAX_FILE_BYTES}", of.path, slice.size);
                     return Err(ToolError::new(Code::Unsupported, text));
                 }
                 let bytes = self.clean(&slice.bytes, slice.bytes.len());
@@ -222,18 +224,20 @@ impl Granted {
     fn place(&self, roots: &[String], key: &str, of: &OfPath) -> Result<Place, ToolError> {
         let plugin = &self.plugin;
         let Some(first) = roots.first() else {
-            return Err(denied(format!("no folder is granted: a person adds a root to {key} of [plugins.{plugin}]")));
+            return Err(denied(format!(
+                "no folder is granted: a person can add a root to `{key}` of [plugins.{plugin}]"
+            )));
         };
         let asked = match &of.root {
             Some(root) => Some(root.as_str()),
-            // An absolute path determines its root.
+            // An absolute path already determines its root.
             None if of.path.starts_with('/') => None,
             None => Some(first.as_str()),
         };
         let place = self.access.files.place(asked, &of.path)?;
         let root = &place.root().name;
         if !roots.contains(root) {
-            return Err(denied(format!("the root \"{root}\" is not in {key} of [plugins.{plugin}]")));
+            return Err(denied(format!("the root \"{root}\" is not listed in `{key}` of [plugins.{plugin}]")));
         }
         Ok(place)
     }
@@ -241,9 +245,9 @@ impl Granted {
     async fn fetch(self: &Arc<Self>, fetch: Fetch) -> Result<Value, ToolError> {
         let (begin, _) = SECRET_HANDLE;
         let url = Url::parse(&fetch.url).map_err(|fault| bad(format!("{:?}: {fault}", fetch.url)))?;
-        // Check the text as given: the parser percent-encodes the handle.
+        // Check the text as given, because the URL parser percent-encodes the handle.
         if fetch.url.contains(begin) {
-            return Err(denied("a secret is allowed in a header only, not in a URL"));
+            return Err(denied("a secret is allowed only in a header, not in a URL"));
         }
         let method = match fetch.method.as_str() {
             "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" => Method::from_bytes(fetch.method.as_bytes()),
@@ -252,12 +256,13 @@ impl Granted {
         let method = method.map_err(|fault| bad(fault.to_string()))?;
         let body = fetch.body.map(|it| STANDARD.decode(it)).transpose().map_err(|fault| bad(fault.to_string()))?;
         if body.as_ref().is_some_and(|it| it.windows(begin.len()).any(|it| it == begin.as_bytes())) {
-            return Err(denied("a secret is allowed in a header only, not in a body"));
+            return Err(denied("a secret is allowed only in a header, not in a body"));
         }
-        // Refuse secret values that the plugin obtained elsewhere. Its handles are filled in below.
+        // Refuse secret values that the plugin obtained elsewhere. Handles of secrets are replaced
+        // by their values below.
         let mut sent = vec![fetch.url.as_bytes(), body.as_deref().unwrap_or_default()];
         sent.extend(fetch.headers.iter().map(|(_, value)| value.as_bytes()));
-        self.refuse_secrets(&sent, "sent except by their handles")?;
+        self.refuse_secrets(&sent, "sent, except through their handles")?;
         // Opening the vault may block.
         let (granted, target, given) = (Arc::clone(self), url.clone(), fetch.headers);
         let filled = tokio::task::spawn_blocking(move || granted.headers(&target, &given)).await;
@@ -266,10 +271,11 @@ impl Granted {
         let max_bytes = web::MOST_BYTES + self.access.secrets.scrubber().longest();
         let wanted = Wanted { method, url, headers, body, max_bytes, sealed };
         let reach = web::Reach { only: Some(self.row.net.clone()), ..self.access.web.reach() };
-        // The semaphore is never closed.
+        // The semaphore is never closed, so `acquire` does not fail.
         let _turn = self.fetches.acquire().await;
         let fetched = self.access.web.fetch(wanted, &reach).await?;
-        // A host may echo the request. Do not reveal the value of a handle to the plugin.
+        // The host may return parts of the request in its response. Remove the values of secrets,
+        // so that the plugin does not receive them.
         let scrubber = self.access.secrets.scrubber();
         let headers: Vec<(&str, String)> = fetched
             .headers
@@ -321,7 +327,8 @@ impl Granted {
         let mut hosts: Option<Vec<String>> = None;
         let mut rest = value;
         while let Some((before, after)) = rest.split_once(begin) {
-            let (name, after) = after.split_once(end).ok_or_else(|| bad("a secret's handle has no end"))?;
+            let (name, after) =
+                after.split_once(end).ok_or_else(|| bad("the handle of a secret does not end with }}"))?;
             self.secret(name)?;
             let secret = self.access.secrets.get(name)?;
             if !web::is_named(url, secret.hosts()) {

@@ -76,8 +76,8 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
         let effect = parse(arguments).ok().and_then(|it: Args| deciding.effect(&it.wanted()));
         match effect {
             Some(CommandEffect::Write) => ByArgs::Ask,
-            // The handler refuses a command that matches no template, so no person is asked about
-            // it.
+            // The handler refuses a command that matches no template, so a person need not be
+            // asked.
             Some(CommandEffect::Read) | None => ByArgs::Allow,
         }
     }));
@@ -119,7 +119,7 @@ fn target(shell: &Shell, args: &Args) -> Target {
         Ok(found) => found,
         Err(fault) => return Target::refused(fault),
     };
-    // Rules and callers may write a value as a number or as a text.
+    // Rules and callers may write a value as a number or as a text, so match both forms.
     let given = match &args.argv {
         Some(argv) => template.values(argv.get(1..).unwrap_or_default()),
         None => args.args.clone(),

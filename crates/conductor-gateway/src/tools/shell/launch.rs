@@ -40,7 +40,7 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
         let app = arguments.get("app").and_then(Value::as_str).unwrap_or_default();
         match deciding.effect(&Wanted::App(app)) {
             Some(CommandEffect::Write) => ByArgs::Ask,
-            // The handler refuses a program that is not allowed, so no person is asked about it.
+            // The handler refuses a program that is not allowed, so a person need not be asked.
             Some(CommandEffect::Read) | None => ByArgs::Allow,
         }
     }));

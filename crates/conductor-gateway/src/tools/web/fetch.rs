@@ -1,4 +1,5 @@
-//! `web.fetch`: one request. It is not ReadOnly, because a URL can send data out.
+//! `web.fetch`: sends one request. The tool is not ReadOnly, because a URL can send data to another
+//! machine.
 
 use super::TOOLSET;
 use crate::tools::prelude::*;
@@ -91,7 +92,7 @@ pub fn definition(web: &Arc<Web>) -> Definition {
 
 async fn run(web: Arc<Web>, cx: Context, args: Args) -> Result<Answer, ToolError> {
     let mut wanted = wanted(&args)?;
-    // The scrubber needs complete secrets, so read more than is returned.
+    // The scrubber can only replace complete secrets, so read more bytes than are returned.
     let most = wanted.max_bytes;
     wanted.max_bytes += cx.studio.scrubber.longest();
     let fetched = web.fetch(wanted, &web.reach()).await?;

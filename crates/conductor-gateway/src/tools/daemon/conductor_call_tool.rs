@@ -1,0 +1,29 @@
+//! `conductor_call_tool`: calls any tool by its name. The pipeline replaces the call by the call of
+//! that tool before the first step, so this handler never runs.
+
+use super::prelude::*;
+use crate::pipeline::call::Output;
+use crate::pipeline::relay::CALL_TOOL;
+
+#[derive(Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "the pipeline reads the arguments")]
+struct Args {
+    /// Name of the tool, from conductor_find_tools
+    #[schemars(length(min = 1, max = 128))]
+    tool: String,
+    /// Arguments of that tool
+    #[serde(default)]
+    arguments: Map<String, Value>,
+}
+
+pub fn definition() -> Definition {
+    tool(CALL_TOOL, Tier::HardwareIo, TOOLSET, &(), run).text(
+        "Call tool",
+        "Calls a tool that is not in your list. Call conductor_find_tools first and use its signature. The call is treated exactly like \
+         a direct call of that tool: the same approvals and errors.",
+    )
+}
+
+async fn run((): (), _cx: Context, _args: Args) -> Result<Output, ToolError> {
+    Err(ToolError::new(Code::Internal, "the call was not replaced by the call of its tool"))
+}
