@@ -1,0 +1,253 @@
+// The state of the page: a snapshot of the daemon, kept current by the event stream. Views subscribe
+// and are drawn at most once per animation frame.
+
+import * as api from './api.js';
+import { LitElement } from '../vendor/lit.js';
+
+/** @typedef {import('../contract.d.ts').State} State */
+/** @typedef {import('../contract.d.ts').ConsoleEvent} ConsoleEvent */
+/** @typedef {import('../contract.d.ts').Question} Question */
+/** @typedef {import('../contract.d.ts').TraceRecord} TraceRecord */
+
+/** Records that the page keeps. */
+const TRACE = 500;
+/** Decided questions that the page keeps. */
+const DECIDED = 200;
+/** Samples of an hour, at one per second. */
+const SAMPLES = 3600;
+
+class Store extends EventTarget {
+  /** @type {State | null} */
+  state = null;
+  /** @type {'login' | 'connecting' | 'open' | 'lost'} */
+  connection = 'login';
+  /** Why the last session ended. */
+  endReason = '';
+  /** Decided questions of this page's time, newest first. @type {Question[]} */
+  decided = [];
+  /** @type {import('../contract.d.ts').HealthSample[]} */
+  samples = [];
+  /** Calls that run now. @type {Map<string, { tool: string, principal: string }>} */
+  running = new Map();
+  /** Events that this page was too slow for, since it was opened. */
+  missed = 0;
+  /** Difference between the daemon's clock and this page's clock, in milliseconds. */
+  skew = 0;
+  /** When the daemon started, on its own clock. */
+  startedAt = 0;
+  /** Mutes the redraw of the stream. */
+  paused = false;
+  /** Records that came while the stream was paused. */
+  heldBack = 0;
+  /** The trace as the stream shows it. @type {TraceRecord[]} */
+  shownTrace = [];
+
+  #seq = 0;
+  /** @type {AbortController | null} */
+  #abort = null;
+  #frame = 0;
+  /** @type {Set<string>} */
+  #topics = new Set();
+
+  /** The daemon's time now. */
+  now() {
+    return Date.now() + this.skew;
+  }
+
+  /** The wall-clock time of a trace record. @param {number} us */
+  wall(us) {
+    return (this.state?.trace_epoch_ms ?? 0) + us / 1000;
+  }
+
+  /** Waiting questions that have not expired. */
+  get waiting() {
+    return this.state?.questions ?? [];
+  }
+
+  /** @param {string[]} topics */
+  touch(...topics) {
+    for (const topic of topics) this.#topics.add(topic);
+    if (!this.#frame) this.#frame = requestAnimationFrame(() => this.#flush());
+  }
+
+  #flush() {
+    this.#frame = 0;
+    const topics = new Set(this.#topics);
+    this.#topics.clear();
+    this.dispatchEvent(new CustomEvent('change', { detail: topics }));
+  }
+
+  /** Opens the session: a snapshot, then the stream, again after each loss. */
+  async open() {
+    this.#abort?.abort();
+    const abort = new AbortController();
+    this.#abort = abort;
+    this.connection = 'connecting';
+    this.touch('connection');
+    let wait = 250;
+    while (!abort.signal.aborted && api.key()) {
+      try {
+        await this.#snapshot();
+        await api.events(this.#seq, (seq, event) => this.#receive(seq, event), abort.signal, () => {
+          wait = 250;
+          this.connection = 'open';
+          this.touch('connection');
+        });
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        if (error instanceof api.RequestError && error.status === 401) return;
+      }
+      if (abort.signal.aborted || !api.key()) return;
+      this.connection = 'lost';
+      this.touch('connection');
+      await new Promise((done) => setTimeout(done, wait));
+      wait = Math.min(wait * 2, 4000);
+    }
+  }
+
+  /** @param {string} reason */
+  end(reason) {
+    this.#abort?.abort();
+    this.state = null;
+    this.connection = 'login';
+    this.endReason = reason;
+    this.touch('connection');
+  }
+
+  async #snapshot() {
+    const state = await api.state();
+    this.skew = Date.parse(state.now) - Date.now();
+    this.state = state;
+    this.startedAt = Date.parse(state.now) - state.status.uptime_secs * 1000;
+    this.#seq = state.seq;
+    if (!this.paused) this.shownTrace = state.trace;
+    this.touch('all');
+  }
+
+  /**
+   * @param {number} seq
+   * @param {ConsoleEvent} event
+   */
+  #receive(seq, event) {
+    const state = this.state;
+    if (!state) return;
+    this.#seq = Math.max(this.#seq, seq);
+    switch (event.type) {
+      case 'trace': {
+        const last = state.trace.at(-1)?.seq ?? -1;
+        const fresh = event.data.records.filter((it) => it.seq > last);
+        state.trace = [...state.trace, ...fresh].slice(-TRACE);
+        if (this.paused) this.heldBack += fresh.length;
+        else this.shownTrace = state.trace;
+        this.dispatchEvent(new CustomEvent('records', { detail: fresh }));
+        break;
+      }
+      case 'meters': {
+        const { devices, firings, held, ...rest } = event.data;
+        Object.assign(state.meters, rest);
+        Object.assign(state.meters.devices, devices);
+        Object.assign(state.meters.firings, firings);
+        Object.assign(state.meters.held, held);
+        if (rest.statistics) state.status.statistics = rest.statistics;
+        break;
+      }
+      case 'status':
+        state.status = event.data;
+        break;
+      case 'modes':
+        state.modes = event.data;
+        break;
+      case 'bindings':
+        state.bindings = event.data.bindings;
+        state.devices = event.data.devices;
+        break;
+      case 'learning':
+        state.learning = event.data.learning;
+        break;
+      case 'question':
+        this.#question(event.data);
+        break;
+      case 'call.started':
+        this.running.set(event.data.call, event.data);
+        break;
+      case 'call.ended':
+        this.running.delete(event.data.call);
+        break;
+      case 'circuit': {
+        const known = state.circuits.find((it) => it.tool === event.data.tool);
+        if (known) known.state = event.data.state;
+        break;
+      }
+      case 'config':
+        state.waiting = event.data.waiting;
+        break;
+      case 'health':
+        this.samples = [...this.samples, event.data].slice(-SAMPLES);
+        break;
+      case 'behind':
+        this.missed += event.data.missed;
+        this.#snapshot().catch(() => {});
+        break;
+      case 'ended':
+        api.forget();
+        this.end(event.data.reason);
+        return;
+      case 'changed':
+        this.dispatchEvent(new CustomEvent('changed', { detail: event.data.uri }));
+        break;
+      case 'plugin':
+      case 'checkpoint':
+      case 'tools':
+      case 'sessions':
+        break;
+    }
+    this.touch(event.type);
+  }
+
+  /** @param {Question} question */
+  #question(question) {
+    const state = this.state;
+    if (!state) return;
+    const at = state.questions.findIndex((it) => it.id === question.id);
+    if (question.state === 'pending') {
+      state.questions = at < 0 ? [...state.questions, question] : state.questions.with(at, question);
+      if (at < 0) this.dispatchEvent(new CustomEvent('asked', { detail: question }));
+      return;
+    }
+    if (at >= 0) state.questions = state.questions.toSpliced(at, 1);
+    this.decided = [question, ...this.decided.filter((it) => it.id !== question.id)].slice(0, DECIDED);
+  }
+}
+
+export const store = new Store();
+api.onEnded(() => store.end('ended'));
+
+/** A view: drawn into the page itself, again when one of its topics changes. */
+export class View extends LitElement {
+  /** Topics that this view shows; `null` means all. @type {string[] | null} */
+  static topics = null;
+
+  constructor() {
+    super();
+    /** @param {Event} event */
+    this.onChange = (event) => {
+      const topics = /** @type {CustomEvent<Set<string>>} */ (event).detail;
+      const own = /** @type {typeof View} */ (this.constructor).topics;
+      if (!own || topics.has('all') || topics.has('connection') || own.some((it) => topics.has(it))) this.requestUpdate();
+    };
+  }
+
+  createRenderRoot() {
+    return this;
+  }
+
+  connectedCallback() {
+    super.connectedCallback();
+    store.addEventListener('change', this.onChange);
+  }
+
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    store.removeEventListener('change', this.onChange);
+  }
+}
