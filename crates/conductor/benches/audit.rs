@@ -1,8 +1,8 @@
-//! What the audit log costs, beside the plainest log there is: append and `fdatasync` for each
-//! record.
+//! Measures the cost of the audit log, and compares it with a plain log that appends each record
+//! and calls `fdatasync`.
 //!
-//! Prints the median and the spread over rounds that take turns, since the cost of a sync moves
-//! with the load of the disk.
+//! Prints the median and the range over the rounds. Rounds of the two logs alternate, because the
+//! cost of a sync depends on the load of the disk.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
@@ -35,6 +35,7 @@ fn facts(log: &AuditLog) -> CallFacts {
         input_hash: log.input_hash(&serde_json::json!({"track": 3, "detail": "full"})),
         input: None,
         via: None,
+        script: None,
         approval: None,
     }
 }
@@ -103,7 +104,7 @@ fn plain(path: &std::path::Path, count: u64, sync: bool) -> f64 {
     rate(count, started.elapsed())
 }
 
-/// The processor's share of a record.
+/// Measures the processor time of a record: the record is encoded but not written.
 fn plain_encode(log: &AuditLog) -> Vec<f64> {
     let mut chain = conductor_core::audit::Chain::start();
     let mut line = Vec::new();
@@ -127,7 +128,8 @@ fn main() {
     let settings = Settings::default();
     let (log, _) = AuditLog::open(home.path(), Arc::new(Disk), settings, clock, Arc::new(RandomIds)).expect("opens");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
-    // Two files: a first sync after unsynced appends would pay for those too.
+    // Use two files: the first sync of a shared file would also sync the earlier appends without a
+    // sync.
     let (other, synced) = (home.path().join("plain"), home.path().join("plain-synced"));
 
     let [mut read, mut written, mut one, mut many, mut bare] = [const { Vec::new() }; 5];
@@ -136,18 +138,18 @@ fn main() {
         written.push(plain(&other, 40_000, false));
         let syncs = log.health().syncs.count();
         one.push(runtime.block_on(effects(&log, 1, 50)));
-        assert!(log.health().syncs.count() >= syncs + 100, "a lone caller has a sync of its own for each record");
+        assert!(log.health().syncs.count() >= syncs + 100, "each record of a single caller has its own sync");
         many.push(runtime.block_on(effects(&log, 64, 40)));
         bare.push(plain(&synced, 100, true));
     }
     let alone = plain_encode(&log);
-    show("encoding alone: facts, hashes and line, nothing written", alone);
+    show("only encoding: facts, hashes and line, nothing written", alone);
     show("reads: chained, written before the answer, 1 caller", read);
     show("plain append without sync", written);
     let bare = show("plain append + fdatasync for each record", bare);
     let one = show("effects: intent and outcome synced, 1 caller", one);
     let many = show("effects: intent and outcome synced, 64 callers", many);
-    println!("against plain append + fdatasync: 1 caller {:.2}x, 64 callers {:.1}x", one / bare, many / bare);
+    println!("compared with plain append + fdatasync: 1 caller {:.2}x, 64 callers {:.1}x", one / bare, many / bare);
     log.stop();
 
     let layout = Layout::of(home.path());

@@ -1,5 +1,5 @@
-//! What the daemon costs: start to ready, memory, and processor time while nothing happens, beside
-//! an empty tokio daemon in the same run.
+//! Measures the start time, the memory and the idle processor time of the daemon, and compares them
+//! with an empty tokio daemon in the same run.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
@@ -25,7 +25,7 @@ fn main() {
     for (name, program, arguments) in [
         ("empty", me.as_path(), &["empty"][..]),
         ("conductor", conductor, &["--json", "up", "--http", "127.0.0.1:0"][..]),
-        // With a patch and a Set open.
+        // The demo opens a patch and a Set.
         ("the demo", conductor, &["--json", "up", "--demo", "--http", "127.0.0.1:0"][..]),
     ] {
         let mut starts: Vec<f64> = (0..STARTS).map(|_| measured(program, arguments, |_| ()).0).collect();
@@ -42,8 +42,8 @@ fn main() {
     }
 }
 
-/// Starts a daemon in a new home, waits for its first line, looks, and ends it. Gives the
-/// milliseconds to that line.
+/// Starts a daemon in a new home, waits for its first line, calls `look`, and kills the daemon.
+/// Returns the milliseconds until the first line.
 fn measured<T>(program: &std::path::Path, arguments: &[&str], look: impl FnOnce(&Child) -> T) -> (f64, T) {
     let home = tempfile::tempdir().unwrap();
     let start = Instant::now();
@@ -65,7 +65,7 @@ fn measured<T>(program: &std::path::Path, arguments: &[&str], look: impl FnOnce(
     (ready, seen)
 }
 
-/// The least a daemon on this runtime can be: two workers, one socket, one signal.
+/// The smallest daemon on this runtime: two workers, one socket, one signal.
 fn empty() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -83,8 +83,8 @@ fn ticks(pid: u32) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// `VmRSS` counts shared pages of the program file too; `RssAnon` is what this process has to
-/// itself.
+/// `VmRSS` includes the shared pages of the program file; `RssAnon` includes only the private
+/// memory of the process.
 fn rss_mb(pid: u32, row: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|it| it.starts_with(row)).unwrap();

@@ -1,6 +1,6 @@
-//! Patches: a file of 2 MB opened, listed, edited and saved, beside two public libraries on the
-//! same file; an object added to a running Pd, beside a bare round trip to a Pd; the check of a
-//! layout from 100 to 10,000 boxes. Medians with the range of the rounds.
+//! Measures patches. A file of 2 MB is opened, listed, edited and saved, and compared with two
+//! public libraries. An object is added to a running Pd, and compared with a plain round trip to
+//! Pd. Layouts of 100 to 10,000 boxes are checked. Prints medians with the range of the rounds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
@@ -55,7 +55,7 @@ fn main() {
             (0..ROUNDS).map(|_| timed(|| drop(black_box(validate(&document.root(), &Options::default()))))).collect();
         println!("{n:>8} boxes {}", told(&mut times));
     }
-    println!("\nwhat a pure patch reaches, milliseconds");
+    println!("\nreach of a pure patch, milliseconds");
     for n in [100, 1_000, 10_000] {
         let document = large(n);
         let mut times: Vec<f64> =
@@ -86,7 +86,7 @@ fn row(name: &str, times: &mut BTreeMap<&str, Vec<f64>>) {
     println!("{name:<12} {open:>22} {list:>22} {edit:>22} {save:>22}");
 }
 
-/// Rows of objects, each joined to the next.
+/// Rows of objects. Each object is connected to the object below it.
 fn large(n: usize) -> Document {
     let mut document = Document::create(Format::Maxpat);
     let columns = (n as f64).sqrt().ceil() as usize;
@@ -140,11 +140,11 @@ fn add(patches: &Patches, id: &str, class: &str, n: usize) {
     added.unwrap();
 }
 
-/// As a tool does: the look that decides whether a person is asked, then the edit.
+/// Adds an object as a tool does: first checks whether a person must be asked, then edits.
 fn look_and_add(patches: &Patches, id: &str, class: &str, n: usize) {
     let rehearsal = Arc::new(Rehearsal::default());
     let _ = add_as(patches, id, class, n, Consent::Rehearsal(Arc::clone(&rehearsal)));
-    assert!(rehearsal.question().is_none(), "a pure edit asks nobody");
+    assert!(rehearsal.question().is_none(), "a pure edit needs no approval");
     add(patches, id, class, n);
 }
 
@@ -188,9 +188,9 @@ fn peers(file: &Path) {
     }
 }
 
-/// One object more in a running Pd, by `add` and by hand over the same kind of connection, in turn.
-/// Each way gets a Pd of its own: Pd sleeps between two looks at its sockets, so one more patch in
-/// the round would change every figure.
+/// Adds objects to a running Pd, alternately with `add` and with plain messages over a similar
+/// connection. Each of the two uses a separate Pd: Pd sleeps between two polls of its sockets, so a
+/// second patch in the same Pd would change all figures.
 fn running(home: &Path, name: &str, add: fn(&Patches, &str, &str, usize)) {
     let Some(mut bare) = Bare::start() else {
         println!("(pd is not installed)");
@@ -206,10 +206,10 @@ fn running(home: &Path, name: &str, add: fn(&Patches, &str, &str, usize)) {
         measured.push(timed(|| add(&patches, open.id(), "osc~ 440", n)));
         by_hand.push(timed(|| bare.add(n)));
     }
-    println!("{name:<16} {}   bare messages {}", told(&mut measured), told(&mut by_hand));
+    println!("{name:<16} {}   plain messages {}", told(&mut measured), told(&mut by_hand));
 }
 
-/// A Pd with us as its window, and nothing in between.
+/// A Pd whose user interface is replaced by this bench, without a host in between.
 struct Bare {
     child: std::process::Child,
     socket: std::net::TcpStream,

@@ -1,5 +1,5 @@
-//! What a plugin costs: start, calls, memory, beside a Node child that runs the same file; and what
-//! a neighbour that spins costs it.
+//! Measures the start, the calls and the memory of a plugin, and compares them with a Node process
+//! that runs the same file. Also measures the effect of another plugin that loops forever.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
@@ -24,13 +24,13 @@ const PLUGIN: &str = "export default { name: 'x', version: '1', description: 'd'
     { name: 'x.read', description: 'd', inputSchema: { type: 'object' }, async handler() { return (await files.read('a')).length } },\n\
     { name: 'x.spin', description: 'd', inputSchema: { type: 'object' }, async handler() { for (;;) {} } }] }\n";
 
-/// The least that runs the same file in Node: one line in, one line out.
+/// A minimal Node program that runs the same file: it reads one line and writes one line per call.
 const HARNESS: &str = "import { createInterface } from 'node:readline';\nimport plugin from './plugin.mjs';\n\
     const tools = new Map(plugin.tools.map(it => [it.name, it]));\n\
     console.log(JSON.stringify({ tools: plugin.tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })) }));\n\
     for await (const line of createInterface({ input: process.stdin })) { const { tool, input } = JSON.parse(line); console.log(JSON.stringify({ done: await tools.get(tool).handler(input, {}) })) }\n";
 
-/// Answers every request with the same file.
+/// Answers every file request with the same content.
 struct OneFile;
 
 impl Answers for OneFile {
@@ -51,7 +51,7 @@ async fn run() {
     ours(&input).await;
     match node() {
         Some(node) => beside(&node, &input).await,
-        None => println!("node: not installed, so nothing stands beside these figures"),
+        None => println!("node is not installed, so there is no comparison"),
     }
     neighbours(&input).await;
 }
@@ -139,8 +139,8 @@ async fn start_node(node: &std::path::Path, folder: &std::path::Path) -> (Child,
     (child, lines)
 }
 
-/// A plugin's calls while another one does nothing, and while it spins. Turn by turn, so that both
-/// see the same machine.
+/// Measures the calls of one plugin while another plugin is idle, and while it loops. The two cases
+/// alternate, so that both have the same load of the machine.
 async fn neighbours(input: &Value) {
     let (spinner, busy) = (runner(Arc::new(NoAnswers)), runner(Arc::new(NoAnswers)));
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
@@ -157,8 +157,8 @@ async fn neighbours(input: &Value) {
         beside.append(&mut some_calls(&busy, input).await);
         let _ = spinning.await;
     }
-    row("beside an idle plugin", &mut alone, None, None);
-    row("beside a spinning plugin", &mut beside, None, None);
+    row("next to an idle plugin", &mut alone, None, None);
+    row("next to a looping plugin", &mut beside, None, None);
 }
 
 async fn some_calls(runner: &Runner, input: &Value) -> Vec<Duration> {
@@ -188,7 +188,7 @@ fn shown(time: Duration) -> String {
     }
 }
 
-/// What the process has to itself; pages of the program file are shared with the daemon.
+/// The private memory of a process. Pages of the program file are shared with the daemon.
 fn own_mb(pid: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|it| it.starts_with("RssAnon:")).unwrap();

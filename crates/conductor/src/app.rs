@@ -8,7 +8,8 @@ use crate::config_check;
 use crate::config_file;
 use crate::config_file::accepted::Store;
 use crate::config_file::watch::Watch;
-use crate::doors::control::{self, Control};
+use crate::doors::console::{self, Console};
+use crate::doors::control::{self, Caller, Control};
 use crate::gateway::owner_events::GatewayEvents;
 use crate::gateway::{Gateway, live_watch};
 use crate::home::{Home, HomeError};
@@ -18,15 +19,18 @@ use crate::owner::wake::{Wake, Waker};
 use crate::owner::{self, backends, desktop, ports, realtime_priority};
 use arc_swap::ArcSwap;
 use conductor_core::config::Device;
+use conductor_core::engine::Engine;
+use conductor_core::error::ToolError;
 use conductor_core::mapping::table::Slots;
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::report::Modes;
 use conductor_hosts::desktop::volume::SystemVolume;
-use conductor_hosts::desktop::{Desktop, Headless};
+use conductor_hosts::desktop::{Backends, Session};
 use conductor_hosts::midi::loopback::Loopback;
 use conductor_hosts::midi::ring::Bell;
+use conductor_hosts::midi::try_lock::TryLock;
 use conductor_hosts::midi::{Announce, Backend, Stamp};
-use conductor_hosts::system::listener::{BindError, Listener};
+use conductor_hosts::system::listener::{BindError, Listener, Peer};
 use conductor_hosts::system::lock_file::LockFile;
 use conductor_hosts::system::signals::EndSignals;
 use conductor_hosts::system::{Clock, Ids};
@@ -53,10 +57,12 @@ pub struct Options {
 /// Parts of a machine that tests replace.
 #[derive(Default)]
 pub struct Machine {
-    /// The X display to type on and to watch, if there is one.
-    pub display: Option<String>,
+    /// The desktop session to type on and to watch.
+    pub desktop: Session,
     /// Further MIDI backends. Each gets the daemon's clock and a callback for changes of its ports.
     pub backends: Vec<MakeBackend>,
+    /// Whether questions are announced on the desktop when no console is in front.
+    pub notifications: bool,
 }
 
 pub type MakeBackend = Box<dyn FnOnce(Stamp, Announce) -> Box<dyn Backend>>;
@@ -85,6 +91,7 @@ pub struct Daemon {
     runtime: Runtime,
     human: Runtime,
     doors: tokio::task::JoinHandle<()>,
+    control: Arc<Control>,
     owner: JoinHandle<()>,
     owner_ended: oneshot::Receiver<()>,
     ports: (mpsc::Sender<ports::Order>, Arc<ports::ScanSignal>, JoinHandle<()>),
@@ -101,7 +108,7 @@ impl Daemon {
     }
 
     pub fn start_on(machine: Machine, options: Options) -> Result<Self, StartError> {
-        let Machine { display, backends: more } = machine;
+        let Machine { desktop: session, backends: more, notifications } = machine;
         let Options { home, clock, ids, log, first_config, extra_devices } = options;
         home.create()?;
         let lock = home.lock()?;
@@ -110,7 +117,7 @@ impl Daemon {
         let (config_orders, config_orders_in) = mpsc::channel();
         // Start the watch before reading the file, so that no later change is missed.
         let (watch, watch_error) = Watch::start(&home.config_file(), config_orders.clone());
-        let watch_error = watch_error.map(|error| format!("{error}; a changed config.toml is read only on request"));
+        let watch_error = watch_error.map(|error| format!("{error}; config.toml is not watched, only read on request"));
         if let Some(reason) = &watch_error {
             log.warn(format_args!("watch: {reason}"));
         }
@@ -185,7 +192,12 @@ impl Daemon {
             let scan_signal = scan_signal.clone();
             Arc::new(move |_| scan_signal.ports_changed())
         };
-        let mut sources = backends::all(&stamp, &announce);
+        let desk = {
+            let engine = Engine::new(&serving.config, &mut slots.lock(), clock.now());
+            TryLock::held(owner::desk::Desk::new(engine))
+        };
+        let shared_desk: conductor_hosts::midi::Desk = desk.lock();
+        let mut sources = backends::all(&stamp, &announce, &shared_desk);
         sources.extend(more.into_iter().map(|make| ports::Source::of(make(stamp.clone(), announce.clone()))));
         let scanner = ports::PortScanner::new(ports::Parts {
             sources,
@@ -200,10 +212,12 @@ impl Daemon {
         let notify = post(&waker);
         let ports_thread = Builder::new().name("ports".into()).spawn(move || scanner.run(&ports_orders_in, notify))?;
 
-        let (keys, display_fault) = desktop_of(display.as_deref());
-        let desktop = desktop::Desktop::start(display.as_deref(), &waker)?;
-        let hosts = Hosts { desktop: keys, mixer: Box::new(SystemVolume), events: events.clone() };
-        let owner = owner::Owner::new(owner::Parts {
+        let mut keys = Backends::of(&session);
+        keys.prepare();
+        let display_fault = Some(session.focus_fault().unwrap_or("no connection to the desktop yet").to_owned());
+        let desktop = desktop::Desktop::start(session, &waker)?;
+        let hosts = Hosts { desktop: Box::new(keys), mixer: Box::new(SystemVolume), events: events.clone() };
+        let parts = owner::Parts {
             clock: clock.clone(),
             log: log.clone(),
             bell,
@@ -220,7 +234,8 @@ impl Daemon {
             display_fault,
             programs: desktop.apps_wanted(),
             events,
-        });
+        };
+        let owner = owner::Owner::new(parts, desk);
         let mut waiting = gateway.studio.approvals.store().watch();
         let waiting_waker = waker.clone();
         runtime.spawn(async move {
@@ -254,8 +269,12 @@ impl Daemon {
         let mcp = runtime.spawn(Gateway::serve(gateway.clone(), mcp_socket));
         runtime.spawn(Gateway::watch_plugins(gateway.clone(), serving.config.watch.debounce_ms.into()));
         runtime.spawn(live_watch::run(gateway.clone(), waker.clone()));
+        let console = Console::new(&control);
+        gateway.http.serve_console(console::routes(&console));
+        console.start(&human.handle().clone(), &stop, notifications);
+        let human_door = Arc::clone(&control);
         let doors = human.spawn(async move {
-            control::serve(control, socket).await;
+            control::serve(human_door, socket).await;
             // The MCP listener ends when the gateway stops.
             let _ = mcp.await;
         });
@@ -269,6 +288,7 @@ impl Daemon {
             runtime,
             human,
             doors,
+            control,
             owner,
             owner_ended,
             ports: (ports_orders, scan_signal, ports_thread),
@@ -280,6 +300,15 @@ impl Daemon {
 
     pub fn gateway(&self) -> &Arc<Gateway> {
         &self.gateway
+    }
+
+    /// A one-time link to the console, for the person whose terminal runs this process.
+    pub fn console_link(&self) -> Result<String, ToolError> {
+        let uid = rustix::process::geteuid().as_raw();
+        let peer = Peer { uid, pid: i32::try_from(std::process::id()).ok() };
+        let person = self.control.person(Caller { peer, connection: 0 })?;
+        let link = console::link(&self.control, &person, false)?;
+        Ok(link["link"].as_str().unwrap_or_default().to_owned())
     }
 
     pub fn handle(&self) -> &OwnerHandle {
@@ -325,7 +354,7 @@ impl Daemon {
         desktop.stop();
         stop.cancel();
         gateway.stop(&runtime);
-        // If a server task panicked, its sockets are closed already.
+        // If a server task panicked, its sockets are already closed.
         let _ = runtime.block_on(doors);
         let (orders, scan_signal, thread) = ports;
         let _ = orders.send(ports::Order::End);
@@ -337,24 +366,6 @@ impl Daemon {
         drop((human, runtime));
         log.flush();
         drop(lock);
-    }
-}
-
-/// The desktop for keys, text and mouse, and the reason if it cannot be used.
-fn desktop_of(display: Option<&str>) -> (Box<dyn Desktop>, Option<String>) {
-    let missing = |reason: &str| -> (Box<dyn Desktop>, Option<String>) {
-        let reason = format!("{reason}: no keys, text or clicks are sent, and window rules are inactive");
-        (Box::new(Headless { reason: reason.clone() }), Some(reason))
-    };
-    match display {
-        None => missing("no display; set DISPLAY in the daemon's environment"),
-        #[cfg(feature = "desktop")]
-        Some(display) => {
-            let keys = conductor_hosts::desktop::keys::Keys::on(Some(display.to_owned()));
-            (Box::new(keys), Some(format!("no connection to display {display} yet")))
-        }
-        #[cfg(not(feature = "desktop"))]
-        Some(_) => missing("this build has no support for displays"),
     }
 }
 

@@ -10,7 +10,9 @@ pub mod audit;
 mod bridge;
 mod call;
 mod circuit;
+mod completions;
 mod config;
+mod console;
 mod devices;
 mod doctor;
 mod explain;
@@ -29,9 +31,11 @@ mod prompt;
 mod question;
 mod secrets;
 mod send;
+mod service;
 mod set;
 mod simulate;
 mod status;
+mod tools;
 mod up;
 
 use crate::config_file;
@@ -101,15 +105,20 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Bridge(command) => bridge::run(&command, home, environment, out),
         Command::Doctor => doctor::run(home, environment, out),
         Command::Mcp(command) => mcp::run(command, home, environment, out),
+        Command::Tools(args) => tools::run(&args, home, out),
         Command::Call(args) => call::run(args, home, out),
         Command::Plans(command) => plans::run(command, home, out),
         Command::Approvals(command) => approvals::run(command, home, out),
         Command::Audit(command) => audit_command(&command, home, out),
+        Command::Console(args) => console::run(args, home, out),
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(command) => circuit::run(&command, home, out),
         Command::Secrets(command) => secrets::run(command, home, out),
         Command::Set(command) => set::run(&command, out),
         Command::Plugins(command) => plugins::run(command, home, out),
+        Command::Service(command) => service::run(&command, home, environment, out),
+        Command::Completions { shell } => completions::run(shell, out),
+        Command::Man { folder } => completions::write_man_pages(&folder, out),
         Command::PluginHost(args) => Err(Failure::Exit(plugins::host(&args))),
     }
 }
@@ -153,7 +162,7 @@ enum Failure {
     Io(#[from] io::Error),
     #[error("{0}")]
     Text(String),
-    /// The error was printed already; only the exit code is needed.
+    /// The error was already printed; only the exit code is needed.
     #[error("")]
     Exit(ExitCode),
 }
@@ -190,6 +199,11 @@ impl Failure {
         let (code, subject) = if offline { ("HOST_OFFLINE", Some("conductor")) } else { ("INTERNAL", None) };
         json!({ "code": code, "message": self.to_string(), "hint": null, "subject": subject })
     }
+}
+
+/// The checks of `conductor doctor`, for the console. Blocks, and asks the running daemon.
+pub(crate) fn doctor_checks(home: &Home) -> Result<Vec<Value>, String> {
+    doctor::checks(home, &Environment::read())
 }
 
 /// `conductor audit`: reads the files, and requests the end of the log from a running daemon.
@@ -284,14 +298,14 @@ fn ask_and_show(
     out.show(&ask(home, method, params)?, text)
 }
 
-/// Sends one request. Without a daemon, computes the reply from the configuration file.
-fn ask_or_offline(
+/// Calls a tool. Without a daemon, computes the answer from the configuration file.
+fn tool_or_offline(
     home: &Home,
-    method: &str,
-    params: Value,
+    out: &mut Out,
+    (tool, arguments): (&str, Value),
     offline_answer: impl FnOnce(&Config) -> Result<Value, ToolError>,
 ) -> Result<Value, Failure> {
-    match ask(home, method, params) {
+    match call::tool(home, out, tool, arguments) {
         Err(Failure::Client(ClientError::NoDaemon)) => Ok(offline_answer(&offline(home)?.config)?),
         answer => answer,
     }

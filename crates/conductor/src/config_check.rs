@@ -52,15 +52,6 @@ impl Checked {
         Checked { path: path.to_owned(), text, found }
     }
 
-    /// Checks the file with the existing tools, plugins and ports.
-    pub fn here(path: &Path, studio: &Studio, surroundings: &OwnedSurroundings) -> Self {
-        let mut checked = Checked::of(path);
-        if let Some(Ok(serving)) = &mut checked.found {
-            serving.diagnostics = surroundings.load(studio, &checked.text).diagnostics;
-        }
-        checked
-    }
-
     pub fn exists(&self) -> bool {
         self.found.is_some()
     }

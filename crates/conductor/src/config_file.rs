@@ -37,7 +37,8 @@ pub struct Refusal {
     /// The place and the error, in one line.
     pub reason: String,
     pub diagnostics: Vec<Diagnostic>,
-    /// Whether the disk failed, not the text. If so, another attempt may succeed.
+    /// Whether the file could not be read because of a disk error. If so, another attempt may
+    /// succeed.
     pub retry: bool,
 }
 
@@ -194,7 +195,7 @@ impl ConfigWatcher {
             Found::Accepted { accepted, text } => (accepted, text, false, None, false),
             Found::Closed { why, locked } => {
                 log.error(format_args!(
-                    "configuration: {why}; closed defaults are in force until a person runs `conductor config accept`"
+                    "configuration: {why}; no folder, command or plugin is allowed until a person runs `conductor config accept`"
                 ));
                 let tree = locked.as_ref().map_or_else(|| json!({}), |it| json!({ "secrets": it }));
                 (Accepted { tree, ..nothing }, None, false, Some(Arc::from(why)), locked.is_some())

@@ -4,6 +4,7 @@
 //! Not here: any decision about a call. A door never changes which tools exist or how they behave.
 
 pub mod client_processes;
+pub mod console;
 pub mod control;
 pub mod http;
 pub mod mcp;

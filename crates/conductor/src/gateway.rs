@@ -13,6 +13,7 @@ pub mod owner_events;
 pub mod plugins;
 mod settings;
 
+use crate::doors::console::sessions::{Ended, Sessions};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::listener as mcp_listener;
 use crate::gateway::grants::{Grants, NoTls};
@@ -32,6 +33,9 @@ use conductor_gateway::config_in_force::{ConfigInForce, Waiting};
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::pending_store::PendingStore;
 use conductor_gateway::pipeline::record::AuditSink;
+use conductor_gateway::script::copies::Originals;
+use conductor_gateway::script::run::Scripts;
+use conductor_gateway::script::store::Store as ScriptStore;
 use conductor_gateway::secrets::{KeychainNote, Scrubber};
 use conductor_gateway::studio::events::Change;
 use conductor_gateway::studio::{Parts, RealSleeper, Studio};
@@ -72,7 +76,10 @@ pub struct Gateway {
     patches: Arc<Patches>,
     pub grants: Grants,
     pub plugins: Arc<Plugins>,
+    pub scripts: Arc<Scripts>,
     pub live: Arc<Live>,
+    /// The links and sessions of the console.
+    pub consoles: Arc<Sessions>,
     pub audit: Arc<DaemonLog>,
     /// The `[audit]` section with which the log was opened. A change takes effect at the next
     /// start.
@@ -83,9 +90,11 @@ pub struct Gateway {
     live_section: config::Live,
     /// Paths of the Live parameters that the configuration uses.
     watched_live: watch::Sender<BTreeSet<String>>,
-    /// The parts of the file that a person has to accept. `conductor up` shows them in the
+    /// Held parts of the file that a person has to accept. `conductor up` shows them in the
     /// terminal.
     waiting: watch::Sender<Waiting>,
+    /// Counts the changes of the owner's state, for the console.
+    owner_state: watch::Sender<u64>,
     runtime: tokio::runtime::Handle,
     log: Log,
 }
@@ -123,6 +132,16 @@ impl Gateway {
         conductor_gateway::tools::patch::add(&mut catalog, &patches)?;
         let live = Live::new(home.root(), live::Settings::of_config(home.root(), user_home.as_deref(), &config.live));
         conductor_gateway::tools::live::add(&mut catalog, &live)?;
+        let life_ms = config.policy.as_ref().map_or_else(Default::default, |it| it.approval.clone()).ttl_ms;
+        let now = Timestamp::from_millis(clock.wall_ms());
+        let (journals, skipped) = ScriptStore::open(home.root(), Arc::new(Disk), script_key(&key), now, life_ms)
+            .map_err(GatewayError::Plans)?;
+        for file in skipped {
+            log.warn(format_args!("scripts: {}: {}", file.name, file.why));
+        }
+        let scripts = Scripts::new(journals, conductor_hosts::system::own_program());
+        scripts.copy_from(Originals { patches: Arc::clone(&patches), live: Arc::clone(&live), owner: owner.clone() });
+        catalog.add(Tool::new(tools::run_script(&scripts))?)?;
         let scrubber = Scrubber::new();
         log.clean_by(&scrubber);
         let grants = Grants::new(home.root(), config, ids, &scrubber)?;
@@ -176,13 +195,16 @@ impl Gateway {
             patches,
             grants,
             plugins,
+            scripts,
             live,
+            consoles: Sessions::new(clock, ids),
             audit,
             audit_section: config.audit.clone(),
             patch_section: config.patch.clone(),
             live_section: config.live.clone(),
             watched_live: watch::Sender::new(live_watch::watched(config)),
             waiting: watch::Sender::new(serving.waiting.clone()),
+            owner_state: watch::Sender::new(0),
             runtime,
             log: log.clone(),
         };
@@ -190,9 +212,15 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// A receiver for the parts of the file that a person has to accept.
+    /// A receiver for the held parts of the file that a person has to accept.
     pub fn waiting(&self) -> watch::Receiver<Waiting> {
         self.waiting.subscribe()
+    }
+
+    /// A receiver that is notified when the mode, a device, the learn session, the performance lock
+    /// or the configuration changes.
+    pub fn owner_state(&self) -> watch::Receiver<u64> {
+        self.owner_state.subscribe()
     }
 
     /// Records an event. Does not wait for the disk, because the owner calls this.
@@ -275,8 +303,8 @@ impl Gateway {
                 self.log.info(format_args!("[{section}] has changed and takes effect {when}"));
             }
         }
-        // Send even if the paths did not change: the bindings of a new configuration have no values
-        // yet.
+        // Send the paths even if they did not change, because the bindings of a new configuration
+        // have no values yet.
         self.watched_live.send_replace(live_watch::watched(config));
         self.http.configure(&config.http, config.mcp.session_idle_s);
         if seen != self.listed() {
@@ -292,7 +320,7 @@ impl Gateway {
         self.grants.open_secrets(&self.log);
     }
 
-    /// The tools that policy does not hide.
+    /// The names of the tools that the policy does not hide.
     fn listed(&self) -> BTreeSet<String> {
         let policy = self.studio.policy();
         let catalog = self.studio.catalog();
@@ -319,7 +347,7 @@ impl Gateway {
                     () = next => {}
                     () = shared.stop.cancelled() => return,
                 }
-                // Ignore an error here; the next call that uses the disk reports it.
+                // Ignore an error here. The next call that uses the disk reports it.
                 let _ = studio.approvals.expire(studio).await;
                 if gateway.audit.wants_another_try() {
                     let gateway = Arc::clone(&gateway);
@@ -328,8 +356,12 @@ impl Gateway {
                 if studio.clock.now() >= clean_at {
                     clean_at = studio.clock.now().plus_us(CLEAN_UP_US);
                     let gateway = Arc::clone(&gateway);
-                    let old =
-                        move || clean_up(gateway.studio.approvals.store(), gateway.studio.timestamp(), &gateway.log);
+                    let old = move || {
+                        clean_up(gateway.studio.approvals.store(), gateway.studio.timestamp(), &gateway.log);
+                        if let Err(fault) = gateway.scripts.clean_up(&gateway.studio) {
+                            gateway.log.warn(format_args!("old scripts cannot be removed: {fault}"));
+                        }
+                    };
                     let _ = tokio::task::spawn_blocking(old).await;
                 }
             }
@@ -347,6 +379,7 @@ impl Gateway {
 
     /// Stops all parts and writes the last record. Blocks for two syncs.
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
+        self.consoles.end(None, Ended::Stopping);
         self.shared.stop.cancel();
         self.patches.stop();
         runtime.block_on(self.http.close());
@@ -363,6 +396,11 @@ fn clean_up(pending: &PendingStore, now: Timestamp, log: &Log) {
     if let Err(error) = pending.clean_up(now) {
         log.warn(format_args!("plans: old plans cannot be removed: {error}"));
     }
+}
+
+/// The key of the journals of scripts, derived from the key of the approvals.
+fn script_key(key: &[u8; 32]) -> [u8; 32] {
+    *Digest::keyed(key, b"journals of scripts").as_bytes()
 }
 
 /// Connects the patch hosts in the configuration. If a host fails, the error is logged and the host
@@ -406,8 +444,8 @@ fn drive(
 /// are ready.
 const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Interval of the timer that expires old approvals. Each request expires them too; the timer is
-/// for UIs that only display them.
+/// Interval of the timer that expires old approvals, in microseconds. Each request also expires
+/// them. The timer is for UIs that only display approvals.
 const EXPIRY_LOOK_US: u64 = 1_000_000;
 /// Time between two removals of old records.
 const CLEAN_UP_US: u64 = 86_400_000_000;

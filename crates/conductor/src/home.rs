@@ -74,7 +74,7 @@ impl Home {
 
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    #[error("no home folder: neither --home, CONDUCTOR_HOME nor HOME is set")]
+    #[error("the home folder is unknown: set --home, CONDUCTOR_HOME or HOME")]
     Unknown,
     #[error("another daemon ({}) uses {}; stop it, or choose another folder with --home", name_pid(*pid), home.display())]
     Held { home: PathBuf, pid: Option<u32> },

@@ -15,3 +15,4 @@ pub mod home;
 pub mod log;
 pub mod owner;
 pub mod release_memory;
+pub mod skills;

@@ -33,7 +33,7 @@ struct Inner {
 
 enum Line {
     Text(String),
-    /// Answered when all earlier lines have been written.
+    /// Requests a reply when all earlier lines have been written.
     Flush(SyncSender<()>),
 }
 

@@ -13,7 +13,7 @@ use std::io::{self, BufRead, IsTerminal};
 pub fn run(command: ApprovalsCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     match command {
         ApprovalsCommand::List { watch: false } => {
-            ask_and_show(home, out, ("approvals.list", json!({})), |out, answer| {
+            ask_and_show(home, out, ("pending.list", json!({})), |out, answer| {
                 let waiting = list(answer, "approvals");
                 if waiting.is_empty() {
                     return out.line("no call waits for approval");
@@ -30,7 +30,7 @@ pub fn run(command: ApprovalsCommand, home: &Home, out: &mut Out) -> Result<Verd
         ApprovalsCommand::List { watch: true } => watch(home, out),
         ApprovalsCommand::Show { id, full: true } => full(home, out, &id),
         ApprovalsCommand::Show { id, full: false } => {
-            let record = ask(home, "approvals.show", json!({ "id": id }))?;
+            let record = ask(home, "pending.show", json!({ "id": id }))?;
             let shown = question::of_answer(&record)?;
             out.show(&record, |out, _| out.text(&shown))
         }
@@ -43,9 +43,9 @@ pub fn run(command: ApprovalsCommand, home: &Home, out: &mut Out) -> Result<Verd
                 out.line(format_args!("allowed {short} ({tool}), until {until}"))
             })
         }
-        ApprovalsCommand::Deny { id } => {
+        ApprovalsCommand::Deny { id, reason } => {
             at_a_terminal()?;
-            ask_and_show(home, out, ("approvals.deny", json!({ "id": id })), |out, record| {
+            ask_and_show(home, out, ("approvals.deny", json!({ "id": id, "reason": reason })), |out, record| {
                 out.line(format_args!("denied {}", text(record, "short")))
             })
         }
@@ -59,7 +59,7 @@ fn full(home: &Home, out: &mut Out, id: &str) -> Result<Verdict, Failure> {
     let mut pager = Pager::new();
     let mut from = json!(0);
     while !from.is_null() {
-        let page = ask(home, "approvals.show", json!({ "id": id, "full_from": from }))?;
+        let page = ask(home, "pending.show", json!({ "id": id, "full_from": from }))?;
         from = page["next"].clone();
         if out.is_json() {
             out.value(&page)?;
@@ -141,7 +141,7 @@ fn watch(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     at_a_terminal()?;
     let mut client = Client::connect(&home.control_socket())?;
     client.ask("approvals.watch", json!({}))?;
-    let open = ask(home, "approvals.list", json!({}))?;
+    let open = ask(home, "pending.list", json!({}))?;
     out.line("Waiting for approval requests. Press Ctrl-C to stop.")?;
     out.finish()?;
     for item in list(&open, "approvals") {
@@ -157,7 +157,7 @@ fn watch(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
 fn answer(home: &Home, out: &mut Out, item: &Value) -> Result<(), Failure> {
     let Some(id) = item["id"].as_str() else { return Ok(()) };
     // The request may have been answered elsewhere while the person read another one.
-    let now = ask(home, "approvals.show", json!({ "id": id }))?;
+    let now = ask(home, "pending.show", json!({ "id": id }))?;
     if now["state"] != "pending" {
         return Ok(());
     }

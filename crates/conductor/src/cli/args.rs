@@ -1,5 +1,6 @@
 //! The commands and options, with their help texts. A help text is one line with a verb.
 
+use crate::doors::mcp::setup;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -56,7 +57,12 @@ pub enum Command {
     /// Connect AI clients over MCP
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Call a tool
+    /// List tools, or show one with its arguments and an example
+    Tools(super::tools::ToolsArgs),
+    /// Call a tool, or print its arguments
+    ///
+    /// `conductor call TOOL --help` prints the arguments of a tool.
+    #[command(disable_help_flag = true)]
     Call(CallArgs),
     /// List, show, apply, reject or undo planned changes
     #[command(subcommand)]
@@ -70,6 +76,8 @@ pub enum Command {
     /// Manage secrets
     #[command(subcommand)]
     Secrets(SecretsCommand),
+    /// Open the console: see the studio in a browser, answer approval requests, edit mappings
+    Console(ConsoleArgs),
     /// Switch the performance lock, which stops AI clients from changing modes or sending MIDI
     Performance(Performance),
     /// Show or reset tools that are disabled after failures
@@ -81,6 +89,18 @@ pub enum Command {
     /// List, check, create, enable and disable plugins: your own tools, in JavaScript
     #[command(subcommand)]
     Plugins(PluginsCommand),
+    /// Start the daemon at login
+    #[command(subcommand)]
+    Service(ServiceCommand),
+    /// Print the completion script of a shell
+    Completions {
+        /// Shell to complete in
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Write the pages for `man` into a folder; packages use this command
+    #[command(hide = true)]
+    Man { folder: PathBuf },
     /// Run one plugin; only the daemon uses this command
     #[command(hide = true)]
     PluginHost(PluginHost),
@@ -142,6 +162,9 @@ pub struct PluginHost {
     pub heap_mb: u32,
     #[arg(long)]
     pub stack_kb: u32,
+    /// Run the code of one script instead of a plugin
+    #[arg(long)]
+    pub script: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -168,6 +191,22 @@ pub enum BridgeName {
 }
 
 #[derive(Debug, Subcommand)]
+pub enum ServiceCommand {
+    /// Write the service for this home, and start it now and at every login
+    Install,
+    /// End the service and remove it
+    Uninstall,
+    /// Show whether the service is installed and runs
+    Status,
+    /// Print the last lines that the daemon logged
+    Logs {
+        /// Keep printing new lines
+        #[arg(short, long)]
+        follow: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub enum McpCommand {
     /// Serve MCP over stdio or HTTP; starts the daemon if none runs
     Start(McpStart),
@@ -177,12 +216,24 @@ pub enum McpCommand {
 
 #[derive(Debug, ClapArgs)]
 pub struct McpSetup {
-    /// One of claude-desktop, claude-code, cursor, windsurf, vscode, cline, generic
-    #[arg(long, default_value = "generic")]
-    pub client: String,
-    /// Print the configuration instead of writing it
-    #[arg(long)]
+    /// Name of the client; without a name, print an entry that most clients accept
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(setup::clients::CLIENTS.iter().map(|it| it.name)))]
+    pub client: Option<String>,
+    /// Print the entry instead of writing it
+    #[arg(long, conflicts_with_all = ["remove", "status"])]
     pub print: bool,
+    /// Remove Conductor from the client, and leave everything else as it was
+    #[arg(long, requires = "client", conflicts_with = "status")]
+    pub remove: bool,
+    /// Show which clients know Conductor, with the program and the view
+    #[arg(long)]
+    pub status: bool,
+    /// The tools that the client lists: core (the default), live, patch, stage, seed or all
+    #[arg(long, value_name = "NAME", value_parser = setup::VIEWS, conflicts_with_all = ["remove", "status"])]
+    pub view: Option<String>,
+    /// Also copy the skills to the folder of the client, or remove them with --remove
+    #[arg(long, requires = "client", conflicts_with_all = ["print", "status"])]
+    pub skills: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -193,9 +244,18 @@ pub struct McpStart {
     /// Port on 127.0.0.1 for HTTP; 0 chooses a free port
     #[arg(long, default_value_t = 3000)]
     pub port: u16,
-    /// Toolsets or tools to list, separated by commas
+    /// Tools to list: core, live, patch, stage, seed or all; the others can still be called
+    #[arg(long, value_name = "NAME", value_parser = ["core", "live", "patch", "stage", "seed", "all"])]
+    pub view: Option<String>,
+    /// Toolsets or tools to offer, separated by commas; all others are removed
     #[arg(long)]
     pub tools: Option<String>,
+    /// Toolsets or tools to remove, separated by commas
+    #[arg(long, value_name = "LIST")]
+    pub exclude_tools: Option<String>,
+    /// Remove every tool that has an effect, except conductor_panic
+    #[arg(long)]
+    pub read_only: bool,
     /// List tool names with underscores (safe) or with dots (dotted)
     #[arg(long, value_name = "safe|dotted", value_parser = ["safe", "dotted"])]
     pub tool_names: Option<String>,
@@ -210,9 +270,13 @@ pub enum Transport {
 #[derive(Debug, ClapArgs)]
 pub struct CallArgs {
     /// Name of the tool, such as conductor_switch_mode
-    pub tool: String,
+    #[arg(required_unless_present = "help")]
+    pub tool: Option<String>,
     /// Arguments as JSON; `-` reads them from stdin
     pub arguments: Option<String>,
+    /// Print help; after TOOL, the arguments of this tool
+    #[arg(short, long)]
+    pub help: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -278,6 +342,9 @@ pub enum ApprovalsCommand {
     Deny {
         /// Id of the request, as in the list
         id: String,
+        /// Why; the AI client sees it
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
 }
 
@@ -320,6 +387,31 @@ pub struct Performance {
 pub enum Switch {
     On,
     Off,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ConsoleArgs {
+    #[command(subcommand)]
+    pub command: Option<ConsoleCommand>,
+    /// Open the browser instead of printing the link
+    #[arg(long)]
+    pub open: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConsoleCommand {
+    /// List the open console sessions
+    Sessions,
+    /// End a session, or all of them
+    Revoke {
+        /// Name of the session, as in `console sessions`
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        session: Option<String>,
+        /// End every session and every unused link
+        #[arg(long)]
+        all: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

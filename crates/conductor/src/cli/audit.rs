@@ -250,7 +250,7 @@ fn list(args: &ListArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
 fn newest(args: &ListArgs, context: &Context<'_>) -> Result<VecDeque<Value>, Failure> {
     own_lines(context)?;
     let ListArgs { tool, principal, result, since, until, number } = args.clone();
-    let filter = Filter { tool, principal, result, since, until, after: None };
+    let filter = Filter { tool, principal, result, since, until, ..Filter::default() };
     Ok(lines_of_log::newest(context.home, &filter, number)?)
 }
 
@@ -336,13 +336,25 @@ pub(crate) fn show(record: &Value, json: bool, out: &mut dyn Write) -> io::Resul
     writeln!(out, "{line}")
 }
 
-fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
-    let layout = Layout::of(context.home);
+/// Checks the log, for the console: the same object as `audit verify --json`.
+pub(crate) fn verdict(
+    home: &Path,
+    head: Option<Head>,
+    remembered: &[Remembered],
+    keychain_error: Option<&str>,
+) -> Result<Value, String> {
+    let (report, held) = checked(home, head, remembered).map_err(|failure| failure.message)?;
+    Ok(to_json(&report, &held, remembered, keychain_error))
+}
+
+/// Checks every record. Returns the report and the owner of the key.
+fn checked(home: &Path, head: Option<Head>, remembered: &[Remembered]) -> Result<(Report, String), Failure> {
+    let layout = Layout::of(home);
     let (key, held, key_fault) = verifying_key(&layout)?;
-    if key.is_none() && context.remembered.is_empty() && layout.segments(&Disk)?.is_empty() {
+    if key.is_none() && remembered.is_empty() && layout.segments(&Disk)?.is_empty() {
         return Err(Failure::new(format_args!("there is no audit log in {}", layout.home.display())));
     }
-    let walk = || walk::verify(&Disk, &layout, key.as_ref(), context.head, context.remembered, &mut |_| {});
+    let walk = || walk::verify(&Disk, &layout, key.as_ref(), head, remembered, &mut |_| {});
     let mut report = walk()?;
     // A line that a running daemon is writing looks torn, so check again before reporting it.
     for _ in 0..2 {
@@ -353,6 +365,12 @@ fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done
     if let Some(fault) = key_fault {
         report.add(fault);
     }
+    Ok((report, held))
+}
+
+fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done {
+    let layout = Layout::of(context.home);
+    let (mut report, held) = checked(context.home, context.head, context.remembered)?;
     let mut copy_note = None;
     if let Some(path) = &args.against {
         let compared = compare::compare(&Disk, &layout.audit, path).map_err(|error| Failure::read(path, &error))?;
@@ -362,7 +380,7 @@ fn verify(args: &VerifyArgs, context: &Context<'_>, out: &mut dyn Write) -> Done
         }
     }
     if context.json {
-        writeln!(out, "{}", to_json(&report, &held, context))?;
+        writeln!(out, "{}", to_json(&report, &held, context.remembered, context.keychain_error))?;
     } else {
         print_report(&report, &held, copy_note.as_deref(), out)?;
         writeln!(out, "{}", rollback_note(context))?;
@@ -405,8 +423,8 @@ fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Optio
             let fault = public.filter(|public| *public != own).map(|_| mismatch());
             Ok((Some(own), format!("secrets/audit.key, {}", KeyId::of(&own)), fault))
         }
-        (None, Some(public)) => Ok((Some(public), format!("someone else, {}", KeyId::of(&public)), None)),
-        (None, None) => Ok((None, "no one: the key is missing".to_owned(), None)),
+        (None, Some(public)) => Ok((Some(public), format!("not readable here, {}", KeyId::of(&public)), None)),
+        (None, None) => Ok((None, "missing".to_owned(), None)),
     }
 }
 
@@ -436,10 +454,10 @@ fn print_report(report: &Report, held: &str, copy_note: Option<&str>, out: &mut 
     } else {
         &format!("{} later records rely", report.unanchored)
     };
-    writeln!(out, "anchored through {through} (key held by {held}); {later} on local storage only")
+    writeln!(out, "anchored through {through} (signing key: {held}); {later} on local storage only")
 }
 
-fn to_json(report: &Report, held: &str, context: &Context<'_>) -> Value {
+fn to_json(report: &Report, held: &str, remembered: &[Remembered], keychain_error: Option<&str>) -> Value {
     let fault = |fault: &Fault| json!({"verdict": fault.verdict.as_str(), "seq": fault.seq, "expected": fault.expected, "found": fault.found});
     json!({
         "verdict": report.verdict.as_str(),
@@ -455,8 +473,8 @@ fn to_json(report: &Report, held: &str, context: &Context<'_>) -> Value {
         "anchored_through": report.anchored_through,
         "unanchored": report.unanchored,
         "key_held_by": held,
-        "remembered_by": context.remembered.iter().map(|it| it.place.to_string()).collect::<Vec<_>>(),
-        "keychain_fault": context.keychain_error,
+        "remembered_by": remembered.iter().map(|it| it.place.to_string()).collect::<Vec<_>>(),
+        "keychain_fault": keychain_error,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use super::approvals::{ask_yes, at_a_terminal};
 use super::args::ConfigCommand;
-use super::{Failure, Verdict, ask, ask_and_show, file_error, list, out::Out, text, texts};
+use super::{Failure, Verdict, ask, ask_and_show, call, file_error, list, out::Out, text, texts};
 use crate::config_check::Checked;
 use crate::home::Home;
 use conductor_core::config::{reference, schema};
@@ -30,9 +30,15 @@ pub fn run(command: &ConfigCommand, home: &Home, out: &mut Out) -> Result<Verdic
                 return Err(file_error(path, "no such file"));
             }
             let checked = Checked::of(path);
+            let mut value = checked.to_json();
             // A running daemon can also check the names of tools, plugins and ports.
-            let by_daemon = if file.is_none() { ask(home, "config.check", json!({})).ok() } else { None };
-            let value = by_daemon.unwrap_or_else(|| checked.to_json());
+            if file.is_none()
+                && let Ok(by_daemon) = call::tool(home, out, "conductor_validate_config", json!({}))
+            {
+                for key in ["valid", "errors", "warnings", "diagnostics"] {
+                    value[key] = by_daemon[key].clone();
+                }
+            }
             out.show(&value, |out, value| show(out, path, &checked, value))?;
             Ok(Verdict::good_if(value["valid"] == true))
         }
@@ -43,7 +49,7 @@ pub fn run(command: &ConfigCommand, home: &Home, out: &mut Out) -> Result<Verdic
 /// file has not changed since it was shown.
 fn accept(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     at_a_terminal()?;
-    let waiting = ask(home, "config.waiting", json!({}))?;
+    let waiting = ask(home, "config.reload", json!({}))?;
     let waits = ["held", "unprotected"].iter().any(|it| !list(&waiting, it).is_empty());
     if !waits && waiting["error"].is_null() && waiting["closed"].is_null() {
         out.line("nothing to accept: the file is in force")?;
@@ -71,12 +77,12 @@ pub fn difference(waiting: &Value) -> String {
     if let Some(why) = waiting["closed"].as_str() {
         line(&format!("Closed defaults are in force: {why}"));
     }
-    if let Some(why) = waiting["error"].as_str() {
+    if let Some(why) = waiting["error"]["message"].as_str() {
         line(&format!("The file could not be read: {why}"));
     }
     texts(waiting, "held").iter().for_each(|it| line(&format!("not in force: {it}")));
     for mapping in texts(waiting, "unprotected") {
-        line(&format!("in force already: mapping {mapping}, which types keys or text"));
+        line(&format!("already in force: mapping {mapping}, which types keys or text"));
     }
     for changed in waiting["difference"].as_str().unwrap_or_default().split('\n').filter(|it| !it.is_empty()) {
         line(&format!("  {changed}"));
@@ -94,7 +100,8 @@ fn show(out: &mut Out, path: &Path, checked: &Checked, value: &Value) -> io::Res
     let known = [checked.errors(), checked.warnings()].concat();
     let (errors, warnings) = (texts(value, "errors"), texts(value, "warnings"));
     for (kind, found) in [("error", &errors), ("warning", &warnings)] {
-        for line in found.iter().filter(|it| !known.iter().any(|known| known == *it)) {
+        // The lines of a daemon do not start with the name of the file.
+        for line in found.iter().filter(|it| !known.iter().any(|known| known.ends_with(*it))) {
             out.line(format_args!("{kind}: {}", escape(line)))?;
         }
     }

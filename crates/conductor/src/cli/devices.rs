@@ -1,15 +1,13 @@
 //! `conductor devices`: lists devices and ports.
 
-use super::{Failure, Verdict, list, out::Out, text, texts};
-use crate::doors::control::client::Client;
+use super::{Failure, Verdict, call, list, out::Out, text, texts};
 use crate::home::Home;
 use serde_json::{Value, json};
 use std::io;
 
 pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    let mut client = Client::connect(&home.control_socket())?;
-    let mut found = client.ask("devices", json!({}))?;
-    let bindings = client.ask("bindings", json!({}))?;
+    let mut found = call::tool(home, out, "conductor_list_devices", json!({}))?;
+    let bindings = call::tool(home, out, "conductor_list_device_bindings", json!({}))?;
     if let (Value::Object(found), Value::Object(bindings)) = (&mut found, bindings) {
         found.extend(bindings);
     }

@@ -19,7 +19,7 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Grade {
     Good,
-    /// Something optional is missing.
+    /// An optional part is missing.
     Note,
     Bad,
 }
@@ -52,7 +52,13 @@ impl Finding {
     }
 }
 
-pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+/// Every check, as JSON.
+pub fn checks(home: &Home, environment: &Environment) -> Result<Vec<Value>, String> {
+    let findings = findings(home, environment).map_err(|failure| failure.to_string())?;
+    Ok(findings.iter().map(wire).collect())
+}
+
+fn findings(home: &Home, environment: &Environment) -> Result<Vec<Finding>, Failure> {
     let mut findings = vec![folder(home), config(home)];
     findings.extend(daemon(home));
     findings.extend(live(home)?);
@@ -60,6 +66,11 @@ pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verd
     findings.extend(pd_sandbox(home));
     findings.push(display(environment));
     findings.push(sandbox());
+    Ok(findings)
+}
+
+pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    let findings = findings(home, environment)?;
     let bad = findings.iter().any(|it| it.grade == Grade::Bad);
     let value = json!({ "ok": !bad, "checks": findings.iter().map(wire).collect::<Vec<_>>() });
     out.show(&value, |out, _| {
@@ -115,7 +126,7 @@ fn config(home: &Home) -> Finding {
 }
 
 fn daemon(home: &Home) -> Vec<Finding> {
-    let status = Client::connect(&home.control_socket()).and_then(|mut it| it.ask("status", json!({})));
+    let status = Client::connect(&home.control_socket()).and_then(|mut it| it.call("conductor_get_status", json!({})));
     let status = match status {
         Ok(status) => status,
         Err(ClientError::NoDaemon) => {
@@ -175,7 +186,7 @@ fn realtime(status: &Value) -> Option<Finding> {
         false => Finding::new(
             "realtime",
             Grade::Note,
-            "the engine thread has ordinary priority, so a busy machine can delay a pad",
+            "the engine thread has ordinary priority, so a busy machine can delay the response to a pad",
         )
         .cure(
             "allow real-time priority; on Debian `sudo dpkg-reconfigure jackd2`, then `sudo usermod -aG audio $USER`",
@@ -194,7 +205,7 @@ fn sandbox() -> Finding {
 
 /// Reports where the key of the secrets is stored. A home without secrets needs no key.
 fn secrets(home: &Home) -> Option<Finding> {
-    let status = Client::connect(&home.control_socket()).and_then(|mut it| it.ask("secrets.status", json!({}))).ok()?;
+    let status = Client::connect(&home.control_socket()).and_then(|mut it| it.ask("secrets.list", json!({}))).ok()?;
     let sentence = text(&status, "sentence");
     Some(match (status["open"].as_bool(), status["count"].as_u64()) {
         (Some(true), _) => Finding::new("secrets", Grade::Good, sentence),
@@ -273,11 +284,25 @@ fn pd_sandbox(home: &Home) -> Option<Finding> {
     Some(Finding::new("pd sandbox", grade, kept.sentence()))
 }
 
+/// Reports the desktop session, and how keys reach it.
 fn display(environment: &Environment) -> Finding {
-    match &environment.display {
-        Some(display) => Finding::new("display", Grade::Good, display.clone()),
-        None => {
-            Finding::new("display", Grade::Note, "DISPLAY is not set: keystrokes, text and mouse clicks cannot be sent")
-        }
+    let session = &environment.desktop;
+    let name = match (&session.wayland, &session.x11) {
+        (Some(socket), _) => format!("Wayland, {}", socket.display()),
+        (None, Some(display)) => format!("X11, {display}"),
+        (None, None) => "neither DISPLAY nor WAYLAND_DISPLAY is set".to_owned(),
+    };
+    let uinput = session.uinput.as_deref().is_some_and(|it| std::fs::File::options().write(true).open(it).is_ok());
+    let keys = uinput || session.x11.is_some();
+    let fault = match (keys, session.focus_fault()) {
+        (false, _) => "keystrokes and mouse clicks cannot be sent",
+        (true, Some(why)) => why,
+        (true, None) => return Finding::new("display", Grade::Good, name),
+    };
+    let finding = Finding::new("display", Grade::Note, format!("{name}: {fault}"));
+    if keys {
+        finding
+    } else {
+        finding.cure("allow writing to /dev/uinput: install the udev rule of the package, then log in again")
     }
 }

@@ -3,16 +3,36 @@
 //! used.
 
 use super::args::Explain;
-use super::{Failure, Verdict, ask_or_offline, out::Out, text};
-use crate::doors::control::methods;
+use super::{Failure, Verdict, out::Out, tool_or_offline};
+use crate::doors::control::client::ClientError;
 use crate::home::Home;
-use serde_json::json;
+use conductor_core::config::Config;
+use conductor_core::engine::explain::{Asked, Explanation, explain};
+use conductor_core::error::ToolError;
+use conductor_core::event::Taint;
+use conductor_gateway::owner_handle::{no_mode, one_event};
+use serde_json::{Value, json};
 
 pub fn run(args: &Explain, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    let Explain { event, mode, device } = args;
-    let params = json!({ "event": event, "mode": mode, "device": device });
-    let explained = ask_or_offline(home, "explain", params, |config| {
-        methods::explain(config, event, mode.as_deref(), device.as_deref())
-    })?;
-    out.show(&explained, |out, explained| out.line(text(explained, "text").trim_end()))
+    let mut arguments = json!({ "event": args.event });
+    for (key, value) in [("mode", &args.mode), ("device", &args.device)] {
+        if let Some(value) = value {
+            arguments[key] = json!(value);
+        }
+    }
+    let answer = tool_or_offline(home, out, ("conductor_explain", arguments), |config| offline(config, args))?;
+    let explanation: Explanation =
+        serde_json::from_value(answer.clone()).map_err(|error| ClientError::Unreadable(error.to_string()))?;
+    out.show(&answer, |out, _| out.line(explanation.text().trim_end()))
+}
+
+/// Explains an event with a configuration only, as if every device were connected.
+fn offline(config: &Config, args: &Explain) -> Result<Value, ToolError> {
+    let body = one_event(&args.event)?;
+    let mode = args.mode.as_deref().unwrap_or(&config.default_mode);
+    if mode != "*" && config.modes.iter().all(|it| it.name != mode) {
+        return Err(no_mode(mode, config.modes.iter().map(|it| it.name.as_str())));
+    }
+    let asked = Asked { mode, device: args.device.as_deref(), muted: false, absent: false, taint: Taint::Clean };
+    Ok(json!(explain(config, &body, &asked)))
 }

@@ -11,7 +11,8 @@ use std::io::{self, BufRead};
 pub fn run(args: &Learn, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     // Learning ends with the connection that started it, so Ctrl-C ends it too.
     let mut client = Client::connect(&home.control_socket())?;
-    client.ask("learn.start", json!({ "timeout_ms": args.seconds * 1000, "let_through": args.let_through }))?;
+    let arguments = json!({ "timeout_ms": args.seconds * 1000, "let_through": args.let_through });
+    client.call("conductor_start_midi_learn", arguments)?;
     if !out.is_json() {
         out.line("Play the control slowly a few times; turn an encoder both ways. Then press Enter.")?;
         out.finish()?;
@@ -19,7 +20,7 @@ pub fn run(args: &Learn, home: &Home, out: &mut Out) -> Result<Verdict, Failure>
     }
     // The end of stdin is treated as Enter.
     io::stdin().lock().read_line(&mut String::new())?;
-    let learned = client.ask("learn.stop", json!({}))?;
+    let learned = client.call("conductor_stop_midi_learn", json!({}))?;
     out.show(&learned, show)?;
     Ok(Verdict::good_if(!list(&learned, "suggestions").is_empty()))
 }
@@ -52,7 +53,7 @@ fn show(out: &mut Out, learned: &Value) -> io::Result<()> {
         let sure = (info["confidence"].as_f64().unwrap_or(0.0) * 100.0).round();
         out.line(format_args!("\n# {sure}%: {}", text(info, "reason")))?;
         if info["needs"].is_string() {
-            out.line(format_args!("# to be sure: {}", text(info, "needs")))?;
+            out.line(format_args!("# to confirm: {}", text(info, "needs")))?;
         }
         out.line(format_args!("trigger = {}", inline(trigger)))?;
     }

@@ -4,14 +4,16 @@
 
 use super::args::{McpCommand, McpSetup, McpStart, Transport};
 use super::{Failure, Verdict, block_on, out::Out, text};
-use crate::doors::control::client::{Client, ClientError};
-use crate::doors::mcp::setup;
+use crate::doors::control::client::{Client as ControlClient, ClientError};
+use crate::doors::mcp::setup::clients::{CLIENTS, Client, Launch, Places, Platform};
+use crate::doors::mcp::setup::{self, Status, skill_folders};
 use crate::doors::mcp::stdio::{self, Exit, Hello};
 use crate::home::Home;
 use conductor_hosts::system::Environment;
 use serde_json::json;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -24,42 +26,138 @@ pub fn run(command: McpCommand, home: &Home, environment: &Environment, out: &mu
             Transport::Stdio => over_stdio(&start, home),
             Transport::Http => over_http(&start, home, out),
         },
-        McpCommand::Setup(args) => set_up(&args, environment, out),
+        McpCommand::Setup(args) => set_up(&args, home, environment, out),
     }
 }
 
-fn set_up(args: &McpSetup, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
-    let client = setup::Client::parse(&args.client).ok_or_else(|| {
-        let known: Vec<&str> = setup::Client::ALL.iter().map(|it| it.as_str()).collect();
-        Failure::Text(format!("unknown client {:?}; known clients: {}", args.client, known.join(", ")))
-    })?;
-    let program = std::env::current_exe()?;
-    let places = setup::Places::of(environment.user_home.clone(), std::env::current_dir()?);
+fn set_up(args: &McpSetup, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    let places = Places {
+        user_home: environment.user_home.clone(),
+        project: std::env::current_dir()?,
+        platform: Platform::current(),
+    };
+    let named = args.client.as_deref().and_then(Client::named);
+    if args.status {
+        return show_status(named, &places, out);
+    }
+    let client = named.or_else(|| Client::named("generic"));
+    let client = client.ok_or_else(|| Failure::Text("unknown client".to_owned()))?;
+    if args.remove {
+        return remove(client, args.skills, &places, out);
+    }
+    let launch = launch(args, home, environment)?;
     if args.print {
-        out.line(client.snippet(&program))?;
+        out.text(&setup::snippet(client, &launch))?;
         return Ok(Verdict::Good);
     }
-    match setup::apply(client, &places, &program) {
-        Ok(setup::Done::Written { file }) => {
-            out.line(format_args!("wrote {}; restart {} to connect it to Conductor", file.display(), args.client))?
+    match setup::apply(client, &places, &launch) {
+        Ok(setup::Done::Written { file } | setup::Done::Deleted { file }) => {
+            out.line(format_args!("wrote {}; restart {} to connect it to Conductor", file.display(), client.title))?
         }
         Ok(setup::Done::Unchanged { file }) => {
-            out.line(format_args!("{} already has an entry for Conductor", file.display()))?
+            out.line(format_args!("{} already has this entry for Conductor", file.display()))?
         }
-        Ok(setup::Done::NoFile) => out.line(client.snippet(&program))?,
+        Ok(setup::Done::NoFile) => out.text(&setup::snippet(client, &launch))?,
         Err(fault) => {
-            out.line(client.snippet(&program))?;
+            out.text(&setup::snippet(client, &launch))?;
             out.finish()?;
             return Err(Failure::Text(fault.to_string()));
         }
+    }
+    if args.skills { copy_skills(client, &places, skill_folders::copy, out) } else { Ok(Verdict::Good) }
+}
+
+/// The command that the client starts. A home other than the default is part of it, because a
+/// client does not have the environment of this terminal.
+fn launch(args: &McpSetup, home: &Home, environment: &Environment) -> Result<Launch, Failure> {
+    let program = utf8(&std::env::current_exe()?)?;
+    let default = environment.user_home.as_ref().map(|it| it.join(".conductor"));
+    let other = (default.as_deref() != Some(home.root())).then(|| std::path::absolute(home.root())).transpose()?;
+    let other = other.map(|it| utf8(&it)).transpose()?;
+    Ok(Launch::new(program, other.as_deref(), args.view.as_deref().filter(|it| *it != "core")))
+}
+
+fn utf8(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Failure::Text(format!("{} is not valid UTF-8, so no client could start it", path.display())))
+}
+
+fn remove(client: &Client, with_skills: bool, places: &Places, out: &mut Out) -> Result<Verdict, Failure> {
+    match setup::remove(client, places).map_err(|it| Failure::Text(it.to_string()))? {
+        setup::Done::Written { file } => out.line(format_args!("removed Conductor from {}", file.display()))?,
+        setup::Done::Deleted { file } => {
+            out.line(format_args!("removed {}, which contained only Conductor", file.display()))?
+        }
+        setup::Done::Unchanged { file } => out.line(format_args!("{} has no entry for Conductor", file.display()))?,
+        setup::Done::NoFile => out.line(format_args!("{} has no file that Conductor writes", client.title))?,
+    }
+    if with_skills { copy_skills(client, places, skill_folders::remove, out) } else { Ok(Verdict::Good) }
+}
+
+type EachSkill = fn(&Path) -> io::Result<Vec<(&'static str, skill_folders::Outcome)>>;
+
+fn copy_skills(client: &Client, places: &Places, each: EachSkill, out: &mut Out) -> Result<Verdict, Failure> {
+    let Some(folder) = skill_folders::folder(client, places) else {
+        let reason = "reads no folder of skills, or is not installed here; the skills are offered over MCP";
+        out.line(format_args!("{} {reason}", client.title))?;
+        return Ok(Verdict::Good);
+    };
+    let mut verdict = Verdict::Good;
+    for (name, outcome) in each(&folder)? {
+        let what = match outcome {
+            skill_folders::Outcome::Written => "wrote",
+            skill_folders::Outcome::Unchanged => "unchanged",
+            skill_folders::Outcome::Removed => "removed",
+            skill_folders::Outcome::Foreign => {
+                verdict = Verdict::Bad;
+                "left alone, because it was changed or came from elsewhere:"
+            }
+        };
+        out.line(format_args!("{what} {}", folder.join(name).display()))?;
+    }
+    Ok(verdict)
+}
+
+fn show_status(only: Option<&'static Client>, places: &Places, out: &mut Out) -> Result<Verdict, Failure> {
+    let mut rows = Vec::new();
+    for client in CLIENTS.iter().filter(|it| only.is_none_or(|only| only.name == it.name)) {
+        let Some((file, status)) = setup::status(client, places) else { continue };
+        let (state, text) = match &status {
+            Status::NotInstalled => ("not_installed", "not installed".to_owned()),
+            Status::NotSetUp => ("not_set_up", "not set up".to_owned()),
+            Status::OtherEntry => ("other_entry", "has an entry that starts no program".to_owned()),
+            Status::Unreadable(reason) => ("unreadable", format!("unreadable: {reason}")),
+            Status::SetUp(launch) => {
+                let missing = if Path::new(&launch.program).is_file() { "" } else { " (this program does not exist)" };
+                ("set_up", format!("{}{missing}, view {}", launch.program, launch.view().unwrap_or("core")))
+            }
+        };
+        if !out.is_json() {
+            out.line(format_args!("{:<16} {text}  {}", client.name, file.display()))?;
+        }
+        let (program, view) = match &status {
+            Status::SetUp(launch) => (Some(launch.program.clone()), Some(launch.view().unwrap_or("core").to_owned())),
+            Status::NotInstalled | Status::NotSetUp | Status::OtherEntry | Status::Unreadable(_) => (None, None),
+        };
+        let reason = if let Status::Unreadable(reason) = &status { Some(reason.clone()) } else { None };
+        rows.push(json!({
+            "client": client.name, "file": file, "state": state, "program": program, "view": view, "reason": reason,
+        }));
+    }
+    if out.is_json() {
+        out.value(&json!({ "clients": rows }))?;
     }
     Ok(Verdict::Good)
 }
 
 fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
+    let words = |list: &String| list.split(',').map(|it| it.trim().to_owned()).collect();
     let hello = Hello {
-        tools: args.tools.as_ref().map(|list| list.split(',').map(|it| it.trim().to_owned()).collect()),
+        tools: args.tools.as_ref().map(words),
         tool_names: args.tool_names.clone(),
+        view: args.view.clone(),
+        exclude_tools: args.exclude_tools.as_ref().map(words),
+        read_only: args.read_only,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let exit = runtime.block_on(async {
@@ -106,7 +204,13 @@ fn start_daemon(home: &Home) -> io::Result<()> {
 }
 
 fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    let mut client = match Client::connect(&home.control_socket()) {
+    if args.tools.is_some() || args.exclude_tools.is_some() {
+        let text = "over HTTP, all clients share the tools: set `tools` in [mcp], or use --view and --read-only";
+        return Err(Failure::Text(text.to_owned()));
+    }
+    let view = args.view.as_ref().map(|it| format!("/x/{it}")).unwrap_or_default();
+    let path = if args.read_only { format!("{view}/readonly") } else { view };
+    let mut client = match ControlClient::connect(&home.control_socket()) {
         Err(ClientError::NoDaemon) => {
             start_daemon(home)?;
             wait_for_daemon(home)?
@@ -114,7 +218,7 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
         other => other?,
     };
     let opened = client.ask("http.open", json!({ "address": format!("127.0.0.1:{}", args.port) }))?;
-    say(&format!("MCP over HTTP at {}", text(&opened, "url")));
+    say(&format!("MCP over HTTP at {}{path}", text(&opened, "url")));
     say(&format!("Bearer token in {}", text(&opened, "token_file")));
     if out.is_json() {
         out.value(&opened)?;
@@ -138,11 +242,11 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
     Ok(Verdict::Good)
 }
 
-fn wait_for_daemon(home: &Home) -> Result<Client, Failure> {
+fn wait_for_daemon(home: &Home) -> Result<ControlClient, Failure> {
     let connected = async {
         loop {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            if let Ok(client) = Client::connect(&home.control_socket()) {
+            if let Ok(client) = ControlClient::connect(&home.control_socket()) {
                 return client;
             }
         }

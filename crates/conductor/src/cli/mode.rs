@@ -1,15 +1,16 @@
 //! `conductor mode set`: switches the mode.
 
 use super::args::ModeCommand;
-use super::{Failure, Verdict, ask_and_show, out::Out, text};
+use super::call::tool_and_show;
+use super::{Failure, Verdict, out::Out, text};
 use crate::home::Home;
 use serde_json::json;
 
 pub fn run(command: ModeCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    let ModeCommand::Set { name, auto: _ } = command;
     // Without a name, the option `--auto` is set.
-    let request = match command {
-        ModeCommand::Set { name: Some(name), .. } => ("mode.set", json!({ "mode": name })),
-        ModeCommand::Set { name: None, .. } => ("mode.auto", json!({})),
-    };
-    ask_and_show(home, out, request, |out, switched| out.line(format_args!("mode {}", text(switched, "mode_name"))))
+    let arguments = name.map_or_else(|| json!({ "auto": true }), |name| json!({ "mode": name }));
+    tool_and_show(home, out, ("conductor_switch_mode", arguments), |out, switched| {
+        out.line(format_args!("mode {}", text(switched, "mode_name")))
+    })
 }

@@ -4,7 +4,7 @@
 
 use super::args::Monitor;
 use super::{Failure, Verdict, devices, list, out::Out, text};
-use crate::doors::control::client::{Client, ClientError};
+use crate::doors::control::client::Client;
 use crate::home::Home;
 use conductor_core::text::escape;
 use conductor_hosts::system::{Clock, RealClock};
@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// Minimum time between two redraws.
 const REDRAW_US: u64 = 50_000;
-/// The screen is redrawn after this time even without a new record, because devices and counters
-/// may have changed.
-const REFRESH: Duration = Duration::from_millis(500);
+/// The screen is redrawn after this time even without a new item, because its size may have
+/// changed.
+const REFRESH: Duration = Duration::from_secs(1);
 /// Number of latencies from which the percentiles are computed.
 const LATENCIES: usize = 500;
 /// Number of lines that are kept, in case the terminal becomes larger.
@@ -28,40 +28,34 @@ const SCREEN: (usize, usize) = (24, 80);
 
 pub fn run(args: Monitor, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     let mut client = Client::connect(&home.control_socket())?;
-    if args.port.is_none() && !out.is_json() {
-        if io::stdout().is_terminal() {
-            return watch(client, home, out);
-        }
-        let (status, bindings) = now(&mut client)?;
-        for line in head(&status).into_iter().chain(device_lines(&bindings)).chain([String::new()]) {
+    let is_view = args.port.is_none() && !out.is_json();
+    client.ask("monitor", json!({ "port": args.port, "state": is_view }))?;
+    if is_view && io::stdout().is_terminal() {
+        return watch(client, out);
+    }
+    if is_view && let Some(state) = client.next_item()? {
+        let lines = head(&state["status"]).into_iter().chain(device_lines(&state["bindings"]));
+        for line in lines.chain([String::new()]) {
             out.line(escape(&line))?;
         }
         out.finish()?;
     }
-    match args.port {
-        Some(port) => client.ask("listen", json!({ "port": port }))?,
-        None => client.ask("monitor", json!({}))?,
-    };
     while let Some(item) = client.next_item()? {
-        out.show(&item, |out, item| out.line(escape(&line(item))))?;
-        out.finish()?;
+        if item["status"].is_null() {
+            out.show(&item, |out, item| out.line(escape(&line(item))))?;
+            out.finish()?;
+        }
     }
     Ok(Verdict::Good)
 }
 
-fn now(client: &mut Client) -> Result<(Value, Value), ClientError> {
-    Ok((client.ask("status", json!({}))?, client.ask("bindings", json!({}))?))
-}
-
 /// Draws until the daemon ends or the person interrupts the command. The terminal mode is not
 /// changed, so the terminal works normally after an interrupt and shows the last screen.
-fn watch(mut records: Client, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    let mut asking = Client::connect(&home.control_socket())?;
-    records.ask("monitor", json!({}))?;
+fn watch(mut stream: Client, out: &mut Out) -> Result<Verdict, Failure> {
     let (sender, items) = sync_channel(LINES);
-    // A separate thread waits for records of the daemon. It ends with the command.
+    // A separate thread waits for items of the daemon. It ends with the command.
     std::thread::Builder::new().name("records".into()).spawn(move || {
-        while let Ok(Some(item)) = records.next_item() {
+        while let Ok(Some(item)) = stream.next_item() {
             if sender.send(item).is_err() {
                 return;
             }
@@ -71,12 +65,6 @@ fn watch(mut records: Client, home: &Home, out: &mut Out) -> Result<Verdict, Fai
     let mut view = View::default();
     out.control("\x1b[2J")?;
     loop {
-        let (status, bindings) = match now(&mut asking) {
-            Ok(now) => now,
-            Err(ClientError::HungUp) => return ended(out),
-            Err(error) => return Err(error.into()),
-        };
-        draw(out, &view.picture(&status, &bindings, screen()))?;
         let drawn = clock.now();
         let mut patience = REFRESH;
         loop {
@@ -87,6 +75,7 @@ fn watch(mut records: Client, home: &Home, out: &mut Out) -> Result<Verdict, Fai
             }
             patience = Duration::from_micros(drawn.plus_us(REDRAW_US).since(clock.now()));
         }
+        draw(out, &view.picture(screen()))?;
     }
 }
 
@@ -112,9 +101,11 @@ fn draw(out: &mut Out, lines: &[String]) -> io::Result<()> {
     out.finish()
 }
 
-/// The records received so far.
+/// The items received so far.
 #[derive(Default)]
 struct View {
+    status: Value,
+    bindings: Value,
     lines: VecDeque<String>,
     latencies: VecDeque<u64>,
     next_seq: Option<u64>,
@@ -130,6 +121,10 @@ impl View {
     }
 
     fn take(&mut self, item: &Value) {
+        if item["status"].is_object() {
+            (self.status, self.bindings) = (item["status"].clone(), item["bindings"].clone());
+            return;
+        }
         if let Some(seq) = item["seq"].as_u64() {
             self.missed += self.next_seq.map_or(0, |next| seq.saturating_sub(next));
             self.next_seq = Some(seq + 1);
@@ -141,10 +136,10 @@ impl View {
     }
 
     /// The lines of one screen, with the newest record last.
-    fn picture(&self, status: &Value, bindings: &Value, (rows, columns): (usize, usize)) -> Vec<String> {
-        let mut lines: Vec<String> = head(status).into_iter().chain([self.latency()]).collect();
-        lines.extend(device_lines(bindings));
-        lines.extend(list(status, "backends").iter().filter(|it| it["reason"].is_string()).map(|it| {
+    fn picture(&self, (rows, columns): (usize, usize)) -> Vec<String> {
+        let mut lines: Vec<String> = head(&self.status).into_iter().chain([self.latency()]).collect();
+        lines.extend(device_lines(&self.bindings));
+        lines.extend(list(&self.status, "backends").iter().filter(|it| it["reason"].is_string()).map(|it| {
             let (name, reason) = (text(it, "name"), text(it, "reason"));
             format!("  {:<12} {:<10} {reason}", name, text(it, "state"))
         }));
@@ -229,14 +224,14 @@ mod tests {
         json!({ "seq": seq, "device": "pads", "event": format!("on:{seq}"), "outcome": "fired", "latency_us": latency_us })
     }
 
-    fn now() -> (Value, Value) {
+    fn now() -> Value {
         let status = json!({ "current_mode": "Play", "lifecycle_state": "Reconnecting",
             "statistics": { "events_processed": 9, "events_dropped": 2, "actions_executed": 5, "actions_failed": 1 },
             "backends": [{ "name": "loopback", "state": "ready", "reason": null }, { "name": "jack", "state": "missing", "reason": "no server" }] });
         let bindings = json!({ "device_bindings": [
             { "device_id": "pads", "port_name": "Pads\u{1b}[2J", "connected": true, "enabled": false },
             { "device_id": "keys", "port_name": null, "connected": false, "enabled": true }] });
-        (status, bindings)
+        json!({ "status": status, "bindings": bindings })
     }
 
     #[test]
@@ -246,8 +241,8 @@ mod tests {
             view.take(&record(seq, seq * 10));
         }
         view.take(&record(44, 7));
-        let (status, bindings) = now();
-        let picture = view.picture(&status, &bindings, (12, 80));
+        view.take(&now());
+        let picture = view.picture((12, 80));
         let whole = picture.join("\n");
         assert_eq!(picture.len(), 11, "{whole}");
         assert_eq!(picture[0], "mode Play, 9 events received, 2 dropped, 5 actions, 1 failed");
@@ -264,10 +259,11 @@ mod tests {
 
     #[test]
     fn a_terminal_of_any_size_gets_a_picture() {
-        let (status, bindings) = now();
+        let mut view = View::default();
+        view.take(&now());
         for rows in 0..9 {
             for columns in [0, 1, 80] {
-                let picture = View::default().picture(&status, &bindings, (rows, columns));
+                let picture = view.picture((rows, columns));
                 assert!(picture.len() <= rows.saturating_sub(1));
                 assert!(picture.iter().all(|it| it.chars().count() <= columns), "{picture:?}");
             }

@@ -21,7 +21,7 @@ fn read(path: &Path) -> Result<(Vec<u8>, Document), Failure> {
     let format = path
         .file_name()
         .and_then(|it| Format::of_name(&it.to_string_lossy()))
-        .ok_or_else(|| file_error(path, "the file extension is none of .maxpat, .maxhelp, .amxd, .pd"))?;
+        .ok_or_else(|| file_error(path, "the file extension must be .maxpat, .maxhelp, .amxd or .pd"))?;
     let limits = Limits::default();
     let size = fs::metadata(path).map_err(|error| file_error(path, error))?.len();
     if size > limits.max_bytes as u64 {

@@ -12,20 +12,18 @@ use std::io;
 
 pub fn run(command: PlansCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     match command {
-        PlansCommand::List => ask_and_show(home, out, ("plans.list", json!({})), |out, answer| {
+        PlansCommand::List => ask_and_show(home, out, ("pending.list", json!({})), |out, answer| {
             let (edits, plans) = (list(answer, "edits"), list(answer, "plans"));
             if plans.is_empty() && edits.is_empty() {
                 return out.line("no plans");
             }
             let edits = edits.iter().map(|it| fact(text(it, "short"), format!("done  {}", text(it, "summary"))));
-            let plans = plans.iter().map(|it| {
-                let id = text(it, "plan_id");
-                let short = answer["shorts"][id].as_str().unwrap_or(id);
-                fact(short, format!("{}  {}", text(it, "status"), text(it, "description")))
-            });
+            let plans = plans
+                .iter()
+                .map(|it| fact(text(it, "short"), format!("{}  {}", text(it, "status"), text(it, "summary"))));
             question::list(out, edits.chain(plans))
         }),
-        PlansCommand::Show { id } => ask_and_show(home, out, ("plans.show", json!({ "id": id })), show),
+        PlansCommand::Show { id } => ask_and_show(home, out, ("pending.show", json!({ "id": id })), show),
         PlansCommand::Apply { id } => {
             at_a_terminal()?;
             ask_and_show(home, out, ("plans.apply", json!({ "id": id })), |out, applied| {
@@ -41,7 +39,7 @@ pub fn run(command: PlansCommand, home: &Home, out: &mut Out) -> Result<Verdict,
         }
         PlansCommand::Undo { id } => {
             at_a_terminal()?;
-            let record = ask(home, "plans.show", json!({ "id": id }))?;
+            let record = ask(home, "pending.show", json!({ "id": id }))?;
             if record["kind"] == "edit" {
                 return undo_edit(&record, home, out);
             }

@@ -8,7 +8,7 @@ use conductor_core::text::escape;
 use conductor_gateway::tools::plugins;
 use conductor_hosts::plugin::manifest::{OURS, is_name};
 use conductor_hosts::plugin::process::Launch;
-use conductor_hosts::plugin::{Limits, child};
+use conductor_hosts::plugin::{Kind, Limits, child};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,9 +17,10 @@ use std::process::ExitCode;
 const TYPES: &str = include_str!("plugins/conductor-plugin.d.ts");
 const STARTER: &str = include_str!("plugins/starter.js");
 
-/// Runs the process of one plugin.
+/// Runs the process of one plugin or one script.
 pub fn host(args: &PluginHost) -> ExitCode {
-    child::run(&Limits { cpu_ms: args.cpu_ms, heap_mb: args.heap_mb, stack_kb: args.stack_kb })
+    let kind = if args.script { Kind::Script } else { Kind::Plugin };
+    child::run(&Limits { cpu_ms: args.cpu_ms, heap_mb: args.heap_mb, stack_kb: args.stack_kb }, kind)
 }
 
 pub fn run(command: PluginsCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {

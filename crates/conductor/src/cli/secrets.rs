@@ -44,7 +44,7 @@ pub fn run(command: SecretsCommand, home: &Home, out: &mut Out) -> Result<Verdic
             })
         }
         SecretsCommand::Status => {
-            let status = ask(home, "secrets.status", json!({}))?;
+            let status = ask(home, "secrets.list", json!({}))?;
             out.show(&status, |out, status| {
                 out.line(format_args!("key      {} ({})", text(status, "key"), text(status, "sentence")))?;
                 out.line(format_args!("secrets  {}", status["count"]))

@@ -2,9 +2,9 @@
 //! file if no daemon runs.
 
 use super::args::Simulate;
-use super::{Failure, Verdict, ask_or_offline, file_error, out::Out, text};
-use crate::doors::control::methods;
+use super::{Failure, Verdict, file_error, out::Out, text, tool_or_offline};
 use crate::home::Home;
+use conductor_gateway::tools::daemon::simulate_script;
 use serde_json::json;
 use std::io::Read;
 use std::path::Path;
@@ -15,11 +15,16 @@ pub fn run(args: &Simulate, home: &Home, out: &mut Out) -> Result<Verdict, Failu
         (None, Some(file)) => read(file)?,
         (None, None) => String::new(),
     };
-    let params = json!({ "events": events, "mode": args.mode });
-    let simulated =
-        ask_or_offline(home, "simulate", params, |config| methods::simulate(config, &events, args.mode.as_deref()))?;
+    let mut arguments = json!({ "events": events });
+    if let Some(mode) = &args.mode {
+        arguments["mode"] = json!(mode);
+    }
+    let simulated = tool_or_offline(home, out, ("conductor_simulate", arguments), |config| {
+        Ok(json!(simulate_script(config, &events, args.mode.as_deref())?))
+    })?;
     out.show(&simulated, |out, simulated| match text(simulated, "text").trim_end() {
         "" => Ok(()),
+        lines if simulated["truncated"] == true => out.line(format_args!("{lines}\n(further records are not shown)")),
         lines => out.line(lines),
     })
 }

@@ -1,6 +1,7 @@
 //! `conductor status`: shows the state of the daemon.
 
-use super::{Failure, Verdict, ask_and_show, list, out::Out, text, texts};
+use super::call::tool_and_show;
+use super::{Failure, Verdict, list, out::Out, text, texts};
 use crate::home::Home;
 use conductor_core::text::escape;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use std::fmt::Display;
 use std::io;
 
 pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    ask_and_show(home, out, ("status", json!({})), |out, status| show(out, home, status))
+    tool_and_show(home, out, ("conductor_get_status", json!({})), |out, status| show(out, home, status))
 }
 
 fn row(out: &mut Out, label: &str, text: impl Display) -> io::Result<()> {

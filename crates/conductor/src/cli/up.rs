@@ -33,7 +33,7 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
     forbid_core_dumps();
     let clock = Arc::new(RealClock::new());
     let has_config = home.config_file().exists();
-    let machine = Machine { display: environment.display.clone(), ..Machine::default() };
+    let machine = Machine { desktop: environment.desktop.clone(), notifications: true, ..Machine::default() };
     let mut daemon = Daemon::start_on(
         machine,
         Options {
@@ -67,6 +67,13 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
         if let Some(url) = url {
             out.line(format_args!("  http     {url} (token in {})", home.root().join("state/http.token").display()))?;
         }
+        // The link is a secret: it is shown on a terminal, never in a log.
+        if io::stdout().is_terminal()
+            && let Ok(link) = daemon.console_link()
+        {
+            out.line(format_args!("  console  {link}"))?;
+            out.line("           Open this link within 60 seconds; `conductor console` prints a new one.")?;
+        }
         if args.demo {
             tour(out, has_config, &command_name(environment))?;
         }
@@ -85,7 +92,9 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
         tokio::time::sleep(FIRST_ROUND).await;
         crate::release_memory::give_back();
     });
+    conductor_hosts::system::service::report_ready();
     let ended = daemon.wait(signals);
+    conductor_hosts::system::service::report_stopping();
     daemon.stop();
     ended?;
     Ok(Verdict::Good)

@@ -1,5 +1,5 @@
 //! `state/accepted.jsonl` stores the configuration that a person accepted, with a MAC. After a
-//! restart this configuration is in force, whatever `config.toml` contains.
+//! restart this configuration is in force, regardless of the content of `config.toml`.
 //!
 //! If there are secrets, the key of the MAC is derived from their key. Otherwise the key is in
 //! `secrets/config.key`, which is created at the first start. Every change has a number. The audit

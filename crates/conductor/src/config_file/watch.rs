@@ -38,8 +38,8 @@ impl Watch {
         if self.watcher.is_some() && known == places(path) {
             return false;
         }
-        // A path that cannot be watched is read only on request. Each request also retries the
-        // watch.
+        // A path that cannot be watched is read again only on request. Each request also retries
+        // the watch.
         self.arm(path).is_ok()
     }
 

@@ -1,21 +1,24 @@
 //! `control.sock`, also named the human door: JSON-RPC 2.0, one message per line, for the command
 //! line.
 //!
-//! Not here: MCP and direct tool calls, which have no request that decides anything, and the rule
-//! for who counts as a person ([`person`]).
+//! A request is a decision, a secret, a stream, or `call`, which runs any listed tool through the
+//! pipeline. Not here: MCP, which has no request that decides anything, and the rule for who counts
+//! as a person ([`person`]).
 
+pub mod call;
 pub mod client;
-mod decisions;
+pub mod decisions;
 pub mod methods;
 pub mod person;
 mod play;
 mod plugins;
 mod secrets;
+mod streams;
 
 use crate::doors::client_processes::ClientProcesses;
 use crate::gateway::Gateway;
 use crate::home::Home;
-use conductor_core::error::ToolError;
+use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_core::event::Micros;
 use conductor_core::principal::Principal;
 use conductor_gateway::owner_handle::OwnerHandle;
@@ -70,17 +73,14 @@ impl Control {
 
     /// The calling person as a principal; an error if the peer does not count as a person.
     pub fn person(&self, caller: Caller) -> Result<Principal, ToolError> {
-        let person = self.recognise(caller.peer).map_err(methods::refuse)?;
+        let refused = |why: person::NotAPerson| ToolError::new(Code::Denied, why.to_string()).by(RefusedBy::Policy);
+        let person = self.recognise(caller.peer).map_err(refused)?;
         Ok(Principal::Person { uid: person.uid })
     }
 
-    /// While the performance lock is on, only a recognised person may change devices, modes or MIDI
-    /// learn, or send messages.
-    pub async fn may_change_the_stage(&self, peer: Peer, what: &str) -> Result<(), ToolError> {
-        if self.recognise(peer).is_ok() || !self.handle.status().await?.performance_lock {
-            return Ok(());
-        }
-        Err(conductor_gateway::tools::daemon::locked(what))
+    /// The principal of a call: `person:` after the same check as for a decision, otherwise `cli:`.
+    pub fn principal(&self, caller: Caller) -> Principal {
+        self.person(caller).unwrap_or(Principal::Cli { uid: caller.peer.uid })
     }
 }
 
@@ -118,7 +118,7 @@ pub async fn serve(control: Arc<Control>, socket: Listener) {
             control.handle.tool_gone(caller.connection);
             // Free the port before the peer's connection closes: the peer may bind the port right
             // after that.
-            control.gateway.http.release(None, caller.connection).await;
+            control.gateway.http.release(caller.connection).await;
             drop(output);
         });
     }
@@ -153,7 +153,7 @@ async fn converse(
             return Ok(());
         }
         if line.len() > MAX_LINE {
-            let refusal = fault(Value::Null, -32600, format!("a line has at most {MAX_LINE} bytes"));
+            let refusal = fault(Value::Null, -32600, format!("a line must have at most {MAX_LINE} bytes"));
             return write_line(control, output, refusal).await;
         }
         if line.trim_ascii().is_empty() {
@@ -216,10 +216,11 @@ fn parse(line: &[u8]) -> Result<(Value, String, Value), Value> {
     let name = request.get("method").and_then(Value::as_str);
     let (true, Some(name)) = (is_id, name) else {
         let id = if is_id { id } else { Value::Null };
-        return Err(fault(id, -32600, "a request has an id (text or number) and a method".to_owned()));
+        return Err(fault(id, -32600, "a request must have an id (text or number) and a method".to_owned()));
     };
-    if !Request::NAMES.contains(&name) {
-        return Err(fault(id, -32601, format!("no method '{name}'; there are: {}", Request::NAMES.join(", "))));
+    if !Request::is_name(name) {
+        let names: Vec<&str> = Request::NAMES.concat();
+        return Err(fault(id, -32601, format!("no method '{name}'; there are: {}", names.join(", "))));
     }
     let params = match request.get("params") {
         None | Some(Value::Null) => json!({}),
@@ -263,15 +264,15 @@ mod tests {
     fn what_is_not_a_request_gets_the_number_of_its_fault() {
         assert_eq!(refused("{"), (-32700, Value::Null));
         assert_eq!(refused("[]"), (-32600, Value::Null));
-        assert_eq!(refused(r#"{"method":"status"}"#), (-32600, Value::Null));
-        assert_eq!(refused(r#"{"id":{},"method":"status"}"#), (-32600, Value::Null));
+        assert_eq!(refused(r#"{"method":"call"}"#), (-32600, Value::Null));
+        assert_eq!(refused(r#"{"id":{},"method":"call"}"#), (-32600, Value::Null));
         assert_eq!(refused(r#"{"id":3}"#), (-32600, json!(3)));
-        assert_eq!(refused(r#"{"id":"a","method":"statuz"}"#), (-32601, json!("a")));
+        assert_eq!(refused(r#"{"id":"a","method":"cell"}"#), (-32601, json!("a")));
     }
 
     #[test]
     fn absent_params_are_an_empty_object() {
-        let (id, method, params) = parse(br#"{"jsonrpc":"2.0","id":1,"method":"status"}"#).unwrap();
-        assert_eq!((id, method.as_str(), params), (json!(1), "status", json!({})));
+        let (id, method, params) = parse(br#"{"jsonrpc":"2.0","id":1,"method":"call"}"#).unwrap();
+        assert_eq!((id, method.as_str(), params), (json!(1), "call", json!({})));
     }
 }

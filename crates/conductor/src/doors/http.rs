@@ -20,7 +20,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::get;
 use axum::{Extension, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -182,24 +182,24 @@ impl Authority {
             (Some(host), None) => host.to_str().ok(),
             // An absolute request target contains its host.
             (None, None) => uri_authority,
-            (Some(_) | None, Some(_)) => return Some("more than one Host"),
+            (Some(_) | None, Some(_)) => return Some("more than one Host header"),
         };
-        let Some(host) = host else { return Some("no usable Host") };
+        let Some(host) = host else { return Some("no valid Host header") };
         let ours = Self::LOOPBACK.iter().any(|name| {
             host.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).and_then(|port| port.parse().ok())
                 == Some(self.port)
         });
         if !ours && !self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host)) {
-            return Some("this Host is not served here");
+            return Some("this Host is not allowed");
         }
         let mut origins = headers.get_all(header::ORIGIN).iter();
         match (origins.next(), origins.next()) {
             (None, _) => None,
             (Some(origin), None) => {
                 let known = origin.to_str().is_ok_and(|origin| self.origins().iter().any(|it| it == origin));
-                (!known).then_some("this Origin may not call here")
+                (!known).then_some("this Origin is not allowed")
             }
-            (Some(_), Some(_)) => Some("more than one Origin"),
+            (Some(_), Some(_)) => Some("more than one Origin header"),
         }
     }
 }
@@ -250,9 +250,9 @@ async fn health(State(shared): State<Arc<Shared>>) -> Response {
 /// All routes of this listener. `more` contains routes of other modules; the same checks apply to
 /// them.
 pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, more: Router) -> Router {
-    let mcp = Arc::new(McpHttp::new(shared, tokens));
+    let mcp = McpHttp::new(shared, tokens);
     Router::new()
-        .route("/mcp", any(move |request: Request<Body>| Arc::clone(&mcp).handle(request)))
+        .merge(mcp.routes())
         .route("/health", get(health).with_state(Arc::clone(shared)))
         .merge(plain::routes(shared, tokens))
         .merge(more)

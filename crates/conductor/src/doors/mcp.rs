@@ -21,6 +21,7 @@ mod prompt;
 pub mod render;
 mod resource;
 pub mod setup;
+mod skill;
 pub mod stdio;
 pub mod stdio_handoff;
 pub mod subscribe;
@@ -33,6 +34,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use rmcp::model::{ErrorData, Implementation, InitializeRequestParams, MetaObject, RequestStateCodec};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -40,17 +42,28 @@ use self::era::Era;
 use self::fixtures::Fixtures;
 use self::methods::Cx;
 use crate::doors::client_processes::ClientProcesses;
-use crate::doors::session::{Session, View, Who};
+use crate::doors::session::{Session, View, Wanted, Who};
 use conductor_gateway::pipeline::call::Principal;
 use conductor_gateway::studio::Studio;
 use conductor_hosts::connection_limits::{Budget, HttpConnections};
 
-/// The instructions for a model; at most 1200 characters.
-pub const INSTRUCTIONS: &str = "Conductor connects a music studio: controllers, mappings, patches and Live Sets. \
-Reading is free: look before you change. A tool that changes the configuration returns a plan and changes nothing; a person applies \
-the plan. When a call answers APPROVAL_REQUIRED, a person must allow it in the Conductor console or terminal; then repeat the \
-identical call once. You cannot approve anything yourself. Every error carries a hint: follow it before you try something else. \
-Ids go stale when things are moved or deleted; on STALE_REFERENCE list again and use a fresh id.";
+/// The instructions for a model. One widely used client truncates them after 2048 characters, so
+/// they are shorter, and the most important parts are first.
+pub const INSTRUCTIONS: &str = "Conductor connects a music studio: controllers and their mappings, Ableton Live Sets, Max and Pure Data \
+patches, and the daemon that runs them. Reading is free: look before you change (conductor_get_status, live_get_song_overview, \
+list_active_patches).\n\
+Your list may contain only part of the tools. conductor_find_tools finds the others by the words of a task, with signature and example; \
+conductor_call_tool calls them.\n\
+A tool that changes the configuration (mappings, modes, devices) returns a plan and changes nothing; a person applies the plan. When a \
+call answers APPROVAL_REQUIRED, a person must allow it in the Conductor console or terminal; then repeat the identical call once. You \
+cannot approve anything yourself.\n\
+Sets of tools: daemon (knob, fader, pad, pedal, foot switch, LED, mapping, mode, MIDI learn, CC, SysEx, stuck notes: conductor_panic), \
+live (song, track, clip, notes, beat, loop, scene, BPM, volume, mute, solo, VST and effect parameters), patch (object, cord, inlet, \
+subpatcher, layout, picture), filesystem, shell, database, web, plugins.\n\
+To map a control: conductor_start_midi_learn, let the person move it, conductor_stop_midi_learn, conductor_create_mapping with the \
+suggested trigger. If a control does nothing: conductor_explain, then conductor_get_trace.\n\
+Every error carries a hint: follow it before you try something else. Ids go stale when things are moved or deleted; on STALE_REFERENCE \
+list again and use a fresh id.";
 
 /// State shared by all connections of one daemon.
 pub struct Shared {
@@ -152,22 +165,13 @@ impl McpDoor {
     /// Answers the first line of a proxy, which selects the tools of its client. `took` is true if
     /// the daemon serves the descriptors of the client itself.
     pub fn hello(&self, params: Option<&Value>, took: bool) -> Result<Value, ErrorData> {
-        let params = params.unwrap_or(&Value::Null);
-        let settings = self.studio().settings();
-        let names_of_tools: Vec<String> = match params.get("tools") {
-            None | Some(Value::Null) => settings.mcp.tools.clone(),
-            Some(names) => serde_json::from_value(names.clone())
-                .map_err(|_| ErrorData::invalid_params("tools must be a list of names", None))?,
+        let wanted = match params {
+            None => Wanted::default(),
+            Some(params) => Wanted::deserialize(params)
+                .map_err(|fault| ErrorData::invalid_params(format!("Invalid hello: {fault}"), None))?,
         };
-        let names = match params.get("tool_names") {
-            None | Some(Value::Null) => settings.mcp.tool_names,
-            Some(form) => form
-                .as_str()
-                .and_then(|it| it.parse().ok())
-                .ok_or_else(|| ErrorData::invalid_params("tool_names must be \"safe\" or \"dotted\"", None))?,
-        };
-        let view = View::of(self.studio(), &names_of_tools, names)
-            .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
+        let view =
+            View::of(self.studio(), &wanted).map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
         self.session.set_view(view);
         self.session.register_starters(&self.shared.clients);
         Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": took }))

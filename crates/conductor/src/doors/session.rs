@@ -4,16 +4,19 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::client_processes::{ClientProcess, ClientProcesses};
 use super::control::person::starters;
-use conductor_core::config::ToolNames;
+use conductor_core::config::{ToolNames, ToolView};
 use conductor_core::policy::limits::REFUSALS_BEFORE_PAUSE;
 use conductor_gateway::pipeline::call::{Call, ConnId, LogLevel, Principal};
 use conductor_gateway::studio::Studio;
-use conductor_gateway::tools::names::{Toolset, UnknownToolset};
+use conductor_gateway::tools::catalog::Tool;
+use conductor_gateway::tools::names::{ReadOnly, Toolset, UnknownToolset};
+use conductor_gateway::tools::views;
 use conductor_hosts::system::processes;
 
 /// The verified identity of a peer.
@@ -34,22 +37,54 @@ impl Who {
     }
 }
 
-/// The listed tools, and the form of their names. Fixed for the lifetime of a connection.
+/// What a client asks for when it connects. Absent parts come from the configuration.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Wanted {
+    pub view: Option<ToolView>,
+    pub tools: Option<Vec<String>>,
+    pub exclude_tools: Option<Vec<String>>,
+    #[serde(default)]
+    pub read_only: bool,
+    pub tool_names: Option<ToolNames>,
+}
+
+/// The tools of a connection, and the form of their names. Fixed while the connection is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
+    /// The tools that exist for the client.
     pub toolset: Arc<Toolset>,
+    /// The part of the toolset that the client lists.
+    pub listed: ToolView,
     pub names: ToolNames,
 }
 
 impl View {
-    pub fn of(studio: &Studio, words: &[String], names: ToolNames) -> Result<Self, UnknownToolset> {
+    /// The view of a client that connects through the proxy or over HTTP.
+    pub fn of(studio: &Studio, wanted: &Wanted) -> Result<Self, UnknownToolset> {
         let catalog = studio.catalog();
-        let toolset = Toolset::parse(words, |name| catalog.get(name).is_some())?;
-        Ok(Self { toolset: Arc::new(toolset), names })
+        let parse = |words: &Vec<String>| Toolset::parse(words, |name| catalog.get(name).is_some());
+        let configured = Self::configured(studio);
+        let chosen = match &wanted.tools {
+            Some(words) => parse(words)?,
+            None => Toolset::clone(&configured.toolset),
+        };
+        let without = wanted.exclude_tools.as_ref().map(parse).transpose()?;
+        // Tools that were chosen by name are listed, unless the client also chose a view.
+        let default = if chosen == Toolset::All { studio.settings().mcp.view } else { ToolView::All };
+        let listed = wanted.view.unwrap_or(default);
+        let read_only =
+            wanted.read_only.then_some(if listed == ToolView::Stage { ReadOnly::Stage } else { ReadOnly::Plain });
+        let names = wanted.tool_names.unwrap_or(configured.names);
+        Ok(Self { toolset: Arc::new(chosen.less(without, read_only)), listed, names })
     }
 
-    /// The view from the configuration `[mcp]`. Unknown names were reported when the file was
-    /// loaded and are skipped here.
+    pub fn lists(&self, tool: &Tool) -> bool {
+        views::lists(self.listed, tool)
+    }
+
+    /// The view of a client that connects to the socket directly: everything that `[mcp]` allows,
+    /// because scripts use the socket. Unknown names were reported when the file was loaded and are
+    /// skipped here.
     pub fn configured(studio: &Studio) -> Self {
         let settings = studio.settings();
         let catalog = studio.catalog();
@@ -61,7 +96,7 @@ impl View {
             .cloned()
             .collect();
         let toolset = Toolset::parse(&known, |_| true).unwrap_or(Toolset::All);
-        Self { toolset: Arc::new(toolset), names: settings.mcp.tool_names }
+        Self { toolset: Arc::new(toolset), listed: ToolView::All, names: settings.mcp.tool_names }
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// Allows the only pending call, or applies the only pending plan. Returns a text for the log: the
-/// answer, or the reason why there was none.
+/// answer, or the reason why no request was answered.
 pub(crate) async fn answer(studio: &Arc<Studio>, pad: &PadSettings, id: Uuid) -> Result<String, String> {
     studio.approvals.expire(studio).await.map_err(|fault| format!("the approval requests cannot be read: {fault}"))?;
     let waiting: Vec<Record> = studio.approvals.store().read(|pending| pending.waiting().cloned().collect());

@@ -1,6 +1,6 @@
 //! The audit log of a running daemon. A damaged log stays closed until a person accepts the damage.
-//! Until then the engine runs, but no tool is available. Only the outcomes of `conductor_panic` are
-//! kept; they are written first when the log is open.
+//! Until then the engine runs, but no tool is available. While the log is closed, the outcomes of
+//! `conductor_panic` are kept in memory. They are written first when the log is open.
 //!
 //! Not here: the log itself (`audit_log`), and the check that a caller is a person
 //! (`doors/control`).
@@ -27,9 +27,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
-/// The most outcomes of `conductor_panic` that are kept while no log is open.
+/// The maximum number of outcomes of `conductor_panic` that are kept while no log is open.
 const MAX_KEPT: usize = 64;
-/// The longest time that a stop waits for a keychain that has answered before.
+/// The longest time that a stop of the daemon waits for the keychain. It waits only if the keychain
+/// has answered before.
 const STOP_WAIT: Duration = Duration::from_secs(1);
 
 /// The name of the entry in the keychain.
@@ -49,11 +50,11 @@ pub struct DaemonLog {
     ids: Arc<dyn Ids>,
     events: Arc<OnceLock<Arc<Events>>>,
     state: ArcSwap<State>,
-    /// Outcomes of `conductor_panic` that are kept while no log is open, and the number of dropped
-    /// outcomes.
+    /// Outcomes of `conductor_panic` that are kept while no log is open, and the number of outcomes
+    /// that were dropped because of the limit.
     kept: Mutex<(VecDeque<(Stamp, Entry)>, u64)>,
     no_salt: InputHasher,
-    /// Locked while the log is opened again.
+    /// Locked while the log is being reopened.
     opening: Mutex<()>,
     log: Log,
 }
@@ -81,7 +82,7 @@ impl DaemonLog {
             log: log.clone(),
         });
         if let Err(reason) = this.start() {
-            log.error(format_args!("audit: {reason}; no tool is served"));
+            log.error(format_args!("audit: {reason}; tool calls are refused"));
         }
         this
     }
@@ -131,11 +132,13 @@ impl DaemonLog {
             ));
         }
         if let Some(bytes) = opened.torn_bytes {
-            self.log.warn(format_args!("audit: an incomplete record of {bytes} bytes at the end was set aside"));
+            self.log.warn(format_args!(
+                "audit: an incomplete record of {bytes} bytes at the end of the log was moved to another file"
+            ));
         }
     }
 
-    /// Whether the disk failed at the start, so that another attempt may succeed.
+    /// Whether the disk failed when the log was opened, so that another attempt may succeed.
     pub fn wants_another_try(&self) -> bool {
         matches!(&**self.state.load(), State::Closed { try_again: true, .. })
     }
@@ -155,7 +158,7 @@ impl DaemonLog {
         }
     }
 
-    /// Whether `state/` contains a checkpoint.
+    /// Whether `state/` contains a stored checkpoint.
     pub fn is_remembered(&self) -> bool {
         memory::recall(&Disk, &Layout::of(&self.home), None).is_ok_and(|found| !found.is_empty())
     }
@@ -194,13 +197,13 @@ impl DaemonLog {
         let (head, line) = match accepted {
             Ok(accepted) => accepted,
             Err(fault) => {
-                // Restore the previous state: closed, for the same reason.
+                // Return to the previous state: the log is closed for the same reason.
                 let _ = self.start();
                 return Err(fault.to_string());
             }
         };
         if let Some(note) = &self.note {
-            // If the keychain does not answer now, the next start writes the checkpoint.
+            // If the keychain does not answer now, the checkpoint is written at the next start.
             let _ = note.write(&line);
         }
         self.kept.lock().0.extend(owed);
@@ -214,8 +217,8 @@ fn refusal(fault: &dyn std::fmt::Display) -> String {
     format!("{fault}; check it with `conductor audit verify`, then continue with `conductor audit accept-rollback`")
 }
 
-/// The stored checkpoints of every place. If the keychain is used but cannot be read, also returns
-/// the reason.
+/// The checkpoints that are stored in all places. If the keychain is used but cannot be read, also
+/// returns the reason.
 pub fn recall(
     home: &std::path::Path,
     settings: &Settings,
@@ -238,8 +241,8 @@ enum Message {
     Stop(mpsc::SyncSender<()>),
 }
 
-/// Stores checkpoints in the keychain, on a separate thread because the keychain may be slow. Calls
-/// wait for it only until the first read is done.
+/// Stores checkpoints in the keychain, on a separate thread, because the keychain may be slow.
+/// Calls wait only until the first read of the keychain is done.
 struct Keychain {
     messages: mpsc::Sender<Message>,
     answers: Arc<AtomicBool>,
@@ -256,9 +259,9 @@ impl Keychain {
         let thread = std::thread::Builder::new().name("audit memory".into()).spawn(move || {
             let found = note.read().map(|text| Remembered::new(Place::Keychain, &text));
             let agrees = match found {
-                // The keychain is locked or missing; the other places contain the checkpoint. It is
-                // not used again until the next start, because a thread that waits for a keychain
-                // cannot be stopped.
+                // The keychain is locked or missing, but other places store the checkpoint. The
+                // keychain is not used again until the next start, because a thread that waits for
+                // a keychain cannot be stopped.
                 Err(_) => false,
                 Ok(None) => true,
                 Ok(Some(memory)) => match walk::checkpoints(&Disk, &Layout::of(&home)) {
@@ -267,7 +270,7 @@ impl Keychain {
                         None => true,
                         Some(fault) => {
                             let reason = refusal(&format_args!("the audit log is {fault}"));
-                            daemon_log.error(format_args!("audit: {reason}; no tool is served"));
+                            daemon_log.error(format_args!("audit: {reason}; tool calls are refused"));
                             opened.refuse(&reason);
                             false
                         }
@@ -276,7 +279,7 @@ impl Keychain {
             };
             noted.store(agrees, Ordering::Release);
             opened.settle();
-            // Release the log here, because this thread may run longer than the log is needed.
+            // Release the log here, because this thread may live longer than the log.
             drop(opened);
             if agrees {
                 remember(&note, &inbox, &noted);
@@ -291,7 +294,7 @@ impl Keychain {
         }
     }
 
-    /// Waits briefly until the last checkpoint is stored.
+    /// Waits up to `STOP_WAIT` until the last checkpoint is stored.
     fn stop(&self) {
         let (done, heard) = mpsc::sync_channel(1);
         if self.answers.load(Ordering::Acquire) && self.messages.send(Message::Stop(done)).is_ok() {

@@ -24,11 +24,11 @@ pub struct Grants {
     pub databases: Arc<Databases>,
     pub web: Arc<Web>,
     pub secrets: Arc<Secrets>,
-    /// The sections in force.
+    /// The sections of the configuration in force.
     known: Mutex<Option<(conductor_core::config::Tools, conductor_core::config::KeyRung)>>,
 }
 
-/// The secrets with default settings, used at a start before the configuration is read.
+/// The secrets with default settings. They are used at a start, before the configuration is read.
 pub(crate) fn secrets_of(home: &Path, ids: &Arc<dyn Ids>) -> Arc<Secrets> {
     let keys = SystemKeys::new(Environment::read().credentials);
     Secrets::new(home, KeyRung::default(), Box::new(keys), Arc::clone(ids), Scrubber::new())
@@ -63,7 +63,8 @@ impl Grants {
         web::add(catalog, &self.web)
     }
 
-    /// Puts a configuration in force. It opens folders, which is fast, and blocks on nothing else.
+    /// Puts a configuration in force. Opening folders is fast, and nothing else in this function
+    /// blocks.
     pub fn put_in_force(&self, config: &Config, log: &Log) {
         let now = Some((config.tools.clone(), config.secrets));
         let mut known = self.known.lock();
@@ -85,7 +86,7 @@ impl Grants {
     pub fn open_secrets(&self, log: &Log) {
         let (secrets, log) = (Arc::clone(&self.secrets), log.clone());
         let opening = std::thread::Builder::new().name("secrets".into()).spawn(move || {
-            // A home without secrets needs no key, so there is no warning about a missing key.
+            // A home without secrets needs no key, so do not warn about a missing key.
             if let Err(fault) = secrets.open_if_any() {
                 log.warn(fault);
             }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -22,13 +22,15 @@ pub struct Http {
     runtime: tokio::runtime::Handle,
     log: Log,
     state: Mutex<State>,
-    /// Only one task opens or closes listeners at a time, so that a port is free before it is bound
+    /// The routes of the console, which exist before the first listener is opened.
+    console: OnceLock<axum::Router>,
+    /// Locked while listeners are opened or closed, so that a port is free before it is bound
     /// again.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// The holder number of listeners that belong to no connection. No connection of the control socket
-/// has this number.
+/// The connection id of listeners that no control connection opened. Real connections never have
+/// the id 0.
 const NOBODY: u64 = 0;
 
 #[derive(Default)]
@@ -36,8 +38,8 @@ struct State {
     settings: config::Http,
     session_idle_s: u64,
     open: Vec<Listener>,
-    /// Present if the daemon has its own listener. It is bound to the inner address, or to `[http]
-    /// bind` if there is none.
+    /// Present if the daemon has its own listener. The inner value is the requested address. If it
+    /// is absent, the listener is bound to `[http] bind`.
     own: Option<Option<SocketAddr>>,
     /// The reason why the daemon's own listener is missing.
     fault: Option<String>,
@@ -68,11 +70,17 @@ impl Http {
             runtime,
             log: log.clone(),
             state: Mutex::new(state),
+            console: OnceLock::new(),
             turn: Default::default(),
         })
     }
 
-    /// Opens a listener that no connection holds: it stays until [`Http::close`].
+    /// Adds the routes of the console to every listener that is opened from now on.
+    pub(crate) fn serve_console(&self, routes: axum::Router) {
+        let _ = self.console.set(routes);
+    }
+
+    /// Opens a listener that no connection holds. It stays open until [`Http::close`].
     pub async fn open(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         self.open_for(address, NOBODY).await
     }
@@ -84,7 +92,7 @@ impl Http {
         self.bind(address, false, BTreeSet::from([holder])).await
     }
 
-    /// Opens the daemon's own listener at `address`, or at `[http] bind`. On an error returns
+    /// Opens the daemon's own listener at `address`, or at `[http] bind`. On an error, returns
     /// `None` and stores the error for `status`.
     pub async fn open_own(&self, address: Option<SocketAddr>) -> Option<SocketAddr> {
         let _turn = self.turn.lock().await;
@@ -98,8 +106,8 @@ impl Http {
         let fault = bound.as_ref().err().map(|fault| {
             if fault.kind() == io::ErrorKind::AddrInUse {
                 let taken = format!("{address} is used by another program; choose another address with --http or [http] bind");
-                // Replace the token: clients of this address may have sent the old token to that
-                // program.
+                // Replace the token, because clients of this address may have sent the old token to
+                // that program.
                 let studio = &self.shared.studio;
                 match http::new_token(&studio.home, &*studio.ids) {
                     Ok(_) => {
@@ -136,7 +144,8 @@ impl Http {
         let default = http::default_token(&studio.home, &*studio.ids)?;
         let tokens = Tokens::new(std::iter::once(default).chain(settings::tokens(&settings)).collect());
         let authority = Authority::new(bound.port(), settings.hosts, settings.origins);
-        let router = http::router(&self.shared, &tokens, authority, axum::Router::new());
+        let console = self.console.get().cloned().unwrap_or_default();
+        let router = http::router(&self.shared, &tokens, authority, console);
         let stop = self.shared.stop.child_token();
         let connections = Arc::clone(&self.shared.http_connections);
         let task = self.runtime.spawn(http::serve(listener, router, connections, stop.clone()));
@@ -144,26 +153,15 @@ impl Http {
         Ok(bound)
     }
 
-    pub fn is_held(&self, address: SocketAddr, holder: u64) -> bool {
-        self.state.lock().open.iter().any(|it| it.bound == address && it.holders.contains(&holder))
-    }
-
     pub fn holds(&self, holder: u64) -> bool {
         self.state.lock().open.iter().any(|it| it.holders.contains(&holder))
     }
 
-    /// Releases one listener of a connection, or all of them. Returns when the freed ports can be
-    /// bound again.
-    pub async fn release(&self, address: Option<SocketAddr>, holder: u64) {
+    /// Releases the listeners of a connection. Returns when the freed ports can be bound again.
+    pub async fn release(&self, holder: u64) {
         if self.holds(holder) {
-            let is_meant = |it: &Listener| address.is_none_or(|address| it.bound == address);
-            self.end(|it| is_meant(it) && it.holders.remove(&holder) && it.holders.is_empty()).await;
+            self.end(|it| it.holders.remove(&holder) && it.holders.is_empty()).await;
         }
-    }
-
-    /// Closes a requested listener, even if connections hold it. Returns `false` if there is none.
-    pub async fn close_at(&self, address: SocketAddr) -> bool {
-        self.end(|it| it.bound == address).await > 0
     }
 
     /// Closes all requested listeners. The daemon's own listener stays open until the daemon stops.
@@ -172,16 +170,14 @@ impl Http {
     }
 
     /// Closes listeners, except the daemon's own, and returns when their ports are free.
-    async fn end(&self, mut which: impl FnMut(&mut Listener) -> bool) -> usize {
+    async fn end(&self, mut which: impl FnMut(&mut Listener) -> bool) {
         let _turn = self.turn.lock().await;
         let ended: Vec<Listener> = self.state.lock().open.extract_if(.., |it| which(it) && !it.own).collect();
-        let count = ended.len();
         for listener in ended {
             listener.stop.cancel();
-            // A task that panicked has released its port too.
+            // A task that panicked has also released its port.
             let _ = listener.task.await;
         }
-        count
     }
 
     /// The addresses of open listeners; the daemon's own is first.
@@ -197,7 +193,7 @@ impl Http {
     }
 
     /// Applies a changed `[http]` section. Open listeners are closed and opened again, so that
-    /// streams with a removed token are closed. Does not wait.
+    /// streams with a removed token end. Does not wait until this is done.
     pub(crate) fn configure(self: &Arc<Self>, settings: &config::Http, session_idle_s: u64) {
         let mut state = self.state.lock();
         if state.settings == *settings && state.session_idle_s == session_idle_s {
@@ -217,7 +213,7 @@ impl Http {
         let mut own_bound = None;
         for listener in old {
             listener.stop.cancel();
-            // The port is free when the task has ended, even if it panicked.
+            // The port is free when the task has ended, even if the task panicked.
             let _ = listener.task.await;
             if listener.own {
                 own_bound = Some(listener.bound);

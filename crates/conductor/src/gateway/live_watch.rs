@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Paths of the parameters to watch: those shown on controllers, and those whose knobs need the
+/// Paths of the parameters to watch: those that controllers show, and those whose knobs need the
 /// current value.
 pub fn watched(config: &Config) -> BTreeSet<String> {
     let modes = config.modes.iter().map(|it| &it.rows);
@@ -33,8 +33,8 @@ pub fn watched(config: &Config) -> BTreeSet<String> {
     config.feedback.iter().filter_map(path).chain(turned).collect()
 }
 
-/// Poll intervals: for a running Live (which sends values at most ten times a second), for a file,
-/// and while no Set is available.
+/// Intervals between two polls of the values: for a running Live (which sends values at most ten
+/// times a second), for a file, and while no Set is available.
 const LIVE_LOOK_US: u64 = 50_000;
 const FILE_LOOK_US: u64 = 200_000;
 const ABSENT_LOOK_US: u64 = 1_000_000;
@@ -86,7 +86,7 @@ async fn follow(gateway: &Gateway, paths: &mut watch::Receiver<BTreeSet<String>>
                     }
                     if look.is_file { FILE_LOOK_US } else { LIVE_LOOK_US }
                 }
-                // Lights keep the last value. A Set that is opened later is found by a later poll.
+                // Lights keep the last value. A later poll finds a Set that is opened later.
                 Err(_) => ABSENT_LOOK_US,
             };
         }

@@ -107,6 +107,10 @@ impl OwnerEvents for GatewayEvents {
         });
     }
 
+    fn state_changed(&self) {
+        self.gateway.owner_state.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
     fn http_fault(&self) -> Option<String> {
         self.gateway.http.fault()
     }

@@ -71,7 +71,8 @@ struct Known {
     file: String,
     status: Status,
     reason: Option<String>,
-    /// The manifest in use; for a changed file, the manifest that was enabled.
+    /// The manifest in use. For a file that has changed, this is the manifest of the enabled
+    /// version.
     manifest: Option<Arc<Manifest>>,
     runner: Option<Arc<Runner>>,
     /// The row that was loaded. The plugin is loaded again only if its row or code changes.
@@ -88,8 +89,8 @@ struct Found {
 
 pub struct Plugins {
     folder: PathBuf,
-    /// The folder with the manifests of enabled plugins. If a file changes, its tools stay listed
-    /// but are refused.
+    /// The folder that stores the manifests of enabled plugins. If a plugin file changes, its tools
+    /// stay listed, but calls of them are refused.
     kept: PathBuf,
     program: ArcSwap<PathBuf>,
     studio: Arc<Studio>,
@@ -121,7 +122,7 @@ impl Plugins {
         })
     }
 
-    /// Stores the manifest that is shown to a person.
+    /// Stores the manifest that is now shown to a person.
     pub fn show(&self, manifest: &Manifest) {
         *self.shown.lock() = Some(manifest.clone());
     }
@@ -130,8 +131,8 @@ impl Plugins {
         &self.folder
     }
 
-    /// Sets the binary whose `plugin-host` is started, for a daemon inside another program such as
-    /// a test.
+    /// Sets the program that is started as the plugin host. Needed when the daemon runs inside
+    /// another program, such as a test.
     pub fn use_program(&self, program: PathBuf) {
         self.program.store(Arc::new(program));
     }
@@ -140,14 +141,14 @@ impl Plugins {
         self.program.load().to_path_buf()
     }
 
-    /// Sets new rows and requests a reload. Does not wait for it.
+    /// Sets new rows and requests a reload of the plugins. Does not wait for the reload.
     pub fn set_rows(&self, rows: &config::Plugins) {
         self.rows.store(Arc::new(rows.clone()));
         self.touched.notify_one();
     }
 
-    /// Requests a reload of the plugins, because something that they need has changed, such as a
-    /// secret.
+    /// Requests a reload of the plugins, because something that they need, such as a secret, has
+    /// changed.
     pub fn touch(&self) {
         self.touched.notify_one();
     }
@@ -178,13 +179,13 @@ impl Plugins {
         }
         loop {
             self.touched.notified().await;
-            // Wait, because editors write a file in several steps.
+            // Wait for the end of the changes, because editors write a file in several steps.
             self.studio.sleeper.until(self.studio.clock.now().plus_us(debounce_ms * 1000)).await;
             self.look().await;
         }
     }
 
-    /// Loads, keeps and stops plugins according to the folder and the rows.
+    /// Loads, keeps and stops plugins, according to the folder and the rows.
     pub async fn look(&self) {
         let _one = self.looking.lock().await;
         let (rows, found) = (self.rows.load_full(), self.scan());
@@ -195,8 +196,8 @@ impl Plugins {
             for (name, row) in rows.iter() {
                 let code = found.get(&row.file).map(|it| it.code);
                 match known.get(name) {
-                    // A plugin that is not configured may lack a secret, which is in neither the
-                    // row nor the file, so it is always loaded again.
+                    // A plugin that is not configured is always loaded again: it may lack a secret,
+                    // and a new secret changes neither the row nor the file.
                     Some(known)
                         if known.row.as_ref() == Some(row)
                             && known.code == code
@@ -228,7 +229,7 @@ impl Plugins {
         self.put(&keep, fresh).await;
     }
 
-    /// Replaces the known plugins with their tools, pins and reports.
+    /// Replaces the known plugins, and with them their tools, pins and reports.
     async fn put(&self, keep: &BTreeSet<String>, fresh: BTreeMap<String, Known>) {
         let (gone, changed) = {
             let mut known = self.known.lock();
@@ -260,7 +261,7 @@ impl Plugins {
     }
 
     /// Removes the tools of `old` from the catalog and adds those of `known`. If a tool name is
-    /// taken, its plugin fails.
+    /// already in use, the plugin fails to load.
     fn offer(&self, old: &BTreeMap<String, Known>, known: &mut BTreeMap<String, Known>) {
         let mut pins = BTreeMap::new();
         self.studio.edit_catalog(|catalog| {
@@ -349,7 +350,7 @@ impl Plugins {
         let Some(pin) = row.pin else {
             return Err(known(
                 Status::Disabled,
-                format!("it has no pin; run `conductor plugins enable {name}` to review and enable it"),
+                format!("its row has no `pin`; run `conductor plugins enable {name}` to review and enable it"),
             ));
         };
         let Some(Found { source, code }) = found else {
@@ -361,7 +362,8 @@ impl Plugins {
         let looked = tokio::time::timeout(patience, tools::look(&launch)).await;
         let looked = looked.unwrap_or_else(|_| Err(vec![format!("it did not load within {} ms", row.timeout_ms)]));
         let changed = |why: String| {
-            // The enabled tools stay in the list and are refused, so that callers get the reason.
+            // The enabled tools stay listed and calls of them are refused, so that callers get the
+            // reason.
             let manifest = self.kept(name, pin).map(Arc::new);
             Box::new(Known { manifest, ..Known::of(&row.file, Status::PinMismatch, Some(why)) })
         };
@@ -458,8 +460,8 @@ impl Plugins {
         }
     }
 
-    /// The manifest that was enabled with this pin. The pin covers the whole manifest, so a changed
-    /// stored file is not used.
+    /// The manifest that was enabled with this pin. The pin covers the whole manifest, so a stored
+    /// manifest that was changed is not used.
     fn kept(&self, name: &str, pin: Digest) -> Option<Manifest> {
         let read = || {
             let bytes = std::fs::read(self.kept.join(format!("{name}.json"))).ok()?;

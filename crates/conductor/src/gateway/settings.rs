@@ -53,7 +53,7 @@ pub(crate) fn unknown_names(config: &Config, catalog: &Catalog) -> Vec<String> {
     let mut lines = Vec::new();
     for (index, rule) in config.policy.iter().flat_map(|it| &it.rules).enumerate() {
         match &rule.tool {
-            // A rule must contain the dotted name of a tool.
+            // A rule must use the dotted name of a tool.
             Some(Pattern::Exact(name)) if catalog.get(name).is_none_or(|it| it.name != *name) => {
                 lines.push(format!("[policy] rule {index}: there is no tool \"{name}\""));
             }

@@ -1,8 +1,8 @@
-//! The device backends of this build. The daemon tries each of them. `status` lists the missing
-//! ones; the daemon starts without them.
+//! The device backends of this build. The daemon tries each backend. If a backend is missing, the
+//! daemon starts without it, and `status` lists it.
 
 use crate::owner::ports::Source;
-use conductor_hosts::midi::{Announce, Stamp};
+use conductor_hosts::midi::{Announce, Desk, Stamp};
 
 /// The name that other programs display for our ports.
 #[cfg_attr(not(any(feature = "jack", feature = "alsa", target_os = "macos")), allow(dead_code))]
@@ -14,10 +14,10 @@ const CLIENT: &str = "conductor";
     not(any(feature = "jack", feature = "alsa", feature = "gamepad", target_os = "macos")),
     allow(unused_variables)
 )]
-pub(crate) fn all(stamp: &Stamp, announce: &Announce) -> Vec<Source> {
+pub(crate) fn all(stamp: &Stamp, announce: &Announce, desk: &Desk) -> Vec<Source> {
     vec![
         #[cfg(feature = "jack")]
-        Source::midi(conductor_hosts::midi::jack::Jack::new(CLIENT, stamp.clone(), announce.clone())),
+        Source::midi(conductor_hosts::midi::jack::Jack::new(CLIENT, stamp.clone(), announce.clone(), desk.clone())),
         #[cfg(feature = "alsa")]
         Source::midi(conductor_hosts::midi::alsa::Alsa::new(CLIENT, stamp.clone(), announce.clone())),
         #[cfg(target_os = "macos")]

@@ -4,7 +4,7 @@
 use super::ports::{self, News, Table, with_slots};
 use super::{By, Owner, Phase};
 use crate::config_file::Arrival;
-use conductor_core::event::DeviceSlot;
+use conductor_core::event::{DeviceSlot, Taint};
 use conductor_gateway::config_in_force::ConfigInForce;
 use conductor_gateway::report::Lifecycle;
 use std::sync::Arc;
@@ -14,24 +14,25 @@ impl Owner {
         let now = self.parts.clock.now();
         match news {
             News::Input { device, lane, taint } => {
-                self.inputs.add(lane, taint);
-                self.inputs.configure(&self.parts.serving.load().config, &self.parts.slots);
+                self.desk.inputs.add(lane, taint);
+                self.desk.inputs.configure(&self.parts.serving.load().config, &self.parts.slots);
                 self.seen.insert(device);
-                self.engine.device_back(device, now, &mut self.effects);
+                self.desk.engine.device_back(device, now, &mut self.effects);
                 self.parts.log.info(format_args!("{} connected", self.name(device)));
             }
             News::InputLost { device } => {
-                for event in self.inputs.remove(device) {
-                    self.engine.feed(&event, &mut self.effects);
+                for event in self.desk.inputs.remove(device) {
+                    self.desk.engine.feed(&event, &mut self.effects);
                 }
                 self.surface.pad.device_lost(device);
-                self.engine.device_lost(device, now, &mut self.effects);
+                self.desk.pressed.device_lost(device);
+                self.desk.engine.device_lost(device, now, &mut self.effects);
                 self.parts.log.warn(format_args!("{} lost", self.name(device)));
             }
             News::Output { port, output } => {
                 self.parts.dispatch.opened(port, output);
                 self.surface.feedback.port_open(port, true);
-                self.engine.output_back(port, now, &mut self.effects);
+                self.desk.engine.output_back(port, now, &mut self.effects);
                 self.carry_out();
                 self.send_waiting(port);
             }
@@ -44,16 +45,17 @@ impl Owner {
                 if self.phase == Phase::Starting {
                     self.phase = Phase::Serving;
                     for reply in self.awaiting_ready.drain(..) {
-                        // The client may have disconnected.
+                        // Sending fails if the client has disconnected.
                         let _ = reply.send(());
                     }
                 }
             }
         }
         self.carry_out();
+        self.state_changed = true;
     }
 
-    /// Reports the configured devices that were lost since the last scan.
+    /// Reports the configured devices that have been lost since the last scan.
     fn note_lost(&self, now: &Table) {
         for before in self.table.devices.iter().filter(|it| it.is_configured && it.is_connected()) {
             let is_lost = |it: &&ports::Bound| it.device_id == before.device_id && !it.is_connected();
@@ -67,11 +69,12 @@ impl Owner {
         let now = self.parts.clock.now();
         self.parts.dispatch.closed(port);
         self.surface.feedback.port_open(port, false);
-        self.engine.output_lost(port, now, &mut self.effects);
+        self.desk.engine.output_lost(port, now, &mut self.effects);
     }
 
     pub(super) fn config_arrived(&mut self, arrival: Arrival) {
         self.reloading = false;
+        self.state_changed = true;
         match arrival {
             Arrival::Same => self.parts.config_error = None,
             Arrival::Accepted(serving) if self.performance_lock => {
@@ -92,13 +95,13 @@ impl Owner {
     pub(super) fn put_in_force(&mut self, serving: Arc<ConfigInForce>) {
         let now = self.parts.clock.now();
         with_slots(&self.parts.slots, |slots| {
-            self.engine.reload(&serving.config, slots, now, &mut self.effects);
+            self.desk.engine.reload(&serving.config, slots, now, &mut self.effects);
             self.surface.reload(&serving.config, slots);
         });
         self.carry_out_by(By::Rule);
-        self.parts.programs.set(self.engine.tables().asks_for_programs);
+        self.parts.programs.set(self.desk.engine.tables().asks_for_programs);
         let wish = self.surface.focus.reload(serving.config.per_app_modes.clone());
-        self.follow(wish);
+        self.follow(wish, Taint::Clean);
         self.devices_changed();
         self.parts.log.set_level(serving.config.log_level);
         self.parts.log.info(format_args!(
@@ -106,10 +109,11 @@ impl Owner {
             serving.config.modes.len(),
             serving.disabled_mappings()
         ));
-        self.inputs.configure(&serving.config, &self.parts.slots);
+        self.desk.inputs.configure(&serving.config, &self.parts.slots);
         self.order(ports::Order::Config(serving.config.clone()));
         self.parts.config_error = None;
-        // Store before sending the event, because its receivers read the configuration from here.
+        // Store the configuration before sending the event, because receivers of the event read it
+        // from here.
         self.parts.serving.store(Arc::clone(&serving));
         self.parts.events.config_in_force(&serving);
         self.mode_changed = true;
@@ -119,7 +123,7 @@ impl Owner {
     /// The lifecycle state that `status` reports.
     pub(super) fn lifecycle(&self) -> Lifecycle {
         let lost = |device: &ports::Bound| {
-            device.wants_input && self.seen.contains(&device.slot) && !self.inputs.is_open(device.slot)
+            device.wants_input && self.seen.contains(&device.slot) && !self.desk.inputs.is_open(device.slot)
         };
         match self.phase {
             Phase::Starting => Lifecycle::Starting,

@@ -1,11 +1,12 @@
 //! Watches the desktop: the display, the frontmost window, and the running programs.
 //!
 //! It uses two threads, one for windows and one for programs, because both may block. Not here: the
-//! X protocol (`conductor_hosts::focus`), window rules (`conductor_core::focus`), and sending keys
-//! (`dispatch`).
+//! protocols of desktops (`conductor_hosts::focus`), window rules (`conductor_core::focus`), and
+//! sending keys (`dispatch`).
 
 use super::wake::{Wake, Waker};
 use conductor_hosts::apps;
+use conductor_hosts::desktop::Session;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -30,8 +31,8 @@ struct Apps {
     end: AtomicBool,
 }
 
-/// Enables the listing of programs while a condition needs it. It never blocks, because the owner
-/// calls it.
+/// Switches the listing of programs on while a condition needs it. This never blocks, because the
+/// owner calls it.
 #[derive(Clone)]
 pub(crate) struct AppsWanted {
     apps: Arc<Apps>,
@@ -47,16 +48,19 @@ impl AppsWanted {
 }
 
 impl Desktop {
-    /// Without `display` no display is watched.
+    /// Starts the threads. A session without a display is not watched.
     #[cfg_attr(not(feature = "desktop"), expect(unused_variables, reason = "this build has no support for displays"))]
-    pub fn start(display: Option<&str>, owner: &Waker) -> io::Result<Self> {
+    pub fn start(session: Session, owner: &Waker) -> io::Result<Self> {
         let apps: Arc<Apps> = Arc::default();
         let (shared, waker) = (Arc::clone(&apps), owner.clone());
         let thread = Builder::new().name("programs".into()).spawn(move || look_for_programs(&shared, &waker))?;
         Ok(Desktop {
             apps: (apps, thread),
             #[cfg(feature = "desktop")]
-            focus: display.map(|display| focus::FocusWatch::open(display.to_owned(), owner.clone())).transpose()?,
+            focus: match session.focus_fault() {
+                None => Some(focus::FocusWatch::open(session, owner.clone())?),
+                Some(_) => None,
+            },
         })
     }
 
@@ -96,7 +100,8 @@ fn look_for_programs(apps: &Apps, owner: &Waker) {
 #[cfg(feature = "desktop")]
 mod focus {
     use super::{Wake, Waker};
-    use conductor_hosts::focus::{Watcher, watch};
+    use conductor_hosts::desktop::Session;
+    use conductor_hosts::focus::{open, watch};
     use std::io;
     use std::ops::ControlFlow;
     use std::sync::Arc;
@@ -113,29 +118,30 @@ mod focus {
     }
 
     impl FocusWatch {
-        pub fn open(display: String, owner: Waker) -> io::Result<Self> {
+        pub fn open(session: Session, owner: Waker) -> io::Result<Self> {
             let end: Arc<AtomicBool> = Arc::default();
             let ends = Arc::clone(&end);
-            let thread = Builder::new().name("focus".into()).spawn(move || run(&display, &owner, &ends))?;
+            let thread = Builder::new().name("focus".into()).spawn(move || run(&session, &owner, &ends))?;
             Ok(FocusWatch { end, thread: thread.thread().clone() })
         }
 
-        /// Does not join the thread, which may be blocked until the next event of the X server. The
-        /// thread ends at that event; until then it only keeps its connection open.
+        /// Asks the thread to end, but does not join it, because the thread may be blocked until
+        /// the next event of the server. It ends at that event, and until then only keeps its
+        /// connection open.
         pub fn close(self) {
             self.end.store(true, Ordering::Release);
             self.thread.unpark();
         }
     }
 
-    fn run(display: &str, owner: &Waker, end: &AtomicBool) {
+    fn run(session: &Session, owner: &Waker, end: &AtomicBool) {
         let over = || end.load(Ordering::Acquire);
         while !over() {
-            let lost = match Watcher::open(Some(display)) {
+            let lost = match open(session) {
                 Err(why) => why,
                 Ok(mut watcher) => {
                     owner.post(Wake::Display(Ok(())));
-                    watch(&mut watcher, |window| {
+                    watch(watcher.as_mut(), |window| {
                         owner.post(Wake::Front(window));
                         if over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                     })

@@ -36,7 +36,7 @@ pub(crate) struct Hosts {
     pub events: Arc<dyn OwnerEvents>,
 }
 
-/// An OSC message for a host name that must be resolved.
+/// An OSC message for a host whose name must be resolved.
 type NamedOsc = (Arc<str>, u16, Arc<OscMessage>);
 
 pub(crate) struct Dispatch {
@@ -47,7 +47,7 @@ pub(crate) struct Dispatch {
     desktop: Worker<Fifo<Job>>,
     mixer: Worker<Fifo<Volume>>,
     events: Arc<dyn OwnerEvents>,
-    /// Reused for every message.
+    /// A buffer that is reused for every message.
     bytes: Vec<u8>,
 }
 
@@ -84,7 +84,8 @@ impl Dispatch {
         })
     }
 
-    pub fn opened(&mut self, port: DeviceSlot, output: Box<dyn Output>) {
+    pub fn opened(&mut self, port: DeviceSlot, mut output: Box<dyn Output>) {
+        output.assign(port);
         self.outputs.insert(port, output);
     }
 
@@ -104,7 +105,12 @@ impl Dispatch {
         self.listeners.push((port, heard));
     }
 
-    /// Carries out one effect.
+    /// Whether a client listens to an output.
+    pub fn has_listeners(&mut self) -> bool {
+        self.listeners.retain(|(_, heard)| !heard.is_closed());
+        !self.listeners.is_empty()
+    }
+
     pub fn carry_out(&mut self, effect: Effect) -> Result<(), DispatchError> {
         match effect {
             Effect::Midi { port, message, taint, hops } => self.send_body(port, &message, Trail { taint, hops }),
@@ -115,6 +121,7 @@ impl Dispatch {
                     .map_err(|fault| DispatchError::Refused(format!("osc: {fault}"))),
                 None => taken(self.named_osc.push((host, port, message)), "osc"),
             },
+            Effect::OscValue { .. } => Err(DispatchError::Refused("osc: this value has no target".into())),
             Effect::Key { keys, stroke } => taken(self.desktop.push(Job::Key { keys, stroke }), "desktop"),
             Effect::Text(text) => taken(self.desktop.push(Job::Text(text)), "desktop"),
             Effect::Click { button, at } => taken(self.desktop.push(Job::Click { button, at }), "desktop"),
@@ -123,7 +130,7 @@ impl Dispatch {
                 self.events.parameter_turned(&target, value, ranged, taint).map_err(DispatchError::Refused)
             }
             Effect::Call(call) => {
-                self.events.call_fired(*call);
+                self.events.call_fired(call);
                 Ok(())
             }
         }
@@ -140,7 +147,7 @@ impl Dispatch {
         sent
     }
 
-    /// Sends one complete message that was already checked or was created by us.
+    /// Sends one complete message. The caller has checked or created the message.
     pub fn send(&mut self, port: DeviceSlot, bytes: &[u8], trail: Trail) -> Result<(), DispatchError> {
         let output = self.outputs.get_mut(&port).ok_or(DispatchError::NoOutput(port))?;
         match output.send(bytes, trail) {
@@ -177,8 +184,8 @@ fn send_to_name(out: &mut osc::Sender, host: &str, port: u16, message: &OscMessa
     out.send(to.ok_or("the host name has no address")?, message).map_err(|fault| fault.to_string())
 }
 
-/// The address of `localhost` or of an IP address. Other hosts need a resolver, which may block for
-/// seconds.
+/// The address of `localhost`, or of a host that is given as an IP address. Other hosts need a
+/// resolver, which may block for seconds.
 fn literal(host: &str) -> Option<IpAddr> {
     if host.eq_ignore_ascii_case("localhost") {
         return Some(Ipv4Addr::LOCALHOST.into());

@@ -34,6 +34,9 @@ pub trait OwnerEvents: Send + Sync {
     /// The approval pad was held long enough to approve this request.
     fn pad_held(&self, settings: PadSettings, question: Uuid);
 
+    /// The mode, a device, the learn session, the performance lock or the configuration changed.
+    fn state_changed(&self);
+
     /// The reason why MCP over HTTP is not served although the file enables it.
     fn http_fault(&self) -> Option<String>;
 }

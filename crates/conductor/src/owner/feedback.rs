@@ -18,11 +18,11 @@ use conductor_gateway::report::{BackendNow, BackendState};
 /// The owner's state for lights, window rules and the approval pad.
 pub(crate) struct Surface {
     pub feedback: Feedback,
-    /// Reused in every turn of the loop, so that a light does not allocate.
+    /// A buffer that is reused in every turn of the loop, so that a light does not allocate.
     lights: Vec<Light>,
     pub focus: Focus,
     pub pad: ApprovalPad,
-    /// Present while the pad can be held: a person can then answer approval requests.
+    /// Present while the pad can be held, so that a person can answer approval requests with it.
     armed: Option<ApproverPresent>,
     waiting: Waiting,
     /// The reason why no display can be used.
@@ -51,8 +51,8 @@ impl Surface {
         [self.feedback.next_deadline(), self.pad.next_deadline()].into_iter().flatten().min()
     }
 
-    /// Whether events of this device must be passed to [`Owner::is_input`]: it has lights, motor
-    /// faders or the approval pad.
+    /// Whether events of this device must be passed to [`Owner::is_input`], because the device has
+    /// lights, motor faders or the approval pad.
     pub fn watches(&self, device: DeviceSlot) -> bool {
         self.feedback.uses(device) || self.pad.device() == Some(device)
     }
@@ -63,8 +63,8 @@ impl Surface {
     }
 }
 
-/// The settings of the approval pad. If the new policy has an error, the old policy stays in force,
-/// but the pad is disabled.
+/// The settings of the approval pad. `None` if the new policy has an error: the old policy stays in
+/// force, but the pad is disabled.
 fn pad_of(config: &Config) -> Option<&PadSettings> {
     config.policy.as_ref().and_then(|it| it.approval.pad.as_ref())
 }
@@ -74,11 +74,11 @@ impl Owner {
     /// motor of a fader that we moved.
     pub(crate) fn is_input(&mut self, event: &Event) -> bool {
         if !self.surface.feedback.hear(event) {
-            self.engine.passed_over(event, "caused by the motor of a fader that was just moved");
+            self.desk.engine.passed_over(event, "caused by the motor of a fader that was just moved");
             return false;
         }
         if self.surface.pad.device() == Some(event.device) {
-            let counts = !self.engine.is_muted(event.device) && self.is_hardware(event.device);
+            let counts = !self.desk.engine.is_muted(event.device) && self.is_hardware(event.device);
             let heard = self.surface.pad.hear(event, counts, self.surface.waiting.only);
             if let Err(why) = heard
                 && self.surface.waiting.count > 0
@@ -97,13 +97,14 @@ impl Owner {
     pub(crate) fn show(&mut self) {
         let now = self.parts.clock.now();
         self.answer_by_pad(now);
-        self.surface.feedback.read_engine(&mut self.engine, now);
+        self.surface.feedback.read_engine(&mut self.desk.engine, now);
         let mut lights = std::mem::take(&mut self.surface.lights);
         self.surface.feedback.advance(now, &mut lights);
         for light in lights.drain(..) {
             self.surface.pad.lit(light.port, &light.message, now);
-            self.engine.shown(light.port, &light.message, light.by, now);
-            // Tainted: if the port leads back to us, the message must not fire sensitive actions.
+            self.desk.engine.shown(light.port, &light.message, light.by, now);
+            // The message is tainted: if the port leads back to an input, the message must not fire
+            // sensitive actions.
             if let Err(error) = self.parts.dispatch.send_body(light.port, &light.message, Taint::Tool.into()) {
                 self.surface.feedback.not_sent(&light);
                 self.not_done(error);
@@ -138,7 +139,7 @@ impl Owner {
             self.surface.feedback.changed(fact, Taint::Clean, now);
         }
         let is_armed = |it: &ports::Bound| Some(it.slot) == self.surface.pad.device() && it.is_hardware;
-        let armed = self.table.devices.iter().any(|it| is_armed(it) && !self.engine.is_muted(it.slot));
+        let armed = self.table.devices.iter().any(|it| is_armed(it) && !self.desk.engine.is_muted(it.slot));
         if !armed {
             self.surface.armed = None;
         } else if self.surface.armed.is_none() {
@@ -147,21 +148,21 @@ impl Owner {
     }
 
     pub(crate) fn front_changed(&mut self, window: Option<Window>) {
-        self.engine.facts_mut().frontmost_app = window.as_ref().map(|it| it.app.clone());
+        self.desk.engine.facts_mut().frontmost_app = window.as_ref().map(|it| it.app.clone());
         let wish = self.surface.focus.focused(window);
-        self.follow(wish);
+        self.follow(wish, Taint::Clean);
     }
 
-    /// Switches to the mode that the window rules select.
-    pub(crate) fn follow(&mut self, wish: Option<Wish>) {
+    /// Switches to the mode that the window rules select. `by` is the taint of the cause.
+    pub(crate) fn follow(&mut self, wish: Option<Wish>, by: Taint) {
         let Some(wish) = wish else { return };
-        if *wish.mode == **self.engine.mode().1 {
+        if *wish.mode == **self.desk.engine.mode().1 {
             return;
         }
         let now = self.parts.clock.now();
         // The mode exists in the configuration of the rule. If it was removed since, nothing
         // changes.
-        let _ = self.engine.switch_mode(&wish.mode, Taint::Clean, now, &mut self.effects);
+        let _ = self.desk.engine.switch_mode(&wish.mode, by, now, &mut self.effects);
         self.carry_out_by(By::Rule);
     }
 }

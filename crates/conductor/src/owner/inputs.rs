@@ -3,23 +3,28 @@
 use crate::owner::ports::SharedSlots;
 use crate::owner::ports::with_slots;
 use conductor_core::config::{Config, Rows};
-use conductor_core::event::{DeviceSlot, Event, Taint};
+use conductor_core::event::{DeviceSlot, Event, Micros, Taint};
 use conductor_core::mapping::{EncoderMode, SourceKind, TriggerKind};
 use conductor_hosts::midi::ring::{EventReceiver, RelativeControllers};
 
 #[derive(Default)]
-pub(crate) struct Inputs {
+pub struct Inputs {
     open: Vec<Open>,
     /// Events that were dropped by inputs that are closed now.
     dropped_before: u64,
+    /// The time of the last event of each device, by slot.
+    last: Vec<Option<Micros>>,
 }
 
 struct Open {
     lane: EventReceiver,
-    /// The minimum taint of the port; an event may have a more severe one.
+    /// The minimum taint of the port's events. A single event may have a more severe taint.
     taint: Taint,
-    /// The next event, already received, to compare its time with those of other inputs.
+    /// The next event of this input. It has been received, to compare its time with the events of
+    /// other inputs.
     head: Option<Event>,
+    /// The owner looks at the events of this device before the engine does.
+    is_watched: bool,
 }
 
 impl Open {
@@ -31,11 +36,46 @@ impl Open {
 
 impl Inputs {
     pub fn add(&mut self, lane: EventReceiver, taint: Taint) {
-        self.open.push(Open { lane, taint, head: None });
+        let slot = usize::from(lane.device().0);
+        self.last.resize(self.last.len().max(slot + 1), None);
+        self.open.push(Open { lane, taint, head: None, is_watched: true });
+    }
+
+    /// Whether no event waits.
+    pub fn is_empty(&self) -> bool {
+        self.open.iter().all(|it| it.head.is_none() && it.lane.is_empty())
+    }
+
+    /// The minimum taint of a device whose events need not pass the owner.
+    pub fn direct(&self, device: DeviceSlot) -> Option<Taint> {
+        self.open.iter().find(|it| it.lane.device() == device && !it.is_watched).map(|it| it.taint)
+    }
+
+    /// Sets which devices' events must pass the owner.
+    pub fn watch(&mut self, is_watched: impl Fn(DeviceSlot) -> bool) {
+        for open in &mut self.open {
+            open.is_watched = is_watched(open.lane.device());
+        }
+    }
+
+    pub fn note_event(&mut self, device: DeviceSlot, at: Micros) {
+        if let Some(last) = self.last.get_mut(usize::from(device.0)) {
+            *last = Some(at);
+        }
+    }
+
+    /// The time of the last event of a device.
+    pub fn last_event(&self, device: DeviceSlot) -> Option<Micros> {
+        self.last.get(usize::from(device.0)).copied().flatten()
+    }
+
+    /// The time of the last event of any device.
+    pub fn newest_event(&self) -> Option<Micros> {
+        self.last.iter().flatten().max().copied()
     }
 
     /// Removes and returns the earliest event of all inputs.
-    pub fn next(&mut self) -> Option<Event> {
+    pub fn next_event(&mut self) -> Option<Event> {
         let mut earliest: Option<&mut Option<Event>> = None;
         for open in &mut self.open {
             if open.head.is_none() {
@@ -124,7 +164,7 @@ fn relative(config: &Config, alias: &str) -> RelativeControllers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use conductor_core::event::{Body, Micros};
+    use conductor_core::event::Body;
     use conductor_hosts::midi::ring::{Bell, event_ring};
 
     fn cc(value: u8) -> Body {
@@ -142,7 +182,7 @@ mod tests {
             let sender = if sender == 0 { &mut a } else { &mut b };
             sender.push(Micros(at), Taint::Clean, cc(at as u8));
         }
-        let times: Vec<u64> = std::iter::from_fn(|| inputs.next()).map(|it| it.at.0).collect();
+        let times: Vec<u64> = std::iter::from_fn(|| inputs.next_event()).map(|it| it.at.0).collect();
         assert_eq!(times, [1, 2, 3, 4]);
     }
 
@@ -156,10 +196,10 @@ mod tests {
         a.push(Micros(5), Taint::Clean, cc(1));
         a.push(Micros(6), Taint::Clean, cc(2));
         b.push(Micros(1), Taint::Clean, cc(3));
-        assert_eq!(inputs.next().map(|it| it.device), Some(DeviceSlot(1)));
+        assert_eq!(inputs.next_event().map(|it| it.device), Some(DeviceSlot(1)));
         let left: Vec<Taint> = inputs.remove(DeviceSlot(0)).iter().map(|it| it.taint).collect();
         assert_eq!(left, [Taint::Virtual; 2], "and each has the taint of its port");
-        assert!(inputs.next().is_none() && inputs.is_open(DeviceSlot(1)) && !inputs.is_open(DeviceSlot(0)));
+        assert!(inputs.next_event().is_none() && inputs.is_open(DeviceSlot(1)) && !inputs.is_open(DeviceSlot(0)));
     }
 
     #[test]

@@ -25,8 +25,8 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Numbers for device aliases and port names. A lock is needed because two threads assign numbers:
-/// the owner when it compiles a configuration, this thread when it opens a port without an alias.
+/// Slots for device aliases and port names. A lock is needed because two threads assign slots: the
+/// owner when it compiles a configuration, and this thread when it opens a port without an alias.
 /// The lock is held for one lookup or one compilation.
 pub type SharedSlots = Arc<Mutex<Slots>>;
 
@@ -39,8 +39,8 @@ pub enum Order {
     /// A new configuration is in force.
     Config(Arc<Config>),
     Scan(Reply<Scanned>),
-    /// Enables a device that the file disables, until the daemon stops. The callback runs after the
-    /// next scan.
+    /// Enables a device that the file disables. The device stays enabled until the daemon stops.
+    /// The callback runs after the next scan.
     Enable(String, Box<dyn FnOnce() + Send>),
     /// Opens this output, because a message is to be sent to it.
     OpenOutput(String),
@@ -54,7 +54,7 @@ pub enum News {
     Input {
         device: DeviceSlot,
         lane: EventReceiver,
-        /// The minimum taint of the port; an event may have a more severe one.
+        /// The minimum taint of the port's events. A single event may have a more severe taint.
         taint: Taint,
     },
     InputLost {
@@ -97,7 +97,7 @@ pub struct Bound {
     pub output: Option<String>,
     pub is_configured: bool,
     pub wants_input: bool,
-    /// Whether the input is hardware, not a port of a program.
+    /// Whether the input is hardware, and not a port that a program created.
     pub is_hardware: bool,
 }
 
@@ -111,8 +111,8 @@ impl Bound {
     }
 }
 
-/// Wakes the thread. Backends call this when ports change, from callbacks that must not lock or
-/// allocate.
+/// Wakes the port thread. Backends call this when ports change, from callbacks that must not lock
+/// or allocate.
 #[derive(Default)]
 pub(crate) struct ScanSignal {
     changed: AtomicBool,
@@ -139,7 +139,7 @@ const LOOPBACK: usize = 0;
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     source: usize,
-    /// The backend's id of an existing port, or the name of a port that we create.
+    /// The backend's id of an existing port, or the name of a port that the daemon creates.
     id: String,
     name: String,
     is_made: bool,
@@ -198,7 +198,7 @@ struct OscInput {
     heard_by: Result<Listener, String>,
 }
 
-/// The data to create a [`PortScanner`].
+/// The parts that a [`PortScanner`] needs.
 pub(crate) struct Parts {
     pub loopback: Loopback,
     /// All sources except the loopback, which always exists.
@@ -225,7 +225,7 @@ pub(crate) struct PortScanner {
     clock: Arc<dyn Clock>,
     /// Aliases of the loopback devices that exist now.
     plugged: BTreeSet<String>,
-    /// Aliases of devices that the file disables but that were enabled since the start.
+    /// Aliases of devices that the file disables, but that were enabled since the daemon started.
     enabled: BTreeSet<String>,
     inputs: BTreeMap<DeviceSlot, OpenInput>,
     outputs: BTreeMap<DeviceSlot, Place>,
@@ -256,10 +256,10 @@ impl PortScanner {
         }
     }
 
-    /// Scans once. Scans again when a backend reports a change, a scan is requested, or the
+    /// Scans once, and again whenever a backend reports a change, a scan is requested, or the
     /// interval has passed.
     pub fn run(mut self, orders: &mpsc::Receiver<Order>, post: impl Fn(Wake)) {
-        // Set before the first scan, so that no change during that scan is missed.
+        // Set the thread before the first scan, so that no change during that scan is missed.
         let _ = self.signal.thread.set(std::thread::current());
         let mut due = Due { scan: true, ..Due::default() };
         loop {
@@ -269,8 +269,8 @@ impl PortScanner {
                 due.outputs.clear();
                 let seen = changes(&before, &self.table);
                 due.enabled.drain(..).for_each(|answer| answer());
-                // Every scan request that arrived before this scan gets its result. Disconnected
-                // clients are ignored.
+                // Every scan request that arrived before this scan gets the result of this scan.
+                // Disconnected clients are ignored.
                 for reply in due.replies.drain(..) {
                     let _ = reply.send(seen.clone());
                 }
@@ -318,8 +318,8 @@ impl PortScanner {
     /// Waits. Returns `true` if the interval has passed, and `false` if the thread was woken.
     fn wait(&self) -> bool {
         if self.sources.len() == 1 {
-            // The loopback is the only backend and reports every change, so no scan at an interval
-            // is needed.
+            // The loopback is the only backend. It reports every change, so no periodic scan is
+            // needed.
             std::thread::park();
             return false;
         }
@@ -335,7 +335,7 @@ impl PortScanner {
         self.plug_loopback_devices();
         let now = self.clock.now();
         for source in &mut self.sources {
-            // A requested scan also retries missing backends before their next attempt is due.
+            // A requested scan also retries missing backends whose next attempt is not due yet.
             let is_due = source.retry.is_due(now);
             if due.replies.is_empty() && !is_due {
                 continue;
@@ -394,8 +394,8 @@ impl PortScanner {
             self.loopback.plug(alias);
         }
         self.plugged = wanted;
-        // The scan that follows includes these changes, so clear the signal to prevent another
-        // scan.
+        // The next scan includes these changes, so clear the signal. Otherwise it would cause one
+        // more scan.
         self.signal.changed.store(false, Ordering::Release);
     }
 
@@ -403,8 +403,8 @@ impl PortScanner {
         self.sources.get(source).map_or(Protocol::Midi, |it| it.protocol)
     }
 
-    /// The configured devices in file order, then ports without an alias, each with the ports that
-    /// should be open.
+    /// The configured devices in file order, then ports without an alias. Each entry has the ports
+    /// that should be open.
     fn wanted(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Wanted> {
         let config = self.config.clone();
         let configured = config.devices.iter().filter(|it| it.protocol != Protocol::Osc);
@@ -440,7 +440,7 @@ impl PortScanner {
                     device.input = Some(place);
                 }
                 (Identity::Alias(_), Way::Output, Some(device)) => device.output = Some(place),
-                // A loopback port without an alias is only used as an output.
+                // A loopback port without an alias is used only as an output.
                 (Identity::Raw(name), Way::Input, None) if hears && raw_left > 0 && *source != LOOPBACK => {
                     raw_left -= 1;
                     devices.push(Wanted { input: Some(place), ..self.device(name, false, true) });
@@ -448,7 +448,8 @@ impl PortScanner {
                 (Identity::Alias(_) | Identity::Raw(_), Way::Input | Way::Output, _) => {}
             }
         }
-        // Ports that we create, on the first backend whose ports other programs can use.
+        // Ports that the daemon creates. They are created on the first backend whose ports other
+        // programs can use.
         let is_public = |it: &Source| it.protocol == Protocol::Midi && it.ports.is_ok();
         let public = self.sources.iter().skip(1).position(is_public).map(|it| it + 1);
         for device in config.devices.iter().filter(|it| it.protocol == Protocol::Midi) {
@@ -465,7 +466,7 @@ impl PortScanner {
         devices
     }
 
-    /// Finds the device or raw name of each port, with the roster of its protocol.
+    /// Finds the device or the raw name of each port, using the roster of the port's protocol.
     fn identities(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Identity> {
         let of = |protocol: Protocol, sources: &[Source]| -> Vec<PortInfo> {
             let of = |at: &usize| sources.get(*at).is_some_and(|it| it.protocol == protocol);
@@ -524,7 +525,7 @@ impl PortScanner {
         devices
     }
 
-    /// Whether the input is enabled, by the file or since the start.
+    /// Whether the input is enabled, either by the file or by a request since the daemon started.
     fn is_wanted(&self, device: &Device) -> bool {
         device.enabled || self.enabled.contains(&device.alias)
     }
@@ -664,7 +665,7 @@ impl Source {
     }
 }
 
-/// The taint of an input.
+/// The taint of an input port.
 fn taint(is_open_to_programs: bool) -> Taint {
     if is_open_to_programs { Taint::Virtual } else { Taint::Clean }
 }

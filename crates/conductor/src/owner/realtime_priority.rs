@@ -9,13 +9,14 @@ pub const OWNER: &str = "owner";
 #[cfg(target_os = "linux")]
 const PRIORITY: libc::c_int = 1;
 
-/// Gives the calling thread real-time priority. Threads and programs that it starts have normal
-/// priority. Most systems allow this only for members of a group (`audio` on Debian); for other
-/// users it fails.
+/// Gives the calling thread real-time priority. Threads and programs that the thread starts have
+/// normal priority. Most systems allow this only for members of a group (`audio` on Debian). For
+/// other users the call fails.
 #[cfg(target_os = "linux")]
 pub fn raise() -> std::io::Result<()> {
     let wish = libc::sched_param { sched_priority: PRIORITY };
-    // SAFETY: the call reads one structure, which outlives it; thread 0 is the calling thread.
+    // SAFETY: the call only reads one structure, which lives longer than the call. Thread 0 is the
+    // calling thread.
     let done = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const wish) };
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
@@ -50,7 +51,11 @@ mod tests {
             "urgent",
             Box::new(move || {
                 let raised = raise().is_ok();
-                assert_eq!(is_urgent(own, "urgent"), Some(raised), "what it says is what the kernel did");
+                assert_eq!(
+                    is_urgent(own, "urgent"),
+                    Some(raised),
+                    "the reported priority is the one that the kernel set"
+                );
                 spawn("started", Box::new(move || is_urgent(own, "started")))
             }),
         );

@@ -8,19 +8,22 @@ use conductor_core::config::Severity;
 use conductor_core::engine::TraceRecord;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::midi::{Decoder, Heard};
-use conductor_core::event::{Body, DeviceSlot, Taint};
+use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
 use conductor_core::feedback::Fact;
 use conductor_core::learn::Started;
 use conductor_core::timestamp::Timestamp;
 use conductor_gateway::owner_handle::{Outgoing, Reply, Request, SentBy, Standing, Traced, Wanted, unknown_mode};
 use conductor_gateway::report::{
-    BackendNow, BackendState, BindingNow, Bindings, ConfigNow, DeviceNow, DeviceSwitched, Devices, LearningNow,
-    Panicked, Statistics, Status, Switched, input_mode,
+    BackendNow, BackendState, BindingNow, Bindings, ConfigNow, DeviceNow, DeviceSwitched, Devices, Injected,
+    LearningNow, MetersNow, Panicked, Statistics, Status, Switched, input_mode,
 };
 use conductor_hosts::midi::{LEFT_OUT, check_message};
 
 /// The most errors of the file that `status` lists; further errors are only counted.
 const SHOWN_FAULTS: usize = 16;
+
+/// The device of events that a person plays in the console when no controller is connected.
+const CONSOLE: &str = "console";
 
 /// Controllers and values that panic sends on every channel: sustain off, all notes off, all sound
 /// off.
@@ -33,8 +36,8 @@ impl Owner {
             Request::Ready(reply) => answer_with(reply, ()),
             Request::Status(reply) => answer_with(reply, self.status()),
             Request::Settled(reply) => answer_with(reply, ()),
-            Request::SwitchMode { mode, by, reply } => answer_with(reply, self.switch_mode(&mode, by)),
-            Request::AutoMode(reply) => answer_with(reply, self.auto_mode()),
+            Request::SwitchMode { mode: Some(mode), by, reply } => answer_with(reply, self.switch_mode(&mode, by)),
+            Request::SwitchMode { mode: None, by, reply } => answer_with(reply, self.follow_windows(by)),
             Request::Devices(reply) => answer_with(reply, self.devices()),
             Request::Bindings(reply) => answer_with(reply, self.bindings()),
             Request::SetDeviceEnabled { device_id, enabled, reply } => {
@@ -44,10 +47,11 @@ impl Owner {
             Request::Send(outgoing) => self.send(outgoing),
             Request::ToolGone { connection } => {
                 let now = self.parts.clock.now();
-                self.engine.tool_gone(connection, now, &mut self.effects);
+                self.desk.engine.tool_gone(connection, now, &mut self.effects);
                 self.carry_out();
                 self.learn.client_gone(connection);
-                self.engine.set_learning(self.learn.holds_back());
+                self.desk.engine.set_learning(self.learn.holds_back());
+                self.state_changed = true;
             }
             Request::Listen { port, heard, reply } => {
                 let listening = self.output(&port).map(|slot| self.parts.dispatch.listen(slot, heard));
@@ -63,13 +67,14 @@ impl Owner {
                 answer_with(reply, self.learn_start(timeout_ms, let_through, client))
             }
             Request::At(time, reply) => {
-                // Remove the replies of disconnected clients.
+                // Remove the alarms of disconnected clients.
                 self.alarms.retain(|it| !it.1.is_closed());
                 self.alarms.push((time, reply));
             }
             Request::LearnStop(reply) => {
+                self.state_changed = true;
                 let learned = self.learn.stop(self.parts.clock.now());
-                self.engine.set_learning(false);
+                self.desk.engine.set_learning(false);
                 let serving = self.parts.serving.load_full();
                 let report = with_slots(&self.parts.slots, |slots| learned.report(slots, &serving.config.advanced));
                 answer_with(reply, report);
@@ -84,14 +89,63 @@ impl Owner {
                 if !on && let Some(serving) = self.waiting.take() {
                     self.put_in_force(serving);
                 }
+                self.state_changed = true;
                 answer_with(reply, ());
             }
+            Request::Inject { device, events, reply } => answer_with(reply, self.inject(device, events)),
+            Request::Meters { since, reply } => answer_with(reply, self.meters(since)),
+        }
+    }
+
+    /// Plays events of a person in the console. The console is reached over the network, so the
+    /// events are tainted, and the approval pad does not see them.
+    fn inject(&mut self, device: Option<String>, events: Vec<Body>) -> Result<Injected, ToolError> {
+        let slot = match device {
+            Some(device) => self.device(&device)?,
+            None => {
+                let open = self.table.devices.iter().find(|it| self.desk.inputs.is_open(it.slot)).map(|it| it.slot);
+                open.unwrap_or_else(|| with_slots(&self.parts.slots, |slots| slots.slot(CONSOLE)))
+            }
+        };
+        let count = events.len();
+        for body in events {
+            let at = self.parts.clock.now();
+            let event = Event { at, device: slot, taint: Taint::Network, hops: 0, body };
+            self.desk.inputs.note_event(slot, at);
+            self.desk.pressed.note(&event);
+            self.listen(&event);
+            self.desk.engine.feed(&event, &mut self.effects);
+            self.carry_out();
+        }
+        Ok(Injected { device: self.name(slot), events: count })
+    }
+
+    fn meters(&self, since: Micros) -> MetersNow {
+        MetersNow {
+            statistics: self.statistics_now(),
+            firings: self.firings.since(since),
+            held: self.desk.pressed.by_device(|slot| self.name(slot)),
+        }
+    }
+
+    fn statistics_now(&self) -> Statistics {
+        let counters = self.desk.engine.counters();
+        Statistics {
+            events_processed: counters.events,
+            actions_executed: counters.actions.saturating_sub(self.actions_undone),
+            events_dropped: self.desk.inputs.dropped() + counters.over_hops,
+            actions_failed: self.statistics.actions_failed + counters.actions_failed,
+            reloads_failed: self.statistics.reloads_failed,
+            events_in_period: self.desk.counts.decided,
+            events_after_owner: self.desk.counts.busy,
+            events_to_owner: self.desk.counts.deferred,
+            events_inverted: self.desk.counts.inverted,
         }
     }
 
     fn status(&self) -> Status {
         let serving = self.parts.serving.load();
-        let is_open = |it: &&ports::Bound| self.inputs.is_open(it.slot);
+        let is_open = |it: &&ports::Bound| self.desk.inputs.is_open(it.slot);
         let device = self.table.devices.iter().find(is_open).map(|it| {
             let name = it.input.as_ref().unwrap_or(&it.device_id);
             let lists = [&self.table.inputs, &self.table.gamepads, &self.table.osc_listeners];
@@ -99,11 +153,10 @@ impl Owner {
                 name: name.clone(),
                 alias: it.is_configured.then(|| it.device_id.clone()),
                 port: lists.into_iter().find_map(|list| list.iter().position(|it| it == name)).unwrap_or(0),
-                last_event_at: self.last_event.get(&it.slot).map(|at| at.as_millis() / 1000),
+                last_event_at: self.desk.inputs.last_event(it.slot).map(|at| self.date(at).as_millis() / 1000),
             }
         });
         let is_connected = device.is_some();
-        let counters = self.engine.counters();
         let remarks = self.parts.remarks.load();
         let faults = serving.diagnostics.iter().chain(remarks.iter()).filter(|it| it.severity >= Severity::Error);
         let faults: Vec<String> = faults.map(one_line).collect();
@@ -115,17 +168,11 @@ impl Owner {
             device,
             uptime_secs: self.parts.clock.now().since(self.started) / 1_000_000,
             input_mode: input_mode(serving.config.advanced.input_mode),
-            statistics: Statistics {
-                events_processed: counters.events,
-                actions_executed: counters.actions.saturating_sub(self.actions_undone),
-                events_dropped: self.inputs.dropped() + counters.over_hops,
-                actions_failed: self.statistics.actions_failed + counters.actions_failed,
-                reloads_failed: self.statistics.reloads_failed,
-            },
+            statistics: self.statistics_now(),
             running: true,
-            current_mode: self.engine.mode().1.to_string(),
-            mode_index: self.engine.mode().0.0.into(),
-            last_event_at_iso: self.last_event.values().max().copied(),
+            current_mode: self.desk.engine.mode().1.to_string(),
+            mode_index: self.desk.engine.mode().0.0.into(),
+            last_event_at_iso: self.desk.inputs.newest_event().map(|at| self.date(at)),
             backends: self.backends(),
             config: ConfigNow {
                 hash: serving.hash_text(),
@@ -164,31 +211,33 @@ impl Owner {
 
     fn switch_mode(&mut self, mode: &str, by: Taint) -> Result<Switched, ToolError> {
         let now = self.parts.clock.now();
-        let switched = self.engine.switch_mode(mode, by, now, &mut self.effects);
+        let switched = self.desk.engine.switch_mode(mode, by, now, &mut self.effects);
         self.carry_out();
         switched.map_err(|_| unknown_mode(mode, &self.parts.serving.load()))?;
-        // Start the hold even if this is already the current mode: the caller wants to keep it.
+        // Suspend the window rules even if this is already the current mode, because the caller
+        // wants to keep the mode.
         self.surface.focus.chosen_by_hand();
         Ok(self.switched())
     }
 
-    fn auto_mode(&mut self) -> Result<Switched, ToolError> {
+    /// Ends the effect of a manual mode change: the window rules select the mode again.
+    fn follow_windows(&mut self, by: Taint) -> Result<Switched, ToolError> {
         if self.parts.serving.load().config.per_app_modes.is_none() {
             return Err(ToolError::new(
                 Code::BadInput,
-                "no rules select the mode: the configuration has no [per_app_modes]",
+                "the mode cannot follow the front window, because the configuration has no [per_app_modes]",
             )
             .subject(Subject::Config("per_app_modes".into()))
             .hint("Write rules under [per_app_modes], such as rules = { Live = \"Session\" }."));
         }
         let wish = self.surface.focus.release();
-        self.follow(wish);
+        self.follow(wish, by);
         Ok(self.switched())
     }
 
     fn switched(&mut self) -> Switched {
         self.publish_modes();
-        let (index, name) = self.engine.mode();
+        let (index, name) = self.desk.engine.mode();
         Switched {
             success: true,
             mode_name: name.to_string(),
@@ -215,10 +264,10 @@ impl Owner {
             port_name: it.port_name().cloned(),
             output: it.output.clone(),
             connected: it.is_connected(),
-            enabled: !self.engine.is_muted(it.slot),
+            enabled: !self.desk.engine.is_muted(it.slot),
             is_configured: it.is_configured,
             description: described(&it.device_id),
-            tainted: self.inputs.taint(it.slot).is_some_and(|it| it != Taint::Clean),
+            tainted: self.desk.inputs.taint(it.slot).is_some_and(|it| it != Taint::Clean),
         });
         Bindings::of(rows.collect())
     }
@@ -235,10 +284,10 @@ impl Owner {
     fn standing(&self, device: Option<String>) -> Result<Standing, ToolError> {
         let slot = device.map(|it| self.device(&it)).transpose()?;
         Ok(Standing {
-            mode: self.engine.mode().1.to_string(),
-            muted: slot.is_some_and(|it| self.engine.is_muted(it)),
-            absent: slot.is_some_and(|it| !self.inputs.is_open(it)),
-            taint: slot.and_then(|it| self.inputs.taint(it)).unwrap_or_default(),
+            mode: self.desk.engine.mode().1.to_string(),
+            muted: slot.is_some_and(|it| self.desk.engine.is_muted(it)),
+            absent: slot.is_some_and(|it| !self.desk.inputs.is_open(it)),
+            taint: slot.and_then(|it| self.desk.inputs.taint(it)).unwrap_or_default(),
         })
     }
 
@@ -253,9 +302,10 @@ impl Owner {
             Err(error) => return answer_with(reply, Err(error)),
         };
         let now = self.parts.clock.now();
-        self.engine.set_muted(slot, !enabled, now, &mut self.effects);
+        self.desk.engine.set_muted(slot, !enabled, now, &mut self.effects);
         self.carry_out();
         self.devices_changed();
+        self.state_changed = true;
         let message = format!("Device '{device_id}' {}", if enabled { "enabled" } else { "muted" });
         let serving = self.parts.serving.load();
         let is_disabled = serving.config.devices.iter().any(|it| it.alias == device_id && !it.enabled);
@@ -268,8 +318,8 @@ impl Owner {
         }
     }
 
-    /// Finds an output by its device alias, else by the exact name of its port. There is no fuzzy
-    /// match.
+    /// Finds an output by its device alias, or else by the exact name of its port. Similar names do
+    /// not match.
     fn output(&mut self, port: &str) -> Result<DeviceSlot, ToolError> {
         let serving = self.parts.serving.load();
         let is_alias = serving.config.devices.iter().any(|it| it.alias == port && it.direction.has_output());
@@ -299,21 +349,23 @@ impl Owner {
     }
 
     fn learn_start(&mut self, timeout_ms: u32, let_through: bool, client: Option<u64>) -> Result<Started, ToolError> {
-        let can_be_heard = |it: &ports::Bound| self.inputs.is_open(it.slot) && !self.engine.is_muted(it.slot);
+        let can_be_heard = |it: &ports::Bound| self.desk.inputs.is_open(it.slot) && !self.desk.engine.is_muted(it.slot);
         if !self.table.devices.iter().any(can_be_heard) {
             return Err(ToolError::new(Code::HostOffline, "no input is connected, so nothing can be learned")
                 .subject(Subject::Device("any".into()))
                 .hint("Connect a controller, or check with conductor_list_device_bindings whether it is muted."));
         }
         let wall = Timestamp::from_millis(self.parts.clock.wall_ms());
+        self.state_changed = true;
         let started = self.learn.start(timeout_ms, let_through, client, self.parts.clock.now(), wall);
-        self.engine.set_learning(self.learn.holds_back());
+        self.desk.engine.set_learning(self.learn.holds_back());
         Ok(started)
     }
 
     pub(crate) fn stop_learning(&mut self) {
+        self.state_changed |= self.learn.running().is_some();
         self.learn.end();
-        self.engine.set_learning(false);
+        self.desk.engine.set_learning(false);
     }
 
     pub(crate) fn send_waiting(&mut self, port: DeviceSlot) {
@@ -359,12 +411,12 @@ impl Owner {
                         Heard::Message(body) => body,
                         Heard::SysEx(data) => Body::SysEx(data.into()),
                     };
-                    self.engine.tool_sent(connection, slot, &body, now);
+                    self.desk.engine.tool_sent(connection, slot, &body, now);
                 });
             } else if let SentBy::Hand { connection } = by {
                 decoder.decode(message, |heard| {
                     if let Heard::Message(body) = heard {
-                        self.engine.hold_for(connection, slot, &body, now);
+                        self.desk.engine.hold_for(connection, slot, &body, now);
                     }
                 });
             }
@@ -373,7 +425,7 @@ impl Owner {
     }
 
     fn traced(&self, wanted: &Wanted) -> Traced {
-        let trace = self.engine.trace();
+        let trace = self.desk.engine.trace();
         let since = wanted.since_seq.unwrap_or(0);
         let matches = |record: &TraceRecord| {
             let is = |asked: &Option<String>, got: Option<&str>| asked.as_deref().is_none_or(|it| Some(it) == got);
@@ -381,12 +433,11 @@ impl Owner {
                 && is(&wanted.mapping_id, record.mapping_id.as_deref())
                 && is(&wanted.outcome, Some(record.outcome.name()))
         };
-        let mut records: Vec<TraceRecord> = with_slots(&self.parts.slots, |slots| {
-            let new = trace.records().filter(|it| it.seq >= since);
-            new.map(|it| TraceRecord::of(it, slots)).filter(matches).collect()
-        });
+        let mut records: Vec<TraceRecord> =
+            with_slots(&self.parts.slots, |slots| self.desk.engine.traced(since, slots).filter(matches).collect());
         let limit = wanted.limit.unwrap_or(50);
-        // Without `since_seq` return the newest records; with it, the oldest records from there on.
+        // Without `since_seq`, return the newest records. With `since_seq`, return the oldest
+        // records from that number on.
         let next_seq = match wanted.since_seq {
             Some(_) if records.len() > limit => {
                 records.truncate(limit);
@@ -407,21 +458,21 @@ impl Owner {
     fn panic(&mut self) -> Panicked {
         let now = self.parts.clock.now();
         self.stop_learning();
-        let report = self.engine.panic(now, &mut self.effects);
+        let report = self.desk.engine.panic(now, &mut self.effects);
         self.carry_out();
         let open: Vec<DeviceSlot> = self.parts.dispatch.open_outputs().collect();
         for port in &open {
             let silence = (0..16u8).flat_map(|channel| SILENCE.map(|(cc, value)| [0xB0 | channel, cc, value]));
             for message in silence {
-                // Tainted, because a tool may request a panic: if the port leads back to us, the
-                // messages must not fire sensitive actions.
+                // The messages are tainted, because a tool may request a panic. If the port leads
+                // back to an input, the messages must not fire sensitive actions.
                 if let Err(failed) = self.parts.dispatch.send(*port, &message, Taint::Tool.into()) {
                     self.not_done(failed);
                 }
             }
         }
         for (controller, value) in SILENCE {
-            self.engine.sent_without_hand(&Body::Cc { channel: 0, controller, value }, now);
+            self.desk.engine.sent_without_hand(&Body::Cc { channel: 0, controller, value }, now);
         }
         self.carry_out();
         Panicked {

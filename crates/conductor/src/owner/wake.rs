@@ -1,4 +1,4 @@
-//! The messages that wake the owner, and the handle to send them.
+//! The messages that wake the owner, and the handle that sends them.
 
 use super::ports;
 use crate::config_file;
@@ -10,12 +10,11 @@ use conductor_hosts::midi::ring::Bell;
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
-/// The messages to the owner. Events of devices and the owner's deadlines wake it without a
-/// message.
+/// A message to the owner. Events of devices and the owner's deadlines wake it without a message.
 #[cfg_attr(not(feature = "desktop"), allow(dead_code, reason = "this build does not report displays and windows"))]
 pub enum Wake {
     Request(Request),
-    /// The file changed; its content follows as `Config`.
+    /// The file has changed. Its content follows in a `Config` message.
     ConfigSeen,
     Config(config_file::Arrival),
     Ports(ports::News),
@@ -27,9 +26,9 @@ pub enum Wake {
     WorkerFailed,
     /// The pending approvals and plans have changed.
     Waiting(Waiting),
-    /// A display is available, or the reason why it is not.
+    /// Whether a display is available. If not, the reason.
     Display(Result<(), String>),
-    /// Another window is frontmost; `None` if it is unknown.
+    /// Another window is now frontmost. `None` if the frontmost window is unknown.
     Front(Option<Window>),
     /// The names of the running programs.
     Programs(BTreeSet<String>),
@@ -70,7 +69,7 @@ impl Inbox for Waker {
     }
 
     fn config_request(&self, request: ConfigRequest) {
-        // If the thread has ended, the request is dropped and the caller's reply channel is closed.
+        // If the thread has ended, the request is dropped, which closes the caller's reply channel.
         let _ = self.config.send(config_file::Order::Asked(request));
     }
 }

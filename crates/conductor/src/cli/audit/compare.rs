@@ -29,7 +29,7 @@ pub(super) fn compare(files: &dyn Files, own: &Path, copy: &Path) -> io::Result<
         match (left, right) {
             (Next::Line(a, hash), Next::Line(b, other)) if a == b => {
                 if hash != other {
-                    break Some(Fault::new(Verdict::Forked, a, format!("{other}, by the copy"), hash.to_string()));
+                    break Some(Fault::new(Verdict::Forked, a, format!("{other} as in the copy"), hash.to_string()));
                 }
                 shared += 1;
                 (left, right) = (own.next(files)?, copy.next(files)?);
@@ -38,15 +38,15 @@ pub(super) fn compare(files: &dyn Files, own: &Path, copy: &Path) -> io::Result<
             (Next::Line(..), Next::Line(..)) => right = copy.next(files)?,
             (_, Next::Bad) => {
                 let at = copy.last.map_or(0, |seq| seq + 1);
-                break Some(Fault::new(Verdict::Broken, at, "a valid record in the copy", "an invalid one"));
+                break Some(Fault::new(Verdict::Broken, at, "a valid record in the copy", "an invalid record"));
             }
-            // The log itself is verified already. A copy with fewer records is not a fault.
+            // The log itself is already verified. A copy with fewer records is not a fault.
             (Next::Bad, _) | (_, Next::End) => break None,
             (Next::End, Next::Line(seq, _)) => {
                 let found = own
                     .last
                     .map_or_else(|| "no records".to_owned(), |last| format!("the end of the log at seq {last}"));
-                break Some(Fault::new(Verdict::Truncated, seq, format!("seq {seq}, by the copy"), found));
+                break Some(Fault::new(Verdict::Truncated, seq, format!("seq {seq} as in the copy"), found));
             }
         }
     };

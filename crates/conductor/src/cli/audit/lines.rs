@@ -29,7 +29,7 @@ impl Tail {
         Ok(Self { layout, number, offset, shown: None })
     }
 
-    /// Skips all records up to `seq`, because they were shown already.
+    /// Skips all records up to `seq`, because they were already shown.
     pub fn skip_through(&mut self, seq: Option<u64>) {
         self.shown = seq;
     }

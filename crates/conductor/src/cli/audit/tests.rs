@@ -52,6 +52,7 @@ impl ApprovalQueue {
                 input_hash: log.input_hash(&json!({"n": n})),
                 input: None,
                 via: None,
+                script: None,
                 approval: None,
             };
             let result = if tool.starts_with("bad") { AuditResult::Timeout } else { AuditResult::Ok };
@@ -144,7 +145,7 @@ fn verdicts_have_their_exit_codes_and_words() {
     let (code, text) = desk.run("verify");
     assert_eq!(code, 0, "{text}");
     assert!(text.starts_with("INTACT: 5 records in 1 segment"), "{text}");
-    assert!(text.contains("anchored through seq 4 (key held by secrets/audit.key, "), "{text}");
+    assert!(text.contains("anchored through seq 4 (signing key: secrets/audit.key, "), "{text}");
     assert!(text.contains("; 0 later records rely on local storage only\n"), "{text}");
     assert!(text.contains("stored in state/audit.last and the second copy; a rollback of"), "{text}");
 

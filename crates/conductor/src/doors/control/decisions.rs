@@ -1,113 +1,162 @@
-//! Requests on the human door about calls, plans, approvals, circuit breakers and HTTP listeners.
-//! Requests that decide something need a person.
+//! Decisions of people about the configuration, plans, approval requests, the audit log and circuit
+//! breakers, and the reads that a decision needs. The human door and the console use them. A
+//! decision takes the person, whom the door has recognised.
 //!
 //! Applying and rejecting a plan are calls of `person:<uid>` in the pipeline, so they are validated
 //! and recorded like any call.
 
+use super::call::run;
 use super::{Caller, Control};
-use crate::doors::mcp::render;
 use conductor_core::audit::record::EventName;
+use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::{Fact, Kind, Record, Refused, State, Yes};
 use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
 use conductor_gateway::audit_log::head_value;
+use conductor_gateway::pipeline::Call;
 use conductor_gateway::pipeline::approval::ApprovalError;
-use conductor_gateway::pipeline::call::{ConnId, Outcome};
-use conductor_gateway::pipeline::{self, Call};
-use conductor_gateway::tools::daemon::plans;
 use conductor_gateway::tools::filesystem;
+use conductor_hosts::atomic_file;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use uuid::Uuid;
 
-pub async fn call(
-    control: &Control,
-    caller: Caller,
-    tool: String,
-    arguments: Option<Value>,
-) -> Result<Value, ToolError> {
-    let mut call = Call::new(Principal::Cli { uid: caller.peer.uid }, tool, arguments.unwrap_or_else(|| json!({})));
-    call.conn = ConnId(caller.connection);
-    call.hand = control.recognise(caller.peer).is_ok();
-    run(control, call).await
+/// Reads the file again, and describes the parts that are not in force.
+pub async fn reload(control: &Control) -> Result<Value, ToolError> {
+    let reloaded = control.handle.reload().await;
+    let path = control.home.config_file();
+    let bytes = atomic_file::read(&path).map_err(|_| {
+        let path = path.display().to_string();
+        ToolError::new(Code::NotFound, format!("there is no {path}; the built-in empty mode is in force"))
+            .subject(Subject::Config(path))
+    })?;
+    let serving = control.handle.serving();
+    let waiting = &serving.waiting;
+    let (changed, faults, error) = match reloaded {
+        Ok(reloaded) => (reloaded.changed, reloaded.faults, None),
+        Err(error) => (false, Vec::new(), Some(error.to_wire())),
+    };
+    Ok(json!({
+        "changed": changed, "faults": faults, "error": error, "hash": Digest::of(&bytes), "held": waiting.held.names(),
+        "since": waiting.since, "closed": waiting.closed.as_deref(), "difference": &*waiting.difference,
+        "unprotected": waiting.typing,
+    }))
 }
 
-pub fn tools(control: &Control) -> Value {
-    let catalog = control.gateway.studio.catalog();
-    let tools = catalog.tools().filter(|it| !it.hidden).map(|it| {
-        json!({ "name": it.name, "title": it.title, "description": it.description, "tier": it.tier.as_str(), "toolset": it.toolset })
-    });
-    json!({ "tools": tools.collect::<Vec<_>>() })
+pub async fn accept_config(control: &Control, person: Principal, hash: &str) -> Result<Value, ToolError> {
+    let hash = hash.parse().map_err(|_| ToolError::new(Code::BadInput, "hash must be sha256: and 64 hex digits"))?;
+    Ok(json!(control.gateway.accept_config(&control.handle, person, hash).await?))
 }
 
-pub async fn plans_list(control: &Control) -> Result<Value, ToolError> {
-    let plans = plans::list(&control.gateway.studio).await?;
-    let edits = records(control, |it| it.kind == Kind::Edit && it.state == State::Used);
-    Ok(json!({ "plans": plans, "shorts": shorts(control, Kind::Plan), "edits": edits }))
+/// Approval requests that wait for an answer, all plans, and file edits that can be undone. Newest
+/// first.
+pub async fn pending(control: &Control) -> Value {
+    let studio = &control.gateway.studio;
+    let _ = studio.approvals.expire(studio).await;
+    let records = |kind: Kind, state: Option<State>| -> Vec<Value> {
+        studio.approvals.store().read(|pending| {
+            let is_wanted = |it: &&Record| it.kind == kind && state.is_none_or(|state| it.state == state);
+            let mut found: Vec<&Record> = pending.iter().filter(is_wanted).collect();
+            found.sort_by_key(|it| std::cmp::Reverse(it.created_at));
+            found.into_iter().map(shown).collect()
+        })
+    };
+    json!({
+        "approvals": records(Kind::Call, Some(State::Pending)), "plans": records(Kind::Plan, None),
+        "edits": records(Kind::Edit, Some(State::Used)),
+    })
 }
 
-pub async fn plan(control: &Control, id: &str) -> Result<Value, ToolError> {
-    // Listing also expires old plans.
-    plans::list(&control.gateway.studio).await?;
-    Ok(shown(&plan_or_edit(control, id)?))
+/// One record, or a page of its full facts.
+pub async fn show(control: &Control, id: &str, full_from: Option<usize>) -> Result<Value, ToolError> {
+    let studio = &control.gateway.studio;
+    let _ = studio.approvals.expire(studio).await;
+    let record = find(control, id, &[Kind::Call, Kind::Plan, Kind::Edit])?;
+    let Some(from) = full_from else { return Ok(shown(&record)) };
+    let facts = studio.approvals.full(&record).await;
+    let unreadable = |error| ToolError::new(Code::Internal, format!("the full question cannot be read: {error}"));
+    Ok(page(&facts.map_err(unreadable)?, from))
 }
 
-pub async fn undo_plan(control: &Control, caller: Caller, id: &str) -> Result<Value, ToolError> {
-    let person = control.person(caller)?;
-    let record = plan_or_edit(control, id)?;
+/// Drafts the inverse of an applied plan, or restores the file before an edit.
+pub async fn undo(control: &Control, person: Principal, id: &str) -> Result<Value, ToolError> {
+    let record = find(control, id, &[Kind::Plan, Kind::Edit])?;
     let is_edit = record.kind == Kind::Edit;
     let (tool, key) = if is_edit { (filesystem::UNDO, "undo_id") } else { ("conductor_undo_plan", "plan_id") };
     run(control, Call::new(person, tool, json!({ key: record.id.to_string() }))).await
 }
 
-pub async fn decide_plan(control: &Control, caller: Caller, tool: &str, id: &str) -> Result<Value, ToolError> {
-    let person = control.person(caller)?;
-    let plan = plans::find(&control.gateway.studio, id)?;
-    run(control, Call::new(person, tool, json!({ "plan_id": plan.id.to_string(), "channel": "cli" }))).await
+pub async fn apply_plan(control: &Control, person: Principal, channel: Channel, id: &str) -> Result<Value, ToolError> {
+    let plan = find(control, id, &[Kind::Plan])?;
+    run(control, Call::new(person, "plan.apply", json!({ "plan_id": plan.id.to_string(), "channel": channel }))).await
 }
 
-pub async fn approvals(control: &Control) -> Value {
-    let studio = &control.gateway.studio;
-    let _ = studio.approvals.expire(studio).await;
-    json!({ "approvals": records(control, |it| it.kind == Kind::Call && it.state == State::Pending) })
+pub async fn reject_plan(
+    control: &Control,
+    person: Principal,
+    channel: Channel,
+    id: &str,
+    reason: Option<String>,
+) -> Result<Value, ToolError> {
+    let plan = find(control, id, &[Kind::Plan])?;
+    let mut arguments = json!({ "plan_id": plan.id.to_string(), "channel": channel });
+    if let Some(reason) = reason {
+        arguments["reason"] = reason.into();
+    }
+    run(control, Call::new(person, "plan.reject", arguments)).await
 }
 
-pub async fn approval(control: &Control, id: &str, full_from: Option<usize>) -> Result<Value, ToolError> {
-    let record = question(control, id)?;
-    let Some(from) = full_from else { return Ok(shown(&record)) };
-    let facts = control.gateway.studio.approvals.full(&record).await;
-    let unreadable = |error| ToolError::new(Code::Internal, format!("the full question cannot be read: {error}"));
-    Ok(page(&facts.map_err(unreadable)?, from))
+/// What a yes allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    Uses {
+        uses: u32,
+        for_ms: Option<u64>,
+        any_args: bool,
+    },
+    /// Every call of the tool by the same caller until its connection ends.
+    Session,
 }
 
 pub async fn allow(
     control: &Control,
-    caller: Caller,
+    by: &Principal,
+    channel: Channel,
     id: &str,
-    (uses, for_ms, any_args): (u32, Option<u64>, bool),
-) -> Result<Value, ToolError> {
+    grant: Grant,
+) -> Result<Record, ToolError> {
     let studio = &control.gateway.studio;
-    let by = control.person(caller)?.to_string();
-    let record = question(control, id)?;
+    let record = find(control, id, &[Kind::Call])?;
     let tool = studio.catalog().get(&record.tool).cloned();
     let grantable = tool.as_ref().is_some_and(|it| it.grantable);
     let grant_ms = tool.and_then(|it| it.grant_ms);
-    let yes = Yes { by, channel: Channel::Cli, uses, for_ms, any_args, grantable, grant_ms };
-    studio.approvals.allow(studio, record.id, yes).await.map_err(not_decided)?;
-    Ok(shown(&question(control, &record.id.to_string())?))
+    let once = Yes { grantable, grant_ms, ..Yes::once(by.to_string(), channel) };
+    let allowed = match grant {
+        Grant::Uses { uses, for_ms, any_args } => {
+            studio.approvals.allow(studio, record.id, Yes { uses, for_ms, any_args, ..once }).await
+        }
+        Grant::Session => studio.approvals.allow_session(studio, record.id, once).await,
+    };
+    allowed.map_err(not_decided)?;
+    find(control, &record.id.to_string(), &[Kind::Call])
 }
 
-pub async fn deny(control: &Control, caller: Caller, id: &str) -> Result<Value, ToolError> {
+pub async fn deny(
+    control: &Control,
+    by: &Principal,
+    channel: Channel,
+    id: &str,
+    reason: Option<String>,
+) -> Result<Record, ToolError> {
     let studio = &control.gateway.studio;
-    let by = control.person(caller)?.to_string();
-    let record = question(control, id)?;
-    studio.approvals.deny(studio, record.id, &by, Channel::Cli).await.map_err(not_decided)?;
-    Ok(shown(&question(control, &record.id.to_string())?))
+    let record = find(control, id, &[Kind::Call])?;
+    let denied = studio.approvals.deny_because(studio, record.id, &by.to_string(), channel, reason).await;
+    denied.map_err(not_decided)?;
+    find(control, &record.id.to_string(), &[Kind::Call])
 }
 
-pub async fn accept_log(control: &Control, caller: Caller) -> Result<Value, ToolError> {
-    let by = control.person(caller)?;
+pub async fn accept_log(control: &Control, by: Principal) -> Result<Value, ToolError> {
     let (log, who) = (std::sync::Arc::clone(&control.gateway.audit), by.clone());
     let accepted = tokio::task::spawn_blocking(move || log.accept(&who)).await;
     let accepted = accepted.map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
@@ -115,26 +164,8 @@ pub async fn accept_log(control: &Control, caller: Caller) -> Result<Value, Tool
     Ok(json!({ "head": head_value(&head), "verdict": report.verdict.as_str(), "by": by.to_string() }))
 }
 
-pub fn circuits(control: &Control) -> Value {
-    let circuits = control.gateway.studio.circuits.list().into_iter().map(|it| {
-        let targets = it.targets.iter().map(|it| {
-            let cause = it.cause.as_ref().map(|(code, message)| json!({ "code": code.as_str(), "message": message }));
-            json!({
-                "target": it.target, "state": format!("{:?}", it.state), "failures": it.failures_total, "trips": it.trips_total,
-                "cause": cause,
-            })
-        });
-        json!({
-            "tool": it.tool, "state": format!("{:?}", it.state), "failures": it.failures_total, "trips": it.trips_total,
-            "targets": targets.collect::<Vec<_>>(),
-        })
-    });
-    json!({ "circuits": circuits.collect::<Vec<_>>() })
-}
-
-pub async fn reset_circuit(control: &Control, caller: Caller, tool: Option<String>) -> Result<Value, ToolError> {
+pub async fn reset_circuit(control: &Control, by: Principal, tool: Option<String>) -> Result<Value, ToolError> {
     let studio = &control.gateway.studio;
-    let by = control.person(caller)?;
     match &tool {
         Some(tool) => {
             studio.circuits.reset(tool);
@@ -154,64 +185,22 @@ pub async fn open_http(control: &Control, caller: Caller, address: SocketAddr) -
     Ok(json!({ "address": bound.to_string(), "url": format!("http://{bound}/mcp"), "token_file": token_file }))
 }
 
-/// A connection may close its own listeners. Only a person may close others.
-pub async fn close_http(control: &Control, caller: Caller, address: Option<SocketAddr>) -> Result<Value, ToolError> {
-    let http = &control.gateway.http;
-    match address {
-        Some(address) if !http.is_held(address, caller.connection) => {
-            control.person(caller)?;
-            if !http.close_at(address).await {
-                let text = format!("there is no listener at {address} that a client opened");
-                return Err(ToolError::new(Code::NotFound, text).subject(Subject::Host("http".into())));
-            }
-        }
-        own => http.release(own, caller.connection).await,
-    }
-    Ok(json!({}))
-}
-
-/// Finds a plan, or a file edit that can be undone.
-fn plan_or_edit(control: &Control, id: &str) -> Result<Record, ToolError> {
-    let studio = &control.gateway.studio;
-    let edit = studio.approvals.store().read(|pending| {
-        let id = pending.find(id).ok()?;
-        pending.get(id).filter(|it| it.kind == Kind::Edit).cloned()
-    });
-    match edit {
-        Some(edit) => Ok(edit),
-        None => plans::find(studio, id),
-    }
-}
-
-/// Runs a call from the command line and returns its result.
-pub(super) async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
-    match pipeline::run(&control.gateway.studio, call).await.into_outcome() {
-        // Return the content blocks or the error result of a plugin unchanged.
-        Outcome::Done(Ok(output)) if !output.is_structured() || output.is_error => Ok(render::direct_success(output)),
-        Outcome::Done(Ok(output)) => {
-            let (value, _, content) = output.into_parts();
-            let blocks = content.len();
-            Ok(if blocks == 0 { value } else { json!({ "result": value, "content_blocks": blocks }) })
-        }
-        Outcome::Done(Err(error)) => Err(error),
-        Outcome::Cancelled => Err(ToolError::new(Code::Internal, "the call was cancelled")),
-        Outcome::Ask { approval, .. } => {
-            Err(ToolError::new(Code::ApprovalRequired, format!("approval {approval} is open")))
-        }
-    }
-}
-
-fn question(control: &Control, text: &str) -> Result<Record, ToolError> {
+/// Finds a record of one of these kinds by its id or short id.
+pub fn find(control: &Control, text: &str, kinds: &[Kind]) -> Result<Record, ToolError> {
     let found = control.gateway.studio.approvals.store().read(|pending| {
         let id: Uuid = pending.find(text)?;
-        Ok::<_, Refused>(pending.get(id).filter(|it| it.kind == Kind::Call).cloned())
+        Ok::<_, Refused>(pending.get(id).filter(|it| kinds.contains(&it.kind)).cloned())
     });
+    let (what, subject, command) = match kinds {
+        [Kind::Call, ..] => ("approval", Subject::Approval(text.to_owned()), "approvals"),
+        _ => ("plan", Subject::Plan(text.to_owned()), "plans"),
+    };
     match found {
         Ok(Some(record)) => Ok(record),
         Ok(None) | Err(Refused::NotFound) => {
-            Err(ToolError::new(Code::NotFound, format!("there is no approval {text:?}"))
-                .subject(Subject::Approval(text.to_owned()))
-                .hint("`conductor approvals list` shows the open approvals."))
+            Err(ToolError::new(Code::NotFound, format!("there is no {what} {text:?}"))
+                .subject(subject)
+                .hint(format!("`conductor {command} list` shows what there is.")))
         }
         Err(other) => Err(ToolError::new(Code::BadInput, other.to_string())),
     }
@@ -222,7 +211,7 @@ fn question(control: &Control, text: &str) -> Result<Record, ToolError> {
 const PAGE: usize = 64 * 1024;
 
 /// The page of the facts that starts at this character, and the start of the next page.
-fn page(facts: &[Fact], from: usize) -> Value {
+pub fn page(facts: &[Fact], from: usize) -> Value {
     let (mut at, mut room, mut part) = (0, PAGE, Vec::new());
     for fact in facts {
         let length = fact.text.chars().count();
@@ -240,23 +229,12 @@ fn page(facts: &[Fact], from: usize) -> Value {
     json!({ "facts": part, "next": (next < at).then_some(next) })
 }
 
-fn shown(record: &Record) -> Value {
-    serde_json::from_slice(&record.to_json()).unwrap_or(Value::Null)
-}
-
-fn records(control: &Control, filter: impl Fn(&Record) -> bool) -> Vec<Value> {
-    control.gateway.studio.approvals.store().read(|pending| pending.iter().filter(|it| filter(it)).map(shown).collect())
-}
-
-/// Maps the ids of all records of a kind to their short ids.
-fn shorts(control: &Control, kind: Kind) -> Value {
-    control.gateway.studio.approvals.store().read(|pending| {
-        pending
-            .iter()
-            .filter(|it| it.kind == kind)
-            .map(|it| (it.id.to_string(), Value::from(it.short.to_string())))
-            .collect()
-    })
+pub fn shown(record: &Record) -> Value {
+    let mut value: Value = serde_json::from_slice(&record.to_json()).unwrap_or_default();
+    if record.kind == Kind::Plan {
+        value["status"] = json!(record.config_plan().status);
+    }
+    value
 }
 
 fn not_decided(error: ApprovalError) -> ToolError {

@@ -1,7 +1,7 @@
 //! Requests on the human door about plugins. Enabling a plugin pins the file's bytes and the
 //! manifest that the person was shown.
 
-use super::{Caller, Control, decisions};
+use super::{Caller, Control, call};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_gateway::pipeline::Call;
@@ -59,8 +59,8 @@ pub async fn disable(control: &Control, caller: Caller, name: String) -> Result<
 
 /// Writes the row and waits until it is in force, so that the answer shows the new state.
 async fn set(control: &Control, caller: Caller, name: &str, row: Map<String, Value>) -> Result<Value, ToolError> {
-    let call = Call::new(control.person(caller)?, "plugin.set", json!({ "name": name, "row": row }));
-    decisions::run(control, call).await?;
+    let set = Call::new(control.person(caller)?, "plugin.set", json!({ "name": name, "row": row }));
+    call::run(control, set).await?;
     // The owner answers in order, so this returns after the reload that the change caused.
     control.handle.status().await?;
     let plugins = &control.gateway.plugins;

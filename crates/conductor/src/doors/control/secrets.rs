@@ -10,16 +10,15 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub async fn status(control: &Control) -> Result<Value, ToolError> {
-    let status = work(control, |secrets| Ok(secrets.status())).await?;
-    Ok(json!({ "key": status.rung.as_str(), "sentence": status.sentence, "open": status.open, "count": status.count }))
-}
-
+/// Where the key is, and the names of the secrets.
 pub async fn list(control: &Control) -> Result<Value, ToolError> {
-    let listed = work(control, |secrets| Ok(secrets.list()?)).await?;
+    let (status, listed) = work(control, |secrets| Ok((secrets.status(), secrets.list()?))).await?;
     let listed =
         listed.iter().map(|it| json!({ "name": it.name, "version": it.version, "hosts": it.hosts, "fault": it.fault }));
-    Ok(json!({ "secrets": listed.collect::<Vec<_>>() }))
+    Ok(json!({
+        "key": status.rung.as_str(), "sentence": status.sentence, "open": status.open, "count": status.count,
+        "secrets": listed.collect::<Vec<_>>(),
+    }))
 }
 
 pub async fn set(

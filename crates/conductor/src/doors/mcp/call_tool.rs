@@ -5,25 +5,38 @@ use conductor_core::error::{Code, Subject, ToolError};
 use rmcp::model::{CallToolRequestParams, ErrorData, ServerResult};
 use serde_json::{Map, Value, json};
 
-use super::era::Era;
+use super::era::{self, Era};
 use super::methods::{Answer, Cx, internal};
 use super::{McpDoor, elicit, progress, render};
+use conductor_gateway::apps;
 use conductor_gateway::pipeline::call::Outcome;
-use conductor_gateway::pipeline::{self, Call, Reply};
+use conductor_gateway::pipeline::{self, Call, Reply, Via, relay};
 use conductor_gateway::tools::lint::MCP_METHODS;
 
 pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era: Era) -> Answer {
     let arguments = Value::Object(request.arguments.unwrap_or_default());
-    let mut call = door.session.call(door.principal(cx), request.name.into_owned(), arguments, cx.cancel.clone());
+    let call = door.session.call(door.principal(cx), request.name.into_owned(), arguments, cx.cancel.clone());
+    // A question is bound to the tool that runs, so a wrapped call is replaced before it is asked.
+    let mut call = relay::unwrap(door.studio(), call);
+    let is_wrapped = call.via == Via::CallTool;
     elicit::prepare(door, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), era)?;
     call.progress = progress::channel(door, cx, era);
     call.ask = elicit::channel(door, cx, era);
     let question = call.ask.as_ref().is_some_and(|ask| ask.by_result()).then(|| elicit::Question::of(&call));
     let reply = run(door, call).await;
     let tool = reply.tool().cloned();
+    let shows_pages = era::shows_pages(door, cx);
+    let mut short = None;
     let mut result = match reply.into_outcome() {
-        Outcome::Done(Ok(output)) => render::success(output),
-        Outcome::Done(Err(error)) if is_unknown_tool(&error) => return Err(render::unknown_tool(&error)),
+        Outcome::Done(Ok(output)) => {
+            // The page of a plan shows the short id, which a person types.
+            short = shows_pages.then(|| apps::short_of(door.studio(), &output.value)).flatten();
+            render::success(output)
+        }
+        // For the client, conductor_call_tool exists; its argument is wrong.
+        Outcome::Done(Err(error)) if is_unknown_tool(&error) && !is_wrapped => {
+            return Err(render::unknown_tool(&error));
+        }
         Outcome::Done(Err(error)) if elicit::is_bad_state(&error) => return Err(elicit::bad_state()),
         Outcome::Done(Err(error)) => render::failure(&error),
         Outcome::Cancelled => return Err(cancelled()),
@@ -35,6 +48,9 @@ pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era
         }
     };
     result.meta = door.signed(era);
+    if let Some(short) = short {
+        result.meta.get_or_insert_default().insert(apps::SHORT.to_owned(), json!(short.to_string()));
+    }
     Ok(ServerResult::CallToolResult(result))
 }
 
@@ -47,11 +63,13 @@ pub async fn direct(door: &McpDoor, method: String, params: Option<Value>, cx: &
         return Err(door.unknown_method(&method));
     }
     let arguments = params.unwrap_or_else(|| Value::Object(Map::new()));
-    let mut call = door.session.call(door.session.principal("direct"), method.clone(), arguments, cx.cancel.clone());
+    let call = door.session.call(door.session.principal("direct"), method.clone(), arguments, cx.cancel.clone());
+    let mut call = relay::unwrap(door.studio(), call);
+    let is_wrapped = call.via == Via::CallTool;
     call.progress = progress::channel(door, cx, Era::Legacy);
     match run(door, call).await.into_outcome() {
         Outcome::Done(Ok(output)) => Ok(render::direct_success(output)),
-        Outcome::Done(Err(error)) if is_unknown_tool(&error) => {
+        Outcome::Done(Err(error)) if is_unknown_tool(&error) && !is_wrapped => {
             let data = json!({ "code": error.code, "hint": error.hint, "did_you_mean": error.extras.did_you_mean });
             Err(ErrorData { data: Some(data), ..door.unknown_method(&method) })
         }

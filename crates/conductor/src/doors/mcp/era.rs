@@ -5,8 +5,11 @@
 
 use rmcp::model::{ClientCapabilities, ClientRequest, ErrorCode, ErrorData, ProtocolVersion, ServerResult};
 
-use super::McpDoor;
+use serde_json::json;
+
 use super::methods::Cx;
+use super::{McpDoor, skill};
+use conductor_gateway::apps;
 
 /// Supported versions, newest first. For the oldest version, the messages are supported, but not
 /// its HTTP+SSE transport.
@@ -50,7 +53,8 @@ pub fn admit(door: &McpDoor, request: &ClientRequest, cx: &Cx) -> Result<Era, Er
         return Err(ErrorData::unsupported_protocol_version(version.clone(), &SUPPORTED));
     }
     // Pings and the direct dialect need no handshake and no version.
-    let is_free = matches!(request, ClientRequest::PingRequest(_) | ClientRequest::CustomRequest(_));
+    let is_direct = matches!(request, ClientRequest::CustomRequest(it) if !skill::is_method(&it.method));
+    let is_free = is_direct || matches!(request, ClientRequest::PingRequest(_));
     let is_discover = matches!(request, ClientRequest::DiscoverRequest(_));
     if !is_modern && !is_free && door.handshake.load().is_none() {
         return Err(ErrorData::invalid_params(
@@ -96,6 +100,12 @@ pub fn unknown_method(method: &str) -> ErrorData {
 pub fn capabilities(door: &McpDoor, cx: &Cx) -> Option<ClientCapabilities> {
     let from_handshake = || door.handshake.load().as_ref().map(|it| it.capabilities.clone());
     cx.meta.client_capabilities().or_else(from_handshake)
+}
+
+/// Whether the client declares that it shows the page of the MCP Apps extension.
+pub fn shows_pages(door: &McpDoor, cx: &Cx) -> bool {
+    let extensions = capabilities(door, cx).and_then(|it| it.extensions);
+    extensions.is_some_and(|it| apps::is_declared(&json!({ "extensions": it })))
 }
 
 /// Whether this client can show a form. A client that declares elicitation without a kind can show

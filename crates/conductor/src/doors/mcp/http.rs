@@ -9,8 +9,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use conductor_core::config::ToolView;
 use futures_util::stream;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
@@ -23,7 +26,7 @@ use super::http_session::{EventStream, HttpSession, Sessions, run};
 use super::wire::{self, Incoming, LineError};
 use super::{McpDoor, Shared, http_headers, subscribe};
 use crate::doors::http::{Tokens, read_body, refuse, refuse_after};
-use crate::doors::session::Who;
+use crate::doors::session::{View, Wanted, Who};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A request that has not ended after this time is answered with an event stream, whose comments
@@ -41,25 +44,40 @@ pub struct McpHttp {
 }
 
 impl McpHttp {
-    pub fn new(shared: &Arc<Shared>, tokens: &Arc<Tokens>) -> Self {
+    pub fn new(shared: &Arc<Shared>, tokens: &Arc<Tokens>) -> Arc<Self> {
         let idle = Duration::from_secs(shared.studio.settings().mcp.session_idle_s);
-        Self { sessions: Arc::new(Sessions::new(idle)), tokens: Arc::clone(tokens), shared: Arc::clone(shared) }
+        let sessions = Arc::new(Sessions::new(idle));
+        Arc::new(Self { sessions, tokens: Arc::clone(tokens), shared: Arc::clone(shared) })
     }
 
-    /// Checks token, method and size, in this order, then answers.
-    pub async fn handle(self: Arc<Self>, request: Request<Body>) -> Response {
+    /// `/mcp`, and a path for each view: `/mcp/x/NAME`, `/mcp/readonly` and `/mcp/x/NAME/readonly`.
+    pub fn routes(self: Arc<Self>) -> Router {
+        let at = |view: Option<ToolView>, read_only: bool| {
+            let door = Arc::clone(&self);
+            any(move |request: Request<Body>| door.handle(request, Wanted { view, read_only, ..Wanted::default() }))
+        };
+        let plain = Router::new().route("/mcp", at(None, false)).route("/mcp/readonly", at(None, true));
+        ToolView::ALL.iter().fold(plain, |routes, view| {
+            let path = format!("/mcp/x/{view}");
+            routes.route(&path, at(Some(*view), false)).route(&format!("{path}/readonly"), at(Some(*view), true))
+        })
+    }
+
+    /// Checks token, method and size, in this order, then answers. The path selects the view of a
+    /// new session, or of a request without a session.
+    async fn handle(self: Arc<Self>, request: Request<Body>, wanted: Wanted) -> Response {
         let Some(token) = self.tokens.check(request.headers(), "call") else {
             self.tokens.note_failure(&self.shared.studio).await;
             return refuse_after(request.into_body(), StatusCode::UNAUTHORIZED, "a bearer token is needed").await;
         };
         if ![Method::POST, Method::GET, Method::DELETE].contains(request.method()) {
             let body = request.into_body();
-            return not_allowed(refuse_after(body, StatusCode::METHOD_NOT_ALLOWED, "POST, GET or DELETE").await);
+            return not_allowed(refuse_after(body, StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE").await);
         }
         let limit = self.shared.studio.settings().mcp.max_message_bytes;
         let (parts, body) = request.into_parts();
         let answered = match read_body(body, limit).await {
-            Ok(body) => self.answer(&parts, &body, token).await,
+            Ok(body) => self.answer(&parts, &body, token, &wanted).await,
             Err(refused) => Err(refused),
         };
         let mut response = answered.unwrap_or_else(|refused| refused);
@@ -67,7 +85,7 @@ impl McpHttp {
         response
     }
 
-    async fn answer(&self, parts: &Parts, body: &[u8], token: String) -> Result<Response, Response> {
+    async fn answer(&self, parts: &Parts, body: &[u8], token: String, wanted: &Wanted) -> Result<Response, Response> {
         let session = match text(&parts.headers, SESSION) {
             Some(id) => {
                 let found = self.sessions.find(id, &token);
@@ -76,7 +94,7 @@ impl McpHttp {
             None => None,
         };
         if parts.method == Method::POST {
-            return self.post(&parts.headers, body, token, session).await;
+            return self.post(&parts.headers, body, (token, wanted), session).await;
         }
         if http_headers::is_modern(&parts.headers).map_err(|error| http_headers::refused(None, error))? {
             let refused = "this protocol version has no sessions: use POST";
@@ -94,7 +112,7 @@ impl McpHttp {
         &self,
         headers: &HeaderMap,
         body: &[u8],
-        token: String,
+        (token, wanted): (String, &Wanted),
         session: Option<Arc<HttpSession>>,
     ) -> Result<Response, Response> {
         if !(accepts(headers, JSON) && accepts(headers, EVENTS)) {
@@ -117,13 +135,15 @@ impl McpHttp {
         let era = http_headers::check(headers, &message, &self.shared.studio)
             .map_err(|error| http_headers::refused(id, error))?;
         match (era, message) {
-            (Era::Modern, Incoming::Request(id, request)) => Ok(self.alone(id, *request, token).await),
+            (Era::Modern, Incoming::Request(id, request)) => {
+                Ok(self.alone(id, *request, self.door(token, wanted)).await)
+            }
             (Era::Modern, Incoming::Notification(_)) => Ok(StatusCode::ACCEPTED.into_response()),
             (Era::Modern, Incoming::Reply(..)) => {
                 Err(refuse(StatusCode::BAD_REQUEST, "this protocol version has no requests to the client"))
             }
             (Era::Legacy, Incoming::Request(id, request)) if session.is_none() && is_initialize(&request) => {
-                Ok(self.open(id, *request, token).await)
+                Ok(self.open(id, *request, token, wanted).await)
             }
             (Era::Legacy, message) => session.ok_or_else(no_session)?.take(message, &self.shared).await,
         }
@@ -131,8 +151,7 @@ impl McpHttp {
 
     /// Answers a request that carries its own version and capabilities. Such a request is cancelled
     /// when its client disconnects.
-    async fn alone(&self, id: RequestId, request: ClientRequest, token: String) -> Response {
-        let door = McpDoor::new(&self.shared, Who::Token(token));
+    async fn alone(&self, id: RequestId, request: ClientRequest, door: Arc<McpDoor>) -> Response {
         let cancel = self.shared.stop.child_token();
         let guard = cancel.clone().drop_guard();
         let stream = EventStream::new(0);
@@ -140,9 +159,19 @@ impl McpHttp {
         respond(&stream, &self.shared.stop, Some(guard)).await
     }
 
+    /// The state of a client with this view.
+    fn door(&self, token: String, wanted: &Wanted) -> Arc<McpDoor> {
+        let door = McpDoor::new(&self.shared, Who::Token(token));
+        // The parts that a path can contain name no toolset, so none can be unknown.
+        if let Ok(view) = View::of(&self.shared.studio, wanted) {
+            door.session.set_view(view);
+        }
+        door
+    }
+
     /// Opens a session for a client of the older era.
-    async fn open(&self, id: RequestId, request: ClientRequest, token: String) -> Response {
-        let session = self.sessions.open(&self.shared, token);
+    async fn open(&self, id: RequestId, request: ClientRequest, token: String, wanted: &Wanted) -> Response {
+        let session = self.sessions.open(&self.shared, token.clone(), self.door(token, wanted));
         let taken = Arc::clone(&session).take(Incoming::Request(id, Box::new(request)), &self.shared).await;
         let mut response = taken.unwrap_or_else(|refused| refused);
         match HeaderValue::from_str(&session.id) {

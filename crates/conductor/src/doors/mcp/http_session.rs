@@ -25,7 +25,6 @@ use super::methods::{self, Cx, Outgoing};
 use super::subscribe::Watch;
 use super::wire::{self, Incoming, LineError};
 use super::{McpDoor, Shared, http, http_headers};
-use crate::doors::session::Who;
 
 const MAX_SESSIONS: usize = 64;
 /// Maximum number of response streams that a client can resume.
@@ -57,8 +56,8 @@ impl Sessions {
         Some(Arc::clone(session))
     }
 
-    pub fn open(&self, shared: &Arc<Shared>, token: String) -> Arc<HttpSession> {
-        let session = Arc::new(HttpSession::new(shared, token));
+    pub fn open(&self, shared: &Arc<Shared>, token: String, door: Arc<McpDoor>) -> Arc<HttpSession> {
+        let session = Arc::new(HttpSession::new(shared, token, door));
         let mut open = self.open.lock();
         self.end_idle(&mut open);
         if open.len() >= MAX_SESSIONS
@@ -115,10 +114,10 @@ pub struct HttpSession {
 }
 
 impl HttpSession {
-    fn new(shared: &Arc<Shared>, token: String) -> Self {
+    fn new(shared: &Arc<Shared>, token: String, door: Arc<McpDoor>) -> Self {
         Self {
             id: shared.studio.ids.v4().simple().to_string().into(),
-            door: McpDoor::new(shared, Who::Token(token.clone())),
+            door,
             token,
             used: Mutex::new(Instant::now()),
             in_flight: Mutex::default(),

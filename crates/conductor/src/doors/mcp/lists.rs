@@ -10,12 +10,16 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use super::McpDoor;
-use super::era::Era;
-use super::methods::Answer;
-use conductor_core::config::ToolNames;
+use super::era::{self, Era};
+use super::methods::{Answer, Cx};
+use super::{McpDoor, skill};
+use crate::doors::session::View;
+use crate::skills;
+use conductor_core::config::{OutputSchemas, ToolView};
+use conductor_gateway::apps;
 use conductor_gateway::tools::catalog::Tool;
 use conductor_gateway::tools::schema::Schema;
+use conductor_gateway::tools::views;
 
 const LIST_TTL_MS: u64 = 60_000;
 
@@ -34,27 +38,34 @@ macro_rules! listed {
     }};
 }
 
-pub fn tools(door: &McpDoor, request: Option<PaginatedRequestParams>, era: Era) -> Answer {
+pub fn tools(door: &McpDoor, request: Option<PaginatedRequestParams>, cx: &Cx, era: Era) -> Answer {
     let (catalog, policy, view) = (door.studio().catalog(), door.studio().policy(), door.session.view());
     let listed = catalog
         .list(&view.toolset)
-        .filter(|tool| !policy.policy.denies_everyone(&tool.name, tool.tier))
+        .filter(|tool| view.lists(tool))
+        // Policy decides about the tools that such a tool runs, not about the tool.
+        .filter(|tool| tool.runs_tools() || !policy.policy.denies_everyone(&tool.name, tool.tier))
         .map(|tool| (tool.name.to_string(), tool));
     let (page, next) = page(door, request, listed)?;
-    listed!(ListToolsResult, door, era, page.into_iter().map(|it| tool_entry(it, view.names)).collect(), next)
+    let (pages, schemas) = (era::shows_pages(door, cx), door.studio().settings().mcp.output_schemas);
+    let entries = page.into_iter().map(|it| tool_entry(it, view, pages, schemas)).collect();
+    listed!(ListToolsResult, door, era, entries, next)
 }
 
 pub fn resources(door: &McpDoor, request: Option<PaginatedRequestParams>, era: Era) -> Answer {
     let catalog = door.studio().catalog();
-    let fixed = catalog.resources(&door.session.view().toolset).filter(|it| !it.is_template());
-    let (page, next) = page(door, request, fixed.map(|it| (it.uri.to_string(), it)))?;
     let entry = |it: &Arc<conductor_gateway::tools::resource::Resource>| {
         rmcp::model::Resource::new(it.uri.to_string(), it.name.to_string())
             .with_title(it.title.to_string())
             .with_description(it.description.to_string())
             .with_mime_type(it.mime.to_string())
     };
-    listed!(ListResourcesResult, door, era, page.into_iter().map(entry).collect(), next)
+    let view = door.session.view();
+    let fixed = catalog.resources(&view.toolset).filter(|it| !it.is_template()).map(entry);
+    let mut all: Vec<_> = fixed.chain(skills::ALL.iter().map(skill::resource)).map(|it| (it.uri.clone(), it)).collect();
+    all.sort_by(|(left, _), (right, _)| left.cmp(right));
+    let (page, next) = page(door, request, all.into_iter())?;
+    listed!(ListResourcesResult, door, era, page, next)
 }
 
 pub fn resource_templates(door: &McpDoor, request: Option<PaginatedRequestParams>, era: Era) -> Answer {
@@ -85,7 +96,7 @@ pub fn prompts(door: &McpDoor, request: Option<PaginatedRequestParams>, era: Era
     listed!(ListPromptsResult, door, era, page.into_iter().map(entry).collect(), next)
 }
 
-fn tool_entry(tool: &Tool, names: ToolNames) -> ToolEntry {
+fn tool_entry(tool: &Tool, view: &View, pages: bool, schemas: OutputSchemas) -> ToolEntry {
     let object = |schema: &Schema| match schema.value() {
         Value::Object(members) => Arc::new(members),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Arc::default(),
@@ -93,11 +104,20 @@ fn tool_entry(tool: &Tool, names: ToolNames) -> ToolEntry {
     let mut meta = MetaObject::default();
     meta.insert("conductor/tier".to_owned(), json!(tool.tier));
     meta.insert("conductor/toolset".to_owned(), json!(tool.toolset));
+    if pages && apps::shows(tool) {
+        meta.insert("ui".to_owned(), apps::tool_meta());
+    }
     let hints = tool.annotations;
     let entry = ToolEntry::new(
-        tool.listed_name(names).to_owned(),
-        tool.description.to_string(),
-        object(&tool.published_schema),
+        tool.listed_name(view.names).to_owned(),
+        match (schemas, view.listed) {
+            (OutputSchemas::None, ToolView::All) => views::brief(tool).to_owned(),
+            (OutputSchemas::None | OutputSchemas::Full, _) => tool.description.to_string(),
+        },
+        object(match schemas {
+            OutputSchemas::None => &tool.listed_schema,
+            OutputSchemas::Full => &tool.published_schema,
+        }),
     )
     .with_title(tool.title.to_string())
     .with_annotations(
@@ -109,16 +129,17 @@ fn tool_entry(tool: &Tool, names: ToolNames) -> ToolEntry {
     )
     .with_meta(meta);
     // A widely used SDK throws if a tool with an output schema returns no value.
-    if tool.definition().output_schema.is_null() {
-        entry
-    } else {
-        entry.with_raw_output_schema(object(&tool.output_schema))
+    match schemas {
+        OutputSchemas::Full if !tool.definition().output_schema.is_null() => {
+            entry.with_raw_output_schema(object(&tool.output_schema))
+        }
+        OutputSchemas::Full | OutputSchemas::None => entry,
     }
 }
 
 /// One page of a sorted list. The cursor is the last name of the page before, so entries that are
 /// added or removed between two pages do not shift the list.
-fn page<T>(
+pub fn page<T>(
     door: &McpDoor,
     request: Option<PaginatedRequestParams>,
     entries: impl Iterator<Item = (String, T)>,

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::era::{self, Era};
 use super::fixtures::Link;
-use super::{INSTRUCTIONS, McpDoor, call_tool, complete, lists, progress, prompt, resource, subscribe};
+use super::{INSTRUCTIONS, McpDoor, call_tool, complete, lists, progress, prompt, resource, skill, subscribe};
 
 const DISCOVER_TTL_MS: u64 = 300_000;
 
@@ -58,7 +58,7 @@ async fn dispatch(door: &McpDoor, request: ClientRequest, cx: &Cx, era: Era, is_
         ClientRequest::DiscoverRequest(_) => Ok(ServerResult::DiscoverResult(discover(door, era))),
         ClientRequest::PingRequest(_) if era == Era::Legacy => Ok(ServerResult::empty(())),
         ClientRequest::PingRequest(_) => Err(era::unknown_method("ping")),
-        ClientRequest::ListToolsRequest(it) => lists::tools(door, it.params, era),
+        ClientRequest::ListToolsRequest(it) => lists::tools(door, it.params, cx, era),
         ClientRequest::CallToolRequest(it) => call_tool::answer(door, it.params, cx, era).await,
         ClientRequest::ListResourcesRequest(it) => lists::resources(door, it.params, era),
         ClientRequest::ListResourceTemplatesRequest(it) => lists::resource_templates(door, it.params, era),
@@ -94,6 +94,9 @@ async fn dispatch(door: &McpDoor, request: ClientRequest, cx: &Cx, era: Era, is_
             Box::pin(subscribe::listen(door, it.params.notifications, cx)).await
         }
         ClientRequest::SubscriptionsListenRequest(_) => Err(era::unknown_method("subscriptions/listen")),
+        ClientRequest::CustomRequest(it) if skill::is_method(&it.method) => {
+            skill::answer(door, &it.method, it.params, era)
+        }
         ClientRequest::CustomRequest(it) => custom(door, it, cx, is_first).await,
         ClientRequest::GetTaskRequest(_) => Err(era::unknown_method("tasks/get")),
         ClientRequest::UpdateTaskRequest(_) => Err(era::unknown_method("tasks/update")),
@@ -127,6 +130,7 @@ pub fn info() -> ServerConfig {
     let resources = capabilities.resources.get_or_insert_default();
     (resources.list_changed, resources.subscribe) = (Some(true), Some(true));
     capabilities.completions = Some(Default::default());
+    skill::declare(capabilities.extensions.get_or_insert_default());
     ServerConfig::new(progress::with_logging(capabilities))
         .with_server_info(McpDoor::identity())
         .with_instructions(INSTRUCTIONS)

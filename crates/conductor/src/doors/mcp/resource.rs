@@ -4,17 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use conductor_core::error::{Code, Subject, ToolError};
-use rmcp::model::{CacheScope, ErrorData, ReadResourceRequestParams, ReadResourceResult, ServerResult};
+use rmcp::model::{
+    CacheScope, ErrorData, MetaObject, ReadResourceRequestParams, ReadResourceResult, ResourceContents, ServerResult,
+};
 
 use super::era::Era;
 use super::methods::{Answer, Cx};
-use super::{McpDoor, call_tool, progress, render};
+use super::{McpDoor, call_tool, progress, render, skill};
+use crate::skills::Skill;
+use conductor_gateway::apps;
 use conductor_gateway::pipeline::call::{Outcome, Via};
 use conductor_gateway::tools::resource::Resource;
+
+const PAGE_TTL_MS: u64 = 3_600_000;
 
 /// Reads a resource by calling its tool, so that policy, limits and audit apply.
 pub async fn read(door: &McpDoor, request: ReadResourceRequestParams, cx: &Cx, era: Era) -> Answer {
     let uri = request.uri;
+    if let Some(page) = Skill::with_uri(&uri) {
+        return skill::read(door, page, era);
+    }
+    if uri == apps::URI {
+        return Ok(page(door, era));
+    }
     let Some((entry, variables)) = find(door, &uri) else {
         let scrubber = &door.studio().scrubber;
         let shown: String = if scrubber.is_idle() { uri.chars().take(256).collect() } else { String::new() };
@@ -41,6 +53,20 @@ pub async fn read(door: &McpDoor, request: ReadResourceRequestParams, cx: &Cx, e
     }
     result.meta = door.signed(era);
     Ok(ServerResult::ReadResourceResult(result))
+}
+
+/// The page of the MCP Apps extension. It is the same for every caller and contains no data, so
+/// that no call is needed.
+fn page(door: &McpDoor, era: Era) -> ServerResult {
+    let mut meta = MetaObject::default();
+    meta.insert("ui".to_owned(), apps::page_meta());
+    let page = ResourceContents::text(apps::PAGE, apps::URI).with_mime_type(apps::MIME).with_meta(meta);
+    let mut result = ReadResourceResult::new(vec![page]).with_cache_scope(CacheScope::Private).with_ttl_ms(PAGE_TTL_MS);
+    if era == Era::Legacy {
+        (result.ttl_ms, result.cache_scope) = (None, None);
+    }
+    result.meta = door.signed(era);
+    ServerResult::ReadResourceResult(result)
 }
 
 fn find(door: &McpDoor, uri: &str) -> Option<(Arc<Resource>, BTreeMap<String, String>)> {

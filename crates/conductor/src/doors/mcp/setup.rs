@@ -1,120 +1,41 @@
-//! `conductor mcp setup`: adds the server to an AI client's configuration file, and changes nothing
-//! else in it.
+//! `conductor mcp setup`: adds the server to an AI client's configuration file, and removes it
+//! again, without changing anything else in the file.
 //!
-//! Not here: printing and exit codes (`cli`). A file that is not strict JSON is not changed; the
-//! caller prints the snippet instead.
+//! `clients` is the table of clients, `edit` changes a text. Not here: printing and exit codes
+//! (`cli`).
 
-use std::io::{self, Write as _};
+pub mod clients;
+pub mod edit;
+mod flow;
+pub mod skill_folders;
+mod toml;
+mod tree;
+mod yaml;
+
+use std::io;
 use std::path::{Path, PathBuf};
-
-use serde_json::{Map, Value, json};
 
 use conductor_hosts::atomic_file;
 
+use self::clients::{Client, Launch, Places};
+use self::edit::{Fault, Place};
+
 const NAME: &str = "conductor";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Client {
-    ClaudeDesktop,
-    ClaudeCode,
-    Cursor,
-    Windsurf,
-    VsCode,
-    Cline,
-    Generic,
-}
-
-impl Client {
-    pub const ALL: [Self; 7] =
-        [Self::ClaudeDesktop, Self::ClaudeCode, Self::Cursor, Self::Windsurf, Self::VsCode, Self::Cline, Self::Generic];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ClaudeDesktop => "claude-desktop",
-            Self::ClaudeCode => "claude-code",
-            Self::Cursor => "cursor",
-            Self::Windsurf => "windsurf",
-            Self::VsCode => "vscode",
-            Self::Cline => "cline",
-            Self::Generic => "generic",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|client| client.as_str() == text)
-    }
-
-    /// The file with the servers of this client; absent for clients without such a file.
-    pub fn file(self, places: &Places) -> Option<PathBuf> {
-        match self {
-            Self::ClaudeDesktop => places.app_data.as_ref().map(|it| it.join("Claude/claude_desktop_config.json")),
-            Self::ClaudeCode => Some(places.working.join(".mcp.json")),
-            Self::Cursor => places.user_home.as_ref().map(|it| it.join(".cursor/mcp.json")),
-            Self::Windsurf => places.user_home.as_ref().map(|it| it.join(".codeium/windsurf/mcp_config.json")),
-            Self::VsCode => Some(places.working.join(".vscode/mcp.json")),
-            Self::Cline | Self::Generic => None,
-        }
-    }
-
-    const fn root(self) -> &'static str {
-        match self {
-            Self::VsCode => "servers",
-            Self::ClaudeDesktop | Self::ClaudeCode | Self::Cursor | Self::Windsurf | Self::Cline | Self::Generic => {
-                "mcpServers"
-            }
-        }
-    }
-
-    /// The entry for this client. `program` is absolute, because desktop programs often have no
-    /// PATH.
-    fn entry(self, program: &Path) -> Value {
-        let mut entry = Map::new();
-        if self == Self::VsCode {
-            entry.insert("type".to_owned(), json!("stdio"));
-        }
-        entry.insert("command".to_owned(), json!(program));
-        entry.insert("args".to_owned(), json!(["mcp", "start", "--tool-names", "safe"]));
-        Value::Object(entry)
-    }
-
-    /// The text that a person pastes into a file that we do not write.
-    pub fn snippet(self, program: &Path) -> String {
-        let whole = json!({ self.root(): { NAME: self.entry(program) } });
-        serde_json::to_string_pretty(&whole).unwrap_or_default()
-    }
-}
-
-/// The folders that may contain a client's file, read from the environment by the caller.
-#[derive(Debug, Clone)]
-pub struct Places {
-    pub user_home: Option<PathBuf>,
-    /// `~/Library/Application Support`, `%APPDATA%` or `~/.config`.
-    pub app_data: Option<PathBuf>,
-    pub working: PathBuf,
-}
-
-impl Places {
-    pub fn of(user_home: Option<PathBuf>, working: PathBuf) -> Self {
-        let app_data = user_home.as_ref().map(|home| {
-            if cfg!(target_os = "macos") {
-                home.join("Library/Application Support")
-            } else if cfg!(windows) {
-                home.join("AppData/Roaming")
-            } else {
-                home.join(".config")
-            }
-        });
-        Self { user_home, app_data, working }
-    }
-}
+/// The views that `mcp start --view` accepts.
+pub const VIEWS: [&str; 6] = ["core", "live", "patch", "stage", "seed", "all"];
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Done {
     Written {
         file: PathBuf,
     },
-    /// The file already contained the entry.
+    /// The file already has this state.
     Unchanged {
+        file: PathBuf,
+    },
+    /// The file existed only for our entry, and is removed.
+    Deleted {
         file: PathBuf,
     },
     /// This client has no file; print the snippet.
@@ -125,144 +46,148 @@ pub enum Done {
 pub enum SetupError {
     #[error("{folder} does not exist, so {client} is not installed here; nothing was written")]
     NotInstalled { client: &'static str, folder: PathBuf },
-    #[error("{file} is not strict JSON, for example because of comments, and was not changed: {reason}")]
-    NotJson { file: PathBuf, reason: String },
-    #[error("{file}: {place} is not an object; the file was not changed")]
-    NotAnObject { file: PathBuf, place: String },
+    #[error("{file}: {fault}; the file was not changed")]
+    Refused { file: PathBuf, fault: Fault },
+    #[error("{file} has changed in the meantime and was not overwritten; repeat the command")]
+    Changed { file: PathBuf },
     #[error("{file}: {source}")]
     Io { file: PathBuf, source: io::Error },
 }
 
-/// Adds or updates our entry, and keeps every other key and the order.
-pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, SetupError> {
+const fn place(client: &Client) -> Place<'static> {
+    Place { container: client.container, name: NAME }
+}
+
+/// The text that a person pastes into a file that we do not write.
+pub fn snippet(client: &Client, launch: &Launch) -> String {
+    client.format.set("", place(client), &client.fields(launch)).unwrap_or_default()
+}
+
+/// Adds our entry, or updates its command. Every other byte of the file stays.
+pub fn apply(client: &Client, places: &Places, launch: &Launch) -> Result<Done, SetupError> {
     let Some(file) = client.file(places) else { return Ok(Done::NoFile) };
-    let fault = |source| SetupError::Io { file: file.clone(), source };
     let folder = file.parent().unwrap_or(Path::new(".")).to_owned();
     if !folder.is_dir() {
-        return Err(SetupError::NotInstalled { client: client.as_str(), folder });
+        return Err(SetupError::NotInstalled { client: client.title, folder });
     }
-    let before = match std::fs::read_to_string(&file) {
-        Ok(text) => Some(text),
-        Err(missing) if missing.kind() == io::ErrorKind::NotFound => None,
-        Err(other) => return Err(fault(other)),
-    };
-    let mut whole: Value = match before.as_deref().map(str::trim) {
-        None | Some("") => json!({}),
-        Some(text) => serde_json::from_str(text)
-            .map_err(|it| SetupError::NotJson { file: file.clone(), reason: it.to_string() })?,
-    };
-    let not_an_object = |place: &str| SetupError::NotAnObject { file: file.clone(), place: place.to_owned() };
-    let root = whole.as_object_mut().ok_or_else(|| not_an_object("the file"))?;
-    let servers = root.entry(client.root()).or_insert_with(|| json!({}));
-    let servers = servers.as_object_mut().ok_or_else(|| not_an_object(client.root()))?;
-    let entry = client.entry(program);
-    if servers.get(NAME) == Some(&entry) {
+    let before = read(&file)?;
+    let text = before.as_deref().unwrap_or_default();
+    let refused = |fault| SetupError::Refused { file: file.clone(), fault };
+    let after = client.format.set(text, place(client), &client.fields(launch)).map_err(refused)?;
+    if before.as_deref() == Some(after.as_str()) {
         return Ok(Done::Unchanged { file });
     }
-    servers.insert(NAME.to_owned(), entry);
-    if let Some(before) = &before {
-        back_up(&file, before).map_err(fault)?;
+    let is_new = client.format.find(text, place(client)).map_err(refused)?.is_none();
+    if is_new && before.is_some() {
+        // A file with our entry is not the original, so an update keeps the first backup.
+        std::fs::copy(&file, backup_of(&file)).map_err(|source| SetupError::Io { file: file.clone(), source })?;
     }
-    let mut text = serde_json::to_string_pretty(&whole).unwrap_or_default();
-    text.push('\n');
-    // Configuration files may be symbolic links; they stay links.
-    atomic_file::replace(&file, text.as_bytes(), 0o644, &std::process::id().to_string()).map_err(fault)?;
+    write(&file, before.as_deref(), &after)?;
     Ok(Done::Written { file })
 }
 
-/// Creates a backup only once: a second run must not overwrite the backup of the original file.
-fn back_up(file: &Path, text: &str) -> io::Result<()> {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".before-conductor");
-    match std::fs::OpenOptions::new().write(true).create_new(true).open(PathBuf::from(name)) {
-        Ok(mut backup) => backup.write_all(text.as_bytes()),
-        Err(there) if there.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(other) => Err(other),
+/// Removes our entry. A file that was not changed since `apply` gets its original bytes back.
+pub fn remove(client: &Client, places: &Places) -> Result<Done, SetupError> {
+    let Some(file) = client.file(places) else { return Ok(Done::NoFile) };
+    let Some(text) = read(&file)? else { return Ok(Done::Unchanged { file }) };
+    let fault = |source| SetupError::Io { file: file.clone(), source };
+    let refused = |fault| SetupError::Refused { file: file.clone(), fault };
+    let Some(entry) = client.format.find(&text, place(client)).map_err(refused)? else {
+        return Ok(Done::Unchanged { file });
+    };
+    let backup = backup_of(&file);
+    let original = read(&backup).ok().flatten();
+    let made_from = |original: &str| {
+        client.launch_of(&entry).is_some_and(|launch| {
+            has_no_entry(client, original)
+                && client.format.set(original, place(client), &client.fields(&launch)).ok().as_deref()
+                    == Some(text.as_str())
+        })
+    };
+    if let Some(original) = original.as_deref().filter(|it| made_from(it)) {
+        write(&file, Some(&text), original)?;
+        std::fs::remove_file(&backup).map_err(fault)?;
+        return Ok(Done::Written { file });
+    }
+    if made_from("") {
+        std::fs::remove_file(&file).map_err(fault)?;
+        return Ok(Done::Deleted { file });
+    }
+    // The container is ours too, unless the original file already had one.
+    let had_container = |it: &str| client.format.value(it).is_ok_and(|it| it.get(client.container).is_some());
+    let drop_container = !original.as_deref().is_some_and(had_container);
+    let after = client.format.unset(&text, place(client), drop_container).map_err(refused)?;
+    write(&file, Some(&text), &after)?;
+    Ok(Done::Written { file })
+}
+
+fn has_no_entry(client: &Client, text: &str) -> bool {
+    client.format.find(text, place(client)).is_ok_and(|it| it.is_none())
+}
+
+/// What a client knows about Conductor.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Status {
+    /// The folder of the client does not exist.
+    NotInstalled,
+    NotSetUp,
+    SetUp(Launch),
+    /// There is an entry, but not one that starts a program.
+    OtherEntry,
+    Unreadable(String),
+}
+
+/// The state of a client and its file. `None` for a client without a file.
+pub fn status(client: &Client, places: &Places) -> Option<(PathBuf, Status)> {
+    let file = client.file(places)?;
+    if !file.parent().is_some_and(Path::is_dir) {
+        return Some((file, Status::NotInstalled));
+    }
+    let found = read(&file).and_then(|text| {
+        let refused = |fault| SetupError::Refused { file: file.clone(), fault };
+        client.format.find(text.as_deref().unwrap_or_default(), place(client)).map_err(refused)
+    });
+    let status = match found {
+        Ok(None) => Status::NotSetUp,
+        Ok(Some(entry)) => client.launch_of(&entry).map_or(Status::OtherEntry, Status::SetUp),
+        Err(SetupError::Refused { fault, .. }) => Status::Unreadable(fault.to_string()),
+        Err(error) => Status::Unreadable(error.to_string()),
+    };
+    Some((file, status))
+}
+
+fn read(file: &Path) -> Result<Option<String>, SetupError> {
+    let bytes = match atomic_file::read(file) {
+        Ok(bytes) => bytes,
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(SetupError::Io { file: file.to_owned(), source }),
+    };
+    String::from_utf8(bytes).map(Some).map_err(|error| {
+        let valid =
+            String::from_utf8_lossy(error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default());
+        let fault = Fault::at(&valid, valid.len(), "the text is not UTF-8");
+        SetupError::Refused { file: file.to_owned(), fault }
+    })
+}
+
+/// Replaces the file, unless it changed since it was read.
+fn write(file: &Path, before: Option<&str>, after: &str) -> Result<(), SetupError> {
+    let mut has_changed = false;
+    let check = || {
+        has_changed = read(file).ok().flatten().as_deref() != before;
+        if has_changed { Err(io::Error::other("changed")) } else { Ok(()) }
+    };
+    // Configuration files may be symbolic links; they stay links.
+    let unique = std::process::id().to_string();
+    match atomic_file::replace_if(file, after.as_bytes(), 0o644, &unique, check) {
+        Ok(()) => Ok(()),
+        Err(_) if has_changed => Err(SetupError::Changed { file: file.to_owned() }),
+        Err(source) => Err(SetupError::Io { file: file.to_owned(), source }),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PROGRAM: &str = "/usr/local/bin/conductor";
-
-    fn home() -> (tempfile::TempDir, Places) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let places = Places {
-            user_home: Some(folder.path().to_owned()),
-            app_data: Some(folder.path().join(".config")),
-            working: folder.path().join("work"),
-        };
-        for it in [".config/Claude", ".cursor", ".codeium/windsurf", "work/.vscode"] {
-            std::fs::create_dir_all(folder.path().join(it)).expect("made");
-        }
-        (folder, places)
-    }
-
-    fn run(client: Client, places: &Places) -> Result<Done, SetupError> {
-        apply(client, places, Path::new(PROGRAM))
-    }
-
-    #[test]
-    fn every_client_gets_its_shape_and_a_second_run_changes_nothing() {
-        let (_folder, places) = home();
-        for client in Client::ALL {
-            assert_eq!(Client::parse(client.as_str()), Some(client));
-            let Some(file) = client.file(&places) else {
-                assert_eq!(run(client, &places).ok(), Some(Done::NoFile));
-                continue;
-            };
-            assert_eq!(run(client, &places).ok(), Some(Done::Written { file: file.clone() }));
-            let text = std::fs::read_to_string(&file).expect("written");
-            assert_eq!(text.trim_end(), client.snippet(Path::new(PROGRAM)));
-            assert_eq!(run(client, &places).ok(), Some(Done::Unchanged { file: file.clone() }));
-            assert_eq!(std::fs::read_to_string(&file).ok(), Some(text));
-        }
-        let vscode = std::fs::read_to_string(places.working.join(".vscode/mcp.json")).unwrap_or_default();
-        assert_eq!(
-            vscode.split_whitespace().collect::<String>(),
-            r#"{"servers":{"conductor":{"type":"stdio","command":"/usr/local/bin/conductor","args":["mcp","start","--tool-names","safe"]}}}"#
-        );
-    }
-
-    #[test]
-    fn everything_else_in_the_file_stays_in_its_order() {
-        let (_folder, places) = home();
-        let file = Client::Cursor.file(&places).expect("a file");
-        let before = r#"{"zebra":1,"mcpServers":{"other":{"command":"x","env":{"B":"1","A":"2"}},"conductor":{"command":"old"}},"apple":[true,null]}"#;
-        std::fs::write(&file, before).expect("written");
-        run(Client::Cursor, &places).expect("written");
-        let after = std::fs::read_to_string(&file).expect("there");
-        let compact: Value = serde_json::from_str(&after).expect("JSON");
-        assert_eq!(
-            compact.to_string(),
-            r#"{"zebra":1,"mcpServers":{"other":{"command":"x","env":{"B":"1","A":"2"}},"conductor":{"command":"/usr/local/bin/conductor","args":["mcp","start","--tool-names","safe"]}},"apple":[true,null]}"#
-        );
-        let backup = places.user_home.as_ref().map(|it| it.join(".cursor/mcp.json.before-conductor")).expect("a path");
-        assert_eq!(std::fs::read_to_string(&backup).ok().as_deref(), Some(before));
-        // The backup is the original file, also after a later change.
-        apply(Client::Cursor, &places, Path::new("/opt/conductor")).expect("written");
-        assert_eq!(std::fs::read_to_string(&backup).ok().as_deref(), Some(before));
-        let left: Vec<_> = std::fs::read_dir(places.user_home.as_ref().map(|it| it.join(".cursor")).expect("a path"))
-            .expect("a folder")
-            .filter_map(|it| it.ok().map(|it| it.file_name()))
-            .collect();
-        assert_eq!(left.len(), 2, "no temporary file stays: {left:?}");
-    }
-
-    #[test]
-    fn what_we_cannot_read_or_place_is_left_alone() {
-        let (folder, places) = home();
-        let file = Client::VsCode.file(&places).expect("a file");
-        for text in ["{ // a comment\n \"servers\": {} }", "{\"servers\": {},}", "[]", "{\"servers\": []}"] {
-            std::fs::write(&file, text).expect("written");
-            let fault = run(Client::VsCode, &places).expect_err("refused");
-            assert!(matches!(fault, SetupError::NotJson { .. } | SetupError::NotAnObject { .. }), "{fault}");
-            assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), Some(text));
-        }
-        std::fs::remove_dir_all(folder.path().join(".cursor")).expect("removed");
-        assert!(matches!(run(Client::Cursor, &places), Err(SetupError::NotInstalled { client: "cursor", .. })));
-        assert!(!folder.path().join(".cursor").exists());
-    }
+fn backup_of(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".before-conductor");
+    PathBuf::from(name)
 }

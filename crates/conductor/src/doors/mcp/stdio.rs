@@ -51,6 +51,10 @@ pub struct Hello {
     /// If absent, the configuration selects the tools.
     pub tools: Option<Vec<String>>,
     pub tool_names: Option<String>,
+    /// Name of the view; if absent, the configuration selects it.
+    pub view: Option<String>,
+    pub exclude_tools: Option<Vec<String>>,
+    pub read_only: bool,
 }
 
 impl Hello {
@@ -61,6 +65,15 @@ impl Hello {
         }
         if let Some(names) = &self.tool_names {
             params["tool_names"] = json!(names);
+        }
+        if let Some(view) = &self.view {
+            params["view"] = json!(view);
+        }
+        if let Some(tools) = &self.exclude_tools {
+            params["exclude_tools"] = json!(tools);
+        }
+        if self.read_only {
+            params["read_only"] = json!(true);
         }
         let mut line = json!({ "jsonrpc": "2.0", "id": "hello", "method": "conductor.hello", "params": params })
             .to_string()
