@@ -8,7 +8,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad,studio)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vm check check-macos build bench tools bench-tools test-tools
+.PHONY: help run test eval test-vm check check-macos build bench tools bench-tools test-tools screenshots
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-11s %s\n' "$$name" "$$what"; done
@@ -22,6 +22,9 @@ test: test-tools ## install what the tests need, and run all tests
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
 	.ci/test
 
+eval: tools ## check what a model sees: tokens of each view, the search for tools, and forty replayed tasks
+	cargo test --locked --package conductor --features $(FEATURES) --test integration -- evaluation model_view call_tool --nocapture
+
 test-vm: tools ## test the ALSA sequencer and gamepads on a real kernel, in an unprivileged virtual machine
 	@.ci/install .ci/packages.vm
 	crates/conductor-testkit/vm/test.sh
@@ -31,9 +34,15 @@ check: tools ## check formatting, lints and dependencies, without tests
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
 	.ci/deny
+	@command -v npm >/dev/null || .ci/install .ci/packages.node
+	@crates/conductor-testkit/clients/install
+	npm --prefix crates/conductor-testkit/clients run --silent check-console
 
 check-macos: tools ## check the lints of the macOS code, on any machine; nothing is linked or run
 	.ci/check-macos
+
+screenshots: test-tools ## write the pictures of the console into docs/images
+	cargo test --locked --package conductor --features studio --test end_to_end -- --ignored --exact console_page::screenshots_of_every_view
 
 build: tools ## build the release binary
 	cargo build --release --locked --package conductor --features $(FEATURES)
@@ -45,6 +54,7 @@ bench: test-tools bench-tools ## measure memory, start time, JACK latency, the e
 	cargo bench --locked --package conductor-core --bench engine -- --quick
 	cargo bench --locked --package conductor-set --bench compared
 	cargo bench --locked --package conductor --features studio --bench lane --bench audit -- --quick
+	cargo test --release --locked --package conductor --features studio --test end_to_end -- --ignored --exact --nocapture console_page::a_thousand_events_a_second
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio
 	crates/conductor-testkit/clients/install bench
 	cargo bench --locked --package conductor --features studio --bench patch

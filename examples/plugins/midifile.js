@@ -22,7 +22,8 @@ function track(notes, tempo, channel) {
     events.push({ at: Math.round(start * TICKS), order: 1, bytes: [0x90 | channel, pitch, velocity] });
     events.push({ at: Math.round((start + length) * TICKS), order: 0, bytes: [0x80 | channel, pitch, 0] });
   }
-  // At the same time, a note-off comes before a note-on: otherwise it would end the new note of the same pitch.
+  // Of two events at the same time, the note-off is written first: otherwise it would end the new
+  // note of the same pitch.
   events.sort((a, b) => a.at - b.at || a.order - b.order);
   const bytes = [0, 0xff, 0x51, 3, ...big(Math.round(60_000_000 / tempo), 3)];
   let now = 0;
