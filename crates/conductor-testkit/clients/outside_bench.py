@@ -57,7 +57,7 @@ def measure(title, servers):
     """servers: list of (server, tool, arguments, check)."""
     for server, tool, arguments, check in servers:
         text = json.dumps(server.call(tool, arguments))
-        assert check in text, f"{server.name} did other work: {text[:400]}"
+        assert check in text, f"{server.name} returned another result: {text[:400]}"
     times = {server.name: [] for server, *_ in servers}
     for _ in range(ROUNDS):
         for server, tool, arguments, _check in servers:

@@ -1,7 +1,7 @@
 // A client of the TypeScript SDK, version 1 or 2, that a test controls: it reads commands from stdin and writes results to stdout, one
 // JSON object per line.
 //
-// typescript_client.mjs --sdk 1|2 --era legacy|modern|auto [--answer accept|decline] [--token T] stdio PROGRAM ARGS... | http URL
+// typescript_client.mjs --sdk 1|2 --era legacy|modern|auto [--name N] [--answer accept|decline] [--token T] stdio PROGRAM ARGS... | http URL
 import { createInterface } from "node:readline";
 
 const given = { sdk: "1", era: "legacy" };
@@ -18,7 +18,7 @@ const { StreamableHTTPClientTransport } = await import(
 
 const capabilities = given.answer ? { elicitation: { form: {} } } : {};
 const mode = given.era === "modern" ? { pin: "2026-07-28" } : given.era;
-const client = new Client({ name: "typescript", version: "1" }, { capabilities, versionNegotiation: { mode } });
+const client = new Client({ name: given.name ?? "typescript", version: "1" }, { capabilities, versionNegotiation: { mode } });
 const asked = [];
 if (given.answer) {
   const request = one ? (await import("@modelcontextprotocol/sdk/types.js")).ElicitRequestSchema : "elicitation/create";

@@ -170,7 +170,7 @@ def device_get(name, values):
 
 def device_set(name, values):
     if name != "parameter/value":
-        raise ValueError("not carried: %s" % name)
+        raise ValueError("not simulated: %s" % name)
     lom.song.tracks[values[0]].devices[values[1]].parameters[values[2]].value = values[3]
 
 

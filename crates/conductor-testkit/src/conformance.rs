@@ -406,7 +406,7 @@ fn asking() -> Vec<Asking> {
             if declared("roots") {
                 parts.push(roots("client_roots"));
             }
-            Ok(if parts.is_empty() { says("Nothing to ask with.") } else { ask(all(parts), None) })
+            Ok(if parts.is_empty() { says("The client supports no kind of question.") } else { ask(all(parts), None) })
         }),
     ]
 }

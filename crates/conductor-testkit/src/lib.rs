@@ -18,4 +18,5 @@ pub mod stranger;
 pub mod studio;
 pub mod terminal;
 pub mod time;
+pub mod tokens;
 pub mod tools;

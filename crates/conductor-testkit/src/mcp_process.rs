@@ -51,7 +51,8 @@ pub fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
 }
 
-fn missing(what: &str) -> Option<PathBuf> {
+/// Skips a test that needs a client which is not installed.
+pub fn missing(what: &str) -> Option<PathBuf> {
     crate::real::skip(format!("{what} is not installed; run crates/conductor-testkit/clients/install"));
     None
 }

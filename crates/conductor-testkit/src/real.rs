@@ -13,6 +13,7 @@ pub mod mido;
 pub mod pd;
 pub mod postgres;
 pub mod pulse;
+pub mod sway;
 pub mod x11;
 
 use rustix::process::Signal;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_core::policy::Tier;
 use conductor_gateway::pipeline::call::{Content, Output};
-use conductor_gateway::tools::catalog::{Catalog, Definition, Tool};
+use conductor_gateway::tools::catalog::{Availability, Catalog, Definition, Tool};
 use conductor_gateway::tools::prompt::{Argument, Message, Prompt};
 use conductor_gateway::tools::resource::Resource;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
             runs.note(name, &arguments);
             async move { Ok(Output::new(json!({ "echo": arguments.get("text").cloned().unwrap_or(Value::Null) }))) }
         })
-        .text(name, "Gives its text back. For tests.")
+        .text(name, "Returns its text. For tests.")
         .input(text_input())
         .output(json!({ "type": "object", "properties": { "echo": { "anyOf": [{ "type": "string" }, { "type": "null" }] } }, "required": ["echo"] }))
     };
@@ -86,10 +86,10 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
                 if u64::from(leave.attempt()) >= good_from {
                     return Ok(Output::new(json!({ "attempt": leave.attempt() })));
                 }
-                Err(ToolError::new(code, format!("{name} was told to fail")).subject(Subject::Other("the test".into())))
+                Err(ToolError::new(code, format!("{name} fails on request")).subject(Subject::Other("the test".into())))
             }
         })
-        .text(name, "Fails with the code it is given. For tests.")
+        .text(name, "Fails with the given code. For tests.")
         .input(closed(
             json!({ "code": { "type": "string" }, "good_from": { "type": "integer", "minimum": 1 } }),
             json!([]),
@@ -110,7 +110,7 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
                         Ok(Output::new(json!({ "released": done })))
                     }
                     () = leave.cancel().cancelled(), if !stubborn => {
-                        Err(ToolError::new(Code::Timeout, "stopped with nothing done").effect(Effect::None))
+                        Err(ToolError::new(Code::Timeout, "stopped before any change").effect(Effect::None))
                     }
                 }
             }
@@ -127,7 +127,7 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
     let mut fail_effect = failing(FAIL_EFFECT, Tier::HardwareIo);
     fail_effect.requires_approval = Some(false);
     let mut always = simple(ALWAYS, Tier::Stateful);
-    always.always = true;
+    always.availability = Availability::Always;
     let mut hidden = simple(HIDDEN, Tier::Stateful);
     hidden.hidden = true;
     let panicking = {
@@ -139,7 +139,7 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
                 if std::hint::black_box(false) {
                     return Ok(Output::new(json!({})));
                 }
-                panic!("told to panic")
+                panic!("panic on request")
             }
         })
         .text("Panic", "Panics. For tests.")
@@ -173,8 +173,8 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
 }
 
 pub fn catalog(runs: &Arc<Runs>) -> Catalog {
-    let tools = definitions(runs).into_iter().map(|definition| Tool::new(definition).expect("a sound definition"));
-    let mut catalog = Catalog::new(tools).expect("no two names alike");
+    let tools = definitions(runs).into_iter().map(|definition| Tool::new(definition).expect("a valid definition"));
+    let mut catalog = Catalog::new(tools).expect("unique names");
     let resource = |uri: &'static str, template: bool| Resource {
         uri: uri.into(),
         name: uri.into(),
@@ -196,8 +196,8 @@ pub fn catalog(runs: &Arc<Runs>) -> Catalog {
             BTreeMap::new()
         },
     };
-    catalog.add_resource(resource("test://echo", false)).expect("first of its name");
-    catalog.add_resource(resource("test://echo/{text}", true)).expect("first of its name");
+    catalog.add_resource(resource("test://echo", false)).expect("a unique name");
+    catalog.add_resource(resource("test://echo/{text}", true)).expect("a unique name");
     catalog
         .add_prompt(Prompt {
             name: "say".into(),
@@ -218,6 +218,6 @@ pub fn catalog(runs: &Arc<Runs>) -> Catalog {
                 ))]
             }),
         })
-        .expect("first of its name");
+        .expect("a unique name");
     catalog
 }

@@ -35,7 +35,7 @@ impl ServerHandler for Bare {
     ) -> Result<ListToolsResult, ErrorData> {
         let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
         let schema = schema.as_object().cloned().unwrap_or_default();
-        Ok(ListToolsResult::with_all_items(vec![Tool::new("test_echo", "Gives its text back.", Arc::new(schema))]))
+        Ok(ListToolsResult::with_all_items(vec![Tool::new("test_echo", "Returns its text.", Arc::new(schema))]))
     }
 
     async fn call_tool(

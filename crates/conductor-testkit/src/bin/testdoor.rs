@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use conductor::doors::http::{self, Authority, Tokens};
 use conductor::doors::mcp::{Shared, listener as socket, stdio};
+use conductor_core::config::{OutputSchemas, ToolView};
 use conductor_core::digest::Digest;
 use conductor_core::policy::limits::Rate;
 use conductor_core::policy::{Policy, Tier};
@@ -54,7 +55,13 @@ fn main() -> ExitCode {
 
 async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
     use std::os::fd::AsFd as _;
-    let hello = stdio::Hello { tools: (!tools.is_empty()).then_some(tools), tool_names: None };
+    let hello = stdio::Hello {
+        tools: (!tools.is_empty()).then_some(tools),
+        tool_names: None,
+        view: Some("all".to_owned()),
+        exclude_tools: None,
+        read_only: false,
+    };
     let never = || Err(io::Error::other("this proxy starts no daemon"));
     let signal = async {
         let _ = tokio::signal::ctrl_c().await;
@@ -93,6 +100,8 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     let plenty = Rate { per_minute: 600_000_000, burst: 10_000_000 };
     (settings.limits.read, settings.limits.effect) = (plenty, plenty);
     settings.limits.in_flight = 100_000;
+    // The public suites check complete lists.
+    (settings.mcp.view, settings.mcp.output_schemas) = (ToolView::All, OutputSchemas::Full);
     if flags.iter().any(|it| it == "--client-approves") {
         policy.approval.client_tiers = Tier::ALL.to_vec();
     }

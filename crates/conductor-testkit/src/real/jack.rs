@@ -56,15 +56,24 @@ fn forget_the_dead() -> std::io::Result<()> {
 /// Starts a server with the dummy driver in synchronous mode (`-S`): otherwise notes are lost on a
 /// busy machine. Uses real-time scheduling if it is allowed.
 pub fn start(dir: &Path, name: &str, period: u32) -> Result<Running, Missing> {
+    start_with(dir, name, period, &[&["-R", "-P", "70"], &["-r"]])
+}
+
+/// Starts a server without real-time scheduling.
+pub fn start_without_priority(dir: &Path, name: &str, period: u32) -> Result<Running, Missing> {
+    start_with(dir, name, period, &[&["-r"]])
+}
+
+fn start_with(dir: &Path, name: &str, period: u32, schedulings: &[&[&str]]) -> Result<Running, Missing> {
     probe()?;
     // This fails before the first server was started, because the registry does not exist yet.
     let _ = forget_the_dead();
     let mut why = String::new();
-    for scheduling in [&["-R", "-P", "70"][..], &["-r"]] {
+    for scheduling in schedulings {
         let log = dir.join(format!("{name}.log"));
         let started = File::create(&log).and_then(|file| {
             let mut command = Command::new("jackd");
-            command.args(["-n", name]).args(scheduling).args(["-S", "-d", "dummy", "-r", "48000", "-p"]);
+            command.args(["-n", name]).args(*scheduling).args(["-S", "-d", "dummy", "-r", "48000", "-p"]);
             command.arg(period.to_string()).env("JACK_NO_AUDIO_RESERVATION", "1");
             command.stdin(Stdio::null()).stderr(file.try_clone()?).stdout(file);
             Group::spawn(&mut command, Signal::TERM)

@@ -138,7 +138,7 @@ fn no_sdk_throws_on_an_error_result() {
     }
 }
 
-/// Strict both ways: an unlisted failure fails, and so does a listed pass.
+/// The test fails if a scenario outside the list fails, and also if a scenario in the list passes.
 #[test]
 fn the_public_suite_in_both_eras() {
     if node().is_none() {

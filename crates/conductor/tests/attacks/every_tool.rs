@@ -17,6 +17,7 @@ fn payloads(rig: &Rig) -> Vec<String> {
         rig.secret(),
         rig.mark(),
         format!("http://127.0.0.1:{}/x", rig.trap.tcp),
+        format!("http://127.0.0.1:{}/console/state", rig.http_port()),
         format!("; {} ;", rig.mark()),
         "ATTACH DATABASE '/tmp/x' AS y".to_owned(),
         "Default".to_owned(),
@@ -106,9 +107,11 @@ fn no_method_of_the_human_door_answers_a_model() {
         "plugins.enable",
         "secrets.set",
         "circuit.reset",
-        "performance",
+        "performance.set",
         "audit.accept",
-        "http.close",
+        "http.open",
+        "play",
+        "config.reload",
         "conductor/approvals.allow",
     ] {
         let arguments = json!({

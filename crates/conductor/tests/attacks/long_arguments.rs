@@ -7,7 +7,7 @@ use std::process::Output;
 
 /// The full text that a person is shown for all open questions.
 fn shown(rig: &Rig) -> String {
-    let listed = rig.studio.ask("approvals.list", json!({}));
+    let listed = rig.studio.ask("pending.list", json!({}));
     let mut text = String::new();
     for row in listed["approvals"].as_array().unwrap() {
         let id = row["id"].as_str().unwrap();

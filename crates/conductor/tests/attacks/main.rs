@@ -7,6 +7,7 @@
 
 mod cable;
 mod config_file;
+mod console;
 mod database;
 mod every_tool;
 mod flood;
@@ -15,6 +16,7 @@ mod plugin;
 mod redirect;
 mod rig;
 mod running_patch;
+mod script;
 #[path = "../end_to_end/studio.rs"]
 #[allow(dead_code, reason = "shared with the end-to-end tests, which use more of it")]
 mod studio;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Events that only a person may cause.
-const DECISIONS: [&str; 9] = [
+const DECISIONS: [&str; 10] = [
     "approval.allowed",
     "plan.applied",
     "plan.undone",
@@ -24,6 +24,7 @@ const DECISIONS: [&str; 9] = [
     "secret.set",
     "secret.removed",
     "circuit.reset",
+    "console.opened",
 ];
 
 /// A loopback listener that must not receive any connection.
@@ -94,6 +95,9 @@ impl Rig {
         make_executable(&mark);
         let config = format!(
             r#"{DEVICES}
+[mcp]
+view = "all"
+output_schemas = "full"
 [limits]
 read = {{ per_minute = 60000, burst = 60000 }}
 effect = {{ per_minute = 60000, burst = 60000 }}
@@ -181,12 +185,11 @@ effect = "read"
         for event in DECISIONS {
             assert!(!log.contains(&format!("\"event\":\"{event}\"")), "{event} is in the log:\n{log}");
         }
-        let approvals = self.studio.ask("approvals.list", json!({}));
-        let waits = approvals["approvals"].as_array().unwrap().iter().any(|it| it["id"] == self.approval.as_str());
-        assert!(waits, "the question is not open any more: {approvals}");
-        let plans = self.studio.ask("plans.list", json!({}));
-        let plan = plans["plans"].as_array().unwrap().iter().find(|it| it["plan_id"] == self.plan.as_str());
-        assert!(plan.is_some_and(|it| it["status"] == "pending"), "the plan is not open any more: {plans}");
+        let pending = self.studio.ask("pending.list", json!({}));
+        let waits = pending["approvals"].as_array().unwrap().iter().any(|it| it["id"] == self.approval.as_str());
+        assert!(waits, "the question is not open any more: {pending}");
+        let plan = pending["plans"].as_array().unwrap().iter().find(|it| it["id"] == self.plan.as_str());
+        assert!(plan.is_some_and(|it| it["status"] == "pending"), "the plan is not open any more: {pending}");
         // Check the policy by its effect.
         let mut model = self.model();
         for call in
@@ -200,6 +203,12 @@ effect = "read"
         let outside = model.call("filesystem.read", json!({ "path": self.secret() }));
         assert!(!outside.to_string().contains("crown jewels"), "{outside}");
         assert!(!self.outside.path().join("RAN").exists(), "a process was started");
+    }
+
+    /// The port on which the daemon serves HTTP, and the console.
+    pub fn http_port(&self) -> u16 {
+        let opened = self.studio.ask("http.open", json!({ "address": "127.0.0.1:0" }));
+        opened["address"].as_str().unwrap().rsplit_once(':').unwrap().1.parse().unwrap()
     }
 
     /// Checks that the daemon still answers a person.

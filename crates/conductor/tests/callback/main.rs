@@ -1,7 +1,12 @@
-//! A device callback must not allocate. This binary counts the allocations of its threads, so it
-//! contains no other tests.
+//! A device callback must neither allocate nor wait. This binary counts the allocations and the
+//! system calls of its threads, so it contains no other tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
+#[cfg(target_os = "linux")]
+mod period;
+#[cfg(target_os = "linux")]
+mod system_calls;
 
 use conductor_core::event::{DeviceSlot, Micros, Taint};
 use conductor_hosts::midi::Backend;

@@ -271,7 +271,7 @@ pub(super) fn osc(more: &str) -> String {
 }
 
 const GO: &str = "[[global_mappings]]\ntrigger = { type = \"Osc\", address = \"/go\" }\naction = { type = \"Text\", text = \"x\" }\n";
-/// A mark message that ends what a probe waits for.
+/// A message that marks the end of the messages for which a probe waits.
 const MARK: &str = "[[global_mappings]]\nid = \"mark\"\ntrigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
                     action = { type = \"SendMidi\", port = \"synth\", channel = 14, message_type = \"CC\", controller = 1, value = 1 }\n";
 
@@ -536,6 +536,7 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
     shown("mcp", &["tools", "tool_names", "max_message_bytes", "max_connections", "page_size"], || {
         test!(mcp::clients_see_what_the_file_says)
     });
+    shown("mcp", &["view", "output_schemas"], || test!(mcp::a_proxy_lists_the_view_of_the_file));
     shown("mcp", &["max_in_flight"], || {
         test!(limits::a_connection_and_the_whole_daemon_do_as_much_at_once_as_the_file_says)
     });

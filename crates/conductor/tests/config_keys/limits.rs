@@ -55,7 +55,7 @@ pub(super) fn a_connection_and_the_whole_daemon_do_as_much_at_once_as_the_file_s
 }
 
 /// After a hundred consecutive rate-limit refusals, the door stops reading from that connection for
-/// a while. Other connections are served meanwhile.
+/// a while. Other connections are served during that time.
 #[test]
 fn a_flood_is_not_listened_to_for_a_while() {
     let studio = Studio::start("[limits]\nread = { per_minute = 1, burst = 1 }\n");

@@ -28,6 +28,26 @@ pub(super) fn clients_see_what_the_file_says() {
 }
 
 #[test]
+pub(super) fn a_proxy_lists_the_view_of_the_file() {
+    let studio = Studio::start("[mcp]\nview = \"stage\"\noutput_schemas = \"full\"\n");
+    let listed = |client: &mut LineClient| {
+        let reply = studio.block_on(async {
+            let hello = client.request("conductor.hello", json!({ "v": 1 })).await;
+            assert!(hello["result"].is_object(), "{hello}");
+            client.request("tools/list", modern(json!({}))).await
+        });
+        reply["result"]["tools"].as_array().unwrap_or_else(|| panic!("{reply}")).clone()
+    };
+    let stage = listed(&mut studio.client());
+    assert_eq!(stage.len(), 8, "{stage:?}");
+    assert!(stage.iter().all(|it| it["outputSchema"].is_object()));
+    studio.reload("[mcp]\nview = \"core\"\noutput_schemas = \"none\"\n");
+    let core = listed(&mut studio.client());
+    assert_eq!(core.len(), 24);
+    assert!(core.iter().all(|it| it.get("outputSchema").is_none()));
+}
+
+#[test]
 fn a_list_that_changed_is_told_to_both_eras() {
     let studio = Studio::start("");
     let (mut legacy, mut listening) = (studio.client(), studio.client());

@@ -126,7 +126,7 @@ fn a_knob_moves_an_attribute_of_a_patch_as_one_step() {
     let mut control =
         conductor::doors::control::client::Client::connect(&studio.home.path().join("control.sock")).unwrap();
     for value in [0, 32, 64, 100, 127] {
-        control.ask("send", json!({ "port": "pads hand", "messages": [[0xB0, 7, value]] })).unwrap();
+        control.ask("play", json!({ "port": "pads hand", "messages": [[0xB0, 7, value]] })).unwrap();
     }
     let arrived = wait_for(PATIENCE, || {
         let (_, body) = studio.call(&mut client, "get_object_attribute", ask.clone());

@@ -4,7 +4,7 @@ use super::every_key::{STICKS, modes};
 use super::surface::{BOARD, Cable, with_cable, with_gamepad};
 use super::*;
 use conductor::app::MakeBackend;
-use conductor_core::event::{Axis, Body, Side};
+use conductor_core::event::{Axis, Body, Side, Taint};
 use conductor_hosts::midi::loopback::Loopback;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -107,7 +107,7 @@ pub(super) fn a_file_is_picked_up_when_and_if_the_file_says() {
 pub(super) fn the_level_says_what_is_logged() {
     let logged = |level: &str| {
         let studio = Studio::start(&format!("{BOARD}\n[logging]\nlevel = \"{level}\"\n"));
-        studio.block_on(studio.handle().switch_mode("Mix".into())).unwrap();
+        studio.block_on(studio.handle().switch_mode(Some("Mix".into()), Taint::Clean)).unwrap();
         studio.log().contains("mode Mix")
     };
     assert!(logged("info"));

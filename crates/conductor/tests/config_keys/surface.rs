@@ -140,7 +140,8 @@ pub(super) fn feedback_rows_show_what_they_are_told_to_show() {
         }
         heard
     };
-    let to_play: Act<'_> = &|studio| drop(studio.block_on(studio.handle().switch_mode("Play".into())).unwrap());
+    let to_play: Act<'_> =
+        &|studio| drop(studio.block_on(studio.handle().switch_mode(Some("Play".into()), Taint::Clean)).unwrap());
     let modes = shown(&row("{ type = \"Mode\", mode = \"Mix\" }"), &[&|studio| studio.play(&[0x90, 37, 90]), to_play]);
     assert_eq!(modes, [off(), on(), off()], "the pad changes the mode, the mode the light");
     let pressed = shown(
@@ -422,7 +423,7 @@ fn what_a_model_can_reach_never_holds_the_pad() {
     pause(200);
     assert_eq!((studio.open_questions(), studio.runs.of(test_tools::DANGER)), (1, 0));
     hand.play(&UP, Taint::Clean);
-    // A loopback device never counts as hardware, whoever plays it.
+    // A loopback device never counts as hardware, even if a person plays it.
     studio.reload(&pad_section("pads", 51, 50, "[\"HardwareIO\"]"));
     assert!(!studio.is_attended());
     studio.play(&DOWN);

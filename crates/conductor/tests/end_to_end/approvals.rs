@@ -1,5 +1,5 @@
-//! What a person is shown before a decision, and who counts as a person: on real terminals, with
-//! clients that try to pass as a person.
+//! Tests the text that a person is shown before a decision, and which processes count as a person.
+//! Uses real terminals, and clients that imitate a person.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use crate::terminal::{conductor, say_yes};
@@ -102,7 +102,7 @@ fn nothing_that_a_client_writes_looks_like_the_question_itself() {
                 assert!(row.ends_with("| HardwareIO"), "{row:?}");
             }
         }
-        // The genuine header is repeated in the last rows, whatever the content contains.
+        // The genuine header is repeated in the last rows, regardless of the content.
         let tail = rows[rows.len().saturating_sub(22)..].join("\n");
         let joined: String = tail.replace("\n             | ", "").replace("\n| ", "");
         assert!(
@@ -306,11 +306,7 @@ fn no_detour_makes_a_client_a_person() {
         let mut refused = |wish: Value| {
             let said = client.ask(wish.clone())["said"].as_str().unwrap().to_owned();
             assert!(!said.contains("allowed"), "{door} {wish}: {said}");
-            assert_eq!(
-                studio.ask("approvals.show", json!({ "id": short }))["state"],
-                "pending",
-                "{door} {wish}: {said}"
-            );
+            assert_eq!(studio.ask("pending.show", json!({ "id": short }))["state"], "pending", "{door} {wish}: {said}");
             said
         };
         refused(json!({ "do": "plain", "words": words }));
@@ -322,10 +318,18 @@ fn no_detour_makes_a_client_a_person() {
         // Other decisions need a person too.
         refused(json!({ "do": "double", "words": ["performance", "on"], "out": out("c") }));
         assert_eq!(studio.status()["performance_lock"], false);
+        // A link to the console is worth as much as a decision.
+        for words in [["console"].as_slice(), &["console", "--open"], &["console", "sessions"]] {
+            let said = refused(json!({ "do": "pty", "words": words }));
+            assert!(!said.contains("#login="), "{door} {words:?}: {said}");
+        }
+        let links = std::fs::read_dir(studio.home().join("state")).unwrap();
+        let names: Vec<String> = links.map(|it| it.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        assert!(names.iter().all(|it| !it.starts_with("console-")), "no redirect file: {names:?}");
         client.ask(json!({ "do": "hangup" }));
         let mut refused = |wish: Value| {
             client.ask(wish.clone());
-            assert_eq!(studio.ask("approvals.show", json!({ "id": short }))["state"], "pending", "{door} {wish}");
+            assert_eq!(studio.ask("pending.show", json!({ "id": short }))["state"], "pending", "{door} {wish}");
         };
         refused(json!({ "do": "pty", "words": words }));
         refused(json!({ "do": "orphan", "words": words, "after": 0.1, "out": out("d") }));
@@ -349,7 +353,7 @@ fn an_orphan_from_before_the_question_decides_nothing() {
     std::fs::rename(format!("{out}.new"), format!("{out}.id")).unwrap();
     let said = until("the orphan has tried", || std::fs::read_to_string(&out).ok());
     assert!(said.contains("may have been started"), "{said}");
-    assert_eq!(studio.ask("approvals.show", json!({ "id": short }))["state"], "pending");
+    assert_eq!(studio.ask("pending.show", json!({ "id": short }))["state"], "pending");
 }
 
 #[test]
@@ -384,19 +388,22 @@ fn the_performance_lock_holds_for_every_process_but_a_person() {
         assert_eq!(code, Some(1), "{words:?}: {said}");
         assert!(said.contains("performance lock"), "{words:?}: {said}");
     }
-    for (method, params) in [
-        ("mode.set", json!({ "mode": "Mix" })),
-        ("device.enable", json!({ "device_id": "pads", "enabled": false })),
-        ("learn.start", json!({ "timeout_ms": 1000 })),
+    for (tool, arguments) in [
+        ("conductor_switch_mode", json!({ "mode": "Mix" })),
+        ("conductor_switch_mode", json!({ "auto": true })),
+        ("conductor_set_device_enabled", json!({ "device_id": "pads", "enabled": false })),
+        ("conductor_scan_ports", json!({})),
+        ("conductor_start_midi_learn", json!({ "timeout_ms": 1000 })),
     ] {
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let params = json!({ "tool": tool, "arguments": arguments });
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "call", "params": params });
         let output = Command::new("setsid")
             .args(["python3", "-c", crate::terminal::ASK])
             .arg(files.home().join("control.sock"))
             .arg(request.to_string())
             .output()
             .unwrap();
-        assert!(text(&output.stdout).contains("performance lock"), "{method}: {}", text(&output.stdout));
+        assert!(text(&output.stdout).contains("performance lock"), "{tool}: {}", text(&output.stdout));
     }
     assert_eq!(mode(), before);
     let (code, said) = files.person(&["mode", "set", "Mix"]);
@@ -404,6 +411,60 @@ fn the_performance_lock_holds_for_every_process_but_a_person() {
     assert_eq!(files.person(&["call", "conductor_switch_mode", "{\"mode\":\"Play\"}"]).0, Some(0));
     assert_eq!(files.person(&["performance", "off"]).0, Some(0));
     assert_eq!(alone(&["mode", "set", "Mix"]).0, Some(0), "without the lock a script may");
+}
+
+/// A command is a tool call: of `person:` if the door recognises a person, otherwise of `cli:`. The
+/// audit log contains it with this principal.
+#[test]
+fn every_command_is_in_the_log_with_its_principal() {
+    let config = format!("{DEVICES}[[modes]]\nname = \"Play\"\n[[modes]]\nname = \"Mix\"\n");
+    let studio = Studio::start(&config);
+    let uid = rustix::process::getuid().as_raw();
+    let (person, cli) = (format!("person:{uid}"), format!("cli:{uid}"));
+    let callers = |tool: &str| -> Vec<String> {
+        let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
+        let records = log.lines().map(|it| serde_json::from_str::<Value>(it).unwrap());
+        let outcomes = records.filter(|it| it["phase"] == "outcome" && it["tool"] == tool);
+        outcomes.map(|it| it["principal"].as_str().unwrap().to_owned()).collect()
+    };
+    let at_terminal = |words: &[&str]| at_a_terminal(conductor(studio.home(), words));
+    let alone = |words: &[&str]| {
+        let mut command = Command::new("setsid");
+        command.arg(BINARY).args(words).env("CONDUCTOR_HOME", studio.home()).stdin(Stdio::null());
+        command.output().unwrap().status.code()
+    };
+    let mute = ["call", "conductor_set_device_enabled", "{\"device_id\":\"pads\",\"enabled\":false}"];
+    let table: [(&[&str], &str); 7] = [
+        (&["mode", "set", "Mix"], "conductor_switch_mode"),
+        (&mute, "conductor_set_device_enabled"),
+        (&["panic"], "conductor_panic"),
+        (&["status"], "conductor_get_status"),
+        (&["devices"], "conductor_list_device_bindings"),
+        (&["modes"], "conductor_list_modes"),
+        (&["explain", "on:36"], "conductor_explain"),
+    ];
+    for (words, tool) in table {
+        assert_eq!(at_terminal(words).0, Some(0), "{words:?}");
+        assert_eq!(alone(words), Some(0), "{words:?}");
+        assert_eq!(callers(tool), [person.as_str(), &cli], "{words:?}");
+    }
+    // A terminal does not make a process of an AI client a person, and the performance lock refuses
+    // it like any process.
+    let mut client = Hostile::start("stdio", &studio, "");
+    let sysex = json!({ "port": "synth", "data": [0x7D, 1] });
+    client.ask(json!({ "do": "call", "tool": "conductor_send_sysex", "arguments": sysex }));
+    let words = json!(["mode", "set", "Play"]);
+    assert_eq!(client.ask(json!({ "do": "pty", "words": words }))["code"], 0);
+    assert_eq!(callers("conductor_switch_mode"), [person.as_str(), &cli, &cli]);
+    assert_eq!(at_terminal(&["performance", "on"]).0, Some(0));
+    let said = client.ask(json!({ "do": "pty", "words": ["mode", "set", "Mix"] }))["said"].clone();
+    assert!(said.as_str().unwrap().contains("performance lock"), "{said}");
+    assert_eq!(studio.status()["current_mode"], "Play");
+    // Decisions are not tools, not even for a person.
+    for tool in ["plan.apply", "plan.reject", "plugin.set", "filesystem.undo"] {
+        let (code, said) = at_terminal(&["call", tool, "{}"]);
+        assert!(code == Some(1) && said.contains("Unknown tool"), "{tool}: {said}");
+    }
 }
 
 /// Names may come from files that a model has written.
@@ -505,7 +566,7 @@ fn the_documented_numbers_come_from_the_tools_themselves() {
         script.call("conductor_plan_changes", &json!({ "changes": [{ "change_type": "CreateMode", "mode": "New" }] }));
     let plan = plan["result"]["plan_id"].as_str().unwrap().to_owned();
     until("the plan has expired", || {
-        let state = files.studio.ask("plans.show", json!({ "id": plan }))["state"].clone();
+        let state = files.studio.ask("pending.show", json!({ "id": plan }))["state"].clone();
         (state == "expired").then_some(())
     });
     let (code, said) = files.person(&["--json", "plans", "apply", &plan]);

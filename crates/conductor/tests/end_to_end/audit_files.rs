@@ -22,6 +22,7 @@ pub fn facts(call: uuid::Uuid, tier: Tier) -> CallFacts {
         input_hash: InputHasher::new(&[0; 32]).hash(&json!({})),
         input: None,
         via: None,
+        script: None,
         approval: None,
     }
 }

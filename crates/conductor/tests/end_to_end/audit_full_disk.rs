@@ -150,7 +150,17 @@ fn serve_on_a_full_disk() {
     }
     assert!(down(&daemon.call("conductor_list_modes", &json!({}))));
     let (code, said) = daemon.run(&["panic"]);
-    assert_eq!(code, Some(0), "{said}");
+    assert!(code == Some(0) && said.contains("audit record: pending"), "{said}");
+    // Reads that are not needed to diagnose the daemon are refused at the human door too.
+    for words in [
+        &["modes"][..],
+        &["devices"],
+        &["mode", "set", "Default"],
+        &["call", "conductor_get_mappings", "{\"mode\":\"*\"}"],
+    ] {
+        let (code, said) = daemon.run(words);
+        assert!(code == Some(1) && said.contains("the audit log cannot be written"), "{words:?}: {said}");
+    }
     let note = json!({ "port": "synth", "messages": [{ "type": "note_on", "channel": 1, "note": 60 }] });
     assert!(down(&daemon.call("conductor_send_midi", &note)));
 
@@ -182,9 +192,12 @@ fn serve_on_a_full_disk() {
         .map(|line| serde_json::from_str(line).expect("a record"))
         .skip_while(|record: &Value| record["event"] != "audit.resumed")
         .collect();
-    let panics = after.iter().filter(|it| it["phase"] == "outcome" && it["tool"] == "conductor_panic").count();
-    assert_eq!(panics, 4, "{log}");
-    let third = after.iter().enumerate().filter(|(_, it)| it["tool"] == "conductor_panic").map(|(at, _)| at).nth(2);
+    let panics: Vec<&Value> =
+        after.iter().filter(|it| it["phase"] == "outcome" && it["tool"] == "conductor_panic").collect();
+    assert_eq!(panics.len(), 5, "{log}");
+    let by_command = |it: &&&Value| it["principal"].as_str().is_some_and(|it| it.starts_with("cli:"));
+    assert_eq!(panics.iter().filter(by_command).count(), 1, "the command is recorded too: {log}");
+    let third = after.iter().enumerate().filter(|(_, it)| it["tool"] == "conductor_panic").map(|(at, _)| at).nth(3);
     let first_new = after.iter().position(|it| it["phase"] == "intent");
     assert!(third.is_some() && third < first_new, "{log}");
     drop(daemon);

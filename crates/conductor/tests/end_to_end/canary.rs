@@ -200,9 +200,10 @@ impl Stage {
     fn by_control(&mut self) {
         for (method, params) in [
             (BEE, json!({})),
-            ("approvals.show", json!({ "id": BEE })),
+            ("pending.show", json!({ "id": BEE })),
             ("call", json!({ "tool": BIRD })),
-            ("mode.set", json!({ "name": BIRD })),
+            ("call", json!({ "tool": "conductor_switch_mode", "arguments": { "mode": BIRD } })),
+            ("play", json!({ "port": BIRD, "events": "on:36" })),
         ] {
             let said = match self.studio.control().ask(method, params) {
                 Ok(value) => value.to_string(),

@@ -26,6 +26,9 @@ action = { type = "SendMidi", port = "synth", channel = 0, message_type = "CC", 
 /// The policy accepts answers from the client's own dialog for HardwareIO tools.
 const CLIENT_MAY_ANSWER: &str = "[policy.approval]\nclient_tiers = [\"HardwareIO\"]\n";
 
+/// The clients see all tools with complete schemas.
+const WHOLE_LISTS: &str = "[mcp]\nview = \"all\"\noutput_schemas = \"full\"\n";
+
 struct HttpStudio {
     studio: Studio,
     url: String,
@@ -34,7 +37,7 @@ struct HttpStudio {
 impl HttpStudio {
     fn open(more: &str) -> Self {
         let mut studio = Studio::empty();
-        std::fs::write(studio.config_file(), format!("{DEVICES}{MODES}{more}")).unwrap();
+        std::fs::write(studio.config_file(), format!("{DEVICES}{MODES}{WHOLE_LISTS}{more}")).unwrap();
         let url = studio.up(&[])["http"].as_str().unwrap().to_owned();
         HttpStudio { studio, url }
     }
@@ -404,8 +407,8 @@ fn a_client_of_the_newer_era_is_asked_by_its_result() {
     the_client_answers(Client::TypeScript { sdk: "2", era: "modern" });
 }
 
-/// With the default policy no dialog is sent to the client, whatever it declares: it could approve
-/// its own call.
+/// With the default policy no dialog is sent to the client, even if it declares dialogs: it could
+/// approve its own call.
 #[test]
 fn a_client_that_would_say_yes_by_itself_is_not_asked() {
     let studio = HttpStudio::open("");
@@ -492,6 +495,9 @@ fn the_public_suite_without_fixtures() {
         "sep-2164-resource-not-found",
         "http-header-validation",
         "input-required-result-unsupported-methods",
+        "sep-2640-skills-enumeration",
+        "sep-2640-skills-manifest",
+        "sep-2640-skills-directory",
     ] {
         let (good, text) = suite(scenario);
         assert!(good, "{scenario}\n{text}");

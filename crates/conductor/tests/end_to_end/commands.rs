@@ -25,7 +25,7 @@ fn the_tour_works_command_by_command() {
         assert!(output.status.success(), "{command}: {}", text(&output.stderr));
         assert_eq!(text(&output.stderr), "", "{command}");
     }
-    let trace = studio.ask("trace", json!({ "mapping_id": "kick", "outcome": "fired" }));
+    let trace = studio.call("conductor_get_trace", json!({ "mapping_id": "kick", "outcome": "fired" }));
     assert_eq!(trace["records"].as_array().unwrap().len(), 1, "the press of the tour fired: {trace}");
     assert_eq!(studio.status()["current_mode"], "Mix");
 }
@@ -283,6 +283,29 @@ fn every_command_speaks_json_when_asked() {
 }
 
 #[test]
+fn the_help_of_call_prints_the_arguments_of_a_tool() {
+    let studio = Studio::start(DEVICES);
+    let help = |words: &[&str]| {
+        let output = studio.run(words);
+        assert_eq!((text(&output.stderr), output.status.code()), (String::new(), Some(0)), "{words:?}");
+        text(&output.stdout)
+    };
+    let all = help(&["call", "--help"]);
+    assert!(all.contains("conductor call") && all.contains("conductor_get_trace") && !all.contains("plan.apply"));
+    for words in [["call", "conductor_get_trace", "--help"], ["call", "-h", "conductor_get_trace"]] {
+        let shown = help(&words);
+        for line in ["limit  (integer, default 50)", "Number of records", "outcome  (fired, ", "device  (string)"] {
+            assert!(shown.contains(line), "{line}: {shown}");
+        }
+    }
+    assert!(help(&["call", "conductor_explain", "--help"]).contains("event  (string, required)"));
+    assert!(help(&["call", "conductor_panic", "--help"]).contains("No arguments."));
+    let unknown = studio.run(&["call", "plan.apply", "--help"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert_eq!(studio.run(&["call"]).status.code(), Some(2));
+}
+
+#[test]
 fn exit_codes_tell_failure_from_misunderstanding() {
     let studio = Studio::empty();
     let code = |args: &[&str]| studio.run(args).status.code();
@@ -337,7 +360,7 @@ action = {{ type = "Keystroke", keys = "s", modifiers = ["cmd"] }}
 #[test]
 fn explain_knows_what_is_muted_and_what_is_not_there() {
     let studio = Studio::start(DEVICES);
-    studio.ask("device.enable", json!({ "device_id": "pads", "enabled": false }));
+    studio.call("conductor_set_device_enabled", json!({ "device_id": "pads", "enabled": false }));
     let value = json_of(&studio.run(&["--json", "explain", "on:36", "--device", "pads"]));
     assert_eq!(value["verdict"], "muted");
     let value = json_of(&studio.run(&["--json", "explain", "on:36", "--device", "pods"]));

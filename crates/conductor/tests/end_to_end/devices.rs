@@ -23,7 +23,7 @@ action = { type = "SendMidi", port = "synth", channel = 0, message_type = "CC", 
 "#;
 
 fn binding(studio: &Studio, device: &str) -> Value {
-    let all = studio.ask("bindings", json!({}));
+    let all = studio.call("conductor_list_device_bindings", json!({}));
     all["device_bindings"].as_array().unwrap().iter().find(|it| it["device_id"] == device).cloned().unwrap()
 }
 
@@ -54,12 +54,12 @@ fn muting_silences_a_device_and_unmuting_lets_it_play() {
     assert_eq!(plays(&studio), 0);
     let row = binding(&studio, "pads");
     assert_eq!((&row["connected"], &row["enabled"]), (&json!(true), &json!(false)));
-    let all = studio.ask("bindings", json!({}));
+    let all = studio.call("conductor_list_device_bindings", json!({}));
     assert_eq!((&all["muted_count"], &all["total_devices"]), (&json!(1), &json!(2)));
     let status = studio.status();
     assert_eq!((&status["connected"], &status["device_connected"]), (&json!(true), &json!(true)), "muted, not gone");
-    assert_eq!(studio.ask("explain", json!({ "event": "on:36@100", "device": "pads" }))["verdict"], "muted");
-    let trace = studio.ask("trace", json!({ "device": "pads", "outcome": "muted" }));
+    assert_eq!(studio.call("conductor_explain", json!({ "event": "on:36@100", "device": "pads" }))["verdict"], "muted");
+    let trace = studio.call("conductor_get_trace", json!({ "device": "pads", "outcome": "muted" }));
     assert_eq!(trace["records"].as_array().unwrap().len(), 2);
 
     assert_eq!(set(&studio, "pads", true)["message"], "Device 'pads' enabled");
@@ -79,7 +79,7 @@ fn a_device_that_the_file_disables_can_be_enabled_for_the_run() {
     assert_eq!((&row["connected"], &row["enabled"]), (&json!(true), &json!(true)), "open when it is answered");
     assert_eq!(plays(&studio), 1);
     assert_eq!(studio.status()["connected"], true);
-    assert_eq!(studio.ask("explain", json!({ "event": "on:36@100", "device": "pads" }))["verdict"], "fires");
+    assert_eq!(studio.call("conductor_explain", json!({ "event": "on:36@100", "device": "pads" }))["verdict"], "fires");
     set(&studio, "pads", false);
     assert_eq!(plays(&studio), 0);
     studio.stop();
@@ -108,7 +108,7 @@ action = {{ type = "SendMidi", port = "synth", channel = 0, message_type = "CC",
     ));
     let row = binding(&studio, "touch");
     assert_eq!((&row["connected"], &row["enabled"]), (&json!(false), &json!(false)));
-    assert_eq!(studio.ask("devices", json!({}))["osc_listeners"], json!([]), "nothing listens");
+    assert_eq!(studio.call("conductor_list_devices", json!({}))["osc_listeners"], json!([]), "nothing listens");
     let mut synth = studio.listen("synth");
     set(&studio, "touch", true);
     let row = binding(&studio, "touch");
@@ -122,7 +122,7 @@ action = {{ type = "SendMidi", port = "synth", channel = 0, message_type = "CC",
     set(&studio, "touch", false);
     socket.send_to(b"/go\0,\0\0\0", ("127.0.0.1", port)).unwrap();
     until("it is heard and does nothing", || {
-        let trace = studio.ask("trace", json!({ "device": "touch", "outcome": "muted" }));
+        let trace = studio.call("conductor_get_trace", json!({ "device": "touch", "outcome": "muted" }));
         (!trace["records"].as_array()?.is_empty()).then_some(())
     });
 }
@@ -133,7 +133,7 @@ fn status_names_the_device_its_place_and_its_last_event() {
         &TWO.replace("ENABLED", "true").replace("alias = \"synth\"\ndirection = \"Output\"", "alias = \"synth\""),
     );
     let device = studio.status()["device"].clone();
-    let inputs = studio.ask("devices", json!({}))["midi_inputs"].clone();
+    let inputs = studio.call("conductor_list_devices", json!({}))["midi_inputs"].clone();
     assert_eq!((&device["name"], &device["alias"]), (&json!("pads"), &json!("pads")));
     assert_eq!(inputs[device["port"].as_u64().unwrap() as usize], device["name"], "{inputs}");
     assert_eq!(device["last_event_at"], Value::Null);
@@ -144,7 +144,7 @@ fn status_names_the_device_its_place_and_its_last_event() {
     let status = studio.status();
     assert_eq!(status["input_mode"], "Both");
     assert!(status["uptime_secs"].as_u64().unwrap() < 3600);
-    let all = studio.ask("bindings", json!({}));
+    let all = studio.call("conductor_list_device_bindings", json!({}));
     assert_eq!((&all["multi_device_active"], &all["connected_count"]), (&json!(true), &json!(2)));
     let rows = all["device_bindings"].as_array().unwrap();
     assert!(rows.iter().all(|it| it["is_configured"] == true && it["port_name"] == it["device_id"]), "{all}");

@@ -206,7 +206,8 @@ fn read_line(input: &mut impl BufRead) -> Option<Value> {
 }
 
 const STATUS: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":\"after\",\"method\":\"conductor_get_status\"}\n";
-const CONTROL_STATUS: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":\"after\",\"method\":\"status\"}\n";
+const CONTROL_STATUS: &[u8] =
+    b"{\"jsonrpc\":\"2.0\",\"id\":\"after\",\"method\":\"call\",\"params\":{\"tool\":\"conductor_get_status\"}}\n";
 
 fn nested(depth: usize) -> Vec<u8> {
     let mut line = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"conductor_get_status\",\"params\":{\"a\":".to_vec();

@@ -97,7 +97,7 @@ impl Rig {
             at_a_terminal(send)
         };
         press();
-        self.studio.ask("reload", json!({}));
+        self.studio.ask("config.reload", json!({}));
         assert!(!self.marker().exists(), "{how}: a program ran");
     }
 
@@ -206,7 +206,7 @@ fn a_rewritten_file_widens_nothing_now_or_after_a_kill() {
         until(waits, || rig.held().iter().any(|it| it == waits).then_some(()));
         rig.nothing_widened(&config);
         // The other parts of the file are in force at once.
-        let mappings = rig.studio.ask("mappings", json!({ "mode": "Default" }));
+        let mappings = rig.studio.call("conductor_get_mappings", json!({ "mode": "Default" }));
         assert_eq!(mappings["mappings"][0]["action"]["controller"], at + 2, "{waits}");
         if at % 6 == 0 {
             rig.restart();
@@ -332,7 +332,7 @@ fn a_person_accepts_and_only_a_person() {
     let tool = rig.call("conductor_get_status", &json!({}));
     assert!(tool.to_string().contains("[tools]"), "{tool}");
     // A decision without a terminal is refused.
-    let hash = rig.studio.ask("config.waiting", json!({}))["hash"].clone();
+    let hash = rig.studio.ask("config.reload", json!({}))["hash"].clone();
     assert_eq!(rig.studio.refusal("config.accept", json!({ "hash": hash }))["code"], "DENIED");
     assert_eq!(rig.studio.run(&["config", "accept"]).status.code(), Some(1));
     assert!(rig.held().iter().any(|it| it == "[tools]"));
@@ -401,7 +401,7 @@ fn an_applied_plan_is_in_force_and_carries_nothing_in() {
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(rig.held(), ["[tools]"], "the row is in force and the root still waits");
     rig.nothing_widened(&format!("{room}"));
-    let mappings = rig.studio.ask("mappings", json!({ "mode": "Default" }));
+    let mappings = rig.studio.call("conductor_get_mappings", json!({ "mode": "Default" }));
     assert_eq!(mappings["mappings"][1]["enabled"], true, "{mappings}");
 }
 

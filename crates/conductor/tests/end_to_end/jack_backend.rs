@@ -5,6 +5,7 @@
 
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};
 use conductor_hosts::midi::jack::Jack;
+use conductor_hosts::midi::period::no_desk;
 use conductor_hosts::midi::ring::{Bell, EventReceiver, event_ring};
 use conductor_hosts::midi::{Announcement, Backend, Cause, Malformed, PortError, SendError, Way};
 use conductor_testkit::backend_contract as contract;
@@ -66,7 +67,7 @@ fn backend() -> (Jack, Arc<AtomicU32>, Arc<AtomicU32>) {
         };
     });
     let stamp = Arc::new(move || Micros(start.elapsed().as_micros() as u64));
-    (Jack::new("conductor", stamp, announce), changed, lost)
+    (Jack::new("conductor", stamp, announce, no_desk()), changed, lost)
 }
 
 fn new_lane() -> (conductor_hosts::midi::ring::EventSender, EventReceiver) {
@@ -446,8 +447,8 @@ fn one_way_latency_stays_below_a_period_in_the_median() {
     let _server = require!(jack::start(dir.path(), &server, 256));
     let start = Instant::now();
     let now = move || Micros(start.elapsed().as_micros() as u64);
-    let mut ear = Jack::new("ear", Arc::new(now), Arc::new(|_| {}));
-    let mut mouth = Jack::new("mouth", Arc::new(now), Arc::new(|_| {}));
+    let mut ear = Jack::new("ear", Arc::new(now), Arc::new(|_| {}), no_desk());
+    let mut mouth = Jack::new("mouth", Arc::new(now), Arc::new(|_| {}), no_desk());
     let (sender, mut receiver) = new_lane();
     let _input = ear.create_input("in", sender).unwrap();
     let mut output = mouth.create_output("out").unwrap();

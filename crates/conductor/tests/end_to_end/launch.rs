@@ -57,7 +57,7 @@ fn a_pad_starts_an_allowed_program_that_outlives_the_daemon() {
     std::fs::write(studio.config_file(), config("app", &row(&path))).unwrap();
     studio.up(&[]);
     assert!(!text(&studio.run(&["config", "check"]).stdout).contains("refused"));
-    let told = studio.ask("explain", json!({ "event": "on:36@100", "device": "pads" }));
+    let told = studio.call("conductor_explain", json!({ "event": "on:36@100", "device": "pads" }));
     assert_eq!(told["verdict"], "fires", "{told}");
     press(&studio);
     let told = until("the program runs", || std::fs::read_to_string(folder.path().join("told")).ok());
@@ -86,13 +86,13 @@ fn what_no_row_allows_is_told_before_it_is_pressed_and_refused_when_it_is() {
         let told = text(&studio.run(&["config", "check"]).stdout);
         assert!(told.contains("so this action is refused"), "{app}: {told}");
         assert!(told.contains(&format!("[[tools.shell.commands]] with name = \"{app}\"")), "{told}");
-        let why = studio.ask("explain", json!({ "event": "on:36@100", "device": "pads" }));
+        let why = studio.call("conductor_explain", json!({ "event": "on:36@100", "device": "pads" }));
         assert_eq!(why["verdict"], "refused", "{why}");
         press(&studio);
         let ended = ended(&studio);
         assert_ne!(ended["result"], "ok", "{ended}");
         until("the trace says so", || {
-            let trace = studio.ask("trace", json!({ "mapping_id": "run", "outcome": "failed" }));
+            let trace = studio.call("conductor_get_trace", json!({ "mapping_id": "run", "outcome": "failed" }));
             (!trace["records"].as_array()?.is_empty()).then_some(())
         });
         let counted = &studio.status()["statistics"];
@@ -109,7 +109,7 @@ fn a_program_may_be_named_by_its_path_and_no_tool_presses_the_pad() {
     let studio = Studio::start(&config(&path, &row(&path)));
     // There is no terminal: events that a program sends do not count as played by a person.
     studio.hand().play(&[0x90, 36, 100]);
-    let trace = studio.ask("trace", json!({ "mapping_id": "run" }));
+    let trace = studio.call("conductor_get_trace", json!({ "mapping_id": "run" }));
     assert_eq!(trace["records"][0]["outcome"], "tainted", "{trace}");
     assert!(!folder.path().join("told").exists());
     studio.hand().play(&[0x80, 36, 0]);

@@ -32,12 +32,12 @@ fn is_learning(studio: &Studio) -> bool {
 
 /// The outcome of a press.
 fn pressed(studio: &Studio) -> String {
-    let since = studio.ask("trace", json!({ "limit": 1 }))["next_seq"].clone();
+    let since = studio.call("conductor_get_trace", json!({ "limit": 1 }))["next_seq"].clone();
     // Play as a person: during the performance lock, a script must not play.
     let mut command = studio.command();
     command.args(["send", "pads hand", "on:36@100 off:36"]);
     assert_eq!(conductor_testkit::terminal::at_a_terminal(command).0, Some(0));
-    let trace = studio.ask("trace", json!({ "since_seq": since, "mapping_id": "pad" }));
+    let trace = studio.call("conductor_get_trace", json!({ "since_seq": since, "mapping_id": "pad" }));
     trace["records"][0]["outcome"].as_str().unwrap().to_owned()
 }
 
@@ -148,13 +148,12 @@ fn the_daemon_does_not_wait_for_a_player() {
 #[test]
 fn pauses_take_their_time_once() {
     let studio = Studio::start(&format!("{DEVICES}{PAD}"));
-    let since = studio.ask("trace", json!({ "limit": 1 }))["next_seq"].clone();
+    let mut records = studio.control();
+    records.ask("monitor", json!({})).unwrap();
     let script: String = (0..600).map(|_| "cc:1=1 t:2 ").collect();
     let sent = studio.ask("play", json!({ "port": "pads hand", "events": script }));
     assert_eq!(sent["messages_sent"], 600);
-    let trace = studio.ask("trace", json!({ "since_seq": since, "limit": 1000 }));
-    let times: Vec<u64> = trace["records"].as_array().unwrap().iter().map(|it| it["at_us"].as_u64().unwrap()).collect();
-    assert_eq!(times.len(), 600);
+    let times: Vec<u64> = (0..600).map(|_| records.next_item().unwrap().unwrap()["at_us"].as_u64().unwrap()).collect();
     // No step is early, and a late step does not delay the following ones: some steps are on time
     // until the end.
     let late: Vec<i64> = times.iter().zip(0..).map(|(at, beat)| (at - times[0]) as i64 - beat * 2000).collect();

@@ -152,7 +152,7 @@ fn a_new_home_gets_a_configuration_and_an_old_one_is_left_alone() {
     let before = std::fs::read(studio.config_file()).unwrap();
     studio.up(&["--demo"]);
     assert_eq!(std::fs::read(studio.config_file()).unwrap(), before);
-    let devices = studio.ask("devices", json!({}));
+    let devices = studio.call("conductor_list_devices", json!({}));
     assert_eq!(devices["midi_inputs"], json!(["keys", "pads"]), "the demo's controllers are there for this run");
 }
 

@@ -18,7 +18,7 @@ fn conductor(studio: &Studio, words: &[&str]) -> Command {
 
 /// Runs `conductor plugins enable NAME` at a terminal and answers its question. Input before the
 /// question is discarded, so the answer is repeated until it is accepted, as a person would do.
-fn enable(studio: &Studio, name: &str, answer: &str) -> (bool, String) {
+pub fn enable(studio: &Studio, name: &str, answer: &str) -> (bool, String) {
     let mut terminal = Terminal::start(conductor(studio, &["plugins", "enable", name]));
     terminal.until("[y/N]");
     loop {

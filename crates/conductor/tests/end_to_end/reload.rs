@@ -95,7 +95,7 @@ action = { type = "Delay", ms = 1 }
     let status = studio.status();
     assert_eq!((&status["config"]["disabled_mappings"], error_of(&status)), (&json!(1), None));
 
-    let check = studio.ask("config.check", json!({}));
+    let check = studio.call("conductor_validate_config", json!({}));
     let text = format!("{}{bad}", sends(20));
     let line = text.lines().position(|it| it.contains("128")).unwrap() + 1;
     let column = text.lines().nth(line - 1).unwrap().find("128").unwrap() + 1;
@@ -107,10 +107,12 @@ action = { type = "Delay", ms = 1 }
 fn a_mode_that_a_reload_removed_is_gone() {
     let two = format!("{}\n[[modes]]\nname = \"Mix\"\n", sends(20));
     let studio = Studio::start(&two);
-    studio.ask("mode.set", json!({ "mode": "Mix" }));
+    studio.call("conductor_switch_mode", json!({ "mode": "Mix" }));
     studio.save(&sends(21));
-    until("one mode is left", || (studio.ask("modes", json!({}))["modes"].as_array()?.len() == 1).then_some(()));
-    let refusal = studio.refusal("mode.set", json!({ "mode": "Mix" }));
+    until("one mode is left", || {
+        (studio.call("conductor_list_modes", json!({}))["modes"].as_array()?.len() == 1).then_some(())
+    });
+    let refusal = studio.refused_call("conductor_switch_mode", json!({ "mode": "Mix" }));
     assert_eq!(refusal["code"], "NOT_FOUND");
     assert_eq!(studio.status()["current_mode"], "Default", "the default mode is taken instead");
 }
@@ -136,13 +138,13 @@ fn a_held_note_ends_when_its_mapping_is_changed_under_the_finger() {
 fn an_unwatched_file_is_read_only_when_asked() {
     let studio = Studio::start(&format!("config = {{ watch = false }}\n{}", sends(20)));
     studio.save(&format!("config = {{ watch = false }}\n{}", sends(21)));
-    let answer = studio.ask("reload", json!({}));
+    let answer = studio.ask("config.reload", json!({}));
     assert_eq!((&answer["changed"], &answer["faults"]), (&json!(true), &json!([])));
     assert_eq!(press(&studio), Some(vec![0xB0, 21, 1]));
-    assert_eq!(studio.ask("reload", json!({}))["changed"], false);
+    assert_eq!(studio.ask("config.reload", json!({}))["changed"], false);
 
     studio.save("nonsense");
-    let refusal = studio.refusal("reload", json!({}));
+    let refusal = studio.ask("config.reload", json!({}))["error"].clone();
     assert_eq!((&refusal["code"], &refusal["subject"]), (&json!("BAD_INPUT"), &json!("config.toml")));
 }
 
@@ -270,7 +272,7 @@ fn status_counts_the_faults_of_the_file() {
     let config = studio.status()["config"].clone();
     assert_eq!(config["faults"], 2, "{config}");
     let lines = config["fault_lines"].to_string();
-    assert!(lines.contains("colour") && lines.contains("selects the port"), "{lines}");
+    assert!(lines.contains("colour") && lines.contains("selects its port"), "{lines}");
     let shown = crate::studio::text(&studio.run(&["status"]).stdout);
     assert!(shown.contains("2 in config.toml"), "{shown}");
 }
@@ -283,7 +285,7 @@ fn a_reload_that_the_system_refused_is_tried_again() {
     let studio = Studio::start(&sends(20));
     let pid = Pid::from_raw(studio.pid() as i32);
     let mut client = studio.control();
-    let mut error = || error_of(&client.ask("status", json!({})).unwrap());
+    let mut error = || error_of(&client.call("conductor_get_status", json!({})).unwrap());
     assert_eq!(error(), None);
     let full = getrlimit(Resource::Nofile);
     prlimit(pid, Resource::Nofile, Rlimit { current: Some(3), maximum: full.maximum }).unwrap();

@@ -103,7 +103,7 @@ fn a_passphrase_is_asked_for_at_the_terminal_of_up_and_nowhere_else() {
     assert!(terminal.shows_keys());
     let stored = set(&studio, "api", "a-value-of-mine", "");
     assert!(stored.status.success(), "{}", text(&stored.stdout));
-    assert_eq!(status(&studio)["sentence"], "key opened by passphrase at start");
+    assert_eq!(status(&studio)["sentence"], "key derived from the passphrase typed at start");
     terminal.type_in("\x03");
     let (ended, _) = terminal.end();
     assert_eq!(ended.code(), Some(0));

@@ -29,7 +29,7 @@ fn a_pad_press_becomes_an_action_and_in_another_mode_the_other_action() {
     assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]));
     hand.play(&[0x80, 0x24, 0x00]);
 
-    let switched = studio.ask("mode.set", json!({ "mode": "Mix" }));
+    let switched = studio.call("conductor_switch_mode", json!({ "mode": "Mix" }));
     assert_eq!(switched, json!({ "success": true, "mode_name": "Mix", "mode_index": 1, "total_modes": 2 }));
     // The same key with another velocity; a note-on with velocity 0 is a release.
     hand.play(&[0x90, 0x24, 0x40]);
@@ -71,7 +71,7 @@ fn a_note_without_a_mapping_does_nothing() {
     hand.play(&[0x90, 0x24, 0x64]);
     // Messages arrive in order: an effect of the first two would be received before this one.
     assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]));
-    let trace = studio.ask("trace", json!({}));
+    let trace = studio.call("conductor_get_trace", json!({}));
     let outcomes: Vec<&str> =
         trace["records"].as_array().unwrap().iter().map(|it| it["outcome"].as_str().unwrap()).collect();
     assert_eq!(outcomes, ["no_match", "no_match", "fired"]);
@@ -123,12 +123,12 @@ fn what_is_sent_wrongly_is_refused_whole_and_names_the_message() {
     let studio = Studio::start(&format!("{DEVICES}{TWO_MODES}"));
     let mut synth = studio.listen("synth");
     let messages = json!([[0xB0, 1, 1], [0xB0, 1, 2], [0xB0, 1, 200], [0xB0, 1, 4], [0xB0, 1, 5]]);
-    let refusal = studio.refusal("send", json!({ "port": "synth", "messages": messages }));
+    let refusal = studio.refusal("play", json!({ "port": "synth", "messages": messages }));
     assert_eq!((&refusal["code"], &refusal["subject"]), (&json!("BAD_INPUT"), &json!("/messages/2")));
-    studio.ask("send", json!({ "port": "synth", "messages": [[0xB0, 9, 9]] }));
+    studio.ask("play", json!({ "port": "synth", "messages": [[0xB0, 9, 9]] }));
     assert_eq!(synth.hear(), Some(vec![0xB0, 9, 9]), "nothing of the refused ones was sent");
 
-    let refusal = studio.refusal("send", json!({ "port": "sinth", "messages": [[0xF8]] }));
+    let refusal = studio.refusal("play", json!({ "port": "sinth", "messages": [[0xF8]] }));
     assert_eq!(refusal["code"], "NOT_FOUND");
     assert!(refusal["message"].as_str().unwrap().contains("pads hand, synth"), "{refusal}");
 }
@@ -138,7 +138,7 @@ fn a_client_that_hangs_up_leaves_no_note_on() {
     let studio = Studio::start(&format!("{DEVICES}{TWO_MODES}"));
     let mut synth = studio.listen("synth");
     let mut client = studio.control();
-    client.ask("send", json!({ "port": "synth", "messages": [[0x90, 60, 100]] })).unwrap();
+    client.ask("play", json!({ "port": "synth", "messages": [[0x90, 60, 100]] })).unwrap();
     assert_eq!(synth.hear(), Some(vec![0x90, 60, 100]));
     drop(client);
     assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x80, 60)));
@@ -148,7 +148,7 @@ fn a_client_that_hangs_up_leaves_no_note_on() {
 fn panic_silences_every_open_output() {
     let studio = Studio::start(&format!("{DEVICES}{TWO_MODES}"));
     let mut synth = studio.listen("synth");
-    let report = studio.ask("panic", json!({}));
+    let report = studio.call("conductor_panic", json!({}));
     assert_eq!(report["ports"], json!(["synth"]));
     let heard: Vec<Vec<u8>> = (0..48).map(|_| synth.hear().unwrap()).collect();
     let expected: Vec<Vec<u8>> =

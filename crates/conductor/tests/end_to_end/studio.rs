@@ -112,14 +112,23 @@ impl Studio {
         }
     }
 
+    /// Calls a tool as `conductor call` does.
+    pub fn call(&self, tool: &str, arguments: Value) -> Value {
+        self.control().call(tool, arguments).unwrap_or_else(|error| panic!("{tool}: {error}"))
+    }
+
+    pub fn refused_call(&self, tool: &str, arguments: Value) -> Value {
+        self.refusal("call", json!({ "tool": tool, "arguments": arguments }))
+    }
+
     pub fn status(&self) -> Value {
-        self.ask("status", json!({}))
+        self.call("conductor_get_status", json!({}))
     }
 
     /// Receives all later messages of a port.
     pub fn listen(&self, port: &str) -> Ear {
         let mut client = self.control();
-        client.ask("listen", json!({ "port": port })).unwrap();
+        client.ask("monitor", json!({ "port": port })).unwrap();
         Ear { client }
     }
 
@@ -227,7 +236,7 @@ pub struct Hand {
 
 impl Hand {
     pub fn play(&mut self, message: &[u8]) {
-        self.client.ask("send", json!({ "port": "pads hand", "messages": [message] })).unwrap();
+        self.client.ask("play", json!({ "port": "pads hand", "messages": [message] })).unwrap();
     }
 }
 

@@ -1,5 +1,5 @@
-//! Events that a model causes never count as played by a person, whatever path they take: mappings,
-//! routes, timers, lights, panic, OSC and cables.
+//! Events that a model causes never count as played by a person, on any path: mappings, routes,
+//! timers, lights, panic, OSC and cables.
 //!
 //! Each test has a mapping `command` that writes a file. A person can trigger it, which proves that
 //! it works.
@@ -68,13 +68,14 @@ fn by_hand(studio: &Studio, script: &str) {
 }
 
 fn next_seq(studio: &Studio) -> u64 {
-    studio.ask("trace", json!({ "limit": 1 }))["next_seq"].as_u64().unwrap()
+    studio.call("conductor_get_trace", json!({ "limit": 1 }))["next_seq"].as_u64().unwrap()
 }
 
 /// The first outcome of `command` since then, and its reason.
 fn outcome(studio: &Studio, what: &str, since: u64) -> (String, String) {
     until(what, || {
-        let trace = studio.ask("trace", json!({ "since_seq": since, "mapping_id": "command", "limit": 100 }));
+        let trace =
+            studio.call("conductor_get_trace", json!({ "since_seq": since, "mapping_id": "command", "limit": 100 }));
         let first = trace["records"].as_array()?.first()?.clone();
         Some((first["outcome"].as_str()?.to_owned(), first["reason"].as_str()?.to_owned()))
     })
@@ -109,7 +110,7 @@ fn runs(studio: &Studio, mark: &Mark, what: &str, doing: impl Fn()) {
             return;
         }
     }
-    panic!("{what}: nothing ran: {}", studio.ask("trace", json!({ "mapping_id": "command" })));
+    panic!("{what}: nothing ran: {}", studio.call("conductor_get_trace", json!({ "mapping_id": "command" })));
 }
 
 const DEVICES: &str = r#"
@@ -235,7 +236,7 @@ fn a_note_that_a_tool_ends_presses_nothing_by_its_end() {
         let since = next_seq(studio);
         let held = scope.spawn(|| by_hand(studio, "on:36@100 t:3000 off:36"));
         until("the note is held", || {
-            let trace = studio.ask("trace", json!({ "since_seq": since, "device": "pads" }));
+            let trace = studio.call("conductor_get_trace", json!({ "since_seq": since, "device": "pads" }));
             (!trace["records"].as_array()?.is_empty()).then_some(())
         });
         let mute = json!({ "device_id": "pads", "enabled": false });
@@ -338,7 +339,7 @@ action = {{ type = "ModeChange", mode = "Mix" }}
     until("it switches modes", || (studio.status()["current_mode"] == "Mix").then_some(()));
     let why = is_held_back(studio, &mark, "a port of another program", || peer.say("90 3e 64"));
     assert_eq!(why, "the input is virtual and not trusted; set trusted = true on its device if only a person plays it");
-    let told = studio.ask("explain", json!({ "event": "on:62@100", "device": "peer" }));
+    let told = studio.call("conductor_explain", json!({ "event": "on:62@100", "device": "peer" }));
     assert_eq!(
         (&told["verdict"], told["reason"].as_str().unwrap().contains("trusted = true")),
         (&json!("tainted"), true)
@@ -353,7 +354,7 @@ action = {{ type = "ModeChange", mode = "Mix" }}
     for device in ["daw", "peer"] {
         let held = until(device, || {
             let wanted = json!({ "since_seq": since, "mapping_id": "command", "device": device });
-            let trace = studio.ask("trace", wanted);
+            let trace = studio.call("conductor_get_trace", wanted);
             trace["records"].as_array()?.first().cloned()
         });
         assert_eq!(held["outcome"], "tainted", "{held}");

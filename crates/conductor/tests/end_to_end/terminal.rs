@@ -72,7 +72,7 @@ fn the_daemon_on_a_terminal_asks_there() {
 
     // A yes runs the call exactly once.
     let mut synth = Client::connect(&home.path().join("control.sock")).unwrap();
-    synth.ask("listen", json!({ "port": "synth" })).unwrap();
+    synth.ask("monitor", json!({ "port": "synth" })).unwrap();
     script.ask("conductor_send_sysex", &sysex(2));
     terminal.until("Allow this once? y or n: ");
     say_yes(&mut terminal, "allowed");
@@ -83,7 +83,7 @@ fn the_daemon_on_a_terminal_asks_there() {
 
     // The question is answered at another terminal. This terminal reports that and continues.
     let mut asking = Client::connect(&home.path().join("control.sock")).unwrap();
-    let open = asking.ask("approvals.list", json!({})).unwrap();
+    let open = asking.ask("pending.list", json!({})).unwrap();
     let short = open["approvals"][0]["short"].as_str().unwrap();
     assert_eq!(at_a_terminal(conductor(home.path(), &["approvals", "deny", short])).0, Some(0));
     terminal.until(&format!("{short} was answered elsewhere or has expired"));
@@ -114,14 +114,14 @@ fn monitor_keeps_a_picture_of_devices_events_latency_and_drops() {
     let figures = terminal.until("(of the last ");
     assert!(figures.contains("latency p50 ") && figures.contains(" 0 dropped, 1 actions"), "{figures}");
     // Changes that no event caused are shown too.
-    studio.ask("device.enable", json!({ "device_id": "pads", "enabled": false }));
+    studio.call("conductor_set_device_enabled", json!({ "device_id": "pads", "enabled": false }));
     terminal.until("pads         muted");
     studio.stop();
     let (status, text) = terminal.end();
     assert!(status.success() && text.ends_with("the daemon ended\r\n"), "{text}");
 }
 
-/// Nobody answers: the call returns when the waiting time ends, and the question stays open.
+/// No person answers: the call returns when the waiting time ends, and the question stays open.
 #[test]
 fn a_terminal_where_nobody_answers_holds_a_call_as_long_as_the_file_says() {
     let home = tempfile::tempdir().unwrap();
@@ -147,7 +147,7 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     assert_eq!(data["code"], "APPROVAL_REQUIRED");
     let short = data["short"].as_str().unwrap();
     let hint = data["hint"].as_str().unwrap();
-    assert!(hint.contains("conductor approvals list") && !hint.contains("console"), "what there is: {data}");
+    assert!(hint.contains("in the Conductor console or in a terminal of their own"), "both places: {data}");
     assert!(!hint.contains("approvals allow"), "no command ready to paste: {data}");
     let plan =
         script.call("conductor_plan_changes", &json!({ "changes": [{ "change_type": "CreateMode", "mode": "Mix" }] }));
@@ -175,6 +175,7 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
         ("plans.apply", json!({ "id": plan_id })),
         ("plans.reject", json!({ "id": plan_id })),
         ("plans.undo", json!({ "id": plan_id })),
+        ("config.accept", json!({ "hash": "sha256:" })),
         ("llm_apply_plan", json!({ "planId": plan_id })),
         ("llm_reject_plan", json!({ "planId": plan_id })),
         ("circuit.reset", json!({})),
@@ -183,8 +184,8 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
         let refused = bare(method, params);
         assert_eq!(refused["error"]["data"]["code"], "DENIED", "{method}: {refused}");
     }
-    assert_eq!(bare("approvals.show", json!({ "id": short }))["result"]["state"], "pending", "looking is free");
-    assert_eq!(bare("plans.show", json!({ "id": plan_id }))["result"]["state"], "pending");
+    assert_eq!(bare("pending.show", json!({ "id": short }))["result"]["state"], "pending", "looking is free");
+    assert_eq!(bare("pending.show", json!({ "id": plan_id }))["result"]["state"], "pending");
 }
 
 /// Sends one request to a socket and prints the answer.
@@ -194,8 +195,8 @@ s.connect(sys.argv[1])
 s.sendall(sys.argv[2].encode() + b'\\n')
 sys.stdout.write(s.makefile().readline())";
 
-/// Sends requests to `control.sock` from a session without a terminal, wherever the test was
-/// started.
+/// Sends requests to `control.sock` from a session without a terminal, even if the test was started
+/// at a terminal.
 fn session_without_terminal(home: &Path) -> impl FnMut(&str, Value) -> Value + use<'_> {
     move |method, params| {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -316,6 +317,6 @@ fn plans_are_listed_applied_undone_and_rejected_at_a_terminal() {
     let (code, said) = person(&["plans", "reject", &third]);
     assert!(code == Some(0) && said.starts_with("rejected"), "{said}");
     assert_eq!(studio.status()["pending_plans"], 0);
-    let refused = studio.control().ask("plans.show", json!({ "id": "no such plan" }));
+    let refused = studio.control().ask("pending.show", json!({ "id": "no such plan" }));
     assert!(matches!(refused, Err(ClientError::Refused(_))));
 }

@@ -50,7 +50,7 @@ async fn parked_then_allowed_then_repeated_runs_exactly_once() {
     let studio = TestStudio::new();
     let first = danger(&studio, "x").await;
     assert_eq!(error(&first).code, Code::ApprovalRequired);
-    assert!(error(&first).hint.contains("`conductor approvals list") && !error(&first).hint.contains("console"));
+    assert!(error(&first).hint.contains("in the Conductor console or in a terminal"), "{}", error(&first).hint);
     let id = approval(&first);
     assert_eq!(approval(&danger(&studio, "x").await), id, "the same question, not a second one");
     studio.studio.approvals.allow(&studio.studio, id, yes()).await.expect("allowed");
@@ -375,7 +375,7 @@ async fn whoever_cannot_show_a_form_or_may_not_answer_is_never_sent_one() {
     let next = client.next().await;
     assert_eq!(next["id"], id, "the reply, not a form");
     parked(&next);
-    // By default, a HardwareIO tool needs a local approver, whatever the client can show.
+    // By default, a HardwareIO tool needs a local approver, even if the client can show dialogs.
     let studio = TestStudio::new();
     let shared = Shared::new(&studio.studio);
     let mut client = LineClient::connect(&shared);

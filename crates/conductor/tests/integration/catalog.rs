@@ -17,7 +17,7 @@ fn definition(name: &'static str, tier: Tier) -> Definition {
 }
 
 fn tool(definition: Definition) -> Tool {
-    Tool::new(definition).expect("a sound definition")
+    Tool::new(definition).expect("a valid definition")
 }
 
 #[test]

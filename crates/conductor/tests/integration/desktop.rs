@@ -4,11 +4,12 @@ use conductor::app::Machine;
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
 use conductor_core::config::load;
 use conductor_core::engine::Stroke;
+use conductor_core::event::Taint;
 use conductor_core::focus::{Focus, Window};
 use conductor_gateway::report::BackendState;
-use conductor_hosts::desktop::keys::Keys;
-use conductor_hosts::desktop::{Desktop, Job};
-use conductor_hosts::focus::{self, Watcher};
+use conductor_hosts::desktop::x11::XTest;
+use conductor_hosts::desktop::{Desktop, Job, Session};
+use conductor_hosts::focus::{self, x11::Watcher};
 use conductor_testkit::daemon::{Setup, TestDaemon};
 use conductor_testkit::real::{PATIENCE, wait_for, x11};
 use conductor_testkit::require;
@@ -55,7 +56,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // If the test succeeded, the terminal has ended already.
+        // If the test succeeded, the terminal has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -79,7 +80,7 @@ fn text_and_keys_arrive_byte_for_byte() {
     let server = require!(x11::start());
     let dir = tempfile::tempdir().expect("a directory");
     let (typed, mut terminal) = typing(&server, &dir);
-    let mut keys = Keys::on(Some(server.display.clone()));
+    let mut keys = XTest::on(server.display.clone());
     for job in [
         Job::Text(TEXT.into()),
         key(&[], KeyName::Return),
@@ -112,7 +113,7 @@ fn another_sender_writes_the_same() {
 #[test]
 fn the_mouse_goes_where_it_is_sent() {
     let server = require!(x11::start());
-    let mut keys = Keys::on(Some(server.display.clone()));
+    let mut keys = XTest::on(server.display.clone());
     keys.carry_out(&Job::Click { button: MouseButton::Left, at: Some((123, 77)) }).expect("clicked");
     let said = server.command("xdotool").args(["getmouselocation", "--shell"]).output().expect("xdotool was probed");
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
@@ -122,7 +123,7 @@ fn the_mouse_goes_where_it_is_sent() {
 #[test]
 fn a_held_key_goes_down_and_up() {
     let server = require!(x11::start());
-    let mut keys = Keys::on(Some(server.display.clone()));
+    let mut keys = XTest::on(server.display.clone());
     let shift = |stroke| Job::Key {
         keys: Arc::new(Keystroke { modifiers: vec![Modifier::Shift], key: None, hold: true }),
         stroke,
@@ -144,10 +145,10 @@ fn a_held_key_goes_down_and_up() {
 
 #[test]
 fn without_a_display_the_reason_is_told_and_nothing_hangs() {
-    let mut keys = Keys::on(Some(":nowhere".into()));
+    let mut keys = XTest::on(":nowhere".into());
     let why = keys.carry_out(&Job::Text("x".into())).expect_err("there is no such display").to_string();
     assert!(why.contains("display"), "{why}");
-    let why = Watcher::open(Some(":nowhere")).err().expect("there is no such display").to_string();
+    let why = Watcher::open(":nowhere").err().expect("there is no such display").to_string();
     assert!(why.contains("display"), "{why}");
 }
 
@@ -183,7 +184,7 @@ name = "Mix"
     let live = server.focus("CondLive").expect("the terminal is there");
     let other = server.focus("CondOther").expect("the terminal is there");
 
-    let mut watcher = Watcher::open(Some(&server.display)).expect("the server is there");
+    let mut watcher = Watcher::open(&server.display).expect("the server is there");
     let (told, hears) = mpsc::channel::<Option<Window>>();
     let thread = std::thread::spawn(move || {
         focus::watch(&mut watcher, |window| match told.send(window) {
@@ -229,7 +230,7 @@ impl std::ops::Deref for Daemon {
 
 impl Daemon {
     fn start(server: &x11::Running, config: &str) -> Self {
-        let machine = Machine { display: Some(server.display.clone()), ..Machine::default() };
+        let machine = Machine { desktop: Session::on_x11(&server.display), ..Machine::default() };
         Daemon(TestDaemon::start_with(Setup { machine, ..Setup::default() }, config))
     }
 
@@ -245,7 +246,7 @@ impl Daemon {
     }
 
     fn switch(&self, mode: &str) {
-        self.block_on(self.handle().switch_mode(mode.into())).expect("there is such a mode");
+        self.block_on(self.handle().switch_mode(Some(mode.into()), Taint::Clean)).expect("there is such a mode");
     }
 }
 
@@ -323,7 +324,7 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     // permanently.
     daemon.tap(36);
     daemon.until_mode("Mix");
-    let auto = daemon.block_on(daemon.handle().auto_mode()).expect("there are rules");
+    let auto = daemon.block_on(daemon.handle().switch_mode(None, Taint::Clean)).expect("there are rules");
     assert_eq!(auto.mode_name, "Default");
     daemon.switch("Mix");
     // The watcher may miss two quick changes, so alternate the windows until it has seen one.
@@ -352,6 +353,6 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
         .is_some()
     );
     daemon.reload(&format!("{PADS}{modes}"));
-    let refused = daemon.block_on(daemon.handle().auto_mode()).expect_err("no rules");
+    let refused = daemon.block_on(daemon.handle().switch_mode(None, Taint::Clean)).expect_err("no rules");
     assert!(refused.message.contains("per_app_modes"), "{}", refused.message);
 }

@@ -8,7 +8,7 @@ use conductor::doors::mcp::McpDoor;
 use conductor::doors::mcp::Shared;
 use conductor::doors::mcp::connection::{self, Setup};
 use conductor::doors::session::Who;
-use conductor_core::config::Mcp;
+use conductor_core::config::{Mcp, OutputSchemas};
 use conductor_core::error::{AuditResult, Code};
 use conductor_core::policy::limits::{Limits, Rate};
 use conductor_core::policy::{Policy, Tier};
@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn open() -> (TestStudio, Arc<Shared>) {
-    open_with(Mcp::default())
+    open_with(Mcp { output_schemas: OutputSchemas::Full, ..Mcp::default() })
 }
 
 fn open_with(mcp: Mcp) -> (TestStudio, Arc<Shared>) {
@@ -110,17 +110,18 @@ async fn a_whole_legacy_session() {
         result["capabilities"],
         json!({
             "tools": { "listChanged": true }, "resources": { "listChanged": true, "subscribe": true },
-            "prompts": { "listChanged": true }, "completions": {}, "logging": {}
+            "prompts": { "listChanged": true }, "completions": {}, "logging": {},
+            "extensions": { "io.modelcontextprotocol/skills": {} }
         })
     );
-    assert!(result["instructions"].as_str().is_some_and(|it| it.chars().count() <= 1200));
+    assert!(result["instructions"].as_str().is_some_and(|it| it.chars().count() <= 1800));
     let list = client.request("tools/list", json!({})).await;
     let echo =
         list["result"]["tools"].as_array().and_then(|it| it.iter().find(|it| it["name"] == "test_echo")).cloned();
     assert_eq!(
         echo,
         Some(json!({
-            "name": "test_echo", "title": "test.echo", "description": "Gives its text back. For tests.",
+            "name": "test_echo", "title": "test.echo", "description": "Returns its text. For tests.",
             "inputSchema": { "type": "object", "properties": { "text": { "type": "string", "maxLength": 100000 } }, "required": ["text"], "additionalProperties": false },
             "outputSchema": {
                 "type": "object",
@@ -148,8 +149,8 @@ async fn a_whole_legacy_session() {
     assert_eq!(
         failed["result"],
         json!({
-            "content": [{ "type": "text", "text": "test.fail was told to fail\nRecovery: List the objects again and use a fresh id." }],
-            "structuredContent": { "code": "STALE_REFERENCE", "message": "test.fail was told to fail",
+            "content": [{ "type": "text", "text": "test.fail fails on request\nRecovery: List the objects again and use a fresh id." }],
+            "structuredContent": { "code": "STALE_REFERENCE", "message": "test.fail fails on request",
                 "hint": "List the objects again and use a fresh id.", "subject": "the test" },
             "isError": true
         })
@@ -501,7 +502,7 @@ async fn what_is_done_at_once_does_not_wait_for_what_is_not() {
         let answer = client.next().await;
         assert_eq!((&answer["id"], &answer["result"]["structuredContent"]), (&json!(id), &json!({ "echo": text })));
     }
-    // The id of a running call is in use, whichever handler runs the call.
+    // The id of a running call is in use, regardless of the handler that runs the call.
     client
         .send(json!({ "jsonrpc": "2.0", "id": slow, "method": "tools/call", "params": { "name": "test_echo" } }))
         .await;
@@ -525,7 +526,7 @@ async fn one_that_never_stops_asking_holds_nobody_up() {
         let params = json!({ "name": "test_echo", "arguments": { "text": "x" } });
         lines += &format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }));
     }
-    // Bytes that are always there, and a peer that takes all: nothing here ever waits.
+    // Input is always available, and the peer accepts all output, so no read or write ever waits.
     let door = McpDoor::new(&shared, Who::Uid(1000));
     let bytes = std::io::Cursor::new(lines);
     let flooding = tokio::spawn(connection::serve(door, bytes, tokio::io::sink(), Setup::new(1 << 20)));
@@ -690,14 +691,55 @@ async fn pages_lose_nothing_while_the_list_changes() {
 }
 
 #[tokio::test]
+async fn skills_are_listed_and_their_digest_is_that_of_the_page() {
+    let (_studio, shared) = open();
+    let mut client = LineClient::connect(&shared);
+    let early = client.request("skills/list", json!({})).await;
+    assert_eq!(early["error"]["code"], -32602, "no handshake and no version: {early}");
+    let modern_list = client.request("skills/list", modern(json!({}))).await["result"].clone();
+    assert_eq!(
+        (&modern_list["ttlMs"], &modern_list["cacheScope"], &modern_list["resultType"]),
+        (&json!(300_000), &json!("public"), &json!("complete"))
+    );
+    client.initialize().await;
+    let list = client.request("skills/list", json!({})).await["result"].clone();
+    assert_eq!(list["skills"], modern_list["skills"]);
+    assert_eq!(list.as_object().map(serde_json::Map::len), Some(1), "a legacy result has no cache hints: {list}");
+    let resources = client.request("resources/list", json!({})).await["result"]["resources"].clone();
+    for skill in list["skills"].as_array().unwrap() {
+        let uri = &skill["uri"];
+        let got = client.request("skills/get", json!({ "uri": uri })).await;
+        assert_eq!(&got["result"]["skill"], skill);
+        let listed = resources.as_array().unwrap().iter().find(|it| it["uri"] == *uri).unwrap();
+        assert_eq!(
+            (&listed["name"], &listed["description"], &listed["size"]),
+            (&skill["frontmatter"]["name"], &skill["frontmatter"]["description"], &skill["resources"][0]["size"])
+        );
+        let read = client.request("resources/read", json!({ "uri": uri })).await["result"]["contents"][0].clone();
+        let text = read["text"].as_str().unwrap();
+        assert_eq!(conductor::skills::digest(text.as_bytes()), skill["resources"][0]["digest"]);
+        assert_eq!(
+            (&read["mimeType"], text.len()),
+            (&json!("text/markdown"), listed["size"].as_u64().unwrap() as usize)
+        );
+    }
+    for wrong in [json!({ "uri": "skill://nothing/SKILL.md" }), json!({ "uri": "skill://map-a-control" }), json!({})] {
+        assert_eq!(client.request("skills/get", wrong).await["error"]["code"], -32602);
+    }
+    assert_eq!(client.request("skills/list", json!({ "cursor": "?" })).await["error"]["code"], -32602);
+}
+
+#[tokio::test]
 async fn resources_prompts_and_completion() {
     let (studio, shared) = open();
     let mut client = LineClient::connect(&shared);
     client.initialize().await;
     let resources = client.request("resources/list", json!({})).await["result"]["resources"].clone();
+    let is_skill = |it: &&Value| it["uri"].as_str().is_some_and(|it| it.starts_with("skill://"));
+    let resources: Vec<&Value> = resources.as_array().unwrap().iter().filter(|it| !is_skill(it)).collect();
     assert_eq!(resources[0]["uri"], "test://echo");
     assert!(resources[0]["description"].is_string() && resources[0]["mimeType"] == "application/json");
-    assert_eq!(resources.as_array().map(Vec::len), Some(1), "templates have their own list");
+    assert_eq!(resources.len(), 1, "templates have their own list");
     let templates = client.request("resources/templates/list", json!({})).await;
     assert_eq!(templates["result"]["resourceTemplates"][0]["uriTemplate"], "test://echo/{text}");
     let missing = client.request("resources/read", json!({ "uri": "test://nothing" })).await["error"].clone();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use conductor::doors::mcp::Shared;
+use conductor_core::config::{Mcp, OutputSchemas};
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Rate, Retry};
 use conductor_core::principal::Principal;
@@ -43,7 +44,8 @@ impl Stage {
     pub fn with_retry(change: impl FnOnce(&mut live::Settings), retry: Retry) -> Stage {
         let fast = Rate { per_minute: 1_000_000, burst: 100_000 };
         let limits = Limits { read: fast, effect: fast, ..Limits::default() };
-        let studio = TestStudio::with(Policy::default(), Settings { limits, retry, ..Settings::default() });
+        let mcp = Mcp { output_schemas: OutputSchemas::Full, ..Mcp::default() };
+        let studio = TestStudio::with(Policy::default(), Settings { limits, retry, mcp, ..Settings::default() });
         let mut settings = live::Settings::of_home(studio.home.path());
         change(&mut settings);
         let live = Live::new(studio.home.path(), settings);

@@ -3,14 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
 mod approval;
+mod apps;
 mod architecture;
 mod bridges;
 mod builtin;
+mod call_tool;
 mod canary;
 mod catalog;
+mod client_setup;
+mod console;
 mod contributing;
 #[cfg(feature = "desktop")]
 mod desktop;
+mod desktop_wayland;
+mod evaluation;
 mod examples;
 mod http_door;
 mod http_plain;
@@ -22,6 +28,7 @@ mod live_running;
 mod live_script;
 mod live_story;
 mod loopback;
+mod model_view;
 mod patch_box;
 mod patch_max;
 mod patch_pd;
@@ -31,5 +38,6 @@ mod pipeline;
 mod pipeline_property;
 mod plans;
 mod plugins;
+mod scripts;
 mod seeds;
 mod socket;

@@ -252,7 +252,7 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
         let question = tools.asked(tool, arguments.clone()).await;
         assert!(question.facts.iter().any(|it| it.text.contains("a running Max")), "{question:?}");
         let limits = question.facts.iter().find(|it| it.label == "limits").expect("what limits the program");
-        assert!(limits.text.contains("nothing limits the patch"), "{limits:?}");
+        assert!(limits.text.contains("there is no sandbox"), "{limits:?}");
         let studio = &tools.studio.studio;
         studio
             .approvals

@@ -724,7 +724,7 @@ fn the_table_of_classes_is_what_the_installed_pd_draws() {
     let text = std::fs::read_to_string(table).expect("the table");
     let counted = text.lines().find_map(|it| it.strip_prefix("!version\t")).expect("a version");
     if version != counted {
-        // Another version of Pd may draw other ports; the table is correct nevertheless.
+        // Another version of Pd may draw other ports; this does not make the table wrong.
         std::io::Write::write_all(
             &mut std::io::stderr(),
             format!("skipped: the table was counted on Pd {counted}, Pd {version} is installed\n").as_bytes(),
@@ -815,7 +815,8 @@ async fn a_stopped_pd_is_a_timeout_that_changed_nothing() {
     let info = stage.tools.ok("get_patch_info", json!({ "patch_id": id })).await;
     assert_eq!((&info["object_count"], &info["revision"]), (&json!(1), &json!(2)));
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("continued");
-    // Messages sent meanwhile may end Pd. Then the call is repeated, as its hint says.
+    // Messages that were sent during the suspension may end Pd. Then the call is repeated, as its
+    // hint says.
     let again = json!({ "patch_id": id, "edits": [{ "op": "add", "obj_type": "f", "position": [1, 1] }] });
     if let Err(error) = stage.tools.output("edit_patch", again.clone()).await {
         assert_eq!(error.code, Code::HostOffline, "{error:?}");

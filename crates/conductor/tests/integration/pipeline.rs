@@ -13,7 +13,7 @@ use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
 use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::pipeline::{self, Call, Principal, Reply, Step, Via};
 use conductor_gateway::studio::{PolicyInForce, Settings};
-use conductor_gateway::tools::catalog::{Definition, Source, Target, Tool};
+use conductor_gateway::tools::catalog::{Availability, Definition, Source, Target, Tool};
 use conductor_gateway::tools::names::Toolset;
 use conductor_testkit::studio::{TestStudio, Written, principal};
 use conductor_testkit::tools;
@@ -397,7 +397,7 @@ async fn a_panic_is_internal_and_says_nothing_of_itself() {
     let reply = studio.call(tools::PANIC, json!({})).await;
     let error = error(&reply);
     assert_eq!((error.code, error.effect), (Code::Internal, Some(Effect::Unknown)));
-    assert!(!error.message.contains("told to panic"));
+    assert!(!error.message.contains("panic on request"));
     assert_eq!(phases(&studio), ["intent", "outcome"]);
     value(&studio.call(tools::ECHO, json!({ "text": "still here" })).await);
 }
@@ -519,6 +519,59 @@ async fn the_tool_that_is_never_refused_runs_without_a_log_and_its_record_waits(
     studio.journal.set_down(Some("disk full"));
     let error = error(&studio.call(tools::SET, json!({ "text": "x" })).await).clone();
     assert_eq!((error.code, error.message.as_str()), (Code::AuditUnavailable, "disk full"));
+}
+
+/// A read that diagnoses the daemon runs at the human door, whatever the state of the log, the
+/// policy and the limits. A model gets no wider way because of it.
+#[tokio::test]
+async fn a_diagnosis_runs_at_the_human_door_without_a_log_and_for_a_model_it_does_not() {
+    let read = Rate { per_minute: 60, burst: 1 };
+    let strict = Settings { limits: Limits { read, in_flight: 0, ..Limits::default() }, ..Settings::default() };
+    for (policy, settings) in [(Policy::default(), Settings::default()), (deny("test.*"), strict)] {
+        let studio = TestStudio::with(policy, settings);
+        let runs = Arc::clone(&studio.runs);
+        let mut definition = Definition::new("test.diagnose", Tier::ReadOnly, "daemon", move |_, _, arguments| {
+            runs.note("test.diagnose", &arguments);
+            async { Ok(json!({ "audit": "down" }).into()) }
+        })
+        .text("Diagnose", "Reports the state. For tests.");
+        definition.availability = Availability::HumanDoor;
+        studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(definition).expect("sound"))).expect("new");
+        let call = |principal| pipeline::run(&studio.studio, Call::new(principal, "test.diagnose", json!({})));
+        studio.journal.set_down(Some("disk full"));
+        for caller in [Principal::Cli { uid: 1 }, Principal::Person { uid: 1 }] {
+            for _ in 0..3 {
+                assert_eq!(value(&call(caller.clone()).await), &json!({ "audit": "down" }), "{caller}");
+            }
+        }
+        assert!(studio.journal.kept().is_empty(), "reads use no place of the records that panic needs");
+        for caller in [
+            principal("a"),
+            Principal::Http { token: "t".into() },
+            Principal::Plugin { name: "p".into() },
+            Principal::Webhook { name: "w".into() },
+            Principal::Mapping { mode: "m".into(), id: "i".into() },
+        ] {
+            assert_eq!(error(&call(caller).await).code, Code::AuditUnavailable);
+        }
+        assert_eq!(studio.runs.of("test.diagnose"), 6);
+        // With a log, the calls at the human door are recorded like all calls.
+        studio.journal.set_down(None);
+        value(&call(Principal::Cli { uid: 1 }).await);
+        assert_eq!(results(&studio), [("test.diagnose".to_owned(), AuditResult::Ok, 1)]);
+    }
+}
+
+/// AI clients that use every slot of the daemon do not lock out a person.
+#[tokio::test]
+async fn a_person_needs_no_slot() {
+    let settings = Settings { limits: Limits { in_flight: 0, ..Limits::default() }, ..Settings::default() };
+    let studio = TestStudio::with(Policy::default(), settings);
+    let echo = |who| pipeline::run(&studio.studio, Call::new(who, tools::ECHO, json!({ "text": "x" })));
+    value(&echo(Principal::Person { uid: 1 }).await);
+    for other in [principal("a"), Principal::Cli { uid: 1 }] {
+        assert_eq!(error(&echo(other).await).code, Code::Busy);
+    }
 }
 
 #[tokio::test]

@@ -232,6 +232,7 @@ async fn the_checker_finds_what_must_never_be() {
             input_hash: studio.studio.audit.hash_input(&json!({})),
             input: None,
             via: None,
+            script: None,
             approval: None,
         }
     };

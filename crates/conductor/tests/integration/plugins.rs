@@ -448,7 +448,7 @@ async fn a_file_is_found_enabled_called_and_taken_away() {
 
     fixture.configure("[plugins.greeter]\nenabled = true\n").await;
     assert_eq!(fixture.status("greeter").0, Status::Disabled, "nobody has seen it: there is no pin");
-    assert!(fixture.status("greeter").1.unwrap().contains("no pin"));
+    assert!(fixture.status("greeter").1.unwrap().contains("no `pin`"));
 
     let row = fixture.row("greeter", "").await;
     fixture.configure(&row).await;

@@ -400,7 +400,7 @@ impl Stage {
     fn tells(&self, connected: bool, lifecycle: &str) {
         let mut last = Value::Null;
         let told = wait_for(PATIENCE, || {
-            let rows = self.studio.ask("bindings", json!({}));
+            let rows = self.studio.call("conductor_list_device_bindings", json!({}));
             let row = rows["device_bindings"].as_array()?.iter().find(|it| it["device_id"] == "hands")?.clone();
             let status = self.studio.status();
             let now = row["connected"] == connected && status["lifecycle_state"] == lifecycle;
