@@ -28,6 +28,7 @@ use crate::pipeline::call::ConnId;
 use crate::pipeline::circuit::Circuits;
 use crate::pipeline::limits::Traffic;
 use crate::pipeline::record::AuditSink;
+use crate::report::NetworkNow;
 use crate::secrets::Scrubber;
 use crate::tools::catalog::{Catalog, Tool};
 use conductor_hosts::system::{Clock, Ids};
@@ -106,6 +107,7 @@ pub struct Studio {
     /// Shared with the audit log, which sends checkpoint events but has no reference to the studio.
     pub events: Arc<Events>,
     on_connection_end: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
+    network: OnceLock<Box<dyn Fn() -> NetworkNow + Send + Sync>>,
 }
 
 /// The parts that [`Studio::new`] needs.
@@ -145,6 +147,7 @@ impl Studio {
             meters: meters::Meters::default(),
             events: Arc::default(),
             on_connection_end: OnceLock::new(),
+            network: OnceLock::new(),
         })
     }
 
@@ -159,6 +162,15 @@ impl Studio {
         if let Some(callback) = self.on_connection_end.get() {
             callback(conn);
         }
+    }
+
+    /// Sets the source of the state of network connections, for `status`.
+    pub fn report_network(&self, report: impl Fn() -> NetworkNow + Send + Sync + 'static) {
+        let _ = self.network.set(Box::new(report));
+    }
+
+    pub fn network(&self) -> NetworkNow {
+        self.network.get().map(|report| report()).unwrap_or_default()
     }
 
     pub fn now_ms(&self) -> u64 {

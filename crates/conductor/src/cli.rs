@@ -16,6 +16,7 @@ mod console;
 mod devices;
 mod doctor;
 mod explain;
+mod http;
 mod learn;
 mod mcp;
 mod mode;
@@ -111,6 +112,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Approvals(command) => approvals::run(command, home, out),
         Command::Audit(command) => audit_command(&command, home, out),
         Command::Console(args) => console::run(args, home, out),
+        Command::Http(command) => http::run(command, home, out),
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(command) => circuit::run(&command, home, out),
         Command::Secrets(command) => secrets::run(command, home, out),

@@ -33,6 +33,7 @@ use conductor_gateway::config_in_force::{ConfigInForce, Waiting};
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::pending_store::PendingStore;
 use conductor_gateway::pipeline::record::AuditSink;
+use conductor_gateway::report::NetworkNow;
 use conductor_gateway::script::copies::Originals;
 use conductor_gateway::script::run::Scripts;
 use conductor_gateway::script::store::Store as ScriptStore;
@@ -188,6 +189,8 @@ impl Gateway {
         }
         let shared = Shared::new(&studio);
         let http = Http::new(&shared, &config.http, runtime.clone(), log);
+        let listeners = Arc::downgrade(&http);
+        studio.report_network(move || NetworkNow { http: listeners.upgrade().map(|it| it.now()).unwrap_or_default() });
         let gateway = Gateway {
             studio,
             shared,

@@ -78,6 +78,9 @@ pub enum Command {
     Secrets(SecretsCommand),
     /// Open the console: see the studio in a browser, answer approval requests, edit mappings
     Console(ConsoleArgs),
+    /// Show how other machines reach this daemon over HTTP
+    #[command(subcommand)]
+    Http(super::http::HttpCommand),
     /// Switch the performance lock, which stops AI clients from changing modes or sending MIDI
     Performance(Performance),
     /// Show or reset tools that are disabled after failures
