@@ -1,11 +1,15 @@
 //! `[http]`. Not here: the listener, and the default token in `state/http.token`.
 
-use super::form::{Form, alias, boolean, by, filled, hash, named, set, text};
+use super::form::{Form, alias, boolean, by, filled, hash, named, object, set, text, whole};
+use super::mcp::{ToolView, toolset};
 use super::reader::{Fields, Reader};
 use super::section::{row, section, table, unique_rows};
+use super::tools::secret_name;
 use super::tree::Node;
 use crate::digest::Digest;
 use crate::named_enum::named_enum;
+use crate::timestamp::Timestamp;
+use serde_json::{Map, Value};
 use std::net::{Ipv4Addr, SocketAddr};
 
 section! {
@@ -22,6 +26,8 @@ section! {
         origins: Vec<String> = Vec::new(), set(text(1..=256).ruled(origin), 0..=64), "[\"https://studio.example\"]";
         /// Tokens in addition to the default token.
         tokens: Vec<HttpToken> = Vec::new(), unique_rows(64, "name", "token");
+        /// Webhooks of other programs. Each one makes one call.
+        hooks: Vec<HttpHook> = Vec::new(), unique_rows(64, "name", "hook");
         /// Encryption of the connections.
         tls: HttpTls = HttpTls::default(), table();
     }
@@ -50,7 +56,34 @@ impl HttpTls {
 }
 
 row! {
-    /// A token in addition to `state/http.token`. The file contains only its digest.
+    /// A webhook of another program: a signed `POST /hooks/<name>` makes one call, whose principal is `webhook:<name>`.
+    #[derive(Eq)]
+    pub struct HttpHook {
+        /// Name of the hook, the last part of its path.
+        name: String, alias(), "\"build-done\"";
+        /// The tool that is called.
+        tool: String, text(1..=128).ruled(not_a_runner), "\"conductor_switch_mode\"";
+        /// Arguments of the call. The body of the request is not used.
+        arguments: Map<String, Value> = Map::new(), object(), "{ mode = \"Mix\" }";
+        /// The secret that the sender signs with, as `secret:NAME`.
+        secret: String, filled().ruled(secret_name), "\"secret:build-hook\"";
+        /// How the sender signs.
+        signature: HookSignature = HookSignature::Conductor, named(), "\"github\"";
+    }
+}
+
+named_enum! {
+    /// The form of the signature of an incoming webhook.
+    pub enum HookSignature {
+        /// `X-Conductor-Signature`, with a time that may differ by five minutes.
+        Conductor = "conductor",
+        /// `X-Hub-Signature-256`, as GitHub signs. It has no time, so each body is accepted once.
+        Github = "github",
+    }
+}
+
+row! {
+    /// A token in addition to `state/http.token`. The file contains only its digest. `conductor http token create` writes this section.
     #[derive(Eq)]
     pub struct HttpToken {
         /// Name of the token; the principal is `http:<name>`.
@@ -61,6 +94,14 @@ row! {
         ), "\"sha256:0000000000000000000000000000000000000000000000000000000000000000\"";
         /// The permissions of the token.
         scopes: Vec<Scope>, set(named(), 1..=Scope::ALL.len()), "[\"call\", \"observe\"]";
+        /// The tools that exist for the token: names of toolsets and of tools, as in `[mcp] tools`.
+        tools: Vec<String> = vec!["all".to_owned()], set(text(1..=128).ruled(toolset), 1..=256), "[\"live\"]";
+        /// The views that the token may list. The first one is the default. Without a view, all are allowed.
+        views: Vec<ToolView> = Vec::new(), set(named(), 0..=ToolView::ALL.len()), "[\"stage\"]";
+        /// Time from which the token is refused.
+        expires: Option<Timestamp> = None, by(time).maybe(), "\"2027-01-31\"";
+        /// Maximum number of calls per minute, in addition to `[limits]`.
+        per_minute: Option<u32> = None, whole(1..=1_000_000).maybe(), "60";
     }
 }
 
@@ -113,6 +154,21 @@ fn reachable(mut http: Http, r: &mut Reader<'_>, f: &Fields<'_>) -> Http {
         http.bind = Http::default().bind;
     }
     http
+}
+
+fn time<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Timestamp> {
+    let text = r.filled(node)?;
+    text.parse().ok().or_else(|| {
+        r.reject(node, format!("\"{text}\" is not a time"), "write a day or a time in UTC, such as \"2027-01-31\"")
+    })
+}
+
+/// Refuses tools that run other tools, because the audit log must show the tool of a webhook.
+fn not_a_runner<'t>(r: &mut Reader<'t>, node: &'t Node, name: String) -> Option<String> {
+    if ["conductor_call_tool", "conductor_run_script"].contains(&name.as_str()) {
+        return r.reject(node, format!("a webhook cannot call {name}"), "name the tool that the webhook should call");
+    }
+    Some(name)
 }
 
 fn address<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<SocketAddr> {
