@@ -70,6 +70,8 @@ pub struct Settings {
     pub circuit: Circuit,
     pub audit: Audit,
     pub mcp: Mcp,
+    /// Calls per minute of HTTP tokens with a rate of their own, by the name of the token.
+    pub token_rates: BTreeMap<String, u32>,
 }
 
 impl From<&Config> for Settings {
@@ -80,6 +82,7 @@ impl From<&Config> for Settings {
             circuit: config.circuit.clone(),
             audit: config.audit.clone(),
             mcp: config.mcp.clone(),
+            token_rates: config.http.tokens.iter().filter_map(|it| Some((it.name.clone(), it.per_minute?))).collect(),
         }
     }
 }

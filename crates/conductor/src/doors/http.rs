@@ -26,6 +26,9 @@ use axum::{Extension, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use conductor_core::audit::record::EventName;
+use conductor_core::config::ToolView;
+use conductor_core::timestamp::Timestamp;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -63,38 +66,66 @@ pub struct Token {
     pub name: String,
     pub hash: [u8; 32],
     pub scopes: BTreeSet<String>,
+    /// Names of the toolsets and tools that exist for the token.
+    pub tools: Vec<String>,
+    /// The views that the token may list. Empty if all views are allowed.
+    pub views: Vec<ToolView>,
+    pub expires: Option<Timestamp>,
 }
 
 impl Token {
     pub fn new(name: &str, secret: &str, scopes: &[&str]) -> Self {
-        let scopes = scopes.iter().map(|it| (*it).to_owned()).collect();
-        Self { name: name.to_owned(), hash: Sha256::digest(secret.as_bytes()).into(), scopes }
+        Self {
+            name: name.to_owned(),
+            hash: Sha256::digest(secret.as_bytes()).into(),
+            scopes: scopes.iter().map(|it| (*it).to_owned()).collect(),
+            tools: vec!["all".to_owned()],
+            views: Vec::new(),
+            expires: None,
+        }
+    }
+
+    /// Waits until the token expires. Streams end at this time.
+    pub fn end(&self, studio: &Studio) -> BoxFuture<'static, ()> {
+        let Some(expires) = self.expires else { return Box::pin(std::future::pending()) };
+        let left_us = expires.millis_since(studio.timestamp()).saturating_mul(1000);
+        studio.sleeper.until(studio.clock.now().plus_us(left_us))
     }
 }
 
 #[derive(Debug, Default)]
 pub struct Tokens {
-    tokens: Vec<Token>,
+    tokens: Vec<Arc<Token>>,
     last_failure_s: AtomicU64,
 }
 
 impl Tokens {
     pub fn new(tokens: Vec<Token>) -> Arc<Self> {
+        let tokens = tokens.into_iter().map(Arc::new).collect();
         Arc::new(Self { tokens, last_failure_s: AtomicU64::new(u64::MAX) })
     }
 
-    /// The name of the token in `Authorization`, if the token has this scope.
-    pub fn check(&self, headers: &HeaderMap, scope: &str) -> Option<String> {
-        self.find(headers, |token| token.scopes.contains(scope))
+    /// The token in `Authorization`, if it has this scope and has not expired. Otherwise the reason
+    /// for the refusal, which is also recorded.
+    pub async fn admit(&self, studio: &Studio, headers: &HeaderMap, scope: &str) -> Result<Arc<Token>, String> {
+        let refused = match self.find(headers) {
+            Some(token) if token.expires.is_some_and(|it| studio.timestamp() >= it) => {
+                format!("the token \"{}\" has expired", token.name)
+            }
+            Some(token) if token.scopes.contains(scope) => return Ok(token),
+            Some(_) | None => format!("a bearer token with the scope {scope} is needed"),
+        };
+        self.note_failure(studio).await;
+        Err(refused)
     }
 
     /// Whether `Authorization` contains any known token.
     pub fn knows(&self, headers: &HeaderMap) -> bool {
-        self.find(headers, |_| true).is_some()
+        self.find(headers).is_some()
     }
 
     /// Compares the token in `Authorization` with every known token, each in constant time.
-    fn find(&self, headers: &HeaderMap, fits: impl Fn(&Token) -> bool) -> Option<String> {
+    fn find(&self, headers: &HeaderMap) -> Option<Arc<Token>> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (given.next(), given.next()) else { return None };
         let value = value.to_str().ok()?;
@@ -106,15 +137,15 @@ impl Tokens {
         let mut found = None;
         for token in &self.tokens {
             let same: Choice = token.hash.ct_eq(&hash);
-            if bool::from(same) && fits(token) {
-                found = Some(token.name.clone());
+            if bool::from(same) {
+                found = Some(Arc::clone(token));
             }
         }
         found
     }
 
     /// Records at most one failure per second, so that guessing tokens cannot fill the log.
-    pub async fn note_failure(&self, studio: &Studio) {
+    async fn note_failure(&self, studio: &Studio) {
         let now = studio.now_ms() / 1000;
         if self.last_failure_s.swap(now, Ordering::Relaxed) != now {
             let _ = studio.audit.event(None, EventName::AuthFailed, json!({ "door": "http" })).await;
@@ -142,11 +173,16 @@ pub fn default_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
 pub fn new_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
     let path = token_file(home);
     std::fs::create_dir_all(home.join("state"))?;
-    let mut bytes = [0; TOKEN_BYTES];
-    ids.fill(&mut bytes);
-    let secret = URL_SAFE_NO_PAD.encode(bytes);
+    let secret = random_token(ids);
     atomic_file::replace(&path, secret.as_bytes(), 0o600, &ids.v4().to_string())?;
     Ok(Token::new("default", &secret, &["call", "observe"]))
+}
+
+/// The text of a new token.
+pub fn random_token(ids: &dyn Ids) -> String {
+    let mut bytes = [0; TOKEN_BYTES];
+    ids.fill(&mut bytes);
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 fn token_file(home: &Path) -> PathBuf {

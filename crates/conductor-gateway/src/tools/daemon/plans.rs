@@ -239,6 +239,17 @@ pub async fn make_plugin(
     keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 
+/// Drafts a change of the HTTP tokens against the present file and stores the plan.
+pub async fn make_token(
+    cx: &Context,
+    change: plan::TokenChange<'_>,
+    description: String,
+) -> Result<ConfigPlan, ToolError> {
+    let base = present_bytes(&cx.studio)?;
+    let draft = with_surroundings(&cx.studio, |around| plan::draft_token(&base, change, description.clone(), around));
+    keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
+}
+
 fn template(name: &str) -> Option<plan::Template> {
     let template = templates::find(name)?;
     let row = template.devices_row(name);

@@ -186,6 +186,15 @@ pub async fn open_http(control: &Control, caller: Caller, address: SocketAddr) -
     Ok(json!({ "address": bound.to_string(), "url": format!("{}/mcp", http.url(bound)), "token_file": token_file }))
 }
 
+/// Adds or removes an HTTP token, and waits until the change is in force.
+pub async fn change_token(control: &Control, caller: Caller, change: Value) -> Result<Value, ToolError> {
+    let change = Call::new(control.person(caller)?, "token.change", change);
+    let applied = run(control, change).await?;
+    // The owner answers in order, so this returns after the reload that the change caused.
+    control.handle.status().await?;
+    Ok(applied)
+}
+
 /// Finds a record of one of these kinds by its id or short id.
 pub fn find(control: &Control, text: &str, kinds: &[Kind]) -> Result<Record, ToolError> {
     let found = control.gateway.studio.approvals.store().read(|pending| {
