@@ -71,6 +71,22 @@ pub struct Status {
 pub struct NetworkNow {
     /// The open HTTP listeners; the daemon's own is first.
     pub http: Vec<HttpNow>,
+    /// The webhooks that Conductor sends.
+    pub webhooks: Vec<WebhookNow>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WebhookNow {
+    /// Name of the webhook.
+    pub name: String,
+    /// Number of stored events that the receiver has not accepted yet.
+    pub waiting: usize,
+    /// Number of accepted events since the start.
+    pub delivered: u64,
+    /// Number of events since the start that were dropped, because they were too many or too old.
+    pub dropped: u64,
+    /// Why the last attempt failed.
+    pub error: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

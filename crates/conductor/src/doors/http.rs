@@ -4,6 +4,7 @@
 //! by DNS rebinding receives only a 403. There are no CORS headers. Not here: the routes
 //! themselves.
 
+pub mod hooks;
 pub mod plain;
 pub mod tls;
 

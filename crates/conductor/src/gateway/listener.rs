@@ -4,6 +4,7 @@
 //! Not here: the routes (`doors::http`). A port that cannot be opened is reported, and the daemon
 //! runs without it.
 
+use crate::doors::http::hooks::{Deliveries, Hooks};
 use crate::doors::http::{self, Authority, Tokens, tls};
 use crate::doors::mcp::Shared;
 use crate::gateway::settings;
@@ -11,6 +12,7 @@ use crate::log::Log;
 use conductor_core::config;
 use conductor_core::digest::Digest;
 use conductor_gateway::report::HttpNow;
+use conductor_gateway::secrets::Secrets;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
@@ -24,6 +26,8 @@ pub struct Http {
     runtime: tokio::runtime::Handle,
     log: Log,
     state: Mutex<State>,
+    secrets: Arc<Secrets>,
+    deliveries: Arc<Deliveries>,
     /// The routes of the console, which exist before the first listener is opened.
     console: OnceLock<axum::Router>,
     /// Locked while listeners are opened or closed, so that a port is free before it is bound
@@ -64,6 +68,7 @@ impl Http {
     pub(crate) fn new(
         shared: &Arc<Shared>,
         settings: &config::Http,
+        secrets: &Arc<Secrets>,
         runtime: tokio::runtime::Handle,
         log: &Log,
     ) -> Arc<Self> {
@@ -74,6 +79,8 @@ impl Http {
             runtime,
             log: log.clone(),
             state: Mutex::new(state),
+            secrets: Arc::clone(secrets),
+            deliveries: Deliveries::new(&shared.studio.home, &shared.studio.ids),
             console: OnceLock::new(),
             turn: Default::default(),
         })
@@ -152,7 +159,8 @@ impl Http {
         let tokens = Tokens::new(std::iter::once(default).chain(settings::tokens(&settings)).collect());
         let authority = Authority::new(bound, settings.hosts, settings.origins, tls.is_some());
         let console = self.console.get().cloned().unwrap_or_default();
-        let router = http::router(&self.shared, &tokens, authority, console);
+        let hooks = Hooks::new(settings.hooks, &self.shared, &self.secrets, &tokens, &self.deliveries);
+        let router = http::router(&self.shared, &tokens, authority, console.merge(hooks.routes()));
         let stop = self.shared.stop.child_token();
         let connections = Arc::clone(&self.shared.http_connections);
         let fingerprint = tls.as_ref().map(|it| it.fingerprint);
