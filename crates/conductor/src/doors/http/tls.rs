@@ -140,9 +140,9 @@ fn self_signed(home: &Path, names: &[String], ids: &dyn Ids) -> Result<ChainAndK
 
 fn is_for(certificate: &CertificateDer<'_>, names: &[String]) -> bool {
     let Ok(parsed) = ParsedCertificate::try_from(certificate) else { return false };
-    names.iter().all(|name| {
-        ServerName::try_from(name.as_str()).is_ok_and(|name| verify_server_name(&parsed, &name).is_ok())
-    })
+    names
+        .iter()
+        .all(|name| ServerName::try_from(name.as_str()).is_ok_and(|name| verify_server_name(&parsed, &name).is_ok()))
 }
 
 #[cfg(test)]
@@ -152,9 +152,12 @@ mod tests {
 
     #[test]
     fn a_host_loses_its_port() {
-        for (host, name) in
-            [("studio.local:3000", "studio.local"), ("studio", "studio"), ("[::1]:80", "::1"), ("10.0.0.1:1", "10.0.0.1")]
-        {
+        for (host, name) in [
+            ("studio.local:3000", "studio.local"),
+            ("studio", "studio"),
+            ("[::1]:80", "::1"),
+            ("10.0.0.1:1", "10.0.0.1"),
+        ] {
             assert_eq!(without_port(host), name);
         }
     }
