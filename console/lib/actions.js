@@ -1,4 +1,4 @@
-// What a person does in the page: calls with one confirmation where policy asks, decisions, and short
+// Actions of a person in the page: tool calls (confirmed once if policy asks), decisions, and short
 // messages about their results.
 
 import { html, render, nothing } from '../vendor/lit.js';

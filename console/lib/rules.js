@@ -8,7 +8,7 @@ import { noteName } from './format.js';
 const named = (note) => `${note} ${noteName(Number(note))}`;
 
 /**
- * What the player does, without the device.
+ * The trigger in words, without its device.
  * @param {JsonObject} trigger
  */
 export function triggerText(trigger) {
@@ -33,7 +33,7 @@ export function triggerText(trigger) {
 }
 
 /**
- * What happens then.
+ * The action in words.
  * @param {JsonObject} action
  * @returns {string}
  */

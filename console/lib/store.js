@@ -23,7 +23,7 @@ class Store extends EventTarget {
   connection = 'login';
   /** Why the last session ended. */
   endReason = '';
-  /** Decided questions of this page's time, newest first. @type {Question[]} */
+  /** Questions decided since the page was opened, newest first. @type {Question[]} */
   decided = [];
   /** @type {import('../contract.d.ts').HealthSample[]} */
   samples = [];
@@ -35,7 +35,7 @@ class Store extends EventTarget {
   skew = 0;
   /** When the daemon started, on its own clock. */
   startedAt = 0;
-  /** Mutes the redraw of the stream. */
+  /** Whether the stream is paused: new records are kept, but not drawn. */
   paused = false;
   /** Records that came while the stream was paused. */
   heldBack = 0;

@@ -16,7 +16,7 @@ const go = (hash) => () => {
 };
 
 /**
- * What the page knows already: views, actions, modes and devices.
+ * Entries that need no request: views, actions, modes and devices.
  * @param {{ id: string, title: string }[]} pages
  */
 function known(pages) {
@@ -33,7 +33,7 @@ function known(pages) {
   return list;
 }
 
-/** What the daemon is asked for. Parts that cannot be read are left out. */
+/** Entries read from the daemon. Parts that cannot be read are left out. */
 async function more() {
   /** @type {Entry[]} */
   const list = [];

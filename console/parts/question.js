@@ -1,4 +1,4 @@
-// How a question looks: facts, arguments and diff.
+// Draws a question: facts, arguments and diff.
 
 import { html, nothing } from '../vendor/lit.js';
 import { lines, name } from '../lib/text.js';
@@ -34,7 +34,7 @@ const TIERS = {
 /** @param {import('../contract.d.ts').Tier} value */
 export const tier = (value) => html`<span class="chip ${TIERS[value]?.kind ?? ''}" title=${TIERS[value]?.word ?? ''}>${value}</span>`;
 
-/** A principal such as `socket:1000/claude-code`, as the name of the client and the way it came. @param {string} principal */
+/** A principal such as `socket:1000/claude-code`, as the client.s name and the kind of its connection. @param {string} principal */
 export function who(principal) {
   const at = principal.indexOf(':');
   const kind = at < 0 ? principal : principal.slice(0, at);

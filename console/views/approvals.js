@@ -1,4 +1,5 @@
-// Approvals: every waiting call and plan with all its facts, the decision, and the history.
+// Approvals: every waiting call and plan with all its facts, the buttons to decide, and the
+// history.
 
 import { html, nothing, ref, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';
@@ -75,7 +76,7 @@ class ViewApprovals extends View {
     }
   }
 
-  /** The history that was read, with the decisions that came since. */
+  /** The history from the daemon, with the decisions made since it was read. */
   past() {
     const fresh = new Set(store.decided.map((it) => it.id));
     return [...store.decided, ...this.history.filter((it) => !fresh.has(it.id))].filter((it) => it.kind !== 'standing').slice(0, MOST);

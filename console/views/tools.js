@@ -89,7 +89,7 @@ class ViewTools extends View {
       ${this.answer ? html`<div class="section" role="status"><h3>${this.answer.is_error ? 'Error' : 'Answer'}</h3><pre class="code" tabindex="0">${lines(JSON.stringify(this.answer.result, null, 2).slice(0, 60_000))}</pre>${image ? html`<console-drawing .blob=${image} .label=${'Picture of the answer'}></console-drawing>` : nothing}</div>` : nothing}</div>`;
   }
 
-  /** The type of a property; a type with null is the other type. @param {any} schema */
+  /** The type of a property, without null. @param {any} schema */
   kind(schema) {
     const type = Array.isArray(schema.type) ? schema.type.find((/** @type {string} */ it) => it !== 'null') : schema.type;
     return type ?? 'object';

@@ -1,4 +1,4 @@
-// Why: the ladder of rules for one event, with what each rule wanted and got.
+// Why: the rules that were checked for one event, each with its condition and the actual value.
 
 import { html, nothing, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';

@@ -86,7 +86,7 @@ pub struct Keystroke {
     pub modifiers: Vec<Modifier>,
     /// The key; absent for modifiers alone.
     pub key: Option<KeyName>,
-    /// Whether the key is held until the release of the trigger. If false, it is pressed and
+    /// Whether the key stays pressed until the trigger is released. If false, it is pressed and
     /// released at once.
     pub hold: bool,
 }

@@ -242,8 +242,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every answer follows a press that satisfied all rules, without a disturbing event in
-        /// between.
+        /// Every answer follows a press that satisfied all rules, and no event in between broke a
+        /// rule.
         #[test]
         fn an_answer_needs_every_condition(ops in proptest::collection::vec((1u64..1500, op()), 1..60)) {
             let mut pad = pad();

@@ -77,15 +77,16 @@ pub enum Answer {
     Error(Value),
 }
 
-/// What a call has changed.
+/// Whether a call has changed something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Changed {
-    /// Nothing: a read, a planned change or a refused call.
+    /// The call changed nothing: it was a read, a planned change or a refused call.
     Nothing,
-    /// Something outside the script.
+    /// The call changed something outside the script.
     Something,
-    /// Possibly something: the call ended before the host confirmed or refused the change.
+    /// The call may have changed something: it ended before the host confirmed or refused the
+    /// change.
     Unknown,
 }
 
@@ -98,7 +99,7 @@ pub struct Outcome {
     pub asked: Asked,
     /// Its answer.
     pub answer: Answer,
-    /// What the call has changed.
+    /// Whether the call has changed something.
     pub changed: Changed,
     /// The change of the configuration that the call contributes to the plan of the script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +124,7 @@ pub enum Line {
         /// The approval request that the call waits for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval: Option<Uuid>,
-        /// New end of the journal's life, if it is later.
+        /// New expiry time of the journal, if it is later.
         until: Timestamp,
     },
     /// The script has returned, and its plan is about to be stored with this id.
@@ -160,14 +161,14 @@ pub enum Next {
 /// Why a script cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
-    /// The script makes another call than in its first run.
+    /// The script makes a different call than in its first run.
     #[error("call {index} is {asked}, but in the first run of this script it was {recorded}")]
     Differs {
         /// Position of the call.
         index: usize,
-        /// Tool of this run.
+        /// Tool that this run calls.
         asked: String,
-        /// Tool of the first run, or a note about its arguments.
+        /// Tool that the first run called, or a note about its arguments.
         recorded: String,
     },
     /// The effect of an earlier call is unknown.
@@ -204,8 +205,8 @@ impl Journal {
         Self { begin, entries: Vec::new(), approval: None, plan: None, until, next: 0 }
     }
 
-    /// Adds a line. The caller writes the line to the disk first if it is an intent, and before it
-    /// uses the answer otherwise.
+    /// Adds a line. The caller must write the line to the disk first if it is an intent. Other
+    /// lines must be on the disk before their answer is used.
     pub fn add(&mut self, line: Line) -> Result<(), OutOfOrder> {
         let open = self.is_open();
         let count = self.entries.len();
@@ -248,7 +249,7 @@ impl Journal {
         self.approval
     }
 
-    /// The end of the journal's life, if it waits for no approval.
+    /// The time at which the journal expires, unless it waits for an approval.
     pub fn until(&self) -> Timestamp {
         self.until
     }
@@ -306,13 +307,13 @@ impl Journal {
         self.entries.len()
     }
 
-    /// What the script has changed so far. A script that has changed nothing can start from the
-    /// beginning.
+    /// Whether the script has changed something so far. A script that has changed nothing can start
+    /// from the beginning.
     pub fn changed(&self) -> Changed {
         self.changed_before(self.entries.len())
     }
 
-    /// What the calls before this position have changed.
+    /// Whether the calls before this position have changed something.
     pub fn changed_before(&self, index: usize) -> Changed {
         let mut changed = Changed::Nothing;
         for entry in self.entries.iter().take(index) {

@@ -69,7 +69,7 @@ impl Execution {
     }
 }
 
-/// The changes of the configuration that one script has planned, as one difference to the file. The
+/// The changes of the configuration that one script has planned, as one diff against the file. The
 /// script's plan is stored when the script has returned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -69,8 +69,8 @@ pub struct Damaged {
 }
 
 /// Reads a journal. Returns the journal, the sealer for its next line, and the number of valid
-/// bytes. An incomplete last line is left out: the daemon ended while it wrote the line, so nothing
-/// had been done because of it. `None` if there is no complete line.
+/// bytes. An incomplete last line is left out: the daemon ended while it wrote the line, so no
+/// effect depends on the line. `None` if there is no complete line.
 pub fn read(key: &[u8; 32], name: &str, bytes: &[u8]) -> Result<Option<(Journal, Sealer, usize)>, Damaged> {
     let mut sealer = Sealer::new(key, name);
     let valid = bytes.iter().rposition(|it| *it == b'\n').map_or(0, |at| at + 1);

@@ -51,8 +51,8 @@ fn split_camel(word: &str) -> Vec<&str> {
     parts
 }
 
-/// Removes the common endings of English words. Different words may share a stem; a search needs
-/// no more.
+/// Removes the common endings of English words. Different words may share a stem, which is good
+/// enough for a search.
 pub fn stem(word: &str) -> Term {
     let word = word.to_lowercase();
     let mut stem = word.as_str();

@@ -43,7 +43,7 @@ const LIMITS: Limits = Limits { cpu_ms: 10_000, heap_mb: 64, stack_kb: 256 };
 /// An approval can be used for at least this time after a person has given it.
 const GRANT_MS: u64 = 60_000;
 
-/// What every run of a script needs.
+/// The parts that all runs of scripts share.
 pub struct Scripts {
     store: Arc<Store>,
     program: ArcSwap<PathBuf>,
@@ -192,7 +192,7 @@ impl Run {
         let mut seed = [0; 8];
         studio.ids.fill(&mut seed);
         let force = studio.policy();
-        // The journal of a dry run is never written, and does not concern the journal of the real
+        // The journal of a dry run is never written, and is independent of the journal of the real
         // run.
         let code = Digest::of(format!("{}\n{}", asking.dry_run, asking.code).as_bytes());
         let wanted = Wanted {
@@ -292,8 +292,8 @@ impl Run {
         drop(script);
         drop(answers);
         match calls.await {
-            // The call itself explains why the script ended, unless it was cancelled because of the
-            // end.
+            // The result of the call explains why the script ended, unless the end itself cancelled
+            // the call.
             Some(stopped @ (End::Refused { .. } | End::Stopped(_) | End::Dry(_))) => stopped,
             Some(End::Returned(_) | End::Threw { .. } | End::Killed(_) | End::Cancelled) | None => end,
         }
@@ -407,7 +407,7 @@ impl Run {
     /// Writes a line and adds it to the journal.
     async fn write(&mut self, line: Line, durable: Durable) -> Result<(), End> {
         let lost = |text: String| killed(Code::AuditUnavailable, format!("the journal of the script: {text}"));
-        // A line that does not fit must not reach the disk.
+        // A line that is out of order must not reach the disk.
         self.journal.add(line.clone()).map_err(|fault| lost(fault.to_string()))?;
         if self.execution.is_dry_run() {
             return Ok(());
@@ -513,7 +513,7 @@ impl Run {
     /// or continue after an approval.
     async fn stop(&mut self, end: End) -> ToolError {
         let changed = if let End::Refused { index, .. } = &end {
-            // The refused call is the last one, and had no effect.
+            // The refused call is the last one. It had no effect.
             self.journal.changed_before(*index)
         } else {
             self.journal.changed()
@@ -703,7 +703,7 @@ fn has_effect(tool: &Tool) -> bool {
     }
 }
 
-/// Refusals before the handler that a later repetition may not meet.
+/// Whether a call may succeed later if it was refused with this code before its handler ran.
 fn may_succeed_later(code: Code) -> bool {
     matches!(
         code,

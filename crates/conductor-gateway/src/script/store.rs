@@ -26,7 +26,7 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// What the store knows about the script of one caller.
+/// The state of one caller's script in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Slot {
     Running { principal: Principal },
@@ -265,7 +265,7 @@ impl Slot {
 /// Whether a line must be on the disk before the script continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durable {
-    /// Nothing depends on the line. It is written before the next line that must be on the disk.
+    /// The line may be written later, together with the next `Now` line. No effect depends on it.
     Later,
     Now,
 }
@@ -280,8 +280,8 @@ pub struct JournalFile {
     unwritten: Vec<u8>,
     bytes: usize,
     life: Life,
-    /// What the store knows about the script when this value is dropped. It always describes the
-    /// bytes on the disk, also if the run ends in an unexpected way.
+    /// The state that the store keeps when this value is dropped. It always describes the bytes on
+    /// the disk, even if the run ends unexpectedly.
     slot: Option<Slot>,
 }
 
@@ -488,7 +488,8 @@ mod tests {
                     store = Arc::new(opened);
                 }
                 let begun = store.begin(wanted("demo", 1), |_| false);
-                // After a restart, a shortened or removed journal cannot be told from an older one.
+                // After a restart, a shortened or removed journal cannot be distinguished from an
+                // older one.
                 let noticed = !restart || edit == "edit";
                 assert_eq!(matches!(begun, Err(Refused::Damaged)), noticed, "{edit}, restart {restart}");
             }

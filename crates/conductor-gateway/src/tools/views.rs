@@ -6,7 +6,7 @@
 use super::catalog::Tool;
 use conductor_core::config::ToolView;
 
-/// Finds and calls the tools that a view does not list.
+/// The tools that find and call the tools outside a view.
 const FIND_AND_CALL: [&str; 2] = ["conductor_find_tools", "conductor_call_tool"];
 
 const CORE: [&str; 22] = [
@@ -43,7 +43,7 @@ const STAGE: [&str; 6] = [
     "conductor_switch_mode",
 ];
 
-/// The tools that the five documents name from which the product started.
+/// The tools named in the five documents from which the product started.
 const SEED: [&str; 47] = [
     "add_max_object",
     "assign_varnames",

@@ -4,7 +4,7 @@
 //! The kernel releases every key when the device is closed, also when the daemon is killed.
 //!
 //! Not here: text. A key code is a position on the keyboard, so characters are named by the US
-//! layout, and a desktop with another layout types others.
+//! layout, and a desktop with another layout types different characters.
 
 use super::{Desktop, Job, Unavailable};
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
@@ -164,7 +164,7 @@ fn key(name: KeyName) -> Result<(KeyCode, bool), Unavailable> {
         KeyName::End => KeyCode::KEY_END,
         KeyName::PageUp => KeyCode::KEY_PAGEUP,
         KeyName::PageDown => KeyCode::KEY_PAGEDOWN,
-        // F1 to F10, F11 and F12, and F13 to F20 are three runs of codes.
+        // F1 to F10, F11 and F12, and F13 to F20 are three ranges of codes.
         KeyName::F(number @ ..=10) => KeyCode::new(KeyCode::KEY_F1.code() + u16::from(number.max(1)) - 1),
         KeyName::F(number @ 11..=12) => KeyCode::new(KeyCode::KEY_F11.code() + u16::from(number) - 11),
         KeyName::F(number) => KeyCode::new(KeyCode::KEY_F13.code() + u16::from(number.min(24)) - 13),

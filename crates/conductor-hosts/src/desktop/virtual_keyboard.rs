@@ -2,8 +2,9 @@
 //! Hyprland, niri).
 //!
 //! The keyboard has a keymap of its own, made for each text: one key for each different character.
-//! The text therefore does not depend on the layout of the person's keyboard. enigo has the same
-//! protocol, but types on every server that it finds, and so twice if an X server runs as well.
+//! The text therefore does not depend on the layout of the person's keyboard. The crate enigo
+//! supports the same protocol, but types on every server that it finds. If an X server also runs,
+//! it would type the text twice.
 
 use super::{Desktop, Job, Unavailable};
 use rustix::fs::{MemfdFlags, memfd_create};

@@ -200,8 +200,8 @@ impl Periods {
         }
     }
 
-    /// Hears all messages in the order of their frames. Returns the number of events that `decide`
-    /// did not take.
+    /// Processes all messages in the order of their frames. Returns the number of events that went
+    /// to the rings.
     fn merge<'a, M: Iterator<Item = Message<'a>>>(
         &mut self,
         start: Micros,
@@ -218,8 +218,8 @@ impl Periods {
             let Some(inlet) = inlets.get_mut(at).and_then(Option::as_mut) else { break };
             let Some(Message { frame, bytes }) = std::mem::replace(&mut inlet.next, inlet.rest.next()) else { break };
             let offset = u64::from(frame) * 1_000_000 / u64::from(rate.max(1));
-            // A message counts as heard at the frame at which its answer can leave, so never before
-            // a deadline that the owner has already handled.
+            // The time stamp of a message is the time at which its answer can leave. It is never
+            // before a deadline that the owner has already handled.
             let at = self.last.max(start.plus_us(offset));
             self.last = at;
             // After one event has gone to a ring, every later event must follow it.

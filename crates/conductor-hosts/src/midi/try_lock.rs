@@ -16,8 +16,8 @@ use std::time::Duration;
 /// How often the owner tries before it lets other threads of its processor run.
 const SPINS: u32 = 100;
 const YIELDS_END: u32 = SPINS + 10;
-/// The callback's thread may have been preempted on this processor. A thread with real-time
-/// priority that only yields would never let it run.
+/// Pause after the spins. The callback's thread may have been preempted on this processor. An owner
+/// thread with real-time priority that only yields would never let it run.
 const PAUSE: Duration = Duration::from_micros(20);
 
 pub struct TryLock<T: ?Sized> {
@@ -72,7 +72,7 @@ impl Drop for Release<'_> {
     }
 }
 
-/// Access to the value of a lock that this value holds.
+/// Holds a lock and gives access to its value.
 pub struct Held<T: ?Sized> {
     lock: Arc<TryLock<T>>,
 }

@@ -11,7 +11,7 @@ const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 ];
-// Generous: the machine may run many tests at once. No story asserts a time.
+// A long limit, because the machine may run many tests at once. No story asserts a time.
 const PATIENCE = 60_000;
 
 const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();

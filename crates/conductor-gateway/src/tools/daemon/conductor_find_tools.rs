@@ -133,7 +133,7 @@ async fn run((): (), cx: Context, args: Args) -> Result<Answer, ToolError> {
 
 /// The tools that match the query, the best first.
 fn rank<'a>(query: &str, tools: &[&'a Arc<Tool>]) -> Vec<&'a Arc<Tool>> {
-    // A tool that runs other tools fits every task and helps with none.
+    // Leave out tools that run other tools: they would match every task.
     let tools: Vec<&'a Arc<Tool>> = tools.iter().filter(|it| !it.runs_tools()).copied().collect();
     let schemas: Vec<Value> = tools.iter().map(|it| it.published_schema.value()).collect();
     let arguments: Vec<Vec<&str>> = schemas

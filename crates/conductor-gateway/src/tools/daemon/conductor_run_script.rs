@@ -37,7 +37,8 @@ pub fn definition(scripts: &Arc<Scripts>) -> Definition {
              return modes.current. Policy, approvals and limits apply to every call, as to a direct call. Changes to the \
              configuration become one plan. A call that needs a person stops the script; repeat the identical script to continue.",
         )
-        // The inner calls decide, each by its own tier. Each caller has its own circuit breaker.
+        // Policy checks each inner call by the tier of its own tool. Each caller has its own
+        // circuit breaker.
         .target(|_, call| Target { by_args: Some(ByArgs::Allow), ..Target::keyed(call.principal.to_string()) })
         .summary(with_args(|args: &Args| format!("run a script of {} characters", args.code.chars().count())));
     definition.destructive = Some(true);

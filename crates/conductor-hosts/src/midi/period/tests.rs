@@ -97,7 +97,7 @@ impl Rig {
         }
     }
 
-    /// One period of 100 frames, while the owner holds the desk or does not.
+    /// Runs one period of 100 frames. `owner_holds` says whether the owner holds the desk.
     fn run(&mut self, owner_holds: bool, max: usize, played: &[&[(u32, [u8; 3])]]) -> Vec<(u32, Vec<u8>)> {
         let mut space = Space { written: Vec::new(), max };
         let lock = self.held.lock();

@@ -1,4 +1,5 @@
-// Every view without serious findings of axe-core, in both themes and at both widths, and the page without a mouse.
+// Checks every view with axe-core in both themes and at both widths, then uses the page without a
+// mouse.
 import { readFileSync } from "node:fs";
 
 const AXE = readFileSync(new URL("../../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");

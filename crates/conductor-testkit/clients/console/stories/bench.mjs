@@ -36,7 +36,7 @@ export default async function (stage) {
   };
   const before = await heap();
   const load = play(SECONDS);
-  // Meanwhile the page answers: the time from a click to the next frame.
+  // Measures the response of the page under load: the time from a click to the next frame.
   const answers = [];
   const end = Date.now() + SECONDS * 1000;
   while (Date.now() < end - 2000) {

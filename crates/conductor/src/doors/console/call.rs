@@ -40,7 +40,7 @@ impl Console {
         }
         let mut call = Call::new(session.person(), tool, arguments);
         call.conn = session.conn;
-        // Hidden tools are decisions, which have their own route and their own channel.
+        // Hidden tools are decisions. Decisions have their own route.
         call.toolset = Arc::new(Toolset::Listed);
         // If the page goes away, the call is cancelled.
         let cancel = CancellationToken::new();

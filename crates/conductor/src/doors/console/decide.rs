@@ -231,7 +231,7 @@ impl Console {
     pub(super) fn launch(&self) -> Result<Launch, ToolError> {
         let program = std::env::current_exe().map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
         let home = self.control.home.root();
-        // A client does not have the environment of this daemon.
+        // An AI client does not have the environment of this daemon.
         let usual = Environment::read().user_home.map(|it| it.join(".conductor"));
         let other = (usual.as_deref() != Some(home)).then(|| home.display().to_string());
         Ok(Launch::new(program.display().to_string(), other.as_deref(), None))

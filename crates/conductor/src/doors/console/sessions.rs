@@ -36,7 +36,7 @@ const KEY_BYTES: usize = 32;
 const MOST_LINKS: usize = 8;
 /// Most sessions. A further session ends the oldest.
 const MOST_SESSIONS: usize = 16;
-/// Connection numbers of sessions start here, apart from those of the other doors.
+/// Connection numbers of sessions start here, so that they differ from those of the other doors.
 const FIRST_CONNECTION: u64 = 1 << 62;
 
 type Digest = [u8; 32];
@@ -56,7 +56,7 @@ struct Link {
     digest: Digest,
     uid: u32,
     ends: Micros,
-    /// The redirect file of `conductor console --open`; removed with the link.
+    /// The redirect file of `conductor console --open`. It is removed together with the link.
     file: Option<PathBuf>,
 }
 
@@ -87,7 +87,8 @@ pub struct Session {
     /// Cancelled when the session ends.
     pub over: CancellationToken,
     why: OnceLock<Ended>,
-    /// Events to release when the page goes away: the device and the token of the release.
+    /// Releases to send when the page is closed: the device and the release token of each pressed
+    /// control.
     pub playing: Mutex<BTreeSet<(Option<String>, String)>>,
 }
 
@@ -194,8 +195,8 @@ impl Sessions {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The secret of a new link. `file` is called with it and returns the path of the redirect
-    /// file, if one was written.
+    /// Creates a link and returns its secret. `file` is called with the secret and returns the path
+    /// of the redirect file, if it wrote one.
     pub fn link<E>(
         &self,
         uid: u32,
@@ -249,7 +250,7 @@ impl Sessions {
         Some(LoggedIn { key, session })
     }
 
-    /// The session of a key. Counts as activity.
+    /// The session with this key. Counts as activity of the session.
     pub fn find(&self, key: &str) -> Option<Arc<Session>> {
         self.reap();
         let digest: Digest = Sha256::digest(key.as_bytes()).into();

@@ -19,7 +19,7 @@ const EXTENSION: &str = "io.modelcontextprotocol/skills";
 const LIST: &str = "skills/list";
 const GET: &str = "skills/get";
 pub const MIME: &str = "text/markdown";
-/// A skill changes only with the program.
+/// Skills change only with a new version of the program.
 const TTL_MS: u64 = 300_000;
 
 /// Declares the extension, without its optional directories.

@@ -209,7 +209,7 @@ pub static CLIENTS: [Client; 15] = [
         title: "GitHub Copilot CLI",
         files: &[home(".copilot/mcp-config.json")],
         transport: Some("local"),
-        // The tools that the model may see; each call still asks.
+        // Lets the model see all tools. Each call still asks the person.
         more: &[("tools", r#"["*"]"#)],
         skills: &[home(".copilot/skills")],
         ..USUAL
@@ -333,7 +333,7 @@ impl Client {
         transport.into_iter().chain(command).chain(more).collect()
     }
 
-    /// The command of a present entry.
+    /// The command of an existing entry.
     pub fn launch_of(&self, entry: &Value) -> Option<Launch> {
         let list = |value: &Value| -> Option<Vec<String>> {
             value.as_array()?.iter().map(|it| it.as_str().map(str::to_owned)).collect()

@@ -1,4 +1,4 @@
-//! Edits maps in braces: JSON in its three strictnesses, and maps in braces in YAML.
+//! Edits maps in braces: the three variants of JSON, and maps in braces in YAML.
 
 use jsonc_parser::ast;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
@@ -59,7 +59,7 @@ fn member(it: ast::ObjectProp<'_>) -> Member {
     Member { key_span: range.start..range.end, key: it.name.into_string(), node: node(it.value) }
 }
 
-/// How new text is written: as the rest of the file.
+/// The style of new text, taken from the rest of the file.
 pub struct Style {
     newline: &'static str,
     unit: String,
@@ -86,7 +86,7 @@ impl Style {
         Self { newline: newline(text), unit, comma, colon }
     }
 
-    /// For maps in braces in YAML, which stay in one line.
+    /// The style for maps in braces in YAML, which stay in one line.
     pub fn inline() -> Self {
         Self { newline: "\n", unit: String::new(), comma: ", ", colon: ": " }
     }
@@ -223,7 +223,7 @@ fn append(text: &str, map: &Node, new: &[(&str, Value)], style: &Style, indent: 
             splices.push((at..at, format!("{inserted}{}{outer}", style.newline)));
         }
     }
-    // Both insertions may have the same place; the comma comes first.
+    // Both insertions may be at the same position. The comma must come first.
     if let [(first, comma), (second, rest)] = splices.as_slice()
         && first == second
     {

@@ -134,7 +134,7 @@ pub fn unset(text: &str, place: Place<'_>) -> Result<Vec<Splice>, Fault> {
     }
 }
 
-/// The lines of a table and of its tables, which need not follow each other.
+/// The lines of a table and its subtables, which may be in different parts of the file.
 fn blocks_of(text: &str, it: &toml_edit::Table, blocks: &mut Vec<Splice>) {
     if let Some(header) = it.span().filter(|it| text.get(it.clone()).is_some_and(|it| it.starts_with('['))) {
         let ends = it.iter().filter_map(|(_, item)| item.as_value().and_then(toml_edit::Value::span)).map(|it| it.end);

@@ -16,7 +16,7 @@ pub struct Node {
 pub enum Kind {
     Map {
         members: Vec<Member>,
-        /// YAML without braces.
+        /// Whether this is YAML without braces.
         is_block: bool,
     },
     List(Vec<Node>),

@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 128;
 pub fn parse(text: &str) -> Result<Option<Node>, Fault> {
     let mut builder = Builder {
         text,
-        // The parser counts characters.
+        // The parser counts characters, the splices count bytes.
         offsets: text.char_indices().map(|(at, _)| at).chain([text.len()]).collect(),
         events: Parser::new_from_str(text),
     };
@@ -112,7 +112,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The value of a scalar in the core schema, as far as an entry needs it.
+/// The value of a scalar by the core schema of YAML, for the types that an entry can contain.
 fn resolved(text: Cow<'_, str>, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
         return Value::String(text.into_owned());
@@ -195,7 +195,7 @@ fn entry_of(place: Place<'_>, fields: &[Field]) -> Value {
     Value::Object(Map::from_iter([(place.name.to_owned(), Value::Object(object(fields)))]))
 }
 
-/// Lines below the line of a key.
+/// Writes members as lines below the line of a key.
 fn below(text: &str, key: &Member, members: &Map<String, Value>, indent: &str) -> Splice {
     let newline = newline(text);
     let at = line_end(text, key.key_span.end);
