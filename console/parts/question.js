@@ -34,7 +34,7 @@ const TIERS = {
 /** @param {import('../contract.d.ts').Tier} value */
 export const tier = (value) => html`<span class="chip ${TIERS[value]?.kind ?? ''}" title=${TIERS[value]?.word ?? ''}>${value}</span>`;
 
-/** A principal such as `socket:1000/claude-code`, as the client.s name and the kind of its connection. @param {string} principal */
+/** A principal such as `socket:1000/claude-code`, as the client's name and the kind of its connection. @param {string} principal */
 export function who(principal) {
   const at = principal.indexOf(':');
   const kind = at < 0 ? principal : principal.slice(0, at);

@@ -399,7 +399,7 @@ pub struct Injected {
     pub events: usize,
 }
 
-/// What changes while a person plays.
+/// Counters, firings and held controls: the values that change while a person plays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MetersNow {
     pub statistics: Statistics,

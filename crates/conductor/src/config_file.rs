@@ -48,8 +48,8 @@ impl Refusal {
     }
 }
 
-/// Reads and checks a file without the accepted configuration. Returns `Ok(None)` if there is no
-/// file.
+/// Reads and checks a file, regardless of which parts a person has accepted. Returns `Ok(None)` if
+/// there is no file.
 pub fn read(path: &Path, extra: &[Device], now: Timestamp) -> Result<Option<ConfigInForce>, Refusal> {
     match atomic_file::read(path) {
         Ok(bytes) => check(&bytes, extra, now).map(Some),

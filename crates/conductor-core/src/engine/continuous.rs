@@ -26,8 +26,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The value before the `out` stage. `None` if `out` is a single value, because that cannot be
-    /// inverted.
+    /// The value before the `out` stage. `None` if `out` is a single value, because a single value
+    /// cannot be inverted.
     pub fn before_out(self, glue: &Glue) -> Option<f64> {
         match glue.output {
             None => Some(self.share),

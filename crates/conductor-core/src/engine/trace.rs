@@ -115,8 +115,8 @@ fn allocated(capacity: usize) -> usize {
 #[derive(Clone, Debug)]
 pub struct Trace {
     records: VecDeque<Record>,
-    /// Ordered by number. May contain more than the stored records until
-    /// [`Trace::drop_overwritten`].
+    /// The memory of the records, ordered by record number. Entries of overwritten records stay
+    /// until [`Trace::drop_overwritten`] is called.
     kept: VecDeque<Kept>,
     capacity: usize,
     next_seq: u64,

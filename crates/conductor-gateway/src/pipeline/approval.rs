@@ -51,7 +51,7 @@ pub struct ApprovalQueue {
     sessions: Mutex<Sessions>,
 }
 
-/// The connections behind questions and session grants.
+/// The connections of questions and session grants.
 #[derive(Default)]
 struct Sessions {
     /// The connection that asked each open question.
@@ -468,7 +468,7 @@ impl<'a> Question<'a> {
         if let Asked::Created { id } = &asked {
             let detail = json!({ "approval": id.to_string(), "tool": self.tool.name });
             let _ = self.studio.audit.event(Some(self.call.principal.clone()), EventName::ApprovalAsked, detail).await;
-            // A person confirms the own call where it was made; no other channel asks about it.
+            // A person confirms their own call where they made it. No other channel asks about it.
             if let Some(record) = self.queue().get(*id).filter(|it| !it.principal.is_person()) {
                 self.queue().note_session(&record, self.call.conn);
                 self.studio.events.send(Event::ApprovalAsked(Arc::new(record)));
@@ -523,7 +523,7 @@ impl<'a> Question<'a> {
             return Err(self.required(id).into());
         }
         let wait_ms = self.studio.policy().policy.approval.wait_ms;
-        // The person who makes a call confirms it and repeats it, so nothing is waited for.
+        // A person who makes a call confirms it by repeating it, so the call does not wait.
         let attended = self.queue().is_attended() && wait_ms > 0 && !self.call.principal.is_person();
         if client.is_none() && !attended {
             return Err(self.required(id).into());

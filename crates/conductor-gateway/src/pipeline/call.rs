@@ -30,7 +30,7 @@ pub enum Via {
     Resource {
         uri: String,
     },
-    /// Through `conductor_call_tool`.
+    /// The call was made through `conductor_call_tool`.
     CallTool,
 }
 

@@ -17,7 +17,7 @@ const SHORT_ARGUMENTS: usize = 400;
 /// Maximum number of members of the arguments that are shown.
 const MOST_MEMBERS: usize = 16;
 
-/// The lines of a text for a question. The middle of a long text is left out.
+/// Shortens a text for a question: the lines in the middle of a long text are left out.
 pub fn lines(text: &str) -> String {
     let all: Vec<&str> = text.split('\n').collect();
     let one = |line: &&str| middle(&escape(line), LONGEST_LINE).into_owned();
@@ -34,8 +34,8 @@ pub fn lines(text: &str) -> String {
     head.iter().map(one).chain([note]).chain(tail.iter().map(one)).collect::<Vec<_>>().join("\n")
 }
 
-/// The arguments for a question, on one line. Long arguments get one line per member, short members
-/// first.
+/// Formats the arguments for a question, on one line. Long arguments get one line per member, short
+/// members first.
 pub fn arguments(canonical: &str) -> String {
     if canonical.len() <= SHORT_ARGUMENTS {
         return escape(canonical).into_owned();

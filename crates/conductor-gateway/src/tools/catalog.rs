@@ -36,7 +36,7 @@ pub type Handler =
 pub type Summary = Arc<dyn Fn(&Value) -> String + Send + Sync>;
 /// Hash of the state that the call would change; `None` when there is nothing to compare.
 pub type StateHash = Arc<dyn Fn(Arc<Studio>, Value) -> BoxFuture<'static, Option<Digest>> + Send + Sync>;
-/// The tool's own decision by its arguments.
+/// Decides about a call by its arguments. Each tool may have its own function.
 pub type Decide = Arc<dyn Fn(&Studio, &Value) -> ByArgs + Send + Sync>;
 /// Facts for the approver in addition to the target and the arguments, and the tool's own members
 /// of `APPROVAL_REQUIRED`. May block on disk I/O.
@@ -132,7 +132,8 @@ pub struct Definition {
     pub verbatim: bool,
     pub destructive: Option<bool>,
     pub open_world: Option<bool>,
-    /// Not listed, and unknown to all principals except people and pads.
+    /// Whether the tool is hidden: it is not listed, and unknown to all principals except people
+    /// and pads.
     pub hidden: bool,
     pub availability: Availability,
     /// A shorter input schema for lists, for tools whose complete schema is long.

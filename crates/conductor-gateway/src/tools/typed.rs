@@ -173,7 +173,7 @@ fn tidy(words: &mut Map<String, Value>, is_answer: bool) {
             words.retain(|word, _| word != "minimum" && word != "maximum");
         }
     }
-    // The mark is not needed: the schema of the answer does not contain such a member.
+    // `writeOnly` is not needed: the schema of the answer does not contain such a member.
     words.shift_remove("writeOnly");
     if words.get("default") == Some(&Value::Null) {
         words.shift_remove("default");
