@@ -204,7 +204,7 @@ impl Owner {
         }
     }
 
-    /// Finishes what callbacks have decided since the owner last held the desk.
+    /// Carries out the effects that callbacks have left since the owner last held the desk.
     fn finish_periods(&mut self) {
         if let Some(at) = self.desk.sent.take() {
             self.surface.pad.sent(at);

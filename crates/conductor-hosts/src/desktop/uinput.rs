@@ -1,5 +1,5 @@
 //! Keys and mouse through a virtual input device of the Linux kernel. It works on X11, Wayland and
-//! the console, but needs write access to `/dev/uinput`.
+//! a text console, but needs write access to `/dev/uinput`.
 //!
 //! The kernel releases every key when the device is closed, also when the daemon is killed.
 //!

@@ -318,7 +318,7 @@ fn no_detour_makes_a_client_a_person() {
         // Other decisions need a person too.
         refused(json!({ "do": "double", "words": ["performance", "on"], "out": out("c") }));
         assert_eq!(studio.status()["performance_lock"], false);
-        // A link to the console is worth as much as a decision.
+        // A link to the console allows decisions, so it needs a person too.
         for words in [["console"].as_slice(), &["console", "--open"], &["console", "sessions"]] {
             let said = refused(json!({ "do": "pty", "words": words }));
             assert!(!said.contains("#login="), "{door} {words:?}: {said}");

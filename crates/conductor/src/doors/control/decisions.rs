@@ -107,7 +107,7 @@ pub async fn reject_plan(
     run(control, Call::new(person, "plan.reject", arguments)).await
 }
 
-/// What a yes allows.
+/// The calls that an approval allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
     Uses {

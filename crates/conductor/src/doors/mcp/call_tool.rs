@@ -33,7 +33,8 @@ pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era
             short = shows_pages.then(|| apps::short_of(door.studio(), &output.value)).flatten();
             render::success(output)
         }
-        // For the client, conductor_call_tool exists; its argument is wrong.
+        // An unknown name in the arguments of `conductor_call_tool` is a wrong argument, not an
+        // unknown tool.
         Outcome::Done(Err(error)) if is_unknown_tool(&error) && !is_wrapped => {
             return Err(render::unknown_tool(&error));
         }
