@@ -171,7 +171,7 @@ class ConsoleApp extends View {
   }
 
   async leave() {
-    const answer = await dialog('Sign out?', html`<p>You need a new link from your terminal to come back: <code>conductor console</code></p>`, [
+    const answer = await dialog('Sign out?', html`<p>To open the console again, you need a new link from your terminal: <code>conductor console</code></p>`, [
       { label: 'Stay', value: '' }, { label: 'Sign out', value: 'yes', kind: 'primary' },
     ]);
     if (answer !== 'yes') return;

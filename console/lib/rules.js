@@ -15,7 +15,7 @@ export function triggerText(trigger) {
   const it = /** @type {any} */ (trigger);
   switch (it.type) {
     case 'Note': return `press ${named(it.note)}`;
-    case 'VelocityRange': return `press ${named(it.note)}, by force`;
+    case 'VelocityRange': return `press ${named(it.note)}, by velocity`;
     case 'LongPress': return `hold ${named(it.note)} for ${it.duration_ms ?? 500} ms`;
     case 'DoubleTap': return `double tap ${named(it.note)}`;
     case 'NoteChord': return `${(it.notes ?? []).map(named).join(' + ')} together`;

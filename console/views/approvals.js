@@ -234,7 +234,7 @@ class ViewApprovals extends View {
         ${this.marked.size ? html`<span class="dim small">${this.marked.size} marked</span><button class="btn small" type="button" @click=${() => this.batch('yes')}>Allow</button><button class="btn small danger" type="button" @click=${() => this.batch('no')}>Deny</button>` : nothing}
         ${this.asksToNotify ? html`<button class="btn quiet hide-narrow" type="button" @click=${() => this.permitNotifications()}>Notify me in this browser</button>` : nothing}
       </div>
-      ${state.waiting.needs_a_person ? html`<section class="panel config-waits"><header><h2>config.toml was changed outside</h2><span class="grow"></span><button class="btn small" type="button" @click=${() => this.acceptConfig()}>Review</button></header><div class="body small">These parts grant rights and are not in force until you accept them: ${name(state.waiting.held.join(', '), 200)}</div></section>` : nothing}
+      ${state.waiting.needs_a_person ? html`<section class="panel config-waits"><header><h2>config.toml was changed outside Conductor</h2><span class="grow"></span><button class="btn small" type="button" @click=${() => this.acceptConfig()}>Review</button></header><div class="body small">These parts grant rights and are not in force until you accept them: ${name(state.waiting.held.join(', '), 200)}</div></section>` : nothing}
       ${question ? html`<div class="list-detail ${this.open ? 'open' : ''}">
         <section class="panel list" aria-label=${this.tab === 'waiting' ? 'Waiting requests' : 'History'}>
           ${repeat(list, (it) => it.id, (it) => this.row(it, it.id === question.id))}
@@ -293,7 +293,7 @@ class ViewApprovals extends View {
 
   /** @param {Question} question @param {boolean} plan */
   decision(question, plan) {
-    if (!question.answerable) return html`<div class="decide"><span class="dim">Policy asks for the approval pad: answer there.</span></div>`;
+    if (!question.answerable) return html`<div class="decide"><span class="dim">Policy requires the approval pad: answer there.</span></div>`;
     if (this.reasoning === question.id) {
       return html`<form class="decide reason" @submit=${(/** @type {SubmitEvent} */ event) => { event.preventDefault(); const field = /** @type {HTMLInputElement} */ (this.querySelector('.reason input')); this.refuse(question, field.value.trim()); }}>
         <input class="input grow" maxlength="500" aria-label="Reason, which the client sees" placeholder="Reason, which the client sees (optional)" @keydown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Escape') this.reasoning = ''; }}>

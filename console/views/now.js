@@ -129,7 +129,7 @@ class ViewNow extends View {
         <section class="panel" aria-label="Controller">
           <header>
             ${inputs.length > 1 ? html`<div class="segments" role="group" aria-label="Controller">${inputs.map((it) => html`<button type="button" aria-pressed=${it.device_id === device} @click=${() => { this.device = it.device_id; }}>${short(it.device_id, 24)}</button>`)}</div>` : html`<h2>${device ? name(device, 40) : 'Controller'}</h2>`}
-            <span class="grow"></span><span class="dim small hide-narrow">Played here, events count as from the network, not as your hand.</span>
+            <span class="grow"></span><span class="dim small hide-narrow">Events that you play here count as events from the network.</span>
           </header>
           ${device ? html`<console-surface .device=${device} .controllers=${this.controllers} .modes=${this.mappings}></console-surface>` : html`<div class="empty"><strong>No controller yet</strong><p>Connect one, then name it in config.toml, or start the demo with <code>conductor up --demo</code>.</p></div>`}
         </section>
@@ -214,7 +214,7 @@ class ViewNow extends View {
    */
   async mute(device_id, enabled) {
     const done = await call('conductor_set_device_enabled', { device_id, enabled });
-    if (done) say(enabled ? `${plain(device_id, 40)} plays again.` : `${plain(device_id, 40)} is muted.`);
+    if (done) say(enabled ? `${plain(device_id, 40)} is no longer muted.` : `${plain(device_id, 40)} is muted.`);
   }
 
   async panic() {

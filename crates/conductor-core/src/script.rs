@@ -183,7 +183,7 @@ pub enum Stop {
 
 /// Why a line does not fit the lines before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the line does not follow from the lines before it")]
+#[error("the line is out of order")]
 pub struct OutOfOrder;
 
 /// The journal of one script.

@@ -149,7 +149,7 @@ fn note_velocity<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Window {
     let max = f.opt(r, "velocity_max", Reader::u7);
     if f.has("velocity_range") && (f.has("velocity_min") || f.has("velocity_max")) {
         let place = f.key_place("velocity_range");
-        let help = "keep velocity_range, or velocity_min and velocity_max".to_owned();
+        let help = "use either velocity_range, or velocity_min and velocity_max".to_owned();
         r.rule_help(
             &place,
             "`velocity_range` cannot be used together with `velocity_min` or `velocity_max`".to_owned(),

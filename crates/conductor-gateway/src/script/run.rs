@@ -406,7 +406,7 @@ impl Run {
 
     /// Writes a line and adds it to the journal.
     async fn write(&mut self, line: Line, durable: Durable) -> Result<(), End> {
-        let lost = |text: String| killed(Code::AuditUnavailable, format!("the journal of the script: {text}"));
+        let lost = |text: String| killed(Code::AuditUnavailable, format!("the journal of the script failed: {text}"));
         // A line that is out of order must not reach the disk.
         self.journal.add(line.clone()).map_err(|fault| lost(fault.to_string()))?;
         if self.execution.is_dry_run() {
@@ -552,7 +552,7 @@ impl Run {
                 })
             }
             End::Stopped(stop @ Stop::Differs { .. }) => ToolError::new(Code::PlanStale, stop.to_string())
-                .hint("The script makes other calls than in its first run. Read the state and run a script for the rest of the work."),
+                .hint("The script makes different calls than in its first run. Read the state and run a script for the rest of the work."),
             End::Stopped(stop @ Stop::Unknown { .. }) => ToolError::new(Code::PlanStale, stop.to_string())
                 .hint("Read the state to see whether the call had its effect, then run a script for the rest of the work.")
                 .effect(Effect::Unknown),

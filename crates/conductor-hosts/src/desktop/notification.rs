@@ -26,5 +26,5 @@ pub fn show(title: &str, text: &str) -> Result<(), Unavailable> {
 
 #[cfg(not(target_os = "linux"))]
 pub fn show(_title: &str, _text: &str) -> Result<(), Unavailable> {
-    Err(Unavailable("this system has no notifications of freedesktop.org".to_owned()))
+    Err(Unavailable("this system does not support freedesktop.org notifications".to_owned()))
 }

@@ -449,12 +449,9 @@ fn print_report(report: &Report, held: &str, copy_note: Option<&str>, out: &mut 
         writeln!(out, "{}", escape(note))?;
     }
     let through = report.anchored_through.map_or_else(|| "nothing".to_owned(), |seq| format!("seq {seq}"));
-    let later = if report.unanchored == 1 {
-        "1 later record relies"
-    } else {
-        &format!("{} later records rely", report.unanchored)
-    };
-    writeln!(out, "anchored through {through} (signing key: {held}); {later} on local storage only")
+    let later =
+        if report.unanchored == 1 { "1 later record is" } else { &format!("{} later records are", report.unanchored) };
+    writeln!(out, "signed through {through} (signing key: {held}); {later} not signed yet")
 }
 
 fn to_json(report: &Report, held: &str, remembered: &[Remembered], keychain_error: Option<&str>) -> Value {

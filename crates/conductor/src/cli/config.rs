@@ -75,7 +75,7 @@ pub fn difference(waiting: &Value) -> String {
         text.push('\n');
     };
     if let Some(why) = waiting["closed"].as_str() {
-        line(&format!("Closed defaults are in force: {why}"));
+        line(&format!("No rights are granted: {why}"));
     }
     if let Some(why) = waiting["error"]["message"].as_str() {
         line(&format!("The file could not be read: {why}"));

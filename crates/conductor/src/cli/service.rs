@@ -122,7 +122,7 @@ impl Service {
         let value = json!({ "installed": true, "file": self.file });
         out.show(&value, |out, _| {
             out.line(format_args!("wrote {}", self.file.display()))?;
-            out.line("The daemon runs now, and starts at every login. `conductor service uninstall` ends this.")
+            out.line("The daemon runs now and at every login. `conductor service uninstall` removes the service.")
         })
     }
 

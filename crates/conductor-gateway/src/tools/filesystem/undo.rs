@@ -157,7 +157,7 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Answer, ToolError> {
     if place.state() != record.result_state_hash {
         return Err(ToolError::new(
             Code::PlanStale,
-            format!("{} was changed since; nothing was undone", place.inside()),
+            format!("{} has changed since the edit; nothing was undone", place.inside()),
         )
         .subject(subject()));
     }
