@@ -343,7 +343,7 @@ impl Live {
     }
 
     /// Copies of the open files, for a dry run. The Set of a running Live is left out. A change of
-    /// a copy does not concern the original.
+    /// a copy does not affect the original.
     pub fn copies(&self) -> Arc<Live> {
         let registry = {
             let registry = self.lock();

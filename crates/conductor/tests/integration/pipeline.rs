@@ -522,7 +522,7 @@ async fn the_tool_that_is_never_refused_runs_without_a_log_and_its_record_waits(
 }
 
 /// A read that diagnoses the daemon runs at the human door, whatever the state of the log, the
-/// policy and the limits. A model gets no wider way because of it.
+/// policy and the limits. A model gets no additional access because of it.
 #[tokio::test]
 async fn a_diagnosis_runs_at_the_human_door_without_a_log_and_for_a_model_it_does_not() {
     let read = Rate { per_minute: 60, burst: 1 };
