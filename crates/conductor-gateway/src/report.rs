@@ -216,7 +216,7 @@ pub struct MappingNow {
     pub action: Value,
     /// Does not change when rows move.
     pub id: String,
-    /// Text of the file for people.
+    /// Description in the file, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// False also if a fault disables the row.
@@ -229,7 +229,7 @@ pub struct ContinuousNow {
     pub index: usize,
     /// Does not change when rows move.
     pub id: String,
-    /// Text of the file for people.
+    /// Description in the file, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// False also if a fault disables the row.
@@ -327,7 +327,7 @@ pub struct BindingNow {
     pub enabled: bool,
     /// False for a port without an alias (`raw:<port>`).
     pub is_configured: bool,
-    /// Text of the file for people.
+    /// Description in the file, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Whether any program can send to the input of the device and the file does not mark the

@@ -300,7 +300,7 @@ impl Patches {
     }
 
     /// Copies of the open documents, for a dry run. A patch that runs in a program is left out. A
-    /// change of a copy does not concern the original.
+    /// change of a copy does not affect the original.
     pub fn copies(&self) -> Arc<Self> {
         let mut registry = BTreeMap::new();
         for open in self.list().into_iter().filter(|it| it.host.kind() == HostKind::Document) {

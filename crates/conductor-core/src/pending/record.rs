@@ -92,7 +92,7 @@ pub struct Decided {
     pub channel: Channel,
     /// Time of the answer.
     pub at: Timestamp,
-    /// What the person wrote with a no; the caller sees it.
+    /// The reason that the person wrote for a denial. The caller sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -310,7 +310,7 @@ fn converse<'js>(
     }
 }
 
-/// Never returns. The return type only satisfies the callers.
+/// Ends the process. The return type is only what the callers expect.
 fn ended(thrown: Thrown, limits: &Limits, meter: &Meter) -> (i32, ()) {
     if meter.spent.get() { spent(limits, thrown.place) } else { out_of_memory(limits, thrown.place) }
 }

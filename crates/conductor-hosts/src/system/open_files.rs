@@ -56,7 +56,7 @@ pub fn limit() -> u64 {
 /// Waits before the next accept if the last one failed for lack of descriptors or memory.
 pub async fn after_failed_accept(error: &io::Error) {
     use rustix::io::Errno;
-    // All other errors concern only one peer, which has disconnected early.
+    // All other errors affect only one peer, which has disconnected early.
     let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     if exhausted.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error())) {
         tokio::time::sleep(PAUSE).await;

@@ -16,7 +16,7 @@ struct Args {
     /// the result
     #[schemars(length(min = 1, max = MAX_CODE))]
     code: String,
-    /// Run on copies of open documents; ends at the first call that needs the outside
+    /// Run on copies of open documents; ends at the first call that acts outside them
     #[serde(default)]
     dry_run: bool,
     /// Stop after this many calls
