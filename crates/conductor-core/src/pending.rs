@@ -105,7 +105,7 @@ pub enum Asked {
     },
     /// A person denied the same call a moment ago, so no new request is made.
     Denied {
-        /// What the person wrote with the no.
+        /// The reason that the person wrote for the denial.
         reason: Option<String>,
         /// The denied record.
         id: Uuid,

@@ -20,7 +20,7 @@ pub mod sandbox;
 use conductor_core::config::Plugin;
 use serde::{Deserialize, Serialize};
 
-/// What the process runs.
+/// The kind of code that the process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The file of a plugin.

@@ -341,7 +341,7 @@ impl Intake {
     }
 
     /// Like [`hear`](Self::hear), but offers each event to `decide` first. Returns the number of
-    /// events that `decide` did not take. They are in the ring; [`wake`](Self::wake) follows once
+    /// events that `decide` did not accept. They are in the ring; [`wake`](Self::wake) follows once
     /// per period.
     pub(crate) fn hear_now(
         &mut self,
