@@ -22,7 +22,7 @@ pub use record::{ConfigPlan, Decided, Fact, Kind, PlanStatus, Record, Short, Sta
 pub const MAX_USES: u32 = 100;
 /// Longest time that an approval may be valid.
 pub const MAX_GRANT_MS: u64 = 86_400_000;
-/// Longest reason of a no, in characters.
+/// Longest reason for a denial, in characters.
 pub const MAX_REASON: usize = 500;
 /// Shortest default validity of an approval, so that there is time to repeat the call even after a
 /// late answer.
@@ -488,7 +488,7 @@ impl Pending {
         let same = |state| {
             mine.iter().filter_map(|id| self.get(*id)).filter(exact).find(|r| r.kind == Kind::Call && r.state == state)
         };
-        // A person who took back a confirmation may ask again at once.
+        // A person who cancelled a confirmation may ask for it again at once.
         if let Some(record) = same(State::Denied).filter(|_| !ask.principal.is_person()) {
             let retry_after_ms = settings.cooldown_ms.saturating_sub(self.since_refused(record, now)).max(1);
             let reason = record.decided.as_ref().and_then(|decided| decided.reason.clone());

@@ -149,7 +149,7 @@ impl Entry {
     }
 }
 
-/// What to do with the next call of a script.
+/// The decision about the next call of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// The call was made in an earlier run: return this answer.

@@ -19,7 +19,7 @@ const QUEUE: usize = 4;
 const STEPS_PER_TURN: u32 = 1024;
 const TURN_MS: u32 = 1;
 /// The most frames of a run: the file limits the depth of an action to 8 levels, and each level has
-/// at most one frame besides the frame of the next level.
+/// at most one frame in addition to the frame of the next level.
 const FRAMES: usize = 16;
 
 #[derive(Clone, Copy, Debug)]

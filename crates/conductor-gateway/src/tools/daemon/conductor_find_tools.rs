@@ -92,7 +92,7 @@ struct Found {
 struct Set {
     /// Name of the set.
     set: String,
-    /// What its tools are for.
+    /// Purpose of its tools.
     purpose: String,
     /// Number of its tools.
     tools: usize,

@@ -42,7 +42,7 @@ impl Console {
         call.conn = session.conn;
         // Hidden tools are decisions. Decisions have their own route.
         call.toolset = Arc::new(Toolset::Listed);
-        // If the page goes away, the call is cancelled.
+        // If the page is closed, the call is cancelled.
         let cancel = CancellationToken::new();
         let _gone = cancel.clone().drop_guard();
         call.cancel = cancel;

@@ -19,7 +19,7 @@ pub enum Outcome {
     Written,
     Unchanged,
     Removed,
-    /// The skill is not our unchanged copy, and was left alone.
+    /// The skill is not an unchanged copy of ours, so it is kept.
     Foreign,
 }
 
