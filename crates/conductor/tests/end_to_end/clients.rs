@@ -313,7 +313,8 @@ fn one_command_opens_a_daemon_to_clients_over_http() {
     }
     let studio = Studio::empty();
     // The daemon that the command starts also serves its own HTTP port.
-    std::fs::write(studio.config_file(), format!("{DEVICES}{MODES}[http]\nbind = \"127.0.0.1:0\"\n")).unwrap();
+    std::fs::write(studio.config_file(), format!("{DEVICES}{MODES}{WHOLE_LISTS}[http]\nbind = \"127.0.0.1:0\"\n"))
+        .unwrap();
     let (mut started, url, port) = open_a_door(&studio);
     let studio = HttpStudio { studio, url };
     let daemon = studio.studio.status()["pid"].as_i64().unwrap();
