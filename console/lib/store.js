@@ -29,7 +29,7 @@ class Store extends EventTarget {
   samples = [];
   /** Calls that run now. @type {Map<string, { tool: string, principal: string }>} */
   running = new Map();
-  /** Events that this page was too slow for, since it was opened. */
+  /** Number of events that this slow page has missed since it was opened. */
   missed = 0;
   /** Difference between the daemon's clock and this page's clock, in milliseconds. */
   skew = 0;

@@ -173,7 +173,7 @@ class ViewApprovals extends View {
 
   /** @param {Question} question */
   async undo(question) {
-    const sure = await dialog('Undo this change?', html`<p class="dim">${lines(question.summary)}</p><p>The configuration or file goes back to its earlier text.</p>`, [
+    const sure = await dialog('Undo this change?', html`<p class="dim">${lines(question.summary)}</p><p>The earlier text of the configuration or file is restored.</p>`, [
       { label: 'Keep it', value: '' }, { label: 'Undo', value: 'yes', kind: 'primary' },
     ]);
     if (sure !== 'yes') return;

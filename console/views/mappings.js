@@ -295,7 +295,7 @@ class ViewMappings extends View {
   hint(state) {
     const faults = state.status.config.fault_lines;
     return html`<section class="panel"><div class="empty"><strong>Choose a mapping</strong><p>Its trigger and action open here, as a form or as TOML. Every change is shown as a difference before it takes effect.</p></div></section>
-      ${this.problems.length || faults.length ? html`<section class="panel"><header><h2>Conflicts and waits</h2></header><ul class="problems">${this.problems.slice(0, 50).map((it) => html`<li><span class="dot ${it.severity === 'error' ? 'bad' : 'warn'}"></span><span>${lines(it.message)}${it.line ? html` <span class="dim">line ${it.line}</span>` : nothing}</span></li>`)}</ul></section>` : nothing}`;
+      ${this.problems.length || faults.length ? html`<section class="panel"><header><h2>Conflicts and delays</h2></header><ul class="problems">${this.problems.slice(0, 50).map((it) => html`<li><span class="dot ${it.severity === 'error' ? 'bad' : 'warn'}"></span><span>${lines(it.message)}${it.line ? html` <span class="dim">line ${it.line}</span>` : nothing}</span></li>`)}</ul></section>` : nothing}`;
   }
 
   /** @param {import('../contract.d.ts').State} state */

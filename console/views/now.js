@@ -122,7 +122,7 @@ class ViewNow extends View {
         <div class="segments" role="group" aria-label="Mode">${state.modes.modes.map((mode) => html`<button type="button" aria-pressed=${mode.name === state.modes.current} title="Switch to ${plain(mode.name, 200)}" @click=${() => this.switchMode(mode.name)}><span class="dot colour-${COLOURS.has(mode.color ?? '') ? mode.color : 'none'}"></span>${short(mode.name, 24)}</button>`)}</div>
         ${state.learning ? html`<a class="chip accent" href="#/mappings?learn">learning</a>` : nothing}
         <span class="grow"></span>
-        ${state.status.performance_lock ? nothing : html`<button class="btn quiet hide-narrow" type="button" title="AI clients cannot change modes or send MIDI" @click=${() => decideOne({ decision: 'performance_lock', on: true })}>Lock the stage</button>`}
+        ${state.status.performance_lock ? nothing : html`<button class="btn quiet hide-narrow" type="button" title="AI clients cannot change modes or send MIDI" @click=${() => decideOne({ decision: 'performance_lock', on: true })}>Performance lock</button>`}
         <button class="btn danger" type="button" @click=${() => this.panic()}>Panic</button>
       </div>
       <div class="now-grid">
@@ -169,7 +169,7 @@ class ViewNow extends View {
         const age = meter ? store.now() - store.wall(meter.last_us) : Infinity;
         const status = !it.connected ? 'not connected' : !it.enabled ? 'muted' : 'connected';
         return html`<li class="device"><span class="light ${it.connected ? (it.enabled ? 'connected' : 'muted') : ''} ${it.connected && age < ACTIVE ? 'active' : ''}" role="img" aria-label=${status}></span>
-          <span class="cut" title=${plain(it.description ?? it.port_name ?? '', 200)}><strong>${name(it.device_id, 26)}</strong>${it.tainted ? html` <span class="chip" title="Any program can send to this port, so its events do not count as your hand">open port</span>` : nothing}</span>
+          <span class="cut" title=${plain(it.description ?? it.port_name ?? '', 200)}><strong>${name(it.device_id, 26)}</strong>${it.tainted ? html` <span class="chip" title="Any program can send to this port, so its events do not count as played by a person">open port</span>` : nothing}</span>
           ${it.connected ? html`<button class="btn small quiet" type="button" aria-pressed=${!it.enabled} aria-label="${it.enabled ? 'Mute' : 'Unmute'} ${plain(it.device_id, 40)}" @click=${() => this.mute(it.device_id, !it.enabled)}>${it.enabled ? 'Mute' : 'Muted'}</button>` : html`<span class="dim small">absent</span>`}
           <span></span><span class="dim small">${meter ? html`${count(meter.events)} ${meter.events === 1 ? 'event' : 'events'}, ${ago(age)}` : 'no event yet'}</span><span></span></li>`;
       })}</ul>` : html`<div class="empty"><p>No device. Connect a controller; it appears here by itself.</p></div>`}

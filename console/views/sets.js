@@ -114,7 +114,7 @@ class ViewSets extends View {
 
   /** @param {string} tool @param {import('../contract.d.ts').JsonObject} args */
   async fire(tool, args) {
-    if (await call(tool, args)) say('Fired.');
+    if (await call(tool, args)) say('Launched.');
   }
 
   params() {
