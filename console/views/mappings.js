@@ -89,7 +89,7 @@ class ViewMappings extends View {
     }
   }
 
-  /** Follows the address: a row, the file, or a learn session. */
+  /** Opens the row, the file or the learn session that the address names. */
   open() {
     const params = new URLSearchParams(location.hash.split('?')[1] ?? '');
     if (params.has('learn') && !this.learning) {

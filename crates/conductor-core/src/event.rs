@@ -1,4 +1,4 @@
-//! Events of devices: one closed set of bodies for MIDI, gamepads and OSC.
+//! Events of devices. One enum contains the bodies of MIDI, gamepad and OSC events.
 //!
 //! Not here: reading devices (`conductor-hosts`), and the meaning of a press (`gesture`).
 

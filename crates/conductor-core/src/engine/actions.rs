@@ -18,8 +18,8 @@ const QUEUE: usize = 4;
 /// without a delay could block the engine.
 const STEPS_PER_TURN: u32 = 1024;
 const TURN_MS: u32 = 1;
-/// The most frames of a run: the file limits the depth of an action to 8 levels, and each level has
-/// at most one frame in addition to the frame of the next level.
+/// The maximum number of frames of a run: the file limits the depth of an action to 8 levels, and
+/// each level has at most one frame in addition to the frame of the next level.
 const FRAMES: usize = 16;
 
 #[derive(Clone, Copy, Debug)]

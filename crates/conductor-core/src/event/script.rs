@@ -21,7 +21,7 @@
 use super::{Axis, Body, Button, Micros, OscArg, OscMessage, RealTime, Side};
 use std::fmt::{self, Write};
 
-/// The most faults that are listed for one script.
+/// The maximum number of faults that are listed for one script.
 pub const FAULTS_MAX: usize = 20;
 
 /// One step of a script.

@@ -427,7 +427,7 @@ pub struct Tables {
     pub mode_names: Vec<Arc<str>>,
     /// The mode of a global mapping in a [`MappingRef`](crate::engine::MappingRef): `*`.
     pub any_mode: Arc<str>,
-    /// The most chord rules of one key.
+    /// The maximum number of chord rules of one key.
     pub chord_rules: usize,
     /// The mode when the daemon starts.
     pub default_mode: ModeIndex,

@@ -96,7 +96,7 @@ fn watcher(places: Arc<Mutex<BTreeSet<Place>>>, orders: mpsc::Sender<Order>) -> 
     })
 }
 
-/// The most symbolic links that are followed.
+/// The maximum number of symbolic links that are followed.
 const MOST_LINKS: usize = 40;
 
 /// Every symbolic link in the path, and the file itself.

@@ -64,7 +64,7 @@ const BATCH: usize = 64;
 const STILL_HERE: Duration = Duration::from_secs(15);
 /// Longest body of a request.
 const MOST_BODY: usize = 1 << 20;
-/// Most events of one request to play.
+/// Maximum number of events in one request to play.
 const MOST_PLAYED: usize = 64;
 
 /// The console of one daemon.

@@ -18,7 +18,7 @@ use conductor_hosts::system::Environment;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Most decisions of one request.
+/// Maximum number of decisions in one request.
 const MOST: usize = 32;
 
 #[derive(Deserialize)]

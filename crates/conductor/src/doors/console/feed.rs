@@ -14,13 +14,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 pub const FRAMES_PER_SECOND: u64 = 30;
-/// Most events in the ring.
+/// Maximum number of events in the ring.
 const MOST: usize = 4096;
-/// Most bytes of all events in the ring.
+/// Maximum size of all events in the ring, in bytes.
 const MOST_BYTES: usize = 4 << 20;
-/// Most records of the trace in one frame. Further records are only counted.
+/// Maximum number of trace records in one frame. Further records are only counted.
 const MOST_RECORDS: usize = 200;
-/// Most calls that are reported in one frame.
+/// Maximum number of calls that are reported in one frame.
 pub const MOST_CALLS: usize = 64;
 
 /// One event, as it is sent.
@@ -110,7 +110,7 @@ pub struct Latencies {
 
 /// Number of latencies from which the percentiles are computed, as in `conductor monitor`.
 const RECENT: usize = 500;
-/// Most latencies that are kept for a sample.
+/// Maximum number of latencies that are kept for a sample.
 const MOST_FRESH: usize = 10_000;
 
 impl Latencies {
@@ -255,7 +255,7 @@ fn continuous(event: &str) -> Option<&str> {
     is_moving.then(|| event.split('=').next().unwrap_or(event))
 }
 
-/// Records are combined only if they have the same control and the same outcome.
+/// Records are combined only if they have the same outcome, mapping and reason.
 fn key(record: &TraceRecord) -> String {
     format!("{}\n{}\n{}", record.outcome.name(), record.mapping_id.as_deref().unwrap_or_default(), record.reason)
 }

@@ -34,9 +34,9 @@ use std::collections::BTreeMap;
 
 /// Records of the trace in a snapshot.
 const TRACE: usize = 500;
-/// Most records in one answer.
+/// Maximum number of records in one answer.
 const MOST_RECORDS: usize = 1000;
-/// Most decided questions in one answer.
+/// Maximum number of decided questions in one answer.
 const MOST_HISTORY: usize = 200;
 
 macro_rules! reads {

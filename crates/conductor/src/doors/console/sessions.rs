@@ -32,9 +32,9 @@ pub const IDLE_MS: u64 = 2 * 3_600_000;
 const SECRET_BYTES: usize = 16;
 /// Random bytes of a key.
 const KEY_BYTES: usize = 32;
-/// Most unused links. A further link replaces the oldest.
+/// Maximum number of unused links. A further link replaces the oldest.
 const MOST_LINKS: usize = 8;
-/// Most sessions. A further session ends the oldest.
+/// Maximum number of sessions. A further session ends the oldest.
 const MOST_SESSIONS: usize = 16;
 /// Connection numbers of sessions start here, so that they differ from those of the other doors.
 const FIRST_CONNECTION: u64 = 1 << 62;
