@@ -27,7 +27,7 @@ pub fn lines(text: &str) -> String {
     let (head, rest) = all.split_at(HEAD_LINES);
     let (between, tail) = rest.split_at(rest.len() - TAIL_LINES);
     let note = format!(
-        "…[{} more lines; --full shows them; hash of the whole text: {}]…",
+        "…[{} more lines; --full shows them; whole text: {}]…",
         between.len(),
         Digest::of(text.as_bytes())
     );
@@ -70,7 +70,7 @@ mod tests {
         let text: String = (0..100).map(|n| format!("line {n}\n")).collect();
         let shown = lines(&text);
         assert!(shown.starts_with("line 0\n") && shown.contains("line 99") && !shown.contains("line 50"), "{shown}");
-        assert!(shown.contains("…[65 more lines; --full shows them; hash of the whole text: sha256:"), "{shown}");
+        assert!(shown.contains("…[65 more lines; --full shows them; whole text: sha256:"), "{shown}");
         let wide = lines(&format!("head{}tail", "x".repeat(5000)));
         assert!(wide.starts_with("head") && wide.ends_with("tail") && wide.len() < 400, "{wide}");
     }

@@ -461,8 +461,9 @@ impl EventSender {
         self.bell.ring();
     }
 
-    /// Offers an event that the ring would take to `decide`, and stores it if `decide` returns
-    /// false. Returns whether `decide` took the event. The limits of the ring apply in any case.
+    /// Offers an event that the ring would accept to `decide`, and stores it if `decide` returns
+    /// false. Returns whether `decide` accepted the event. The limits of the ring apply in any
+    /// case.
     fn offer(&mut self, at: Micros, trail: Trail, body: Body, decide: &mut dyn FnMut(&Event) -> bool) -> bool {
         let room = self.room(at);
         match self.admit(room, at, trail, &body) {

@@ -150,7 +150,7 @@ fn all_of_a_long_question_can_be_read_in_pages() {
     assert!(
         shown.contains("line number 0 ") && shown.contains("line number 8999 ") && !shown.contains("line number 4500 ")
     );
-    assert!(shown.contains("more lines; --full shows them; hash of the whole text: sha256:"), "{shown}");
+    assert!(shown.contains("more lines; --full shows them; whole text: sha256:"), "{shown}");
     let whole = files.studio.run(&["approvals", "show", &short, "--full"]);
     let whole = text(&whole.stdout);
     for n in [0, 1, 4500, 8999] {
