@@ -26,11 +26,8 @@ pub fn lines(text: &str) -> String {
     }
     let (head, rest) = all.split_at(HEAD_LINES);
     let (between, tail) = rest.split_at(rest.len() - TAIL_LINES);
-    let note = format!(
-        "…[{} more lines; --full shows them; whole text: {}]…",
-        between.len(),
-        Digest::of(text.as_bytes())
-    );
+    let note =
+        format!("…[{} more lines; --full shows them; whole text: {}]…", between.len(), Digest::of(text.as_bytes()));
     head.iter().map(one).chain([note]).chain(tail.iter().map(one)).collect::<Vec<_>>().join("\n")
 }
 
