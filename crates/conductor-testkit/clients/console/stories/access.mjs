@@ -42,7 +42,7 @@ export default async function (stage) {
   await page.locator("view-health .head").waitFor();
   await page.keyboard.press("Control+k");
   await page.getByRole("combobox").fill("Mix");
-  await page.getByRole("option", { name: /mode Mix/ }).waitFor();
+  await page.getByRole("option", { name: /^mode Mix/ }).waitFor();
   await page.keyboard.press("Enter");
   await stage.until("the mode is Mix", async () => (await stage.tool("conductor_get_status")).current_mode === "Mix");
   // Tab reaches the navigation, and Enter follows it.
