@@ -22,7 +22,7 @@ pub const QUIET: Micros = Micros::from_ms(2000);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotCounted {
     /// The device is not hardware.
-    #[error("its device is not hardware, so a program could press it")]
+    #[error("the pad's device is not hardware, so a program could press the pad")]
     NoHardware,
     /// The event is tainted.
     #[error("the press was caused by a program or came over the network")]
@@ -31,7 +31,7 @@ pub enum NotCounted {
     #[error("the press is an echo of the pad's own light")]
     OwnLight,
     /// MIDI was sent too recently.
-    #[error("a tool or a mapping sent MIDI within the last two seconds; wait a moment and hold it again")]
+    #[error("a tool or a mapping sent MIDI within the last two seconds; wait a moment and hold the pad again")]
     NotQuiet,
     /// No request is open, or more than one.
     #[error("the pad answers only when exactly one approval request or plan is open")]
@@ -78,7 +78,7 @@ impl ApprovalPad {
         self.pad.as_ref().map(|it| &it.1)
     }
 
-    /// Called when a tool or a mapping has sent MIDI, because a press may be an echo of it.
+    /// Called when a tool or a mapping has sent MIDI, because a press soon after it may be an echo.
     pub fn sent(&mut self, now: Micros) {
         self.sent_at = Some(now);
         self.hold = None;
@@ -136,8 +136,8 @@ impl ApprovalPad {
         self.hold.map(|it| it.until)
     }
 
-    /// The request that the hold has approved at `now`, if any. `question` is the id of the open
-    /// request now.
+    /// The request that the hold has approved at `now`, if any. `question` is the id of the request
+    /// that is open at `now`.
     pub fn advance(&mut self, now: Micros, question: Option<Uuid>) -> Option<Uuid> {
         let hold = self.hold?;
         if question != Some(hold.question) {

@@ -93,9 +93,7 @@ pub enum GestureEvent {
 /// The data of a press at the time of a gesture event. The press may have ended since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PressInfo {
-    /// The press.
     pub id: PressId,
-    /// The key.
     pub key: KeyRef,
     /// The time at which the key was pressed.
     pub at: Micros,

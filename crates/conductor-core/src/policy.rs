@@ -318,7 +318,7 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// The faults of rules and defaults.
+    /// The faults in rules and defaults.
     pub fn faults(&self) -> Vec<PolicyError> {
         let mut faults = Vec::new();
         for (index, rule) in self.rules.iter().enumerate() {

@@ -34,8 +34,8 @@ pub const MAX_JOURNAL_BYTES: usize = 16 << 20;
 /// The tools that make other calls. Scripts, mappings, plugins and webhooks cannot call them.
 pub const NESTING_TOOLS: [&str; 2] = ["conductor_run_script", "conductor_call_tool"];
 
-/// The first line of a journal: whose script it is, and the values that a repeated run must share
-/// with the first run.
+/// The first line of a journal: the caller of the script, and the values that a repeated run must
+/// share with the first run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Begin {
@@ -181,7 +181,7 @@ pub enum Stop {
     },
 }
 
-/// Why a line does not fit the lines before it.
+/// The line does not fit the lines before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the line is out of order")]
 pub struct OutOfOrder;

@@ -179,7 +179,7 @@ pub(crate) fn set<F: Form<Out: PartialEq>>(of: F, length: RangeInclusive<usize>)
 }
 
 impl<F: Form> List<F> {
-    /// Reads the entries, and gives each entry and its value to `judge`, which may refuse it.
+    /// Reads the entries, and passes each entry with its value to `judge`, which may refuse it.
     pub fn read_each<'t, T>(
         &self,
         r: &mut Reader<'t>,

@@ -41,7 +41,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The effect with an OSC message instead of the value for one.
+    /// Converts [`Effect::OscValue`] to [`Effect::Osc`]; returns any other effect unchanged.
     #[must_use]
     pub fn rendered(self) -> Self {
         if let Effect::OscValue { target, value, taint } = &self

@@ -43,7 +43,7 @@ impl Memory {
 /// control does not allocate.
 #[derive(Clone, Debug, Default)]
 pub struct Memories {
-    /// Each with the index of the next memory of the same rule.
+    /// The memories, each with the index of the next memory of the same rule.
     arena: Vec<(Memory, u32)>,
     /// The first memory of each rule.
     first: Vec<u32>,

@@ -65,7 +65,7 @@ pub struct PatternError {
     pub reason: Reason,
 }
 
-/// The faults of patterns.
+/// The faults that a pattern can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The pattern does not begin with `/`.

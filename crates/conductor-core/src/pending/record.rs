@@ -77,9 +77,9 @@ impl State {
 /// One line of details for the approver, written by Conductor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// Short name.
+    /// Name of the detail.
     pub label: String,
-    /// The value.
+    /// Value of the detail.
     pub text: String,
 }
 

@@ -15,7 +15,7 @@ const STOP_WORDS: &[&str] = &[
     "every",
 ];
 
-/// Words of a complaint: something does not work. All of them are one term.
+/// Words that say that something does not work. All of them are the same term.
 const NEGATIONS: &[&str] =
     &["not", "doesnt", "dont", "didnt", "isnt", "arent", "wont", "cant", "cannot", "never", "nothing", "hasnt"];
 const NEGATION: &str = "doesnt";

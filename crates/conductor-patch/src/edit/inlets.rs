@@ -154,8 +154,8 @@ impl Transaction<'_> {
         self.swap_cord(id, slot, fresh)
     }
 
-    /// Writes the port counts of a Max subpatcher, as counted inside it, to its box. Pd counts the
-    /// ports itself.
+    /// Counts the ports inside a Max subpatcher and writes the counts to its box. For Pd nothing is
+    /// written, because Pd counts the ports itself.
     fn restate_ports(&mut self, id: &CanvasId, holder: Slot) -> Result<(), EditError> {
         if self.document.format.is_pd() {
             return Ok(());

@@ -238,5 +238,5 @@ fn a_mode_switch_does_not_cancel_a_press() {
 fn a_waiting_press_says_so() {
     let records = run(&three(), "on:36 t:100 off:36").records;
     assert_eq!(records[0].outcome, Outcome::Deferred);
-    assert_eq!(records[0].line(), "0 on:36@100 Press deferred (waits for a longer gesture)");
+    assert_eq!(records[0].line(), "0 on:36@100 Press deferred (a longer gesture is still possible)");
 }
