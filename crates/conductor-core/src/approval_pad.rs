@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(pad.advance(at(9000), Some(ONE)), None, "one hold, one answer");
         pad.hear(&event(9000, true), true, Some(ONE)).unwrap();
         pad.hear(&event(9799, false), true, Some(ONE)).unwrap();
-        assert_eq!(pad.advance(at(9900), Some(ONE)), None, "let go too early");
+        assert_eq!(pad.advance(at(9900), Some(ONE)), None, "released too early");
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(pad.hear(&event(6200, true), true, Some(ONE)), Err(NotCounted::NotQuiet));
         assert_eq!(pad.hear(&event(6201, true), true, Some(ONE)), Ok(()));
         pad.sent(at(6500));
-        assert_eq!(pad.advance(at(9000), Some(ONE)), None, "sent while it was held");
+        assert_eq!(pad.advance(at(9000), Some(ONE)), None, "MIDI was sent during the hold");
         pad.lit(DeviceSlot(0), &event(0, true).body, at(20_000));
         assert_eq!(pad.hear(&event(20_050, true), true, Some(ONE)), Err(NotCounted::OwnLight));
         assert_eq!(pad.hear(&event(20_150, true), true, Some(ONE)), Ok(()));

@@ -84,7 +84,7 @@ pub struct Counters {
     pub routed: u64,
     /// Events that were not routed because they had already been forwarded `max_route_depth` times.
     pub over_hops: u64,
-    /// Changes of the mode.
+    /// Mode changes.
     pub mode_changes: u64,
 }
 

@@ -364,8 +364,8 @@ impl Pending {
     }
 
     /// Sets the end on the monotonic clock for open records that have none: new records, and all
-    /// records after a start. The remaining time is at most the whole life of the record, even if
-    /// the wall clock was wrong when the record was made.
+    /// records after a start. The remaining time is at most the full validity of the record, even
+    /// if the wall clock was wrong when the record was made.
     fn note_ends(&mut self, now: Timestamp) {
         let Some(steady) = self.steady_ms else { return };
         let fresh: Vec<(Uuid, u64)> = self

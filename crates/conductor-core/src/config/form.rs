@@ -156,7 +156,7 @@ pub(crate) fn object() -> impl Form<Out = Map<String, Value>> {
     by(|r, it| r.object(it))
 }
 
-/// A SHA-256 digest: `sha256:` and 64 hex digits. `help` says where the digest comes from.
+/// A SHA-256 digest: `sha256:` and 64 hex digits. `help` explains where the digest comes from.
 pub(crate) fn hash(help: &'static str) -> impl Form<Out = Digest> {
     by(move |r, it| r.digest(it, Some(help)))
 }

@@ -940,8 +940,8 @@ impl<'t> Reader<'t> {
     pub fn tool_name(&mut self, node: &'t Node) -> Option<String> {
         let name = self.text(node, 1, 128)?;
         if NESTING_TOOLS.contains(&name.replace('.', "_").as_str()) {
-            let help = "use the tool that it would call";
-            return self.reject(node, format!("a mapping cannot call \"{name}\", because it calls other tools"), help);
+            let help = "call the other tool directly";
+            return self.reject(node, format!("a mapping cannot call \"{name}\", which calls other tools"), help);
         }
         let Some(tools) = self.surroundings.tools else { return Some(name) };
         if tools.contains(&name) {

@@ -68,7 +68,7 @@ pub struct Record {
     pub reason: &'static str,
 }
 
-/// The parts of a record that own memory. Only the owner creates and drops them.
+/// The parts of a record that own memory. Only the daemon's owner thread creates and drops them.
 #[derive(Clone, Debug)]
 struct Kept {
     seq: u64,

@@ -11,7 +11,7 @@ use crate::templates;
 use std::collections::BTreeSet;
 use std::f64::consts::TAU;
 
-/// Hits are stored for this time. After this time, they have faded in every scheme.
+/// Hits are stored for this time, because later they have faded in every scheme.
 pub const MEMORY_MS: u32 = REACTIVE_MS + FADE_MS;
 /// Maximum number of stored hits.
 pub const MAX_HITS: usize = 256;

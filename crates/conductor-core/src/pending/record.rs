@@ -25,11 +25,12 @@ const MAX_FACT: usize = 16_384;
 pub enum Kind {
     /// A call that needs or has an approval.
     Call,
-    /// A change of the configuration.
+    /// A change to the configuration.
     Plan,
     /// A completed file write that can be undone.
     Edit,
-    /// The standing grant of an applied mapping: its calls are approved without a limit of uses.
+    /// The standing grant of an applied mapping: its calls are approved without a limit on their
+    /// number.
     Standing,
 }
 

@@ -242,7 +242,7 @@ impl Transaction<'_> {
         if mixed {
             self.warn(
                 WarningCode::OrderMayChange,
-                "one outlet feeds boxes inside and outside; the order of its messages may change".to_owned(),
+                "one outlet feeds boxes in both patchers; the order of its messages may change".to_owned(),
                 None,
             );
         }

@@ -207,7 +207,7 @@ fn a_chord_and_a_double_tap_on_one_key() {
     assert_eq!(
         fired(&config, "on:60 t:10 off:60 t:280 on:60 t:100 off:60"),
         "340 double DoubleTap",
-        "the time stamps decide, not when the chord stage let go"
+        "the time stamps decide, not the end of the chord stage"
     );
     assert_eq!(fired(&config, "on:60 t:10 off:60 t:90 on:60 t:5 on:64 t:300"), "105 third NoteChord\n300 c Note");
 }
