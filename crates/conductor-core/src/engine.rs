@@ -246,7 +246,8 @@ impl Engine {
     }
 
     /// Allocates the memory that the next events may need, and frees memory that is no longer
-    /// needed. The owner calls this, so that [`Engine::feed`] can run in a device callback.
+    /// needed. The daemon's owner thread calls this, so that [`Engine::feed`] can run in a device
+    /// callback.
     pub fn make_room(&mut self) {
         self.trace.drop_overwritten();
         self.timers.reserve(ROOM);

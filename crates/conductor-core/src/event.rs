@@ -115,7 +115,6 @@ pub struct Event {
     pub taint: Taint,
     /// The number of times that the message was forwarded; see [`Trail`].
     pub hops: u8,
-    /// The content.
     pub body: Body,
 }
 
@@ -167,9 +166,7 @@ pub enum Body {
 /// An OSC message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OscMessage {
-    /// The address.
     pub address: String,
-    /// The arguments.
     pub args: Vec<OscArg>,
 }
 

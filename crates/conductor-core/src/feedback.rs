@@ -41,7 +41,6 @@ const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 /// port leads back to us, the message must arrive as a tainted event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
-    /// The device.
     pub port: DeviceSlot,
     pub message: Body,
     /// The taint of the event that changed the light.

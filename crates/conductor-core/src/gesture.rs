@@ -32,7 +32,6 @@ pub struct PressId {
 /// A key of one device: a note on a channel, or a button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRef {
-    /// The device.
     pub device: DeviceSlot,
     /// 0-15 for the channel of a note; [`BUTTONS`] for buttons.
     channel_index: u8,

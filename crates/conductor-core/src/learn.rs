@@ -38,7 +38,6 @@ pub struct Captured {
     /// The wall-clock time.
     pub wall: Timestamp,
     pub device: DeviceSlot,
-    /// The content.
     pub body: Body,
 }
 

@@ -210,7 +210,6 @@ pub enum ByArgs {
 /// The decision of a policy and the channel that it requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// The decision.
     pub decision: Decision,
     /// Index of the rule that decided, in the order of the file; absent if a default decided.
     pub rule: Option<usize>,

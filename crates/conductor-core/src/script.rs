@@ -94,10 +94,8 @@ pub enum Changed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
-    /// The call.
     #[serde(flatten)]
     pub asked: Asked,
-    /// Its answer.
     pub answer: Answer,
     /// Whether the call has changed something.
     pub changed: Changed,
@@ -176,7 +174,7 @@ pub enum Stop {
     Unknown {
         /// Position of the call.
         index: usize,
-        /// Its tool.
+        /// Tool of the call.
         tool: String,
     },
 }

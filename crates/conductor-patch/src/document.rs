@@ -81,13 +81,13 @@ pub enum OpenError {
     TooLarge {
         /// Size of the file in bytes.
         size: usize,
-        /// The limit.
+        /// Maximum size in bytes.
         limit: usize,
     },
     /// Patchers are nested too deep.
     #[error("line {line}: patchers are nested deeper than {limit} levels")]
     TooDeep {
-        /// The limit.
+        /// Maximum nesting depth.
         limit: usize,
         /// The line at which the limit was exceeded.
         line: usize,
@@ -95,7 +95,7 @@ pub enum OpenError {
     /// Too many boxes and cords.
     #[error("the file contains more than {limit} boxes and cords")]
     TooManyItems {
-        /// The limit.
+        /// Maximum number of boxes and cords.
         limit: usize,
     },
     /// The text is not JSON.

@@ -198,7 +198,7 @@ pub enum LayoutError {
 /// A proposed place for one box.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
-    /// The box.
+    /// The box to move or resize.
     pub object: BoxId,
     /// The proposed rectangle.
     pub rect: Rect,

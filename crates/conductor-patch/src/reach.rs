@@ -90,7 +90,7 @@ pub struct ReachingBox {
 pub struct DrivingBox {
     /// The canvas that contains the box.
     pub canvas: CanvasId,
-    /// The box.
+    /// Address of the box.
     pub id: BoxId,
     /// Name of the box, else its key.
     pub label: String,

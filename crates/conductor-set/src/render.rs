@@ -27,7 +27,7 @@ pub struct RenderPlan {
 /// the start from which the time is counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RenderPiece {
-    /// The clip.
+    /// Path of the clip.
     pub clip_id: PathId,
     /// The sample's absolute path as the Set stores it.
     pub path: String,

@@ -6,7 +6,7 @@ use crate::event::{Body, DeviceSlot, OscArg, OscMessage, Taint};
 use crate::mapping::Target;
 use std::sync::Arc;
 
-/// One effect that the daemon's owner thread carries out.
+/// One effect for the daemon to carry out.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields are named by their types")]
 pub enum Effect {

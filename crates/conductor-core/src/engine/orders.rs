@@ -133,7 +133,7 @@ impl Engine {
         self.selected.retain(|it| it.0 != port);
     }
 
-    /// Cancels every timer and running action, and ends every held note and key. The owner then
+    /// Cancels every timer and running action, and ends every held note and key. The daemon then
     /// silences every open output.
     pub fn panic(&mut self, now: Micros, out: &mut Vec<Effect>) -> PanicReport {
         self.advance(now, out);

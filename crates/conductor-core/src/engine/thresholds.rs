@@ -17,7 +17,7 @@ pub struct Memory {
     pub ticks: Ticks,
     /// Detents counted towards the next firing.
     pub detents: i32,
-    /// The joined trail of the events that turned these detents.
+    /// The joined trail of the events that caused these detents.
     pub trail: Trail,
     /// The side on which a stick is beyond its threshold.
     pub over: Option<Turn>,

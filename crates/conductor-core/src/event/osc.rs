@@ -61,7 +61,6 @@ impl Takes {
 pub struct PatternError {
     /// The column in characters, from 1.
     pub column: usize,
-    /// The fault.
     pub reason: Reason,
 }
 

@@ -27,7 +27,6 @@ pub const FAULTS_MAX: usize = 20;
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// An event.
     Event(Body),
     /// Later events come from this device.
     Device(String),
@@ -44,7 +43,6 @@ pub struct Fault {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// The token.
     pub token: String,
     /// The reason why the token is not valid.
     pub reason: String,

@@ -31,9 +31,10 @@ const TAIL: f64 = 0.25;
 /// A pad with a light.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pad {
-    /// The channel of its presses.
+    /// The channel on which the pad sends presses.
     pub channel: u8,
-    /// The channel of its light; some controllers encode the brightness in this channel.
+    /// The channel on which its light is set; some controllers encode the brightness in this
+    /// channel.
     pub light_channel: u8,
     pub note: u8,
 }
@@ -41,7 +42,6 @@ pub struct Pad {
 /// A pad that was pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// The device.
     pub port: DeviceSlot,
     /// The channel of the press.
     pub channel: u8,
@@ -56,7 +56,6 @@ pub struct Hit {
 /// The pads of a device, row by row from the bottom left, and the colours of the device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Surface {
-    /// The device.
     pub port: DeviceSlot,
     pub pads: Vec<Pad>,
     /// Pads per row.
