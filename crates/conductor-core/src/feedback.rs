@@ -34,7 +34,8 @@ const FRAME_US: u64 = 100_000;
 /// The minimum average time between two messages of a scheme: 40 messages a second, so that 10 of
 /// 50 remain for feedback rows.
 const PAINT_US: u64 = 25_000;
-/// Maximum unused sending time that a port can save. It allows a burst of 16 scheme messages.
+/// Maximum sending time that a port accumulates while no scheme message is sent. It allows a burst
+/// of 16 scheme messages.
 const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 
 /// A message for the output of a device. The message is never treated as a person's input: if the

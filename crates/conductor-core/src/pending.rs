@@ -502,7 +502,7 @@ impl Pending {
         if let Err(limited) = self.room_for(&ask.principal, limits) {
             return Asked::Limited(limited);
         }
-        // A person confirms their own calls, so they do not count as questions to a person.
+        // A person confirms their own calls, so these calls do not count as approval requests.
         if !ask.principal.is_person()
             && let Err(retry_after_ms) =
                 self.asks.take(limits, &ask.principal, Class::Ask, self.steady_ms.unwrap_or(now.as_millis()))

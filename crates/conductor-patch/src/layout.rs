@@ -7,7 +7,7 @@ use crate::document::{BoxId, BoxView, CordView, View};
 use crate::geometry::{Point, Rect};
 use crate::grid::Grid;
 
-/// Distance of the first and the last nub from the left and right side of a Max box.
+/// Distance in pixels of the first and the last nub from the left and right side of a Max box.
 const MAX_INSET: f64 = 9.5;
 /// Half the width of a nub in Pd. The first and the last nub touch the sides of the box.
 const PD_INSET: f64 = 3.5;
