@@ -528,7 +528,7 @@ pub fn link(control: &Control, person: &Principal, open: bool) -> Result<Value, 
     let Principal::Person { uid } = person else {
         return Err(ToolError::new(Code::Denied, "only a person can open the console"));
     };
-    let page = format!("http://{address}/");
+    let page = format!("{}/", http.url(address));
     let studio = &control.gateway.studio;
     let ends = studio.timestamp().plus_millis(LINK_MS);
     let (secret, file) = control.gateway.consoles.link(*uid, |secret| {
