@@ -244,7 +244,7 @@ impl PageStream {
             if read.missed > 0 {
                 // Go on after the newest event: the page reads the whole state again.
                 self.since = read.last;
-                let behind = json!({ "missed": read.missed, "seq": read.last });
+                let behind = json!({ "missed": read.missed });
                 return Some(Event::default().id(read.last.to_string()).event("behind").data(behind.to_string()));
             }
             if let Some(last) = read.items.last() {
