@@ -259,3 +259,50 @@ export class View extends LitElement {
     store.removeEventListener('change', this.onChange);
   }
 }
+
+/** A view of documents: reads them when it appears, and again after each change of one of them. */
+export class DocumentView extends View {
+  static topics = ['changed'];
+  /** Start of the URIs of these documents. */
+  static scheme = '';
+
+  constructor() {
+    super();
+    this.busy = false;
+    this.again = false;
+    /** @param {Event} event */
+    this.onDocument = (event) => {
+      const uri = String(/** @type {CustomEvent} */ (event).detail);
+      // Without a URI, every document may have changed.
+      if (!uri || uri.startsWith(/** @type {typeof DocumentView} */ (this.constructor).scheme)) this.load();
+    };
+  }
+
+  connectedCallback() {
+    super.connectedCallback();
+    store.addEventListener('changed', this.onDocument);
+    this.load();
+  }
+
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    store.removeEventListener('changed', this.onDocument);
+  }
+
+  async load() {
+    // Several changes in a row cause one more reading, not one each.
+    if (this.busy) {
+      this.again = true;
+      return;
+    }
+    this.busy = true;
+    do {
+      this.again = false;
+      await this.readAll();
+    } while (this.again);
+    this.busy = false;
+  }
+
+  /** Reads what the view shows. */
+  async readAll() {}
+}
