@@ -283,6 +283,7 @@ class ViewApprovals extends View {
           <dt>Id</dt><dd><code>${question.short}</code> <span class="dim">${dayTime(question.created_at)}</span></dd>
         </dl>
         ${question.warnings?.length ? html`<div class="section">${question.warnings.map((it) => html`<p class="warn small">${lines(it)}</p>`)}</div>` : nothing}
+        ${(question.changes?.length ?? 0) > 1 ? html`<div class="section"><h3>${question.changes?.length} changes in one plan</h3><ol class="changes">${question.changes?.slice(0, 100).map((it) => html`<li>${lines(String(it.description ?? it.change_type ?? ''))}</li>`)}</ol></div>` : nothing}
         ${question.diff_preview ? html`<div class="section"><h3>Change</h3>${diff(question.diff_preview)}</div>` : nothing}
         ${rest.length ? html`<div class="section"><h3>${plan ? 'Facts' : 'Arguments'}</h3>${facts(rest)}${question.shortened && !this.full.has(question.id) ? html`<div><button class="btn small" type="button" @click=${() => this.showFull(question)}>Show everything</button></div>` : nothing}</div>` : nothing}
         ${question.decided ? html`<dl class="facts"><dt>Decision</dt><dd><span class="chip ${STATES[question.state].kind}">${STATES[question.state].word}</span> by ${name(who(question.decided.by).client, 40)} in the ${question.decided.channel === 'cli' ? 'terminal' : question.decided.channel}, ${dayTime(question.decided.at)}</dd>${question.decided.reason ? html`<dt>Reason</dt><dd>${lines(question.decided.reason)}</dd>` : nothing}</dl>` : nothing}
