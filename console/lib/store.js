@@ -2,7 +2,7 @@
 // and are drawn at most once per animation frame.
 
 import * as api from './api.js';
-import { LitElement } from '../vendor/lit.js';
+import { html, LitElement } from '../vendor/lit.js';
 
 /** @typedef {import('../contract.d.ts').State} State */
 /** @typedef {import('../contract.d.ts').ConsoleEvent} ConsoleEvent */
@@ -257,6 +257,28 @@ export class View extends LitElement {
   disconnectedCallback() {
     super.disconnectedCallback();
     store.removeEventListener('change', this.onChange);
+  }
+}
+
+/** A list beside the detail of its chosen row. On a narrow screen, the detail covers the list. */
+export class ListView extends View {
+  /** @type {typeof LitElement.properties} */
+  static properties = { open: { state: true } };
+
+  constructor() {
+    super();
+    /** Whether the detail covers the list, on a narrow screen. */
+    this.open = false;
+  }
+
+  /** The classes of the element around both. */
+  get sides() {
+    return `list-detail ${this.open ? 'open' : ''}`;
+  }
+
+  /** The way from the detail to the list, on a narrow screen. */
+  back() {
+    return html`<button class="btn small quiet back" type="button" @click=${() => { this.open = false; }}>‹ All</button>`;
   }
 }
 

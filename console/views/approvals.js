@@ -4,7 +4,7 @@ import { html, nothing, ref, repeat } from '../vendor/lit.js';
 import * as api from '../lib/api.js';
 import { decideOne, dialog, fail, say } from '../lib/actions.js';
 import { countdown, dayTime } from '../lib/format.js';
-import { store, View } from '../lib/store.js';
+import { ListView, store } from '../lib/store.js';
 import { lines, name, plain, short } from '../lib/text.js';
 import { diff, facts, tier, who } from '../parts/question.js';
 
@@ -25,11 +25,11 @@ const STATES = {
   undone: { word: 'undone', kind: '' },
 };
 
-class ViewApprovals extends View {
+class ViewApprovals extends ListView {
   static topics = ['question', 'config', 'status'];
   static properties = {
     chosen: { state: true }, marked: { state: true }, tab: { state: true }, history: { state: true }, full: { state: true },
-    reasoning: { state: true }, open: { state: true }, asksToNotify: { state: true }, waitingConfig: { state: true },
+    reasoning: { state: true }, asksToNotify: { state: true }, waitingConfig: { state: true },
   };
 
   constructor() {
@@ -44,8 +44,6 @@ class ViewApprovals extends View {
     this.full = new Map();
     /** The question whose reason is being written. */
     this.reasoning = '';
-    /** Whether the detail covers the list, on a narrow screen. */
-    this.open = false;
     this.asksToNotify = 'Notification' in window && Notification.permission === 'default';
     /** @type {import('../contract.d.ts').Reads['config_waiting']['answer'] | null} */
     this.waitingConfig = null;
@@ -234,7 +232,7 @@ class ViewApprovals extends View {
         ${this.asksToNotify ? html`<button class="btn quiet hide-narrow" type="button" @click=${() => this.permitNotifications()}>Notify me in this browser</button>` : nothing}
       </div>
       ${state.waiting.needs_a_person ? html`<section class="panel config-waits"><header><h2>config.toml was changed outside</h2><span class="grow"></span><button class="btn small" type="button" @click=${() => this.acceptConfig()}>Review</button></header><div class="body small">These parts grant rights and are not in force until you accept them: ${name(state.waiting.held.join(', '), 200)}</div></section>` : nothing}
-      ${question ? html`<div class="list-detail ${this.open ? 'open' : ''}">
+      ${question ? html`<div class=${this.sides}>
         <section class="panel list" aria-label=${this.tab === 'waiting' ? 'Waiting requests' : 'History'}>
           ${repeat(list, (it) => it.id, (it) => this.row(it, it.id === question.id))}
         </section>
@@ -275,7 +273,7 @@ class ViewApprovals extends View {
     return html`
       ${pending && whole > 0 ? html`<div class="timer" aria-hidden="true"><i ${ref((element) => { if (element) /** @type {HTMLElement} */ (element).style.transform = `scaleX(${Math.min(1, left / whole)})`; })}></i></div>` : nothing}
       <div class="question">
-        <div class="row wrap"><button class="btn small quiet back" type="button" @click=${() => { this.open = false; }}>‹ All</button><h2 class="grow">${lines(question.summary)}</h2>${tier(question.tier)}</div>
+        <div class="row wrap">${this.back()}<h2 class="grow">${lines(question.summary)}</h2>${tier(question.tier)}</div>
         <dl class="facts">
           <dt>Asks</dt><dd><strong>${name(client, 60)}</strong> <span class="dim">over ${kind === 'http' ? 'HTTP' : kind === 'socket' ? 'MCP' : kind}</span></dd>
           <dt>Tool</dt><dd><code>${name(question.tool, 80)}</code></dd>

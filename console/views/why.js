@@ -6,7 +6,7 @@ import { fail } from '../lib/actions.js';
 import { OUTCOMES, parse } from '../lib/events.js';
 import { clockTime, micros } from '../lib/format.js';
 import { actionText, continuousText, triggerText } from '../lib/rules.js';
-import { store, View } from '../lib/store.js';
+import { ListView, store } from '../lib/store.js';
 import { lines, name, plain, short } from '../lib/text.js';
 
 /** @typedef {import('../contract.d.ts').TraceRecord} TraceRecord */
@@ -26,9 +26,9 @@ const VERDICTS = {
   refused: { word: 'Refused by the configuration', kind: 'bad' },
 };
 
-class ViewWhy extends View {
+class ViewWhy extends ListView {
   static topics = ['trace', 'modes', 'bindings', 'config'];
-  static properties = { seq: { state: true }, event: { state: true }, device: { state: true }, mode: { state: true }, explanation: { state: true }, record: { state: true }, filter: { state: true }, problem: { state: true }, open: { state: true }, modes: { state: true } };
+  static properties = { seq: { state: true }, event: { state: true }, device: { state: true }, mode: { state: true }, explanation: { state: true }, record: { state: true }, filter: { state: true }, problem: { state: true }, modes: { state: true } };
 
   constructor() {
     super();
@@ -42,7 +42,6 @@ class ViewWhy extends View {
     this.record = null;
     this.filter = 'all';
     this.problem = '';
-    this.open = false;
     /** @type {import('../contract.d.ts').ModeMappings[]} */
     this.modes = [];
     this.onHash = () => this.follow();
@@ -136,13 +135,13 @@ class ViewWhy extends View {
     const list = state.trace.filter((it) => it.event && (this.filter === 'all' || it.outcome !== 'fired')).slice(-MOST).reverse();
     return html`
       <div class="head"><h1>Why</h1><span class="sub hide-narrow">Which mapping an event fires, and why the others do not</span></div>
-      <div class="list-detail ${this.open ? 'open' : ''}">
+      <div class=${this.sides}>
         <section class="panel" aria-label="Recent events"><header><h2>Recent events</h2><span class="grow"></span><div class="segments" role="group" aria-label="Filter"><button type="button" aria-pressed=${this.filter === 'all'} @click=${() => { this.filter = 'all'; }}>All</button><button type="button" aria-pressed=${this.filter !== 'all'} @click=${() => { this.filter = 'quiet'; }}>Did nothing</button></div></header>
           <div class="scroll">${list.length ? repeat(list, (it) => it.seq, (it) => html`<button type="button" class="ask heard-row" aria-current=${it.seq === this.seq} @click=${() => { this.open = true; this.choose(it); }}><span class="cut">${short(parse(it.event).text, 40)}<span class="dim small"> ${short(it.device, 20)}</span></span><span class="chip ${OUTCOMES[it.outcome].kind}">${OUTCOMES[it.outcome].word}</span><span class="dim small num">${clockTime(store.wall(it.at_us))}</span></button>`) : html`<div class="empty"><p>${state.trace.length ? 'Every recent event did something.' : 'Play something, then choose the event here.'}</p></div>`}</div>
         </section>
         <section class="panel detail" aria-label="Explanation">
           <form class="why-form" @submit=${(/** @type {SubmitEvent} */ event) => { event.preventDefault(); const form = new FormData(/** @type {HTMLFormElement} */ (event.target)); this.explain(String(form.get('event')).trim(), String(form.get('device')), String(form.get('mode'))); }}>
-            <button class="btn small quiet back" type="button" @click=${() => { this.open = false; }}>‹ All</button>
+            ${this.back()}
             <label class="field grow"><span>event</span><input name="event" class="mono" .value=${this.event} placeholder="on:36@100, cc:7=64, down:south" required spellcheck="false" autocomplete="off"></label>
             <label class="field"><span>device</span><select name="device"><option value="">any</option>${state.bindings.device_bindings.map((it) => html`<option value=${it.device_id} ?selected=${it.device_id === this.device}>${plain(it.device_id, 40)}</option>`)}</select></label>
             <label class="field"><span>mode</span><select name="mode">${state.modes.modes.map((it) => html`<option value=${it.name} ?selected=${it.name === (this.mode || state.modes.current)}>${plain(it.name, 40)}</option>`)}</select></label>
