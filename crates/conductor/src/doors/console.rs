@@ -245,7 +245,7 @@ impl PageStream {
             if read.missed > 0 {
                 // Continue after the newest event, because the page reads the whole state again.
                 self.since = read.last;
-                let behind = json!({ "missed": read.missed, "seq": read.last });
+                let behind = json!({ "missed": read.missed });
                 return Some(Event::default().id(read.last.to_string()).event("behind").data(behind.to_string()));
             }
             if let Some(last) = read.items.last() {
