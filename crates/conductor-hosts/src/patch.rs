@@ -567,7 +567,8 @@ impl Patches {
             .unwrap_or(hash)
     }
 
-    /// At the limit, closes the least recently used patch without unsaved edits.
+    /// If the maximum number of patches is open, closes the least recently used patch without
+    /// unsaved edits.
     fn make_room(&self) -> Result<(), ToolError> {
         let open = self.list();
         if open.len() < self.settings.max_open {
@@ -1217,7 +1218,7 @@ fn free_alias(registry: &BTreeMap<String, Arc<Open>>, alias: String) -> Result<S
     let wrong = |text: String, hint: &str| Err(bad(text).hint(hint).subject(Subject::Argument("alias".into())));
     if !fits {
         return wrong(
-            format!("{:?} is not an alias", short(&alias)),
+            format!("{:?} is not a valid alias", short(&alias)),
             "Use 1 to 64 of the characters A-Z a-z 0-9 . _ -",
         );
     }

@@ -2,7 +2,7 @@
 //!
 //! The proxy adds `Authorization` and replaces its own address in Host and Origin by the address of
 //! the door. It passes all other bytes unchanged, including other Host and Origin values, so that
-//! tests through the proxy still check the door's guards.
+//! tests through the proxy still check how the door handles these headers.
 
 use std::io;
 use std::net::SocketAddr;

@@ -414,7 +414,7 @@ impl AbletonOscHost {
     }
 
     /// Called before a write: sends `asks` and the requests for the structure in one batch, then
-    /// checks the guard.
+    /// checks the preconditions of the write (`guard`).
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, LiveHostError> {
         self.observe(guard, edits).await?;
         let (look, holders) = self.look_asks();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often the owner tries before it lets other threads of its processor run.
+/// Number of attempts of the owner before it pauses.
 const SPINS: u32 = 100;
 const YIELDS_END: u32 = SPINS + 10;
 /// Pause after the spins. The callback's thread may have been preempted on this processor. An owner

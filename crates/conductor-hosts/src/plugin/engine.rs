@@ -310,7 +310,7 @@ fn converse<'js>(
     }
 }
 
-/// Ends the process. The return type is only what the callers expect.
+/// Ends the process and never returns. The return type only lets callers use it as a fallback.
 fn ended(thrown: Thrown, limits: &Limits, meter: &Meter) -> (i32, ()) {
     if meter.spent.get() { spent(limits, thrown.place) } else { out_of_memory(limits, thrown.place) }
 }

@@ -52,7 +52,7 @@ pub trait Answers: Send + Sync {
     fn log(&self, level: LogLevel, text: &str);
     /// Called when the process was restarted.
     fn restarted(&self) {}
-    /// Limit of bytes of console output of one call. Further output is dropped.
+    /// Maximum number of bytes of console output per call. Further output is dropped.
     fn log_bytes(&self) -> usize {
         LOG_BYTES
     }
@@ -108,14 +108,14 @@ pub struct Process {
     group: ProcessGroup,
 }
 
-/// Limit of bytes of console output that one call may write to the log.
+/// Maximum number of bytes of console output that one call may write to the log.
 const LOG_BYTES: usize = 8 * 1024;
 /// Maximum number of a plugin's requests that are answered at the same time. Further requests wait
 /// in order.
 const UNDER_WAY: usize = 32;
-/// Limit of bytes of waiting requests. It is larger than the plugin's heap.
+/// Maximum number of bytes of waiting requests. It is larger than the plugin's heap.
 const WAITING_BYTES: usize = 64 << 20;
-/// Limit of bytes of unread answers. Above this limit, no further request is answered.
+/// Maximum number of bytes of unread answers. Above it, no further request is answered.
 const UNREAD_BYTES: usize = 8 << 20;
 
 impl Process {

@@ -1,4 +1,4 @@
-//! Raises the limit of open files for the daemon, and restores it for its child processes.
+//! Raises the limit on open files for the daemon, and restores it for its child processes.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
