@@ -1,4 +1,4 @@
-// The shell of the console: login, navigation, messages, and the view of the present address.
+// The shell of the console: login, navigation, messages, and the view that the address names.
 
 import { html, nothing, repeat } from './vendor/lit.js';
 import * as api from './lib/api.js';
