@@ -121,7 +121,7 @@ export async function decideOne(decision) {
 }
 
 /**
- * Proposes a change of the configuration with a tool, shows the plan's diff, and applies the plan
+ * Proposes a change to the configuration with a tool, shows the plan's diff, and applies the plan
  * if the person agrees. Returns true if it was applied.
  * @param {string} tool
  * @param {JsonObject} args

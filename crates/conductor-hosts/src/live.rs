@@ -342,7 +342,7 @@ impl Live {
         })
     }
 
-    /// Copies of the open files, for a dry run. The Set of a running Live is left out. A change of
+    /// Copies of the open files, for a dry run. The Set of a running Live is left out. A change to
     /// a copy does not affect the original.
     pub fn copies(&self) -> Arc<Live> {
         let registry = {

@@ -2,7 +2,7 @@
 //! running program that shows the document.
 //!
 //! Every open patch is a [`conductor_patch::Patch`] with its revisions, journal and bytes. A host
-//! sends changes of the document to its program. If the program refuses a change, the document is
+//! sends changes to the document to its program. If the program refuses a change, the document is
 //! not changed either. Calls for one patch run in order; calls for different patches do not wait
 //! for each other. This code is not async and may block, so async callers use a worker thread. Not
 //! here: tool descriptions (`tools/patch`), file formats (`conductor-patch`).
@@ -300,7 +300,7 @@ impl Patches {
     }
 
     /// Copies of the open documents, for a dry run. A patch that runs in a program is left out. A
-    /// change of a copy does not affect the original.
+    /// change to a copy does not affect the original.
     pub fn copies(&self) -> Arc<Self> {
         let mut registry = BTreeMap::new();
         for open in self.list().into_iter().filter(|it| it.host.kind() == HostKind::Document) {

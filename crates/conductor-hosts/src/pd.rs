@@ -1,7 +1,7 @@
 //! The host of a Pure Data (Pd) process that Conductor starts without a user interface. Pd sends
 //! its drawing commands to Conductor instead.
 //!
-//! Changes of a document are sent to Pd as messages; a change is stored only after Pd has
+//! Changes to a document are sent to Pd as messages; a change is stored only after Pd has
 //! acknowledged it. When Pd ends unexpectedly, it is restarted and loads every patch in its last
 //! acknowledged state. Pd's own undo does not include messages, so undo uses the document's
 //! journal. The editor messages are an internal interface of Pd, so untested versions are refused.

@@ -280,7 +280,7 @@ impl Backend for Jack {
     }
 }
 
-/// A handle of a port. Dropping it makes the callback return the port.
+/// A handle to a port. Dropping it makes the callback return the port.
 struct OpenPort {
     alive: Arc<AtomicBool>,
     closing: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! Decides whether a change of a running patch is allowed. A patch has a *reach* if it contains
+//! Decides whether a change to a running patch is allowed. A patch has a *reach* if it contains
 //! boxes with access to something outside it, such as files, programs, the network or MIDI. A
 //! person must approve the reach.
 //!

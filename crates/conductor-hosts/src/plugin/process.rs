@@ -72,10 +72,10 @@ impl Answers for NoAnswers {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginError {
-    /// An error of the plugin's code. The process can still be used.
+    /// An error in the plugin's code. The process can still be used.
     #[error("{0}")]
     Threw(Thrown),
-    /// The plugin reached its limit of processor time or memory, and its process has ended.
+    /// The plugin reached its limit on processor time or memory, and its process has ended.
     #[error("{1}")]
     Over(Over, Thrown),
     /// The file cannot be loaded.

@@ -8,7 +8,7 @@
 //! fence ends a batch immediately only if every request has a reply. Otherwise the batch ends when
 //! no message has arrived for `QUIET`, and the requests without a reply are sent again.
 //!
-//! One task receives all messages. A message that is not a reply is a push of a listener and is
+//! One task receives all messages. A message that is not a reply is a push from a listener and is
 //! forwarded to the host.
 
 use crate::live::LiveHostError;
@@ -98,7 +98,7 @@ pub struct Batch {
     pub replies: Vec<Option<Vec<OscType>>>,
     pub error: Option<String>,
     errors: usize,
-    /// Requests with two different replies: one of them is late, or is a push of a listener.
+    /// Requests with two different replies: one of them is late, or is a push from a listener.
     doubtful: BTreeSet<usize>,
 }
 

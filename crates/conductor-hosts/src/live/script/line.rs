@@ -201,7 +201,7 @@ fn said(fault: Fault) -> LiveHostError {
         "BAD_INPUT" => Code::BadInput,
         "UNSUPPORTED" => Code::Unsupported,
         "BUSY" => Code::Busy,
-        // All other codes are errors of Live itself.
+        // All other codes are errors from Live itself.
         _ => Code::SdkRejected,
     };
     LiveHostError::Said { host: NAME, code, message: fault.message, subject: fault.subject }
