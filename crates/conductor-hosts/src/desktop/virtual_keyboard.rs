@@ -156,7 +156,7 @@ impl Page {
     }
 }
 
-/// Events that need no answer.
+/// Ignores all events from the compositor.
 struct Events;
 
 impl Dispatch<WlRegistry, GlobalListContents> for Events {

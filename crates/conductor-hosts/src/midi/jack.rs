@@ -352,8 +352,8 @@ struct OutPort {
     is_idle: bool,
 }
 
-/// The state of the real-time callback. Another thread frees the boxes, because freeing memory may
-/// block.
+/// The state of the real-time callback. Another thread frees the boxed ports, because freeing
+/// memory may block.
 #[expect(clippy::vec_box, reason = "the box itself moves to the control thread; it must not be freed here")]
 struct Process {
     inputs: Vec<Box<InPort>>,

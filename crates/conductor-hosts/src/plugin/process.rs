@@ -144,7 +144,7 @@ impl Process {
         command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let (mut child, group) = ProcessGroup::spawn(&mut command).map_err(failed)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(PluginError::NotStarted("no pipes".into()));
+            return Err(PluginError::NotStarted("its pipes cannot be opened".into()));
         };
         let mut process = Process { child, input, output, arrived: Vec::new(), group };
         let sent = async {

@@ -185,7 +185,7 @@ impl Line {
         match reply.error {
             None if reply.ok => Ok(reply),
             Some(fault) => Err(said(fault)),
-            None => Err(offline("the reply of the script has no result and no error")),
+            None => Err(offline("the script's reply has no result and no error")),
         }
     }
 
