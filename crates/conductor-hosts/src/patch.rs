@@ -202,7 +202,8 @@ pub struct Open {
     used: AtomicU64,
     /// The file of the patch. While this is locked, no other lock is acquired.
     place: Mutex<Option<Place>>,
-    /// The reach of the patch in its program. While this is locked, no other lock is acquired.
+    /// The reach of the patch in its program (see `reach`). While this is locked, no other lock is
+    /// acquired.
     running: Mutex<Arc<Running>>,
     state: Mutex<State>,
 }

@@ -47,7 +47,7 @@ const QUIET_US: u64 = 500_000;
 /// load time grows with the square of the number of boxes (0.7 s for 20 000, 5 s for 50 000).
 const MOST_BYTES: usize = 8 << 20;
 const MOST_BOXES: usize = 20_000;
-/// The largest file that is read back from Pd.
+/// The largest file that is read back from Pd, in bytes.
 const MOST_READ: u64 = 64 << 20;
 /// Pd is not restarted if it ended unexpectedly this many times within this time.
 const DEATHS: usize = 3;

@@ -44,7 +44,7 @@ pub struct Jack {
     live: Option<Live>,
 }
 
-/// A connection to a server.
+/// A connection to a JACK server.
 struct Live {
     client: AsyncClient<Notices, Process>,
     arrivals: rtrb::Producer<Arrival>,
@@ -301,7 +301,8 @@ impl Drop for OpenPort {
 struct OpenOutput {
     queue: QueueSender,
     port: OpenPort,
-    /// The largest message that fits into the server's buffer, as last measured by the callback.
+    /// The largest message, in bytes, that fits into the server's buffer, as last measured by the
+    /// callback.
     largest: Arc<AtomicUsize>,
     slot: Arc<AtomicU32>,
 }

@@ -92,9 +92,9 @@ impl<'a, M: Iterator<Item = Message<'a>>> Inlet<'a, M> {
     }
 }
 
-/// The buffer of an output. Frames must not decrease.
+/// The buffer of an output. The frames of successive messages must not decrease.
 pub trait Buffer {
-    /// The largest message that fits now.
+    /// The largest message that fits now, in bytes.
     fn room(&self) -> usize;
 
     /// Returns false if the message does not fit.

@@ -28,7 +28,7 @@ use std::thread::Builder;
 /// The helper patch. It contains no secret: it reads the address file in its own folder before each
 /// connection.
 pub const BRIDGE: &str = include_str!("../../../../bridges/pd/conductor.pd");
-/// Longest line from the helper.
+/// Longest line from the helper, in bytes.
 const MOST_LINE: u64 = 64 * 1024;
 
 /// The file with port and tokens for the helper, as one Pd message.

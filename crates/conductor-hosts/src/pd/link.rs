@@ -312,7 +312,7 @@ fn listen(
     }
 }
 
-/// Longest line of the console.
+/// Longest line of the console, in characters.
 const MOST_LINE: usize = 2000;
 
 fn say(voice: &Voice, level: u8, text: &str, line: &mut String) {

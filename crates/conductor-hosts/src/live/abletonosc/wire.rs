@@ -28,7 +28,7 @@ const FENCE: &str = "/live/test";
 const ERROR: &str = "/live/error";
 /// AbletonOSC sends this message after Live has loaded AbletonOSC; another Set may be open now.
 const STARTUP: &str = "/live/startup";
-/// The largest UDP packet.
+/// The largest UDP payload, in bytes.
 const PACKET_MAX: usize = 65_507;
 /// Maximum number of requests per batch: their replies must fit into the receive buffer of the
 /// socket.

@@ -21,11 +21,11 @@ use tokio::sync::oneshot;
 
 /// The protocol version that Conductor uses.
 pub const PROTOCOL: u32 = 2;
-/// Maximum length of a line from the script.
+/// Maximum length of a line from the script, in bytes.
 const LINE_MAX: u64 = 8 << 20;
-/// Maximum length of the first line.
+/// Maximum length of the first line, in bytes.
 const FIRST_MAX: u64 = 4096;
-/// Maximum length of a line that the script accepts.
+/// Maximum length of a line that the script accepts, in bytes.
 const REQUEST_MAX: usize = 1 << 20;
 /// The script's reply to one request.
 #[derive(Debug, Deserialize)]
