@@ -12,7 +12,7 @@ use std::cell::Cell;
 /// and the reason.
 pub type Row = (&'static str, &'static str, &'static str);
 
-/// The intended differences that every host of a document has.
+/// The intended differences that apply to every document.
 pub const OF_DOCUMENTS: &[Row] = &[
     ("12", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
     ("13", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
