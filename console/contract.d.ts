@@ -100,7 +100,7 @@ export interface State {
   /** Waiting calls and plans, oldest first. */
   questions: Question[];
   circuits: Circuit[];
-  /** Changes of config.toml that wait for a person. */
+  /** Changes to config.toml that wait for a person. */
   waiting: ConfigWaiting;
   learning: LearningNow | null;
 }

@@ -9,9 +9,9 @@ import { html, LitElement } from '../vendor/lit.js';
 /** @typedef {import('../contract.d.ts').Question} Question */
 /** @typedef {import('../contract.d.ts').TraceRecord} TraceRecord */
 
-/** Records that the page keeps. */
+/** Maximum number of trace records that the page keeps. */
 const TRACE = 500;
-/** Decided questions that the page keeps. */
+/** Maximum number of decided questions that the page keeps. */
 const DECIDED = 200;
 /** Samples of an hour, at one per second. */
 const SAMPLES = 3600;
@@ -37,7 +37,7 @@ class Store extends EventTarget {
   startedAt = 0;
   /** Whether the stream is paused: new records are kept, but not drawn. */
   paused = false;
-  /** Records that came while the stream was paused. */
+  /** Number of records that arrived while the stream was paused. */
   heldBack = 0;
   /** The trace as the stream shows it. @type {TraceRecord[]} */
   shownTrace = [];
@@ -79,7 +79,7 @@ class Store extends EventTarget {
     this.dispatchEvent(new CustomEvent('change', { detail: topics }));
   }
 
-  /** Opens the session: a snapshot, then the stream, again after each loss. */
+  /** Reads a snapshot, then the event stream. Repeats both after each lost connection. */
   async open() {
     this.#abort?.abort();
     const abort = new AbortController();
@@ -230,7 +230,7 @@ class Store extends EventTarget {
 export const store = new Store();
 api.onEnded(() => store.end('ended'));
 
-/** A view: drawn into the page itself, again when one of its topics changes. */
+/** Base class of the views. A view has no shadow root, and is drawn again when one of its topics changes. */
 export class View extends LitElement {
   /** Topics that this view shows; `null` means all. @type {string[] | null} */
   static topics = null;

@@ -15,7 +15,7 @@ const ROWS = 60;
 const ACTIVE = 250;
 /** Shortest time between two drawings of the stream, in milliseconds. */
 const REDRAW = 100;
-/** A drawing takes at most this part of the time; on a slow machine there are fewer drawings. */
+/** Maximum fraction of the time that drawings take. A slow machine therefore draws less often. */
 const SHARE = 0.15;
 const SLOWEST_REDRAW = 800;
 /** Seconds that the strip above the stream shows. */
@@ -64,7 +64,7 @@ class ViewNow extends View {
     this.pause_ms = REDRAW;
     this.timer = 0;
     this.tick = 0;
-    /** Draws the view at most every REDRAW ms; decisions are not in this view. @param {Event} event */
+    /** Draws the view at most every REDRAW ms. @param {Event} event */
     this.onChange = (event) => {
       const topics = /** @type {CustomEvent<Set<string>>} */ (event).detail;
       if (topics.has('config') || topics.has('all')) this.load();

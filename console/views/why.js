@@ -22,7 +22,7 @@ const VERDICTS = {
   no_match: { word: 'Nothing happens', kind: 'warn' },
   muted: { word: 'The device is muted', kind: 'warn' },
   absent: { word: 'The device is not connected', kind: 'warn' },
-  tainted: { word: 'Needs a person’s hand', kind: 'warn' },
+  tainted: { word: 'Needs a person’s input', kind: 'warn' },
   refused: { word: 'Refused by the configuration', kind: 'bad' },
 };
 
