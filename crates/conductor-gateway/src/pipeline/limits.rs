@@ -73,7 +73,7 @@ pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, 
         .by(RefusedBy::Limit)
     })?;
     if call.crowded {
-        let text = "this connection has reached its limit of running calls";
+        let text = "this connection has reached its maximum number of running calls";
         return Err(ToolError::new(Code::Busy, text).retry_after_ms(100).by(RefusedBy::Limit).into());
     }
     // AI clients that use all slots must not lock out a person.
