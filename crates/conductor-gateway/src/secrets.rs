@@ -128,7 +128,7 @@ pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> 
 }
 
 /// Creates a folder that only its owner can read; an existing folder is not changed.
-fn make_private(folder: &Path) -> io::Result<()> {
+pub fn make_private(folder: &Path) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => Err(fault),
         Ok(()) | Err(_) => Ok(()),
@@ -374,8 +374,8 @@ impl Secrets {
         Ok(())
     }
 
-    /// Seals every secret with a new key: all or none. The holder keeps both keys until the vault
-    /// is written, so that a crash loses nothing.
+    /// Encrypts all secrets with a new key, or none of them. The key holder keeps the old and the
+    /// new key until the vault is written, so that a crash loses no secret.
     pub fn rotate(&self) -> Result<usize, SecretError> {
         let mut state = self.state();
         let rung = state.rung;

@@ -2,7 +2,7 @@
 //! breakers, and the reads that a decision needs. The human door and the console use them. A
 //! decision takes the person, whom the door has recognised.
 //!
-//! Applying and rejecting a plan are calls of `person:<uid>` in the pipeline, so they are validated
+//! Applying and rejecting a plan are calls by `person:<uid>` in the pipeline, so they are validated
 //! and recorded like any call.
 
 use super::call::run;
@@ -115,7 +115,7 @@ pub enum Grant {
         for_ms: Option<u64>,
         any_args: bool,
     },
-    /// Every call of the tool by the same caller until its connection ends.
+    /// Every call to the tool by the same caller until its connection ends.
     Session,
 }
 
@@ -177,12 +177,22 @@ pub async fn reset_circuit(control: &Control, by: Principal, tool: Option<String
 }
 
 pub async fn open_http(control: &Control, caller: Caller, address: SocketAddr) -> Result<Value, ToolError> {
-    let bound = control.gateway.http.open_for(address, caller.connection).await.map_err(|error| {
+    let http = &control.gateway.http;
+    let bound = http.open_for(address, caller.connection).await.map_err(|error| {
         ToolError::new(Code::HostOffline, format!("{address} cannot be opened: {error}"))
             .subject(Subject::Host("http".into()))
     })?;
     let token_file = control.home.root().join("state/http.token");
-    Ok(json!({ "address": bound.to_string(), "url": format!("http://{bound}/mcp"), "token_file": token_file }))
+    Ok(json!({ "address": bound.to_string(), "url": format!("{}/mcp", http.url(bound)), "token_file": token_file }))
+}
+
+/// Adds or removes an HTTP token, and waits until the change is in force.
+pub async fn change_token(control: &Control, caller: Caller, change: Value) -> Result<Value, ToolError> {
+    let change = Call::new(control.person(caller)?, "token.change", change);
+    let applied = run(control, change).await?;
+    // The owner answers in order, so this returns after the reload that the change caused.
+    control.handle.status().await?;
+    Ok(applied)
 }
 
 /// Finds a record of one of these kinds by its id or short id.
@@ -200,7 +210,7 @@ pub fn find(control: &Control, text: &str, kinds: &[Kind]) -> Result<Record, Too
         Ok(None) | Err(Refused::NotFound) => {
             Err(ToolError::new(Code::NotFound, format!("there is no {what} {text:?}"))
                 .subject(subject)
-                .hint(format!("`conductor {command} list` shows what there is.")))
+                .hint(format!("`conductor {command} list` lists all {command}.")))
         }
         Err(other) => Err(ToolError::new(Code::BadInput, other.to_string())),
     }
