@@ -51,6 +51,10 @@ class ConsoleApp extends View {
     this.element = null;
   }
 
+  firstUpdated() {
+    document.querySelector('.boot')?.remove();
+  }
+
   connectedCallback() {
     super.connectedCallback();
     addEventListener('hashchange', () => this.route());

@@ -117,3 +117,6 @@ class LongText extends LitElement {
   }
 }
 customElements.define('long-text', LongText);
+
+/** A text with the person's home folder as `~`. @param {string} text */
+export const homely = (text) => text.replace(/(^|[\s'"(])(?:\/root|\/(?:home|Users)\/[^/\s]+)(?=\/)/g, '$1~');
