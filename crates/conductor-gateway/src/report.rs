@@ -54,7 +54,7 @@ pub struct Status {
     pub mode_index: usize,
     /// Time of the last event of any device.
     pub last_event_at_iso: Option<Timestamp>,
-    /// The libraries for devices.
+    /// Device libraries and their state.
     pub backends: Vec<BackendNow>,
     /// The configuration in force.
     pub config: ConfigNow,
@@ -139,7 +139,7 @@ pub struct Statistics {
     /// Events over JACK that the owner's thread decided for another reason: an older event waited,
     /// a learn session ran, or the device has lights or the approval pad.
     pub events_to_owner: u64,
-    /// Events that were decided after a later event of another backend, by less than one period.
+    /// Events that were decided after a later event of another backend, less than one period late.
     pub events_inverted: u64,
 }
 
@@ -251,7 +251,7 @@ pub struct MappingNow {
     /// Description in the file, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// False also if a fault disables the row.
+    /// Also false if a fault disables the row.
     pub enabled: bool,
 }
 
@@ -264,7 +264,7 @@ pub struct ContinuousNow {
     /// Description in the file, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// False also if a fault disables the row.
+    /// Also false if a fault disables the row.
     pub enabled: bool,
     #[serde(flatten)]
     pub written: Value,
@@ -326,7 +326,7 @@ pub struct Devices {
     pub gamepads: Vec<String>,
     /// Addresses on which OSC messages are received.
     pub osc_listeners: Vec<String>,
-    /// The libraries for devices.
+    /// Device libraries and their state.
     pub backends: Vec<BackendNow>,
 }
 

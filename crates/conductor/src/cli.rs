@@ -132,8 +132,8 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
 
 fn home(args: &Args, environment: &Environment) -> Result<Home, Failure> {
     let root = args.home.clone().or_else(|| environment.home.clone()).ok_or(HomeError::Unknown)?;
-    // Make the path absolute: a relative path would name another home after a change of the working
-    // directory.
+    // Make the path absolute: a relative path would name another home if the working directory
+    // changed.
     let root = std::path::absolute(root)?;
     Ok(Home::at(root))
 }

@@ -69,7 +69,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, Refusal> {
         .map_err(|error| Refusal::of_text(format!("config.toml is not UTF-8 text (byte {})", error.valid_up_to())))
 }
 
-/// Creates the configuration to put in force. Errors of single items do not reject the file; they
+/// Creates the configuration to put in force. Errors in single items do not reject the file; they
 /// are in `diagnostics`. `extra` devices are added, unless the file contains the same alias.
 fn serving(
     text: &str,

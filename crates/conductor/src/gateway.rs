@@ -97,7 +97,7 @@ pub struct Gateway {
     /// Held parts of the file that a person has to accept. `conductor up` shows them in the
     /// terminal.
     waiting: watch::Sender<Waiting>,
-    /// Counts the changes of the owner's state, for the console.
+    /// Counts the changes to the owner's state, for the console.
     owner_state: watch::Sender<u64>,
     runtime: tokio::runtime::Handle,
     log: Log,

@@ -2,7 +2,7 @@
 //! thread waits only for events, messages and its next deadline. It never blocks on anything else.
 //!
 //! Not here: gestures and actions (`conductor_core::engine`), sending effects (`dispatch`),
-//! answering requests (`requests`), and changes of ports and configuration (`changes`).
+//! answering requests (`requests`), and changes to ports and configuration (`changes`).
 
 mod activity;
 pub mod backends;
@@ -91,12 +91,12 @@ enum By {
 
 pub(crate) struct Owner {
     parts: Parts,
-    /// Held except while the owner waits.
+    /// The engine and the data to decide an event. The owner holds it except while it waits.
     desk: Held<Desk>,
     table: Arc<Table>,
     started: Micros,
     phase: Phase,
-    /// A change of the file was noticed, but the file has not been checked yet.
+    /// A change to the file was noticed, but the file has not been checked yet.
     reloading: bool,
     /// Devices that were connected at some time since the start.
     seen: BTreeSet<DeviceSlot>,
@@ -374,7 +374,7 @@ impl Owner {
         }
     }
 
-    /// Reacts to a change of the mode, if there was one. `By::Hand` suspends the window rules.
+    /// Reacts to a mode change, if there was one. `By::Hand` suspends the window rules.
     fn mode_may_have_changed(&mut self, by: By) {
         let changes = self.desk.engine.counters().mode_changes;
         if std::mem::replace(&mut self.desk.mode_changes, changes) == changes {

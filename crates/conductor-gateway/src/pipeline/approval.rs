@@ -169,7 +169,7 @@ impl ApprovalQueue {
         Ok(())
     }
 
-    /// As [`ApprovalQueue::allow`], for every call of this tool by the same caller until its
+    /// As [`ApprovalQueue::allow`], for every call to this tool by the same caller until its
     /// connection ends, within the limits of an approval. A caller without a lasting connection
     /// keeps the approval for [`SESSION_MS`].
     pub async fn allow_session(&self, studio: &Studio, id: Uuid, yes: Yes) -> Result<(), ApprovalError> {
@@ -509,7 +509,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// If the policy accepts an answer of the client, asks the client. Otherwise waits while a
+    /// If the policy accepts an answer from the client, asks the client. Otherwise waits while a
     /// local approver is present. Returns when the store should be queried again. Fails at once if
     /// there is no approver.
     async fn wait(&self, id: Uuid, slot: &mut Option<Slot>) -> Result<(), Stop> {
@@ -729,7 +729,7 @@ async fn own_facts(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Targ
     tokio::task::spawn_blocking(move || facts(&studio, &arguments)).await.unwrap_or_default()
 }
 
-/// Whether calls of this tool can be undone. `None` if that depends on the call.
+/// Whether calls to this tool can be undone. `None` if that depends on the call.
 fn undo(tool: &Tool) -> Option<&'static str> {
     if tool.undoable {
         Some("Can be undone")

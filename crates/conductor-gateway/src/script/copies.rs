@@ -13,10 +13,10 @@ use crate::owner_handle::OwnerHandle;
 use crate::tools::catalog::{Catalog, CatalogError, Tool};
 use crate::tools::{daemon, live, patch};
 
-/// Tools of documents that write a file.
+/// Document tools that write a file.
 const WRITES_FILES: [&str; 4] = ["save_patch", "live_save_set", "live_new_set", "live_render_track"];
 
-/// The originals of which a dry run has copies.
+/// The patches, Sets and engine whose copies a dry run uses.
 pub struct Originals {
     pub patches: Arc<Patches>,
     pub live: Arc<Live>,

@@ -38,7 +38,7 @@ use crate::tools::typed::Context;
 
 /// The name of the code in error messages.
 const FILE: &str = "script.js";
-/// Limits of the process. The limit of processor time is lower than that of the whole run.
+/// Limits of the process. Its CPU time limit is lower than the time limit of the whole run.
 const LIMITS: Limits = Limits { cpu_ms: 10_000, heap_mb: 64, stack_kb: 256 };
 /// An approval can be used for at least this time after a person has given it.
 const GRANT_MS: u64 = 60_000;
@@ -62,7 +62,7 @@ impl Scripts {
         self.program.store(Arc::new(program));
     }
 
-    /// Sets the documents of which a dry run has copies; later calls are ignored.
+    /// Sets the documents that a dry run copies; later calls are ignored.
     pub fn copy_from(&self, originals: Originals) {
         let _ = self.originals.set(originals);
     }
@@ -119,7 +119,7 @@ pub struct Report {
     /// Lines that the script wrote with console.log
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub console: Vec<String>,
-    /// The plan with all changes of the configuration. A person applies or rejects it
+    /// The plan with all changes to the configuration. A person applies or rejects it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<ConfigPlan>,
     /// Removed and added lines of config.toml; only in a dry run
@@ -182,7 +182,7 @@ struct Run {
     launch: Launch,
     max_calls: usize,
     lines: Vec<CallLine>,
-    /// Cancels the running call at the end of the time.
+    /// Cancels the running call when the script reaches its time limit.
     cancel: CancellationToken,
 }
 
@@ -657,7 +657,7 @@ fn of_script(ended: Result<Value, PluginError>) -> End {
         Err(
             fault
             @ (PluginError::Died(_) | PluginError::NotStarted(_) | PluginError::Busy(_) | PluginError::Changed(_)),
-        ) => killed(Code::Internal, format!("the process of the script: {fault}")),
+        ) => killed(Code::Internal, format!("the script's process failed: {fault}")),
     }
 }
 
@@ -693,7 +693,7 @@ fn effect_of(changed: Changed) -> Effect {
     }
 }
 
-/// Whether a repeated call of this tool could have a second effect. A change of the configuration
+/// Whether a repeated call to this tool could have a second effect. A change to the configuration
 /// only joins the plan of the script.
 fn has_effect(tool: &Tool) -> bool {
     match tool.tier {

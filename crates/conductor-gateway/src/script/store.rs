@@ -1,8 +1,8 @@
 //! Stores the journals of stopped scripts in `state/scripts`, one file per caller and code.
 //!
 //! A line that precedes an effect is on the disk before the effect. A script that only reads never
-//! creates a file. The last seal of each journal is kept in memory, so that a journal that another
-//! program shortened or removed is noticed while the daemon runs. Not here: the rules of a journal
+//! creates a file. The last seal of each journal is kept in memory, so that the running daemon
+//! detects a journal that another program shortened or removed. Not here: the rules of a journal
 //! (`conductor_core::script`).
 
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ pub enum Refused {
     TooMany(usize),
     #[error("the journal of this script was changed by another program")]
     Damaged,
-    /// The policy has changed since the first run. The journal is given up, so that the next
+    /// The policy has changed since the first run. The journal is discarded, so that the next
     /// repetition starts from the beginning.
     #[error("the policy changed since the first run of this script")]
     PolicyChanged(Box<Journal>),

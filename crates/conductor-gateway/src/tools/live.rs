@@ -185,7 +185,7 @@ impl<A> Write<A> {
     }
 }
 
-/// One call of a Live tool.
+/// One call to a Live tool.
 struct Ask {
     studio: Arc<Studio>,
     live: Arc<Live>,
@@ -232,7 +232,7 @@ pub fn connect(studio: &Arc<Studio>, live: &Live) {
     });
 }
 
-/// A tool that works on one Set. After a read, the session counts as informed about shifted ids.
+/// A tool that works on one Set. After a read, the session has seen all earlier shifts of ids.
 fn on_set<A, T, F, R>(live: &Arc<Live>, name: &'static str, tier: Tier, run: F) -> Definition
 where
     A: Arguments,

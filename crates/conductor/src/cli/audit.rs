@@ -347,7 +347,7 @@ pub(crate) fn verdict(
     Ok(to_json(&report, &held, remembered, keychain_error))
 }
 
-/// Checks every record. Returns the report and the owner of the key.
+/// Checks every record. Returns the report, and where the signing key is stored.
 fn checked(home: &Path, head: Option<Head>, remembered: &[Remembered]) -> Result<(Report, String), Failure> {
     let layout = Layout::of(home);
     let (key, held, key_fault) = verifying_key(&layout)?;
@@ -403,8 +403,8 @@ fn rollback_note(context: &Context<'_>) -> String {
     )
 }
 
-/// The public key, and the owner of the secret key. If the secret key can be read, the public key
-/// must match it. This detects a replacement of both the checkpoints and the public key.
+/// The public key, and where the secret key is stored. If the secret key can be read, the public
+/// key must match it. This detects a replacement of both the checkpoints and the public key.
 fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Option<Fault>), Failure> {
     let public = keys::public_key(&Disk, layout)?;
     let secret: Option<[u8; 32]> =

@@ -62,7 +62,7 @@ const STREAMS: usize = 16;
 /// Events that are read from the ring at a time.
 const BATCH: usize = 64;
 const STILL_HERE: Duration = Duration::from_secs(15);
-/// Longest body of a request.
+/// Maximum size of a request body, in bytes.
 const MOST_BODY: usize = 1 << 20;
 /// Maximum number of events in one request to play.
 const MOST_PLAYED: usize = 64;

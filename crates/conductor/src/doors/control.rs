@@ -35,7 +35,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Longest line that either side accepts.
+/// Longest line that either side accepts, in bytes.
 pub const MAX_LINE: usize = 4 * 1024 * 1024;
 
 /// The parts of the daemon that requests on `control.sock` use.

@@ -1,8 +1,8 @@
 //! The MCP door: both eras of the protocol, and the direct dialect. No other module uses types of
 //! the SDK.
 //!
-//! A call passes `listener`, `connection`, `methods`, `call_tool`, the pipeline, and `render`. Not
-//! here: any decision about a call (`conductor_gateway::pipeline`).
+//! A call passes through `listener`, `connection`, `methods`, `call_tool`, the pipeline, and
+//! `render`. Not here: any decision about a call (`conductor_gateway::pipeline`).
 
 pub mod call_tool;
 pub mod complete;

@@ -131,7 +131,7 @@ impl Owner {
         self.surface.feedback.changed(fact, by, now);
     }
 
-    /// Updates feedback and the approval pad after a change of ports, mutes or configuration.
+    /// Updates feedback and the approval pad after ports, mutes or the configuration have changed.
     pub(crate) fn devices_changed(&mut self) {
         let now = self.parts.clock.now();
         for device in &self.table.devices {

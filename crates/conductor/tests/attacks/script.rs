@@ -103,7 +103,7 @@ fn scripts_that_loop_flood_or_grow_end_and_the_daemon_serves_on() {
         }
         rig.assert_alive();
     }
-    // A direct call of the same caller still works.
+    // A direct call by the same caller still works.
     assert!(model.call("conductor_get_status", json!({}))["daemon_running"].is_boolean());
     drop(model);
     rig.assert_unharmed();

@@ -294,7 +294,7 @@ fn the_help_of_call_prints_the_arguments_of_a_tool() {
     assert!(all.contains("conductor call") && all.contains("conductor_get_trace") && !all.contains("plan.apply"));
     for words in [["call", "conductor_get_trace", "--help"], ["call", "-h", "conductor_get_trace"]] {
         let shown = help(&words);
-        for line in ["limit  (integer, default 50)", "Number of records", "outcome  (fired, ", "device  (string)"] {
+        for line in ["limit  (integer, default 50)", "number of records", "outcome  (fired, ", "device  (string)"] {
             assert!(shown.contains(line), "{line}: {shown}");
         }
     }

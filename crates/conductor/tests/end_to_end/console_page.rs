@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Limit in real time for an answer of the client. No test asserts on it.
+/// Longest wait for an answer of the client, in real time. No test asserts on it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// An AI client in its own thread, so that a call can wait for a decision in the page.

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// Maximum time that a test waits for an answer; no test checks the time itself.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Limit of memory growth. A message may have 4 MiB and is copied a few times; growth above the
-/// limit means that data is kept by mistake.
+/// Maximum memory growth in bytes. A message may have 4 MiB and is copied a few times; more growth
+/// means that data is kept by mistake.
 const ROOM: u64 = 96 << 20;
 
 fn open() -> (Studio, SocketAddr, String) {

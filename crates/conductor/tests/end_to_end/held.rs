@@ -431,7 +431,7 @@ fn the_terminal_of_the_daemon_asks() {
     let mut terminal = Terminal::start(command);
     terminal.until("Conductor is up");
     std::fs::write(&file, config.replace("per_minute = 600", "per_minute = 601")).unwrap();
-    let shown = terminal.until("Put it in force? y or n: ");
+    let shown = terminal.until("Accept this config.toml? y or n: ");
     assert!(shown.contains("+ limits.effect.per_minute = 601"), "{shown}");
     let mut said = String::new();
     while !said.ends_with("accepted") {

@@ -187,7 +187,7 @@ async fn nesting_mappings_and_plugins_are_refused_and_recorded() {
     let mapping = Principal::Mapping { mode: "Default".into(), id: "kick".into() };
     let plugin = Principal::Plugin { name: "weather".into() };
     for who in [mapping, plugin] {
-        // The wrapped call of a mapping would become a call of the mapping itself, so the wrapper
+        // The wrapped call of a mapping would become a call by the mapping itself, so the wrapper
         // is refused.
         let call = Call { principal: who, ..echo() };
         assert_eq!(run(wrapped(call)).await, "DENIED");

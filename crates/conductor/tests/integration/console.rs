@@ -54,7 +54,7 @@ action = { type = "CallTool", tool = "conductor_panic", arguments = {} }
 name = "Mix"
 "#;
 
-/// Limit in real time for an event. No test asserts on it.
+/// Longest wait for an event, in real time. No test asserts on it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A daemon that serves the console.
@@ -107,7 +107,7 @@ impl Stage {
         Page { address: self.address, key: text("key"), session: text("session") }
     }
 
-    /// Starts a call of a model.
+    /// Starts a call by a model.
     fn call(&self, tool: &str, arguments: Value) -> JoinHandle<Result<Value, ToolError>> {
         self.call_on(7, tool, arguments)
     }

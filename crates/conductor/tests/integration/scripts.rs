@@ -329,7 +329,7 @@ async fn scripts_mappings_plugins_and_webhooks_cannot_run_scripts() {
             call_as(&studio.studio, who.parse().unwrap(), "conductor_run_script", json!({ "code": "1" })).await;
         assert_eq!(refused.unwrap_err().code, Code::Denied, "{who}");
     }
-    // A mapping with such a call is a fault of the configuration.
+    // A mapping with such a call is a fault in the configuration.
     for tool in ["conductor_run_script", "conductor.run.script", "conductor_call_tool"] {
         let text = format!(
             "schema = 1\n[[modes]]\nname = \"Default\"\n[[modes.mappings]]\ntrigger = {{ type = \"Note\", note = 1 }}\n\
@@ -340,7 +340,7 @@ async fn scripts_mappings_plugins_and_webhooks_cannot_run_scripts() {
     }
 }
 
-/// The facts of a record that are the same for direct calls and calls of scripts.
+/// The facts of a record that are the same for direct calls and calls from scripts.
 type Facts = (String, Option<Tier>, Option<Digest>, String, bool, OutcomeFacts);
 
 fn facts_of(facts: &CallFacts, outcome: &OutcomeFacts) -> Facts {
@@ -482,8 +482,8 @@ async fn by_script(studio: &TestStudio, cases: &[Case]) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 40, ..ProptestConfig::default() })]
 
-    /// Random calls under random rules, limits and circuit breakers: a call of a script ends as a
-    /// direct call does, runs its handler as often, and leaves the same record.
+    /// Random calls under random rules, limits and circuit breakers: a call from a script ends like
+    /// a direct call, runs its handler equally often, and leaves the same record.
     #[test]
     fn a_call_of_a_script_is_a_direct_call(
         cases in prop::collection::vec(case(), 1..14),

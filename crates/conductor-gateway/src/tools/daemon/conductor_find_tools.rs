@@ -1,4 +1,4 @@
-//! `conductor_find_tools`: finds tools by the words of a task.
+//! `conductor_find_tools`: finds tools for a task.
 
 use super::prelude::*;
 use crate::tools::catalog::Tool;

@@ -7,7 +7,7 @@ use conductor_core::script::{MAX_CALLS, MAX_RUN_MS};
 
 /// Longest code of a script, in bytes.
 const MAX_CODE: usize = 64 * 1024;
-/// Time for the last call to stop after the time of the script has passed, in milliseconds.
+/// Time that the last call has to stop after the script reached its time limit, in milliseconds.
 const GRACE_MS: u64 = 10_000;
 
 #[derive(Deserialize, JsonSchema)]

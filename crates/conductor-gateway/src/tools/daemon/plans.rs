@@ -1,4 +1,4 @@
-//! Plans, which are changes of the configuration. A plan is drafted as a diff and kept until a
+//! Plans, which are changes to the configuration. A plan is drafted as a diff and kept until a
 //! person applies it. An undo reverts an applied plan.
 //!
 //! The listed tools only draft plans. `plan.apply` and `plan.reject` are hidden tools that only a
@@ -226,7 +226,7 @@ fn summary_of(changes: &[String]) -> String {
     }
 }
 
-/// Drafts keys of a plugin's row against the present file and stores the plan, for `plugin.set`.
+/// Drafts a change to a plugin's row in `config.toml` and stores the plan, for `plugin.set`.
 pub async fn make_plugin(
     cx: &Context,
     name: &str,
@@ -338,7 +338,7 @@ async fn store(cx: &Context, base: &[u8], proposed: Proposed, ids: NewIds) -> Re
     let not_kept = |fault: std::io::Error| {
         let folder = studio.home.join("state").join("plans");
         ToolError::new(Code::SdkRejected, format!("{}: the plan cannot be stored: {fault}", folder.display()))
-            .hint("Nothing was changed. The person should check the folder: its permissions, the free space and the limit of open files.")
+            .hint("Nothing was changed. The person should check the folder: its permissions, the free space and the limit on open files.")
             .effect(Effect::None)
     };
     let made = made.await.map_err(|fault| internal(&fault))?.map_err(not_kept)?.map_err(not_stored)?;

@@ -129,7 +129,7 @@ pub const fn basis(basis: Basis) -> &'static str {
     }
 }
 
-/// The members of an object that a list has.
+/// Which members of each object a list contains.
 #[derive(Clone, Copy, Default, PartialEq, Eq, serde::Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Detail {
@@ -316,7 +316,7 @@ pub fn display_name(name: &str) -> &str {
 pub struct Opened {
     #[serde(flatten)]
     info: Info,
-    /// Problems of the file.
+    /// Problems in the file.
     diagnostics: Vec<Problem>,
 }
 

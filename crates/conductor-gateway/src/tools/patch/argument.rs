@@ -269,7 +269,7 @@ impl From<&AttributeValue> for PatchValue {
 pub enum Attributes {
     // A `Map` keeps the order of the members.
     Members(#[schemars(with = "BTreeMap<String, AttributeValue>")] Map<String, Value>),
-    /// That object as JSON text.
+    /// The attributes as JSON text.
     Text(#[schemars(length(max = 32_767))] String),
 }
 

@@ -28,7 +28,7 @@ impl NewValue {
 
 #[derive(Serialize, JsonSchema)]
 struct Answer {
-    /// The object, as given.
+    /// The object, as in the arguments.
     varname: String,
     /// Name of the attribute.
     attribute: String,

@@ -8,10 +8,10 @@ use conductor_patch::validate::{self, Check, Gravity, Options};
 #[derive(Deserialize, JsonSchema)]
 struct Args {
     patch_id: PatchId,
-    /// Only problems of these objects.
+    /// Only problems with these objects.
     #[schemars(length(min = 1, max = 2000))]
     scope_varnames: Option<Vec<ObjectRef>>,
-    /// Mode of the patch to check; presentation has overlaps only.
+    /// Mode of the patch to check; presentation checks overlaps only.
     #[serde(default)]
     mode: Mode,
     /// Checks to run; without it, all checks of the mode.

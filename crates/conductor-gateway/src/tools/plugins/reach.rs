@@ -1,7 +1,7 @@
 //! Access of an enabled plugin to hosts, file roots and secrets that a person granted by name.
 //!
 //! Every request is checked here against the plugin's row of the configuration; the process itself
-//! is not trusted. Not here: the guards that all tools share (`hosts::files`, `hosts::web`,
+//! is not trusted. Not here: the checks that all tools share (`hosts::files`, `hosts::web`,
 //! `secrets`).
 
 use crate::secrets::Secrets;
@@ -170,7 +170,7 @@ impl Granted {
     fn refuse_secrets(&self, texts: &[&[u8]], never: &str) -> Result<(), ToolError> {
         let scrubber = self.access.secrets.scrubber();
         if texts.iter().any(|it| scrubber.finds(it)) {
-            return Err(denied(format!("this contains a stored secret; secrets are not {never}")));
+            return Err(denied(format!("the request contains a stored secret; secrets are not {never}")));
         }
         Ok(())
     }

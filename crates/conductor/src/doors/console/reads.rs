@@ -32,7 +32,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Records of the trace in a snapshot.
+/// Number of trace records in a snapshot.
 const TRACE: usize = 500;
 /// Maximum number of records in one answer.
 const MOST_RECORDS: usize = 1000;

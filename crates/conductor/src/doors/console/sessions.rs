@@ -28,9 +28,9 @@ pub const LINK_MS: u64 = 60_000;
 pub const SESSION_MS: u64 = 12 * 3_600_000;
 /// A session ends after this time without a request or an open event stream.
 pub const IDLE_MS: u64 = 2 * 3_600_000;
-/// Random bytes of a link.
+/// Number of random bytes in a link.
 const SECRET_BYTES: usize = 16;
-/// Random bytes of a key.
+/// Number of random bytes in a session key.
 const KEY_BYTES: usize = 32;
 /// Maximum number of unused links. A further link replaces the oldest.
 const MOST_LINKS: usize = 8;

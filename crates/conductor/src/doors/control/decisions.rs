@@ -2,7 +2,7 @@
 //! breakers, and the reads that a decision needs. The human door and the console use them. A
 //! decision takes the person, whom the door has recognised.
 //!
-//! Applying and rejecting a plan are calls of `person:<uid>` in the pipeline, so they are validated
+//! Applying and rejecting a plan are calls by `person:<uid>` in the pipeline, so they are validated
 //! and recorded like any call.
 
 use super::call::run;
@@ -115,7 +115,7 @@ pub enum Grant {
         for_ms: Option<u64>,
         any_args: bool,
     },
-    /// Every call of the tool by the same caller until its connection ends.
+    /// Every call to the tool by the same caller until its connection ends.
     Session,
 }
 
@@ -210,7 +210,7 @@ pub fn find(control: &Control, text: &str, kinds: &[Kind]) -> Result<Record, Too
         Ok(None) | Err(Refused::NotFound) => {
             Err(ToolError::new(Code::NotFound, format!("there is no {what} {text:?}"))
                 .subject(subject)
-                .hint(format!("`conductor {command} list` shows what there is.")))
+                .hint(format!("`conductor {command} list` lists all {command}.")))
         }
         Err(other) => Err(ToolError::new(Code::BadInput, other.to_string())),
     }

@@ -41,7 +41,8 @@ requests! {
     // With `port`, the bytes sent to this port instead of the trace. With `state`, also the status
     // and the device bindings, twice a second.
     Monitor = "monitor" { port: Option<String>, #[serde(default)] state: bool }
-    // `messages` are complete MIDI messages; `events` is a script in which `t:` lets time pass.
+    // `messages` are complete MIDI messages; `events` is an event script, in which `t:600` waits
+    // 600 ms.
     Play = "play" slow { port: String, #[serde(default)] messages: Vec<Vec<u8>>, #[serde(default)] events: String }
     HttpOpen = "http.open" { address: SocketAddr }
     // `row` contains the keys of `[[http.tokens]]`, with the digest of the token.

@@ -31,10 +31,10 @@ use super::wire::{self, Incoming, LineError, Lines};
 
 /// Capacity of the queue for notifications and questions of running calls.
 const OUTBOX: usize = 32;
-/// Limit of unwritten bytes. Above it, nothing is read from the peer.
+/// Maximum number of unwritten bytes. Above it, nothing is read from the peer.
 const UNREAD: usize = 256 * 1024;
-/// Limit of bytes in one write. Answers that are ready together share a write, but the first answer
-/// must not wait for all others.
+/// Maximum number of bytes in one write. Answers that are ready together share a write, but the
+/// first answer must not wait for all others.
 const GATHER: usize = 8 * 1024;
 /// How long a peer may leave its answers unread.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);

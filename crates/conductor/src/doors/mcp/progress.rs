@@ -22,7 +22,7 @@ use super::methods::{Cx, Outgoing};
 use conductor_gateway::pipeline::call::{LogLevel, Progress};
 use conductor_gateway::studio::Studio;
 
-/// Limit of progress messages per second.
+/// Maximum number of progress messages per second.
 const PROGRESS_PER_SECOND: usize = 10;
 
 pub fn with_logging(mut capabilities: ServerCapabilities) -> ServerCapabilities {

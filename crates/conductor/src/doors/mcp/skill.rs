@@ -1,6 +1,6 @@
 //! Answers `skills/list` and `skills/get`, and reads a skill as a resource.
 //!
-//! Skills are pages of this program and contain nothing of the studio, so reading one is not a tool
+//! Skills are pages of this program and contain no data of the studio, so reading one is not a tool
 //! call and needs no permission.
 
 use rmcp::model::{

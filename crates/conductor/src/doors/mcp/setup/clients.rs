@@ -118,13 +118,14 @@ pub struct Client {
     pub command: Command,
     /// A field before the command that names the transport.
     pub transport: Option<&'static str>,
-    /// Further fields of a new entry, as JSON. None of them allows a tool without a question.
+    /// Further fields of a new entry, as JSON. None of them lets a tool run without asking the
+    /// person.
     pub more: &'static [(&'static str, &'static str)],
     /// The folder from which the client reads skills.
     pub skills: &'static [Spot],
 }
 
-/// The form of most clients.
+/// The format of entries that most clients use.
 const USUAL: Client = Client {
     name: "generic",
     title: "the client",
@@ -209,7 +210,7 @@ pub static CLIENTS: [Client; 15] = [
         title: "GitHub Copilot CLI",
         files: &[home(".copilot/mcp-config.json")],
         transport: Some("local"),
-        // Lets the model see all tools. Each call still asks the person.
+        // Shows the model all tools. The client still asks the person about each call.
         more: &[("tools", r#"["*"]"#)],
         skills: &[home(".copilot/skills")],
         ..USUAL

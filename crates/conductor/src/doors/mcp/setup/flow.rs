@@ -1,4 +1,5 @@
-//! Edits maps in braces: the three variants of JSON, and maps in braces in YAML.
+//! Edits JSON (plain, with comments, or with comments and trailing commas) and flow mappings
+//! (`{ ... }`) in YAML.
 
 use jsonc_parser::ast;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
@@ -86,7 +87,7 @@ impl Style {
         Self { newline: newline(text), unit, comma, colon }
     }
 
-    /// The style for maps in braces in YAML, which stay in one line.
+    /// The style for YAML flow mappings, which stay in one line.
     pub fn inline() -> Self {
         Self { newline: "\n", unit: String::new(), comma: ", ", colon: ": " }
     }
@@ -183,8 +184,8 @@ fn own_lines(text: &str, map: &Node, of: Option<&Member>, style: &Style) -> Opti
     members.iter().rev().find_map(|it| own_line_indent(text, it.key_span.start)).map(str::to_owned)
 }
 
-/// Adds members at the end of a map in braces. A comment that follows the last member in its line
-/// stays with that member.
+/// Adds members at the end of a JSON object or flow mapping. A comment that follows the last member
+/// in its line stays with that member.
 fn append(text: &str, map: &Node, new: &[(&str, Value)], style: &Style, indent: Option<String>) -> Vec<Splice> {
     let last = match &map.kind {
         Kind::Map { members, .. } => members.last(),

@@ -10,7 +10,7 @@ use super::edit::{Fault, Field, Place, Splice, line_end, line_start, newline, ob
 use super::flow;
 use super::tree::{Kind, Member, Node, position};
 
-/// Limit of nested lists and maps, because the tree is built recursively.
+/// Maximum nesting depth of lists and maps. It is limited because the tree is built recursively.
 const MAX_DEPTH: usize = 128;
 
 pub fn parse(text: &str) -> Result<Option<Node>, Fault> {
@@ -28,7 +28,11 @@ pub fn parse(text: &str) -> Result<Option<Node>, Fault> {
             (Event::DocumentEnd, span) => {
                 // The span of an implicit end is empty, or is the start of the next document.
                 if text.get(span.clone()).is_some_and(|it| it.starts_with("...")) {
-                    return Err(Fault::at(text, span.start, "the file has an explicit end of its document"));
+                    return Err(Fault::at(
+                        text,
+                        span.start,
+                        "the YAML document ends with `...`, which is not supported; remove this line",
+                    ));
                 }
             }
             (event, span) => {
@@ -142,7 +146,7 @@ pub fn set(text: &str, place: Place<'_>, fields: &[Field]) -> Result<Vec<Splice>
             None => Err(Fault::at(
                 text,
                 root.span.start,
-                format!("the file is a map in braces without {:?}", place.container),
+                format!("the file is a flow mapping without {:?}", place.container),
             )),
         };
     }
