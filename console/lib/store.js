@@ -135,7 +135,7 @@ class Store extends EventTarget {
     this.touch('all');
   }
 
-  /** Applies an event. Returns whether the page goes on reading. @param {ConsoleEvent} event */
+  /** Applies an event. Returns whether the page continues to read. @param {ConsoleEvent} event */
   #receive(event) {
     const state = this.state;
     if (!state) return false;
@@ -260,32 +260,32 @@ export class View extends LitElement {
   }
 }
 
-/** A list beside the detail of its chosen row. On a narrow screen, the detail covers the list. */
+/** A list next to the details of its chosen row. On a narrow screen, the details cover the list. */
 export class ListView extends View {
   /** @type {typeof LitElement.properties} */
   static properties = { open: { state: true } };
 
   constructor() {
     super();
-    /** Whether the detail covers the list, on a narrow screen. */
+    /** Whether the details cover the list, on a narrow screen. */
     this.open = false;
   }
 
-  /** The classes of the element around both. */
+  /** CSS classes of the element that contains the list and the details. */
   get sides() {
     return `list-detail ${this.open ? 'open' : ''}`;
   }
 
-  /** The way from the detail to the list, on a narrow screen. */
+  /** The button that returns from the details to the list, on a narrow screen. */
   back() {
     return html`<button class="btn small quiet back" type="button" @click=${() => { this.open = false; }}>‹ All</button>`;
   }
 }
 
-/** A view of documents: reads them when it appears, and again after each change of one of them. */
+/** Base class of views that show documents. Reads them when the view appears, and again after each change. */
 export class DocumentView extends View {
   static topics = ['changed'];
-  /** Start of the URIs of these documents. */
+  /** Prefix of the URIs of these documents. */
   static scheme = '';
 
   constructor() {
@@ -312,7 +312,7 @@ export class DocumentView extends View {
   }
 
   async load() {
-    // Several changes in a row cause one more reading, not one each.
+    // Changes that arrive during a read cause one more read, not one read each.
     if (this.busy) {
       this.again = true;
       return;
@@ -325,6 +325,6 @@ export class DocumentView extends View {
     this.busy = false;
   }
 
-  /** Reads what the view shows. */
+  /** Reads the data that the view shows. */
   async readAll() {}
 }

@@ -18,7 +18,7 @@ const REDRAW = 100;
 /** Maximum fraction of the time that drawings take. A slow machine therefore draws less often. */
 const SHARE = 0.15;
 const SLOWEST_REDRAW = 800;
-/** Seconds that the strip above the stream shows. */
+/** Number of seconds that the strip above the stream shows. */
 const SECONDS = 90;
 
 /** The colour names of the configuration that the page can show. */
