@@ -1,6 +1,6 @@
-//! `token.change`: a hidden tool for a person. It adds or removes an HTTP token as a plan and applies
-//! the plan at once. So the change is stored, recorded and can be undone like any other change of
-//! the configuration.
+//! `token.change`: a hidden tool for a person. It adds or removes an HTTP token as a plan, and
+//! applies the plan at once. The change is therefore stored, recorded and can be undone like any
+//! other change of the configuration.
 
 use super::plan_apply;
 use super::plans::Applied;
