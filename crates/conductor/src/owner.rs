@@ -263,7 +263,7 @@ impl Owner {
         fed
     }
 
-    /// The date of a time stamp.
+    /// Converts a time of the daemon's clock to wall time.
     fn date(&self, at: Micros) -> Timestamp {
         let ago_ms = self.parts.clock.now().since(at) / 1000;
         Timestamp::from_millis(self.parts.clock.wall_ms().saturating_sub(ago_ms))

@@ -324,7 +324,7 @@ impl Segments {
     /// log stays down.
     pub fn repair(&mut self) -> io::Result<()> {
         if self.is_refused() {
-            return Err(io::Error::other("the audit log is refused"));
+            return Err(io::Error::other("the audit log accepts no records until a person has checked it"));
         }
         let now = self.clock.now_ms();
         let result = self.try_repair(now);

@@ -276,7 +276,7 @@ fn refusal(tool: &Tool, target: &str, (open, cause): CircuitOpenError) -> ToolEr
         if target.is_empty() { (String::new(), "tool") } else { (format!(" for {target}"), "target or tool") };
     let error = ToolError::new(
         Code::CircuitOpen,
-        format!("{} is off{for_target} after {} failures. Try again in {seconds} s.", tool.name, open.failures),
+        format!("{} is disabled{for_target} after {} failures. Try again in {seconds} s.", tool.name, open.failures),
     )
     .hint(format!("Wait {seconds} s and repeat the call, or use another {other}."))
     .subject(Subject::Tool(tool.name.to_string()))

@@ -598,7 +598,7 @@ impl Run {
     }
 }
 
-/// A call that the process asks for.
+/// A call that the process requests.
 struct Request {
     tool: String,
     arguments: Value,

@@ -173,7 +173,7 @@ pub struct Context<'a> {
     pub acceptor: Acceptor<'a>,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn Ids,
-    /// `--json`.
+    /// Whether `--json` was given.
     pub json: bool,
 }
 

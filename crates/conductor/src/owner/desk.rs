@@ -91,7 +91,7 @@ impl Desk {
         self.counts.inverted += u64::from(event.at < self.last_decided);
     }
 
-    /// Prepares the desk for callbacks.
+    /// Reserves memory, so that callbacks do not allocate.
     pub fn make_room(&mut self) {
         self.engine.make_room();
         self.left.reserve(LEFT);

@@ -23,7 +23,7 @@ struct Open {
     /// The next event of this input. It has been received, to compare its time with the events of
     /// other inputs.
     head: Option<Event>,
-    /// The owner looks at the events of this device before the engine does.
+    /// Whether the owner processes events of this device before the engine.
     is_watched: bool,
 }
 

@@ -321,7 +321,7 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     daemon.until_mode("Default");
 
     // A pad counts as a person: the chosen mode stays until another window is in front, or
-    // permanently if the file says so.
+    // permanently if the file disables that.
     daemon.tap(36);
     daemon.until_mode("Mix");
     let auto = daemon.block_on(daemon.handle().switch_mode(None, Taint::Clean)).expect("there are rules");

@@ -295,7 +295,7 @@ async fn a_breaker_is_for_one_target_and_its_changes_are_recorded() {
     }
     let refused = call("bad").await;
     assert_eq!(error(&refused).code, Code::CircuitOpen);
-    assert!(error(&refused).message.starts_with("test.dial is off for bad after 5 failures"), "{:?}", error(&refused));
+    assert!(error(&refused).message.starts_with("test.dial is disabled for bad after 5 "), "{:?}", error(&refused));
     value(&call("good").await);
     value(&call("").await);
     let listed = studio.studio.circuits.list();

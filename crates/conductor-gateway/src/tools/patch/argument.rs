@@ -146,7 +146,7 @@ impl From<Host> for HostKind {
     }
 }
 
-/// The program whose classes are meant.
+/// The program that defines the classes.
 #[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Program {
@@ -164,7 +164,7 @@ impl From<Program> for Format {
     }
 }
 
-/// Whether an inlet or an outlet is meant.
+/// Whether it is an inlet or an outlet.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {

@@ -125,7 +125,7 @@ struct Named {
 struct OfPath {
     path: String,
     root: Option<String>,
-    /// In base64.
+    /// Encoded in base64.
     content: Option<String>,
 }
 
@@ -134,7 +134,7 @@ struct Fetch {
     url: String,
     method: String,
     headers: Vec<(String, String)>,
-    /// In base64.
+    /// Encoded in base64.
     body: Option<String>,
 }
 

@@ -229,7 +229,7 @@ impl Console {
         Some(false)
     }
 
-    /// Finds the questions and plans that changed since the last look, and sends them if `send`.
+    /// Finds the questions and plans that changed since the last call, and sends them if `send`.
     fn notice_questions(&self, send: bool) {
         let changed: Vec<Record> = {
             let mut seen = self.seen.lock();

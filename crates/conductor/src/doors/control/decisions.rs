@@ -1,6 +1,6 @@
 //! Decisions of people about the configuration, plans, approval requests, the audit log and circuit
-//! breakers, and the reads that a decision needs. The human door and the console use them. A
-//! decision takes the person, whom the door has recognised.
+//! breakers, and the reads that a decision needs. The human door and the console use them. Before a
+//! decision, the door has checked that the caller is a person.
 //!
 //! Applying and rejecting a plan are calls by `person:<uid>` in the pipeline, so they are validated
 //! and recorded like any call.
