@@ -422,6 +422,6 @@ mod tests {
         bad.append(b"{}").expect("written");
         let (_, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone()), [7; 32]).expect("opens");
         assert_eq!(skipped.len(), 1);
-        assert_eq!(files.names(plans).expect("readable"), ["junk.json"], "left for a person to look at");
+        assert_eq!(files.names(plans).expect("readable"), ["junk.json"], "an unknown file is kept");
     }
 }

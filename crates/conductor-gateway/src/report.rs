@@ -136,7 +136,7 @@ pub struct ConfigNow {
     pub loaded_at: Timestamp,
     /// Why the newest file is not in force.
     pub error: Option<String>,
-    /// Number of rows that an error in the file disabled.
+    /// Number of mappings and bindings that an error in the file disabled.
     pub disabled_mappings: usize,
     /// Number of errors in the file. Each error disables an item.
     pub faults: usize,

@@ -241,7 +241,7 @@ fn name_of(principal: &Principal, code: Digest) -> String {
     digest.trim_start_matches("sha256:").to_owned()
 }
 
-/// The caller and the life of a journal.
+/// The caller of a journal, and when the journal expires.
 #[derive(Debug, Clone)]
 struct Life {
     principal: Principal,

@@ -266,7 +266,7 @@ pub struct Info {
     has_patcher_ref: bool,
     /// Format of the file.
     format: &'static str,
-    /// How the file is written.
+    /// Formatting style of the file.
     style: &'static str,
     /// Version of the program that wrote the file.
     #[serde(skip_serializing_if = "Option::is_none")]

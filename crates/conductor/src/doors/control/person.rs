@@ -203,7 +203,11 @@ mod tests {
         let asked = |pid| ask(pid, &[client(50, 100)], tree(DESKTOP)).is_ok();
         assert_eq!([61, 71, 81].map(asked), [true; 3]);
         assert_eq!([90, 92, 95].map(asked), [false; 3]);
-        assert_eq!(ask(92, &[], tree(DESKTOP)), Ok(Person { uid: 7 }), "without a client there is nothing to fear");
+        assert_eq!(
+            ask(92, &[], tree(DESKTOP)),
+            Ok(Person { uid: 7 }),
+            "without a client, every terminal counts as a person"
+        );
     }
 
     #[test]
