@@ -148,7 +148,7 @@ pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     if taken == bytes.len() {
         Ok(())
     } else {
-        Err(io::Error::new(io::ErrorKind::WriteZero, format!("{taken} of {} bytes were written", bytes.len())))
+        Err(io::Error::new(io::ErrorKind::WriteZero, format!("only {taken} of {} bytes were written", bytes.len())))
     }
 }
 

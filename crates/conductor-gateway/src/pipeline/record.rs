@@ -303,7 +303,7 @@ pub(super) async fn promptly<T>(
 fn pending(mut outcome: Outcome, kept: bool) -> Outcome {
     if let Outcome::Done(Ok(output)) = &mut outcome {
         output.value["audit"] =
-            if kept { "pending" } else { "not recorded, only counted: too many records are waiting" }.into();
+            if kept { "pending" } else { "not recorded: too many records wait to be written" }.into();
         output.render();
     }
     outcome

@@ -101,7 +101,7 @@ pub struct CallLine {
 pub struct DryEnd {
     /// Name of the tool that a dry run cannot call
     pub tool: String,
-    /// Why not
+    /// Reason
     pub reason: String,
 }
 
@@ -412,7 +412,7 @@ impl Run {
         if self.execution.is_dry_run() {
             return Ok(());
         }
-        let Some(mut file) = self.file.take() else { return Err(lost("it is not open".to_owned())) };
+        let Some(mut file) = self.file.take() else { return Err(lost("the file is not open".to_owned())) };
         let work = move || {
             let written = file.write(&line, durable);
             (file, written)

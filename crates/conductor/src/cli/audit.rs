@@ -414,7 +414,7 @@ fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Optio
         Fault::new(
             Verdict::Forked,
             0,
-            "state/audit.pub of the key in secrets/audit.key",
+            "the public key of secrets/audit.key in state/audit.pub",
             "the public key of another secret key",
         )
     };

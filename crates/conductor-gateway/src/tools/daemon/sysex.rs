@@ -39,7 +39,7 @@ pub fn parse(data: &[Value]) -> Result<Vec<u8>, ToolError> {
     match bytes.len() {
         0 => Err(bad(0, "there are no data bytes".into())),
         len if len > MAX_BYTES => {
-            Err(bad(MAX_BYTES + first, format!("{len} data bytes; at most {MAX_BYTES} are sent")))
+            Err(bad(MAX_BYTES + first, format!("{len} data bytes are too many; at most {MAX_BYTES} are allowed")))
         }
         _ => Ok(bytes),
     }
@@ -67,10 +67,10 @@ pub fn assess(body: &[u8]) -> Risk {
         body if manufacturer_body(body) > 255 => risk(
             "critical",
             "manufacturer_bulk",
-            "manufacturer's bulk data; may replace a patch bank or firmware",
+            "writes the manufacturer's bulk data; may replace a patch bank or firmware",
             false,
         ),
-        _ => risk("high", "manufacturer", "manufacturer's own message; only the manufacturer knows its effect", false),
+        _ => risk("high", "manufacturer", "has an effect that only the manufacturer knows", false),
     }
 }
 

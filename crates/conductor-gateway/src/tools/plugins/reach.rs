@@ -302,7 +302,7 @@ impl Granted {
             let name =
                 HeaderName::from_bytes(name.as_bytes()).map_err(|fault| bad(format!("header {name:?}: {fault}")))?;
             if RESERVED.contains(&name.as_str()) {
-                return Err(bad(format!("the header {name} is set by Conductor")));
+                return Err(bad(format!("only Conductor can set the header {name}")));
             }
             let unfit = |_| bad(format!("header {name}: the value has characters that are not allowed in a header"));
             match self.filled(url, value)? {

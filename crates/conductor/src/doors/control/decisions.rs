@@ -200,7 +200,7 @@ pub fn find(control: &Control, text: &str, kinds: &[Kind]) -> Result<Record, Too
         Ok(None) | Err(Refused::NotFound) => {
             Err(ToolError::new(Code::NotFound, format!("there is no {what} {text:?}"))
                 .subject(subject)
-                .hint(format!("`conductor {command} list` lists all {command}.")))
+                .hint(format!("`conductor {command} list` lists the ids.")))
         }
         Err(other) => Err(ToolError::new(Code::BadInput, other.to_string())),
     }
