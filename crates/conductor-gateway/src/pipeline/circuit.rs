@@ -49,8 +49,8 @@ struct Circuit {
 }
 
 impl Circuit {
-    /// The breaker for this target. If the limit is reached, a new breaker replaces one in state
-    /// `Passing`.
+    /// The breaker for this target. If the tool has the maximum number of breakers, a new one
+    /// replaces a breaker in state `Passing`.
     fn entry(&mut self, target: &str, settings: Settings) -> (String, &mut Entry) {
         let mut name = target;
         if !self.targets.contains_key(name) && self.targets.len() >= MOST_TARGETS {

@@ -336,7 +336,7 @@ pub(crate) fn show(record: &Value, json: bool, out: &mut dyn Write) -> io::Resul
     writeln!(out, "{line}")
 }
 
-/// Checks the log, for the console: the same object as `audit verify --json`.
+/// Verifies the log for the console. Returns the same object as `audit verify --json`.
 pub(crate) fn verdict(
     home: &Path,
     head: Option<Head>,

@@ -335,7 +335,7 @@ async fn store(cx: &Context, base: &[u8], proposed: Proposed, ids: NewIds) -> Re
     made.ok_or_else(|| internal(&"the plan was not stored"))
 }
 
-/// Finds a plan by id or short form.
+/// Finds a plan by its id or short id.
 pub fn find(studio: &Studio, text: &str) -> Result<Record, ToolError> {
     let found = studio.approvals.store().read(|pending| {
         let id = pending.find(text)?;

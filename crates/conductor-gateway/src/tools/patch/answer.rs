@@ -275,7 +275,7 @@ pub struct Info {
     patchline_count: usize,
     /// Number of subpatchers directly inside.
     subpatcher_count: usize,
-    /// Per feature: yes, or degraded or no with the reason.
+    /// For each feature: `yes`, or `degraded` or `no` with the reason.
     capabilities: BTreeMap<&'static str, String>,
 }
 

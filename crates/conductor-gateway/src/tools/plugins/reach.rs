@@ -175,7 +175,7 @@ impl Granted {
         Ok(())
     }
 
-    /// Replaces secrets in data for the process, even if the data is from outside.
+    /// Replaces secrets in data for the plugin's process, such as file contents and responses.
     fn clean<'b>(&self, bytes: &'b [u8], most: usize) -> std::borrow::Cow<'b, [u8]> {
         self.access.secrets.scrubber().piece(bytes, 0..most)
     }

@@ -1,8 +1,8 @@
 //! The requests of the human door: one table of names and parameters, and one match that handles
 //! them.
 //!
-//! A request is a decision of a person, a read that a decision needs, a secret, or a stream.
-//! Everything else is a tool, which `call` runs.
+//! A request is a decision of a person, a read that a decision needs, an operation on a secret, or
+//! a stream. Everything else is a tool, which `call` runs.
 
 use super::decisions::Grant;
 use super::streams::{self, Stream};

@@ -48,7 +48,7 @@ const FLOOD_PAUSE: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 pub const READ_CHUNK: usize = 8 * 1024;
 
-/// Ends a connection from outside.
+/// Tokens with which other tasks end a connection, or detect that it has failed.
 #[derive(Clone, Default)]
 pub struct Lifeline {
     /// Cancelling this token acts like the end of input: running requests are answered, and nothing
