@@ -148,8 +148,8 @@ impl Studio {
         })
     }
 
-    /// Sets the callback for the end of a connection. The callback releases the notes that calls of
-    /// the connection left on.
+    /// Sets the callback for the end of a connection. The callback releases the notes that calls on
+    /// this connection left on.
     pub fn on_connection_end(&self, callback: impl Fn(ConnId) + Send + Sync + 'static) {
         let _ = self.on_connection_end.set(Box::new(callback));
     }

@@ -101,9 +101,9 @@ pub(crate) struct Owner {
     /// Devices that were connected at some time since the start.
     seen: BTreeSet<DeviceSlot>,
     statistics: Statistics,
-    /// Failed actions that the engine counts as performed.
+    /// Number of failed actions that the engine counts as performed.
     actions_undone: u64,
-    /// Actions whose effects have been carried out.
+    /// Number of actions whose effects have been carried out.
     counted: u64,
     performance_lock: bool,
     /// A configuration that waits for the end of the performance lock.

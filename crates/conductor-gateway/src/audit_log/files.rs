@@ -32,7 +32,7 @@ pub trait Files: Send + Sync + std::fmt::Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     fn link(&self, target: &str, at: &Path) -> io::Result<()>;
     fn read_link(&self, at: &Path) -> io::Result<String>;
-    /// Makes created, renamed and removed names of a directory durable.
+    /// Makes the creation, renaming and removal of names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 

@@ -1,4 +1,4 @@
-//! One circuit breaker per tool and target. A guard reports the end of every permitted call to it.
+//! One circuit breaker per tool and target. A guard reports the end of every call to its breaker.
 //!
 //! Because each target has its own breaker, a missing port or a hanging host does not switch the
 //! tool off for other targets. The state is lost on restart. Not here: the breaker itself

@@ -33,7 +33,7 @@ pub trait AuditSink: Send + Sync {
     fn health(&self) -> Option<Health> {
         None
     }
-    /// Hashes with the salt of this log.
+    /// Hashes the arguments with the salt of this log.
     fn hash_input(&self, arguments: &Value) -> InputHash;
     /// Records an intent. The record is on the disk when the future completes.
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;

@@ -45,7 +45,7 @@ pub const MCP_METHODS: [&str; 25] = [
     "notifications/cancelled",
 ];
 
-/// One broken rule of one tool.
+/// A rule that a tool can break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
     InputIsClosedObject,

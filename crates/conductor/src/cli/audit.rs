@@ -149,7 +149,7 @@ pub enum Format {
 /// Which program records that a person accepts the damage.
 #[derive(Clone, Copy)]
 pub enum Acceptor<'a> {
-    /// The running daemon, which checks itself that a person accepts. The function returns the
+    /// The running daemon, which itself checks that a person accepts. The function returns the
     /// person and the `seq` at which the log continues.
     Daemon(&'a dyn Fn() -> Result<(String, u64), String>),
     /// This command, if no daemon runs. The principal is the person at the terminal. The function

@@ -59,7 +59,7 @@ use tokio_util::sync::CancellationToken;
 pub const KEY_HEADER: &str = "x-conductor-key";
 /// Maximum number of open event streams.
 const STREAMS: usize = 16;
-/// Events that are read from the ring at a time.
+/// Number of events that are read from the ring at a time.
 const BATCH: usize = 64;
 const STILL_HERE: Duration = Duration::from_secs(15);
 /// Maximum size of a request body, in bytes.

@@ -48,7 +48,7 @@ pub struct Desk {
     /// Notes and buttons that are down.
     pub(crate) pressed: Pressed,
     last_decided: Micros,
-    /// The first trace record of this period.
+    /// Number of the first trace record of this period.
     first_record: u64,
 }
 

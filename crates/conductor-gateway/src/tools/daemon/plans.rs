@@ -181,8 +181,8 @@ fn script_is_stale() -> ToolError {
         .hint("Nothing was planned. Read the configuration and run a new script.")
 }
 
-/// Stores the plan of a script under an id that was chosen before. A plan with this id may exist
-/// already, because the daemon ended after it had stored the plan.
+/// Stores the plan of a script under an id that was chosen before. A plan with this id exists
+/// already if the daemon ended after it had stored the plan.
 pub async fn keep_joined(cx: &Context, joined: JoinedPlan, id: Uuid) -> Result<ConfigPlan, ToolError> {
     if let Some(record) = cx.studio.approvals.get(id) {
         return Ok(record.config_plan());

@@ -35,7 +35,7 @@ const SECRET_HANDLE: (&str, &str) = ("{{secret:", "}}");
 /// Receives console messages of plugins: plugin name, level and text.
 pub type ConsoleSink = Arc<dyn Fn(&str, LogLevel, &str) + Send + Sync>;
 
-/// Access to hosts that all plugins share.
+/// Access to files, the web and secrets, shared by all plugins.
 #[derive(Clone)]
 pub struct PluginAccess {
     pub files: Arc<Files>,

@@ -37,7 +37,7 @@ pub struct Seen {
     held: BTreeMap<String, Vec<String>>,
     statistics: Statistics,
     firings_since: Micros,
-    /// Calls that were reported in this frame.
+    /// Number of calls that were reported in this frame.
     calls: usize,
 }
 

@@ -250,7 +250,7 @@ impl Sessions {
         Some(LoggedIn { key, session })
     }
 
-    /// The session with this key. Counts as activity of the session.
+    /// Returns the session with this key. The lookup counts as activity of the session.
     pub fn find(&self, key: &str) -> Option<Arc<Session>> {
         self.reap();
         let digest: Digest = Sha256::digest(key.as_bytes()).into();

@@ -79,7 +79,7 @@ pub async fn show(control: &Control, id: &str, full_from: Option<usize>) -> Resu
     Ok(page(&facts.map_err(unreadable)?, from))
 }
 
-/// Drafts the inverse of an applied plan, or restores the file before an edit.
+/// Drafts the inverse of an applied plan, or restores the content that a file had before an edit.
 pub async fn undo(control: &Control, person: Principal, id: &str) -> Result<Value, ToolError> {
     let record = find(control, id, &[Kind::Plan, Kind::Edit])?;
     let is_edit = record.kind == Kind::Edit;

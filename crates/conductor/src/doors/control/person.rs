@@ -78,8 +78,8 @@ fn ancestors(pid: i32, process: Process, look: impl Fn(i32) -> Option<Process>) 
     chain
 }
 
-/// Whether the part of the chain that is younger than the client lost its parent, and may have been
-/// started by the client.
+/// Whether the last process in the chain that is younger than the client may be an orphan of the
+/// client.
 fn may_be_orphan_of(client: &Client, chain: &[(i32, Process)]) -> bool {
     let younger = |it: &Process| it.started.is_some_and(|it| it >= client.started);
     let Some(old) = chain.iter().position(|(_, it)| it.is_service_manager || !younger(it)) else { return false };
