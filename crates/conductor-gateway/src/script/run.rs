@@ -580,7 +580,7 @@ impl Run {
 
     async fn end_journal(&mut self) {
         if let Some(mut file) = self.file.take() {
-            // If the file cannot be removed, the journal expires later. Until then its seal is known.
+            // If the file cannot be removed, the journal expires later.
             let _ = tokio::task::spawn_blocking(move || file.remove()).await;
         }
     }
