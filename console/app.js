@@ -1,4 +1,4 @@
-// The shell of the console: login, navigation, messages, and the view of the present address.
+// The shell of the console: login, navigation, messages, and the view that the address names.
 
 import { html, nothing, repeat } from './vendor/lit.js';
 import * as api from './lib/api.js';
@@ -49,6 +49,10 @@ class ConsoleApp extends View {
     this.expanded = false;
     /** @type {HTMLElement | null} */
     this.element = null;
+  }
+
+  firstUpdated() {
+    document.querySelector('.boot')?.remove();
   }
 
   connectedCallback() {
@@ -188,7 +192,7 @@ class ConsoleApp extends View {
       ${store.connection === 'lost' ? html`<div class="notice bad" role="alert">The daemon cannot be reached. The page shows the last known state and tries again.</div>` : nothing}
       ${store.missed ? html`<div class="notice" role="status">This page was too slow and missed ${store.missed} events. It shows the current state again.<button class="btn small" @click=${() => { store.missed = 0; store.touch('connection'); }}>Dismiss</button></div>` : nothing}
       ${config.error ? html`<div class="notice bad" role="alert"><span>config.toml is not in force: ${name(config.error, 160)}</span></div>` : nothing}
-      ${state.waiting.needs_a_person && this.page !== 'approvals' ? html`<div class="notice" role="status"><span>A change of config.toml waits for you: ${plain(state.waiting.held.join(', '), 120)}</span><a class="btn small" href="#/approvals">Review</a></div>` : nothing}
+      ${state.waiting.needs_a_person && this.page !== 'approvals' ? html`<div class="notice" role="status"><span>A change to config.toml waits for you: ${plain(state.waiting.held.join(', '), 120)}</span><a class="btn small" href="#/approvals">Review</a></div>` : nothing}
       ${performance_lock ? html`<div class="notice" role="status">Performance lock: AI clients cannot change modes or send MIDI.<button class="btn small" @click=${() => api.decide({ decision: 'performance_lock', on: false })}>Unlock</button></div>` : nothing}`;
   }
 }

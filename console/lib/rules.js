@@ -63,7 +63,7 @@ export function actionText(action) {
   }
 }
 
-/** A continuous row: its target. @param {JsonObject} row */
+/** The target of a continuous row, in words. @param {JsonObject} row */
 export function continuousText(row) {
   const targets = /** @type {any[]} */ (row.targets ?? []);
   const words = targets.map((it) => (it.type === 'LiveParameter' ? `Live ${it.path}` : it.controller !== undefined ? `CC ${it.controller} of ${it.port}` : it.address ? `OSC ${it.address}` : String(it.type)));

@@ -12,7 +12,7 @@ export function diff(text) {
   const body = all.filter((it) => !it.startsWith('--- ') && !it.startsWith('+++ '));
   if (!body.length) return html`<p class="dim small">The text does not change.</p>`;
   const shown = body.slice(0, MOST_LINES);
-  return html`<div class="diff" role="group" aria-label="Difference" tabindex="0">${shown.map((line) => {
+  return html`<div class="diff" role="group" aria-label="Diff" tabindex="0">${shown.map((line) => {
     const kind = line.startsWith('@@') ? 'hunk' : line.startsWith('+') ? 'add' : line.startsWith('-') ? 'del' : '';
     return html`<div class=${kind}>${lines(line)}</div>`;
   })}${body.length > shown.length ? html`<div class="hunk">… ${body.length - shown.length} more lines</div>` : nothing}</div>`;

@@ -22,7 +22,7 @@ const REDRAW = 40;
 
 /**
  * Controls that the rows of the configuration use for a device: their kind, and the first row that
- * uses each of them in the present mode.
+ * uses each of them in the current mode.
  * @param {ModeMappings[]} modes
  * @param {string} device
  * @param {string} current

@@ -207,7 +207,7 @@ pub enum Velocity {
 /// A response curve. `intensity` is 0..=1; at 0 every curve is a straight line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve {
-    /// The shape.
+    /// The shape of the curve.
     pub kind: CurveKind,
     /// The intensity, 0..=1.
     pub intensity: f64,

@@ -65,7 +65,7 @@ impl Taint {
         match self {
             Taint::Clean => "",
             Taint::Virtual => {
-                "the input is virtual and not trusted; set trusted = true on its device if only a person plays it"
+                "the input is virtual and not trusted; set trusted = true on the device if only a person plays it"
             }
             Taint::Network | Taint::Tool => "the event was not caused by a person's input",
         }

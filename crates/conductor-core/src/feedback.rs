@@ -486,7 +486,7 @@ impl Feedback {
         true
     }
 
-    /// The latest time for the next call of [`Feedback::advance`].
+    /// The latest time for the next call to [`Feedback::advance`].
     pub fn next_deadline(&self) -> Option<Micros> {
         if self.dirty { Some(Micros(0)) } else { self.next }
     }

@@ -257,7 +257,8 @@ pub struct Pending {
     /// Times on the monotonic clock: the end of open records, and the denial of denied records. Not
     /// stored on disk, because this clock starts again with the machine.
     steady: HashMap<Uuid, u64>,
-    /// The changed records as they were before the unwritten changes.
+    /// For each record with unwritten changes, its state before these changes; `None` for a new
+    /// record.
     before: BTreeMap<Uuid, Option<Record>>,
 }
 
@@ -363,8 +364,8 @@ impl Pending {
     }
 
     /// Sets the end on the monotonic clock for open records that have none: new records, and all
-    /// records after a start. The remaining time is at most the whole life of the record, even if
-    /// the wall clock was wrong when the record was made.
+    /// records after a start. The remaining time is at most the full validity of the record, even
+    /// if the wall clock was wrong when the record was made.
     fn note_ends(&mut self, now: Timestamp) {
         let Some(steady) = self.steady_ms else { return };
         let fresh: Vec<(Uuid, u64)> = self
@@ -607,7 +608,7 @@ impl Pending {
         self.waited_for.remove(&id);
     }
 
-    /// The record, if it is in `state` now; otherwise the reason.
+    /// The record, if it is in `state` now; otherwise the reason for the refusal.
     fn in_state(&mut self, id: Uuid, state: State, now: Timestamp) -> Result<&Record, Refused> {
         self.note_ends(now);
         if self.get(id).is_some_and(|record| self.is_over(record, now)) {

@@ -1,4 +1,4 @@
-//! The journal of a script: which calls the script made, and what they answered.
+//! The journal of a script: the calls that the script made, and their answers.
 //!
 //! A script that was stopped is run again from its first line. Calls that are in the journal are
 //! not made again: the script receives the recorded answers. This is safe for two reasons. A call
@@ -34,8 +34,8 @@ pub const MAX_JOURNAL_BYTES: usize = 16 << 20;
 /// The tools that make other calls. Scripts, mappings, plugins and webhooks cannot call them.
 pub const NESTING_TOOLS: [&str; 2] = ["conductor_run_script", "conductor_call_tool"];
 
-/// The first line of a journal: whose script it is, and the values that a repeated run must share
-/// with the first run.
+/// The first line of a journal: the caller of the script, and the values that a repeated run must
+/// share with the first run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Begin {
@@ -51,7 +51,7 @@ pub struct Begin {
     pub seed: u64,
     /// The value of `Date.now()`.
     pub started: Timestamp,
-    /// The journal expires at this time, unless a later line extends its life.
+    /// The journal expires at this time, unless a later line sets a later time.
     pub until: Timestamp,
 }
 
@@ -101,7 +101,7 @@ pub struct Outcome {
     pub answer: Answer,
     /// Whether the call has changed something.
     pub changed: Changed,
-    /// The change of the configuration that the call contributes to the plan of the script.
+    /// The change to the configuration that the call contributes to the plan of the script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<Value>,
 }
@@ -181,7 +181,7 @@ pub enum Stop {
     },
 }
 
-/// Why a line does not fit the lines before it.
+/// The line does not fit the lines before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the line is out of order")]
 pub struct OutOfOrder;
@@ -254,8 +254,8 @@ impl Journal {
         self.until
     }
 
-    /// Whether the journal has expired. It lives at least as long as the approval that it waits
-    /// for.
+    /// Whether the journal has expired. It does not expire while the approval that it waits for is
+    /// open.
     pub fn is_over(&self, now: Timestamp, approval_is_open: impl FnOnce(Uuid) -> bool) -> bool {
         now >= self.until && !self.approval.is_some_and(approval_is_open)
     }

@@ -38,8 +38,8 @@ const SCATTERED: f64 = 0.7;
 /// Factor for a word that was found after the correction of a typo.
 const CORRECTED: f64 = 0.8;
 
-/// The indices of the tools that match the query, the best first. Equal tools have the order of the
-/// list.
+/// The indices of the tools that match the query, the best first. Tools with equal scores keep the
+/// order of the list.
 pub fn rank(query: &str, tools: &[ToolText<'_>]) -> Vec<usize> {
     let index = Index::of(tools);
     let wanted = index.wanted(query);
@@ -160,7 +160,7 @@ impl Index {
         sum / meaning.len().max(1) as f64 * share
     }
 
-    /// A word that few tools contain says more about the wanted tool.
+    /// The weight of a word: greater if fewer tools contain the word.
     fn rarity(&self, holders: usize) -> f64 {
         (1.0 + self.tools as f64 / holders.max(1) as f64).ln()
     }

@@ -3,6 +3,7 @@
 //! Not here: how the owner collects the values, and how a terminal shows them (`cli`).
 
 use conductor_core::config::{Config, ContinuousRow, InputMode, Mapping, Rows};
+use conductor_core::digest::Digest;
 use conductor_core::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -63,6 +64,37 @@ pub struct Status {
     pub learning: Option<LearningNow>,
     /// Process id of the daemon.
     pub pid: u32,
+}
+
+/// The connections to and from other machines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct NetworkNow {
+    /// The open HTTP listeners; the daemon's own is first.
+    pub http: Vec<HttpNow>,
+    /// The webhooks that Conductor sends.
+    pub webhooks: Vec<WebhookNow>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WebhookNow {
+    /// Name of the webhook.
+    pub name: String,
+    /// Number of stored events that the receiver has not accepted yet.
+    pub waiting: usize,
+    /// Number of accepted events since the start.
+    pub delivered: u64,
+    /// Number of events since the start that were dropped, because they were too many or too old.
+    pub dropped: u64,
+    /// Why the last attempt failed.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct HttpNow {
+    /// Address for clients.
+    pub url: String,
+    /// SHA-256 of the certificate; absent without TLS.
+    pub fingerprint: Option<Digest>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

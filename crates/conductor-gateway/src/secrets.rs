@@ -128,7 +128,7 @@ pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> 
 }
 
 /// Creates a folder that only its owner can read; an existing folder is not changed.
-fn make_private(folder: &Path) -> io::Result<()> {
+pub fn make_private(folder: &Path) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => Err(fault),
         Ok(()) | Err(_) => Ok(()),

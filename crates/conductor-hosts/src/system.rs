@@ -8,6 +8,7 @@
 //! | `processes` | the process table: parents, terminals, the client behind a TCP connection |
 //! | `children` | starts programs, and ends them with all their descendants |
 //! | `signals`, `service` | signals that end the daemon, and messages to the service manager |
+//! | `host_name` | the names and addresses of this machine |
 //! | `open_files`, `memory` | the limit of open files, and the memory in use |
 //!
 //! Only Unix is implemented. The interfaces use no Unix types, except the stream itself
@@ -19,6 +20,7 @@ pub mod children;
 mod clock;
 mod environment;
 pub mod folder;
+pub mod host_name;
 mod ids;
 pub mod listener;
 pub mod lock_file;

@@ -408,7 +408,7 @@ pub enum Fault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
     /// No box has this name or key.
-    #[error("no object {name:?} in this patch")]
+    #[error("there is no object {name:?} in this patch")]
     NotFound {
         /// The requested name.
         name: String,
@@ -504,7 +504,7 @@ pub enum EditError {
     /// The box does not have this port.
     #[error("{label} has no {side} {port} (inlets: {inlets}, outlets: {outlets})")]
     NoSuchPort {
-        /// The box.
+        /// Label of the box.
         label: String,
         /// `inlet` or `outlet`.
         side: &'static str,
@@ -546,7 +546,7 @@ pub enum EditError {
     /// The box cannot be an end of a cord.
     #[error("{label} cannot be connected: {why}")]
     Unreachable {
-        /// The box.
+        /// Label of the box.
         label: String,
         /// The reason.
         why: &'static str,
@@ -588,7 +588,7 @@ impl EditError {
                 near(nearest, "list the objects of the patch to see their names and keys")
             }
             EditError::Lookup(LookupError::Ambiguous { keys, .. }) => {
-                format!("use a key: {}", keys.join(", "))
+                format!("use one of these keys: {}", keys.join(", "))
             }
             EditError::Lookup(LookupError::Gone { .. } | LookupError::OldRevision { .. })
             | EditError::Stale

@@ -13,9 +13,9 @@ use crate::objects;
 /// Limits of the undo journal.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalLimits {
-    /// Number of steps.
+    /// Maximum number of steps.
     pub steps: usize,
-    /// Number of bytes that all steps together keep in memory.
+    /// Maximum number of bytes that all steps together keep in memory.
     pub bytes: usize,
 }
 

@@ -46,7 +46,7 @@ impl Reach {
         match self {
             Reach::RunsPrograms => "starts programs",
             Reach::LoadsCode => "loads patches or code",
-            Reach::Unknown => "unknown to Conductor: may do anything",
+            Reach::Unknown => "is unknown to Conductor and may do anything",
             Reach::WritesFiles => "writes files",
             Reach::Network => "uses the network",
             Reach::ReadsFiles => "reads files",

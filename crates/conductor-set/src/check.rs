@@ -73,7 +73,7 @@ pub enum Fault {
     },
 }
 
-/// Returns all faults of a document. In Sets older than Live 11 only the existing elements are
+/// Returns all faults in a document. In Sets older than Live 11 only the existing elements are
 /// checked.
 pub fn check(doc: &Document) -> Vec<Fault> {
     let mut faults = Vec::new();

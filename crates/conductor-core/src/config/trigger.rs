@@ -319,7 +319,7 @@ fn osc_test<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<OscTest> {
         let place = f.key_place("min");
         r.rule_help(
             &place,
-            format!("the window is empty: {low} is above {high}"),
+            format!("the range is empty: {low} is above {high}"),
             "write the smaller number first".into(),
         );
     }

@@ -58,7 +58,7 @@ pub(super) struct Runs {
     /// At most one run per mapping.
     runs: Vec<Run>,
     spare: Vec<Lists>,
-    /// Contexts of finished runs that own memory, until the owner drops them.
+    /// Contexts of finished runs that own memory, until the daemon's owner thread drops them.
     spent: Vec<Context>,
     serial: u64,
 }

@@ -2,8 +2,8 @@
 //! all lines before it. A program that can write the file, but does not have the key, cannot
 //! change, add or reorder lines.
 //!
-//! A program can cut lines off the end. The daemon therefore keeps the last seal in memory, and
-//! each call passes the pipeline, so that a cut journal gives no new right.
+//! A program can remove lines from the end. The daemon therefore keeps the last seal in memory.
+//! Each call also passes the pipeline, so a truncated journal grants no additional permission.
 
 use super::{Journal, Line};
 use crate::digest::Digest;

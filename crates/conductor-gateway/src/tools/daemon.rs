@@ -43,6 +43,7 @@ mod prompts;
 mod resources;
 pub mod surroundings;
 pub mod sysex;
+mod token_change;
 
 pub use conductor_call_tool::definition as call_tool;
 pub use conductor_run_script::definition as run_script;
@@ -103,6 +104,7 @@ pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
         plan_apply::apply(owner),
         plan_apply::reject(),
         plugin_set::definition(owner),
+        token_change::definition(owner),
     ]
 }
 

@@ -1,5 +1,5 @@
-//! Notifications of the desktop, by the interface of freedesktop.org over D-Bus. Other systems have
-//! none here.
+//! Shows desktop notifications through the freedesktop.org interface on D-Bus. Other systems are
+//! not supported.
 
 use super::Unavailable;
 

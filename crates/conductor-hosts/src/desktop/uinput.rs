@@ -128,7 +128,7 @@ fn modifier(modifier: Modifier) -> KeyCode {
     }
 }
 
-/// The rows of a US keyboard, without and with Shift. Row by row, the codes are consecutive.
+/// The rows of a US keyboard, without and with Shift. Within a row, the codes are consecutive.
 const ROWS: [(&str, &str, KeyCode); 4] = [
     ("1234567890-=", "!@#$%^&*()_+", KeyCode::KEY_1),
     ("qwertyuiop[]", "QWERTYUIOP{}", KeyCode::KEY_Q),

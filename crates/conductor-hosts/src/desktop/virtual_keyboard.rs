@@ -26,7 +26,7 @@ use wayland_protocols_misc::zwp_virtual_keyboard_v1::client::zwp_virtual_keyboar
 
 /// The first code of a keymap in X numbering, which is 8 above the kernel's.
 const FIRST_CODE: u32 = 9;
-/// The number of different characters in one keymap; codes end at 255.
+/// Maximum number of different characters in one keymap; codes end at 255.
 const KEYS: usize = 240;
 const PRESSED: u32 = 1;
 const RELEASED: u32 = 0;
@@ -156,7 +156,7 @@ impl Page {
     }
 }
 
-/// Events that need no answer.
+/// Ignores all events from the compositor.
 struct Events;
 
 impl Dispatch<WlRegistry, GlobalListContents> for Events {

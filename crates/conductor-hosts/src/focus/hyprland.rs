@@ -50,7 +50,7 @@ impl FrontWindow for Watcher {
     }
 }
 
-/// The window of an answer to `j/activewindow`. Without a window the answer is empty or `{}`.
+/// The window in an answer to `j/activewindow`. Without a window the answer is empty or `{}`.
 fn window(answer: &[u8]) -> Option<Window> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let address = answer["address"].as_str()?;

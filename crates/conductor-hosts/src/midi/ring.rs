@@ -31,7 +31,7 @@ use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, Side,
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Capacity in events.
+/// Capacity of the ring, in events.
 pub const EVENTS: usize = 4096;
 /// Capacity in SysEx bytes: two messages of the largest size that the decoder passes on.
 pub const SYSEX_BYTES: usize = 128 * 1024;

@@ -78,6 +78,9 @@ pub enum Command {
     Secrets(SecretsCommand),
     /// Open the console: see the studio in a browser, answer approval requests, edit mappings
     Console(ConsoleArgs),
+    /// Show how other machines reach this daemon over HTTP
+    #[command(subcommand)]
+    Http(super::http::HttpCommand),
     /// Switch the performance lock, which stops AI clients from changing modes or sending MIDI
     Performance(Performance),
     /// Show or reset tools that are disabled after failures
@@ -274,6 +277,12 @@ pub struct CallArgs {
     pub tool: Option<String>,
     /// Arguments as JSON; `-` reads them from stdin
     pub arguments: Option<String>,
+    /// Call the tool of a daemon on another machine, with the token in CONDUCTOR_TOKEN
+    #[arg(long, value_name = "URL", conflicts_with = "help")]
+    pub remote: Option<String>,
+    /// Trust only the certificate with this fingerprint, as `conductor http pair` shows it
+    #[arg(long, value_name = "SHA256", requires = "remote")]
+    pub fingerprint: Option<conductor_core::digest::Digest>,
     /// Print help; after TOOL, the arguments of this tool
     #[arg(short, long)]
     pub help: bool,

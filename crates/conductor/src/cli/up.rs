@@ -52,7 +52,7 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
         daemon.block_on(demo::show_set(&daemon.gateway().studio, home))?;
     }
     let served = daemon.block_on(daemon.gateway().http.open_own(args.http));
-    let url = served.map(|it| format!("http://{it}/mcp"));
+    let url = served.map(|it| format!("{}/mcp", daemon.gateway().http.url(it)));
     let status = daemon.block_on(async {
         daemon.handle().ready().await?;
         daemon.handle().status().await

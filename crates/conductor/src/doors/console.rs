@@ -245,7 +245,7 @@ impl PageStream {
             if read.missed > 0 {
                 // Continue after the newest event, because the page reads the whole state again.
                 self.since = read.last;
-                let behind = json!({ "missed": read.missed, "seq": read.last });
+                let behind = json!({ "missed": read.missed });
                 return Some(Event::default().id(read.last.to_string()).event("behind").data(behind.to_string()));
             }
             if let Some(last) = read.items.last() {
@@ -528,7 +528,7 @@ pub fn link(control: &Control, person: &Principal, open: bool) -> Result<Value, 
     let Principal::Person { uid } = person else {
         return Err(ToolError::new(Code::Denied, "only a person can open the console"));
     };
-    let page = format!("http://{address}/");
+    let page = format!("{}/", http.url(address));
     let studio = &control.gateway.studio;
     let ends = studio.timestamp().plus_millis(LINK_MS);
     let (secret, file) = control.gateway.consoles.link(*uid, |secret| {

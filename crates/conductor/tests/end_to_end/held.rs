@@ -159,7 +159,7 @@ fn wider(rig: &Rig) -> Vec<(String, &'static str)> {
             "[policy]",
         ),
         (with("[policy.default]\nStateful = \"allow\"\nHardwareIO = \"allow\"\n"), "[policy]"),
-        (with("[http]\nallow_remote = true\nbind = \"0.0.0.0:0\"\n"), "[http]"),
+        (with("[http]\nallow_remote = true\nbind = \"0.0.0.0:0\"\n[http.tls]\nself_signed = true\n"), "[http]"),
         (
             with(&format!(
                 "[[http.tokens]]\nname = \"evil\"\nhash = \"sha256:{}\"\nscopes = [\"call\"]\n",

@@ -375,7 +375,6 @@ fn a_page_goes_on_where_it_was() {
 }
 
 #[test]
-#[ignore = "the stream sometimes sends nothing more after it fell behind"]
 fn a_page_that_does_not_read_falls_behind_and_nobody_waits_for_it() {
     let stage = Stage::new();
     let page = stage.page();

@@ -273,16 +273,22 @@ async fn limits_end_a_script_with_everything_done_so_far() {
 async fn the_time_of_a_script_ends_it_and_its_call() {
     let studio = Arc::new(plain());
     let inner = Arc::clone(&studio);
-    let code = "await studio.daemon.test_set({ text: 'a' }); await studio.daemon.test_slow({}); return 1";
+    let code = "await studio.daemon.test_slow({}); await studio.daemon.test_set({ text: 'a' }); \
+                await studio.daemon.test_slow({}); return 1";
     let running = tokio::spawn(async move { run(&inner, code).await });
+    // The second slow call starts later than the script, so that the script's limit ends it, not its
+    // own timeout.
     studio.runs.until(tools::SLOW, 1).await;
-    studio.time.advance(std::time::Duration::from_secs(30));
+    studio.time.advance(std::time::Duration::from_secs(10));
+    studio.runs.release.notify_one();
+    studio.runs.until(tools::SLOW, 2).await;
+    studio.time.advance(std::time::Duration::from_secs(20));
     let late = running.await.unwrap().unwrap_err();
     assert_eq!((late.code, late.effect), (Code::Timeout, Some(Effect::Done)), "{late:?}");
-    // The identical script continues after the call that was made.
+    // The identical script continues after the calls that were made.
     let inner = Arc::clone(&studio);
     let running = tokio::spawn(async move { run(&inner, code).await });
-    studio.runs.until(tools::SLOW, 2).await;
+    studio.runs.until(tools::SLOW, 3).await;
     studio.runs.release.notify_one();
     assert_eq!(running.await.unwrap().unwrap()["result"], 1);
     assert_eq!(studio.runs.of(tools::SET), 1);

@@ -6,7 +6,7 @@
 
 use crate::owner_handle::OwnerHandle;
 use crate::pending_store::Attachment;
-use crate::report::{Reloaded, Status};
+use crate::report::{NetworkNow, Reloaded, Status};
 use crate::script::{Execution, JoinedPlan};
 use crate::studio::Studio;
 use crate::tools::daemon::mapping_call;
@@ -61,6 +61,8 @@ pub struct StatusAndPlans {
     pending_plans: usize,
     /// The audit log.
     audit: AuditNow,
+    #[serde(flatten)]
+    network: NetworkNow,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -90,7 +92,7 @@ pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
         let waits = |it: &&Record| it.kind == Kind::Plan && it.state == State::Pending && !it.is_over(now);
         pending.iter().filter(waits).count()
     });
-    StatusAndPlans { status, pending_plans, audit: AuditNow::of(studio) }
+    StatusAndPlans { status, pending_plans, audit: AuditNow::of(studio), network: studio.network() }
 }
 
 /// Drafts the changes against the present file and stores the plan. Nothing else changes.
@@ -234,6 +236,17 @@ pub async fn make_plugin(
     let base = present_bytes(&cx.studio)?;
     let draft =
         with_surroundings(&cx.studio, |around| plan::draft_plugin(&base, name, row, description.clone(), around));
+    keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
+}
+
+/// Drafts a change of the HTTP tokens against the present file and stores the plan.
+pub async fn make_token(
+    cx: &Context,
+    change: plan::TokenChange<'_>,
+    description: String,
+) -> Result<ConfigPlan, ToolError> {
+    let base = present_bytes(&cx.studio)?;
+    let draft = with_surroundings(&cx.studio, |around| plan::draft_token(&base, change, description.clone(), around));
     keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 

@@ -16,12 +16,14 @@ use conductor_gateway::tools::daemon::plans;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 const FRAME_US: u64 = 1_000_000 / FRAMES_PER_SECOND;
+/// Most events of the gateway that are handled before other work.
+const MOST_AT_ONCE: usize = 256;
 
 /// The state that the pages have received.
 #[derive(Default)]
@@ -176,10 +178,11 @@ impl Console {
 
     /// Handles an event and the events queued after it. Returns whether questions may have changed;
     /// `None` if there will be no more events.
-    fn take_event(&self, event: Result<Event, RecvError>, events: &mut Listener) -> Option<bool> {
-        let mut asked = self.one_event(event)?;
-        while let Ok(event) = events.try_recv() {
-            asked |= self.one_event(Ok(event))?;
+    fn take_event(&self, first: Result<Event, RecvError>, events: &mut Listener) -> Option<bool> {
+        let mut asked = self.one_event(first)?;
+        // The limit lets a frame end while events keep coming.
+        for event in std::iter::from_fn(|| waiting(events)).take(MOST_AT_ONCE) {
+            asked |= self.one_event(event)?;
         }
         if asked {
             self.notice_questions(true);
@@ -192,8 +195,7 @@ impl Console {
             Ok(event) => event,
             Err(RecvError::Lagged(missed)) => {
                 // Every page reads the state again.
-                let seq = self.feed.last() + 1;
-                self.feed.push("behind", json!({ "missed": missed, "seq": seq }));
+                self.feed.push("behind", json!({ "missed": missed }));
                 return Some(true);
             }
             Err(RecvError::Closed) => return None,
@@ -289,6 +291,17 @@ impl Console {
     }
 }
 
+/// The next event that has already arrived. Lost events are reported like an event: the receiver
+/// reports them once, so ignoring the report would lose them without a trace.
+fn waiting(events: &mut Listener) -> Option<Result<Event, RecvError>> {
+    match events.try_recv() {
+        Ok(event) => Some(Ok(event)),
+        Err(TryRecvError::Empty) => None,
+        Err(TryRecvError::Lagged(missed)) => Some(Err(RecvError::Lagged(missed))),
+        Err(TryRecvError::Closed) => Some(Err(RecvError::Closed)),
+    }
+}
+
 pub fn firings(firings: &BTreeMap<String, FiringNow>) -> Value {
     let of = |(key, it): (&String, &FiringNow)| {
         let mode = key.split_once('/').map_or("", |(mode, _)| mode);
@@ -306,4 +319,32 @@ fn without_counters(status: &Value) -> Value {
         }
     }
     steady
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conductor_gateway::studio::events::Events;
+
+    #[tokio::test]
+    async fn lost_events_are_reported_also_behind_another_event() {
+        let events = Events::default();
+        let mut listener = events.observe_all();
+        events.uri_changed("patch://first");
+        listener.recv().await.unwrap();
+        (0..5000).for_each(|_| events.uri_changed("patch://more"));
+        let mut missed = 0;
+        let mut received = 0;
+        while let Some(next) = waiting(&mut listener) {
+            match next {
+                Ok(_) => received += 1,
+                Err(RecvError::Lagged(count)) => missed += count,
+                Err(RecvError::Closed) => break,
+            }
+        }
+        assert!(missed > 0, "the channel is smaller than this burst");
+        assert_eq!(missed + received, 5000, "every event is either received or counted");
+        drop(events);
+        assert!(matches!(waiting(&mut listener), Some(Err(RecvError::Closed))));
+    }
 }

@@ -177,12 +177,22 @@ pub async fn reset_circuit(control: &Control, by: Principal, tool: Option<String
 }
 
 pub async fn open_http(control: &Control, caller: Caller, address: SocketAddr) -> Result<Value, ToolError> {
-    let bound = control.gateway.http.open_for(address, caller.connection).await.map_err(|error| {
+    let http = &control.gateway.http;
+    let bound = http.open_for(address, caller.connection).await.map_err(|error| {
         ToolError::new(Code::HostOffline, format!("{address} cannot be opened: {error}"))
             .subject(Subject::Host("http".into()))
     })?;
     let token_file = control.home.root().join("state/http.token");
-    Ok(json!({ "address": bound.to_string(), "url": format!("http://{bound}/mcp"), "token_file": token_file }))
+    Ok(json!({ "address": bound.to_string(), "url": format!("{}/mcp", http.url(bound)), "token_file": token_file }))
+}
+
+/// Adds or removes an HTTP token, and waits until the change is in force.
+pub async fn change_token(control: &Control, caller: Caller, change: Value) -> Result<Value, ToolError> {
+    let change = Call::new(control.person(caller)?, "token.change", change);
+    let applied = run(control, change).await?;
+    // The owner answers in order, so this returns after the reload that the change caused.
+    control.handle.status().await?;
+    Ok(applied)
 }
 
 /// Finds a record of one of these kinds by its id or short id.

@@ -45,6 +45,9 @@ requests! {
     // 600 ms.
     Play = "play" slow { port: String, #[serde(default)] messages: Vec<Vec<u8>>, #[serde(default)] events: String }
     HttpOpen = "http.open" { address: SocketAddr }
+    // `row` contains the keys of `[[http.tokens]]`, with the digest of the token.
+    TokenAdd = "http.token.add" slow { row: Map<String, Value> }
+    TokenRemove = "http.token.remove" slow { name: String }
 
     // Reads the file again, and describes the parts that are not in force.
     ConfigReload = "config.reload" slow {}
@@ -125,6 +128,8 @@ pub async fn answer(control: &Control, caller: Caller, request: Request) -> Resu
         }
         Request::Play { port, messages, events } => streams::play(control, caller, port, messages, &events).await?,
         Request::HttpOpen { address } => decisions::open_http(control, caller, address).await?,
+        Request::TokenAdd { row } => decisions::change_token(control, caller, json!({ "add": row })).await?,
+        Request::TokenRemove { name } => decisions::change_token(control, caller, json!({ "remove": name })).await?,
         Request::ConfigReload {} => decisions::reload(control).await?,
         Request::ConfigAccept { hash } => decisions::accept_config(control, control.person(caller)?, &hash).await?,
         Request::PerformanceSet { on } => {
@@ -206,6 +211,8 @@ mod tests {
             "console.revoke",
             "console.sessions",
             "http.open",
+            "http.token.add",
+            "http.token.remove",
             "live.examine",
             "llm_apply_plan",
             "llm_reject_plan",

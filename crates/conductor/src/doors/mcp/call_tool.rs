@@ -11,7 +11,7 @@ use super::{McpDoor, elicit, progress, render};
 use conductor_gateway::apps;
 use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::pipeline::{self, Call, Reply, Via, relay};
-use conductor_gateway::tools::lint::MCP_METHODS;
+use conductor_gateway::tools::mcp_methods::MCP_METHODS;
 
 pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era: Era) -> Answer {
     let arguments = Value::Object(request.arguments.unwrap_or_default());
