@@ -70,7 +70,7 @@ pub struct Settings {
     pub circuit: Circuit,
     pub audit: Audit,
     pub mcp: Mcp,
-    /// Calls per minute of HTTP tokens with a rate of their own, by the name of the token.
+    /// Calls per minute of each HTTP token that has its own rate, by token name.
     pub token_rates: BTreeMap<String, u32>,
 }
 

@@ -276,8 +276,8 @@ async fn the_time_of_a_script_ends_it_and_its_call() {
     let code = "await studio.daemon.test_slow({}); await studio.daemon.test_set({ text: 'a' }); \
                 await studio.daemon.test_slow({}); return 1";
     let running = tokio::spawn(async move { run(&inner, code).await });
-    // The second slow call starts later than the script, so that the script's limit ends it, not its
-    // own timeout.
+    // The second slow call starts later than the script, so that the script's limit ends it, not
+    // its own timeout.
     studio.runs.until(tools::SLOW, 1).await;
     studio.time.advance(std::time::Duration::from_secs(10));
     studio.runs.release.notify_one();

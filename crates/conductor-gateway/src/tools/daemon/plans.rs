@@ -239,7 +239,7 @@ pub async fn make_plugin(
     keep(cx, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 
-/// Drafts a change of the HTTP tokens against the present file and stores the plan.
+/// Drafts a change to the HTTP tokens in `config.toml` and stores the plan.
 pub async fn make_token(
     cx: &Context,
     change: plan::TokenChange<'_>,
